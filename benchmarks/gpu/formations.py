@@ -54,7 +54,7 @@ def time_formations(kind: str = "cuda", most: int | None = None, limit: int = 6_
 
 
 def _span(run: Run) -> float:
-    from pipelines.run_folder.reading import read_run
+    from pipelines.run_folder.reading import RunData
 
-    tasks = read_run(run.path).tasks
+    tasks = RunData.read(run.path).tasks
     return max(task.ended for task in tasks) - tasks[0].started

@@ -42,7 +42,6 @@ from pipelines.nn.settings import OPTIMIZERS, PRECISIONS, SCHEDULES, Training
 from pipelines.nn.space import SearchSpace
 from pipelines.run.tasks import InProcess, OnCluster, Runner
 from pipelines.run_folder.digests import refuse_changed
-from pipelines.run_folder.records.nn_bagging import BaggingRecord
 from pipelines.search.new_rows import record_of
 
 if TYPE_CHECKING:
@@ -292,7 +291,7 @@ class BaggedNets(ClassifierMixin, BaseEstimator):
         InputError
             The folder has no such ensemble, or a file of it has changed.
         """
-        record = record_of(run, BaggingRecord, "nn_bagging")
+        record = record_of(run, "nn_bagging")
         refuse_changed(run, record.files, *READ)
         files = MemberFiles(run)
         stored = [Ensemble.load(files.weights(number)) for number in files.numbers()]

@@ -13,7 +13,7 @@ from pipelines.bagging.out_of_bag import OutOfBagPrediction
 from pipelines.errors import InputError
 from pipelines.nn.member import Ensemble, Member, Prediction
 from pipelines.run_folder import names
-from pipelines.run_folder.arrays import DAMAGE, read_array, read_arrays
+from pipelines.run_folder.schema import DAMAGE
 
 READ = names.SELECTIVE_PREDICTION, f"{names.MEMBER_FILES}/*.safetensors"  # by who predicts
 
@@ -93,11 +93,12 @@ class MemberFiles:
         """
         path, out_of_bag = self._predictions(member), None
         if path.exists() or not (older := path.with_suffix(".npy")).exists():
-            arrays = read_arrays(path, STORED)
+            with path.open("rb") as file, np.load(file, allow_pickle=False) as stored:
+                arrays = [stored[name] for name in STORED]
             n = len(Prediction._fields)
             test, out_of_bag = Prediction(*arrays[:n]), OutOfBagPrediction(*arrays[n:])
         else:
-            probabilities = read_array(older)
+            probabilities = np.load(older, allow_pickle=False)
             test = Prediction(probabilities, np.full(len(probabilities), np.nan))
         both: list[Prediction | OutOfBagPrediction] = [test, *filter(None, [out_of_bag])]
         for one in both:

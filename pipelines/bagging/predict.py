@@ -26,7 +26,7 @@ from pipelines.report.bagging_figures import ExplainedSample, certainty_panels
 from pipelines.report.style import figure_style, save
 from pipelines.run_folder.digests import refuse_changed
 from pipelines.run_folder.reading import as_pictures
-from pipelines.run_folder.records.nn_bagging import BaggingRecord
+from pipelines.run_folder.record import Record
 from pipelines.search.new_rows import SHOWN, NewRows, check_output, class_columns, record_of
 
 
@@ -51,7 +51,7 @@ def predict(
         cannot be written.
     """
     need_torch()
-    record = record_of(run, BaggingRecord, "nn_bagging")
+    record = record_of(run, "nn_bagging")
     refuse_changed(run, record.files, *READ)
     form = None if table is not None else _form(run, record)
     if form is None:
@@ -124,7 +124,7 @@ def ask_members(run: Path, rows: Any, copies: int = 0) -> Asked:
     InputError
         The run has no member, or a file is damaged; copies of a run that augmented nothing.
     """
-    augment = record_of(run, BaggingRecord, "nn_bagging").augment if copies else "none"
+    augment = record_of(run, "nn_bagging").augment if copies else "none"
     if copies and augment == "none":
         raise InputError(
             f"--copies must go with a run that had --augment, got {run}, which had not; leave it "
@@ -159,7 +159,7 @@ def ask_members(run: Path, rows: Any, copies: int = 0) -> Asked:
     )  # fmt: skip
 
 
-def _form(run: Path, record: BaggingRecord) -> ImageFormat:
+def _form(run: Path, record: Record) -> ImageFormat:
     if record.image_form is None:
         raise InputError(
             f"RUN must hold an ensemble of images, got {run}, whose data are a table; "

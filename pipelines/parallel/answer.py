@@ -66,10 +66,7 @@ def write(
     trainings : rows of each one's epochs, as the journal has them
     """
     rows = [row for some in trainings.values() for row in some]
-    columns = EpochRow.columns()
-    table = pd.DataFrame(rows).reindex(columns=list(columns))
-    numbers = [name for name, one in columns.items() if one.dtype in ("float64", "Int64")]
-    table[numbers] = table[numbers].apply(pd.to_numeric)  # None where nothing was measured
+    table = pd.DataFrame(rows).reindex(columns=list(EpochRow.model_fields))
     as_table(table.fillna({"worker": ""}), EpochRow).to_parquet(folder / names.EPOCHS, index=False)
     metadata = [_metadata(rows) for rows in trainings.values()]
     failed = sum(one["status"].startswith("failed") for one in metadata)

@@ -6,29 +6,26 @@ import json
 import math
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
-from functools import partial
+from dataclasses import dataclass
+from functools import cached_property, partial
 from pathlib import Path
-from typing import Self
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from pipelines.report.bagging_figures import (
     ExplainedSample,
-    calibration,
     certainty_panels,
     describe_prediction,
-    kept_errors,
 )
 from pipelines.report.base import Report, candidates_section
 from pipelines.report.charts import Panel, Series, dashed, dots, how_to_read, series_chart
 from pipelines.report.classification import test_section
-from pipelines.report.parts import Card, Chart, Columns, Listing, Section, Text, table_of
+from pipelines.report.parts import Card, Chart, Columns, Listing, Section, Text
 from pipelines.report.style import BLUE, INK, SKY, VERMILLION, WIDE
 from pipelines.report.wording import count, percent, wrong_of
 from pipelines.run_folder import names
-from pipelines.run_folder.arrays import DAMAGE, read_arrays
 from pipelines.run_folder.columns import (
     BAGGING_CANDIDATE,
     BAGGING_CELL,
@@ -37,14 +34,16 @@ from pipelines.run_folder.columns import (
     SubsetErrors,
     VotedPrediction,
 )
-from pipelines.run_folder.reading import as_pictures, read_run
-from pipelines.run_folder.records.nn_bagging import BaggingRecord
-from pipelines.run_folder.schema import damaged, one_line
+from pipelines.run_folder.reading import as_pictures
+from pipelines.run_folder.schema import DAMAGE, damaged, one_line
+from pipelines.run_folder.statistics import wilson
 from pipelines.run_folder.tables import read_table
 
 EXPLAINED = ("name", "group", "X", "true", "probabilities", "vote", "deferred")
-ERRORS = ("training_error", "test_error", "cv_error", "out_of_bag_error")  # of members
+# Columns of members and of candidates that are read in percent.
+ERRORS = ("training_error", "test_error", "cv_error", "out_of_bag_error", "error_mean", "error_std")
 MOST_POINTS = 40  # of a group, each with a panel
+N_BINS = 15  # of the calibration error
 GROUPS = {
     "own": ("the images that were given with --image", "Your own images, as the members see them."),
     "chosen": ("the test samples that were chosen with --explain", "The samples you chose."),
@@ -54,33 +53,32 @@ GROUPS = {
 
 
 @dataclass(frozen=True)
-class BaggingReport(Report[BaggingRecord]):
-    """A run of ``nn_bagging``: ``candidates`` has one row per member and candidate.
-
-    ``members`` is the table of the members, ``subsets`` the errors of subsets of
-    them; ``explained`` has the samples of each group (disagreement, chosen, own).
-    """
+class BaggingReport(Report):
+    """A run of ``nn_bagging``: ``candidates`` has one row per member and candidate."""
 
     title = "Bagging of neural networks"
     place = BAGGING_CELL
     sizes = ("n_bootstrap", "n_tuning", "folds")
-    members: pd.DataFrame | None = None
-    subsets: pd.DataFrame | None = None
-    explained: Mapping[str, list[ExplainedSample]] = field(default_factory=dict)
+    candidate_row = BaggingCandidate
+    prediction_row = VotedPrediction
 
-    @classmethod
-    def read(cls, folder: Path) -> Self:
-        """Read the folder of a run of ``nn_bagging``; raises what ``read_run`` raises."""
-        run = read_run(
-            folder, candidate=BaggingCandidate, prediction=VotedPrediction, place=BAGGING_CELL,
-            candidates_of=_candidates_of,
-        )  # fmt: skip
-        return cls(
-            **vars(run),
-            members=read_table(run.path / names.MEMBERS, MemberErrors),
-            subsets=read_table(run.path / names.SIZES, SubsetErrors),
-            explained=_read_explained(run.path / names.EXPLAINED, run.image_shape),
-        )
+    @cached_property
+    def members(self) -> pd.DataFrame | None:
+        """The table of the members."""
+        return read_table(self.path / names.MEMBERS, MemberErrors)
+
+    @cached_property
+    def explained(self) -> dict[str, list[ExplainedSample]]:
+        """The samples of each group whose certainty is drawn: disagreement, chosen, own."""
+        return _read_explained(self.path / names.EXPLAINED, self.record.dataset.image_shape)
+
+    def candidates_of_cells(self) -> pd.DataFrame:
+        """Return mean loss and error of each candidate; none is chosen yet."""
+        if self.cells.empty:
+            return pd.DataFrame()
+        by_candidate = self.cells.groupby(list(BAGGING_CANDIDATE))[["loss", "error"]]
+        means = by_candidate.mean().where(by_candidate.count() >= (self.n_folds or 0))
+        return means.add_suffix("_mean").assign(is_best=False).reset_index()
 
     @property
     def kept_by_rule(self) -> tuple[int, int, int] | None:
@@ -99,7 +97,7 @@ class BaggingReport(Report[BaggingRecord]):
         return f"{members}, each the best of {count(candidates, 'candidate')}"
 
     def conclusion(self) -> str:
-        """Give the error of the vote, that of a member, and how many images are deferred."""
+        """Give the error of the vote, and that of a member."""
         record = self.record
         if record.vote_test_error is None:
             return "No member has been refitted on all its data and tested yet."
@@ -127,9 +125,6 @@ class BaggingReport(Report[BaggingRecord]):
         if (rule := self.kept_by_rule) is not None:
             n_kept, n_wrong, n_test = rule
             note = f"of {n_test:,} test samples; {percent(n_wrong / n_kept)} error among the others"
-            if doubtful := self.explained.get("disagreement"):
-                n_shown = len(doubtful[:MOST_POINTS])
-                note += f"; the {n_shown} most doubtful ones are shown"
             cards.append(Card("deferred to a human", f"{n_test - n_kept:,}", note))
         if (proved := record.risk_control) is not None and proved.threshold is not None:
             kept, wrong = proved.n_kept_test, proved.n_wrong_kept_test
@@ -144,39 +139,30 @@ class BaggingReport(Report[BaggingRecord]):
 
     def sections(self) -> list[Section]:
         """Return members, doubtful samples, the ensemble, candidates and test samples."""
-        rule = self.record.selective_prediction
-        members = None if self.members is None else table_of(self.members, ERRORS)
-        ordered = self.candidates
+        ordered, formats = self.candidates, dict.fromkeys(ERRORS, percent)
         if "error_mean" in ordered:
             ordered = ordered.sort_values("error_mean", kind="stable")
-        certainty = [
-            *(Text(words) for words in ([rule.rule] if rule is not None and rule.rule else [])),
-            *(Text(words) for words in self._guarantees()),
-            *(self._certainty(group) for group in GROUPS),
-        ]
-        ensemble = Columns([self._ensemble_size(), self._selective_prediction()])
+        certainty = [*map(Text, self._rules()), *map(self._certainty, GROUPS)]
+        ensemble: list[Chart | None] = [self._ensemble_size()]
+        if self.predictions is not None and len(self.predictions):
+            ensemble += [self._selective_prediction(self.predictions),
+                         self._calibration(self.predictions)]  # fmt: skip
         return [
-            Section(
-                "members", "Members",
-                [Listing("Members", members), self._searches()],
-            ),
+            Section("members", "Members",
+                    [Listing("Members", self.members, formats), self._searches()]),
             Section("certainty", "When not to trust a prediction", certainty, link="Certainty"),
-            Section(
-                "ensemble", "The ensemble",
-                [ensemble, Columns([self._calibration(), self._losses()])],
-            ),
-            candidates_section(
-                ordered, table_of(ordered, ("error_mean", "error_std")),
-                "by the mean error over the folds",
-            ),
+            Section("ensemble", "The ensemble", [Columns([*ensemble, self._losses()])]),
+            candidates_section(ordered, formats, "mean error over the folds"),
             test_section(self),
         ]  # fmt: skip
 
-    def _guarantees(self) -> list[str]:
-        """Return sentences on the guarantee, the prediction sets and the novel samples."""
+    def _rules(self) -> list[str]:
+        """Return sentences on the rule, the guarantee, the prediction sets and novel samples."""
         record, words = self.record, []
+        if (selective := record.selective_prediction) is not None and selective.rule:
+            words.append(selective.rule)
         if (proved := record.risk_control) is not None:
-            words += [f"{proved.line[:1].upper()}{proved.line[1:]}. {proved.assumption}"]
+            words.append(f"{proved.line[:1].upper()}{proved.line[1:]}. {proved.assumption}")
         if (sets := record.prediction_sets) is not None and sets.coverage is not None:
             words.append(
                 f"Prediction sets hold {sets.mean_size or 0:.2f} classes on average. Their coverage"
@@ -206,21 +192,20 @@ class BaggingReport(Report[BaggingRecord]):
         return Chart(f"certainty_{group}", draw, alt, caption, wide=len(samples) > 1)
 
     def _ensemble_size(self) -> Chart | None:
-        if self.subsets is None or self.subsets.empty:
+        subsets = read_table(self.path / names.SIZES, SubsetErrors)
+        if subsets is None or subsets.empty:
             return None
-        by_size = self.subsets.groupby("size")
+        by_size = subsets.groupby("size")
         vote, mean = by_size["vote_error"], by_size["mean_error"].mean()
-        middle = vote.mean()
-        x = middle.index.to_numpy(int)
         series = [
-            Series(x, middle, "vote, mean of subsets", (vote.min(), vote.max()),
+            Series(mean.index, vote.mean(), "vote, mean of subsets", (vote.min(), vote.max()),
                    {"color": BLUE, "marker": "o", "markersize": 4, "gid": "vote"}),
-            Series(x, mean, "mean probability", look=dashed(INK)),
+            Series(mean.index, mean, "mean probability", look=dashed(INK)),
         ]  # fmt: skip
         panel = Panel(series, "members", "test error", scales=("linear", "percent"))
         title = "Error against ensemble size"
         if self.record.vote_test_error is not None:
-            title += f": {percent(self.record.vote_test_error)} by all {int(x[-1])}"
+            title += f": {percent(self.record.vote_test_error)} by all {mean.index[-1]}"
         alt = "Test error of the vote against the number of members."
         caption = (
             "Test error of the vote against the number of members; the band spans the best and the "
@@ -228,27 +213,28 @@ class BaggingReport(Report[BaggingRecord]):
         )
         return Chart("ensemble_size", partial(series_chart, [panel], title, 4.0), alt, caption)
 
-    def _calibration(self) -> Chart | None:
-        table = self.predictions
-        if table is None or table.empty:
-            return None
+    def _calibration(self, table: pd.DataFrame) -> Chart:
+        bins = calibration_bins(table)
+        look = dots(BLUE, "o", 5, gid="calibration")
+        series = [
+            Series(bins["certainty"], bins["right"], "share and its 95 % interval",
+                   (bins["low"], bins["high"]), look),
+            Series([0, 1], [0, 1], "as certain as right", look=dashed(INK)),
+        ]  # fmt: skip
+        panel = Panel(series, "certainty of the mean probability", "right",
+                      scales=("percent", "percent"))  # fmt: skip
         error = self.record.test_calibration_error
-        is_right = (table["true"] == table["predicted_by_mean"]).to_numpy()
+        title = "Calibration" + ("" if error is None else f": expected error {percent(error)}")
         alt = "Share of right answers against the certainty of the mean probability."
         caption = (
             "Share of right answers among the test samples of about equal certainty, in 15 bins, "
-            "and its 95 % interval; the lower part counts the samples."
+            "and its 95 % interval, which is wide where samples are few."
         )
-        draw = partial(calibration, table["certainty_of_mean"].to_numpy(float), is_right, error)
-        return Chart("calibration", draw, alt, caption)
+        return Chart("calibration", partial(series_chart, [panel], title, 4.0), alt, caption)
 
-    def _selective_prediction(self) -> Chart | None:
-        table = self.predictions
-        if table is None or table.empty:
-            return None
-        is_right = (table["true"] == table["predicted"]).to_numpy()
+    def _selective_prediction(self, table: pd.DataFrame) -> Chart:
         alt = "Error among the predictions kept, against their share."
-        kept, errors = kept_errors(table["certainty"].to_numpy(float), is_right)
+        kept, errors = kept_errors(table)
         # Until the first error there is nothing to see.
         start = max(0, min(int(np.argmax(errors > 0)) - 1, int(np.searchsorted(kept, 0.5))))
         kept, errors = kept[start:], errors[start:]
@@ -275,18 +261,18 @@ class BaggingReport(Report[BaggingRecord]):
         table = self.candidates
         if table.empty or not np.isfinite(table["error_mean"]).any():
             return None
-        numbers = np.unique(table["member"].to_numpy(dtype=int))
-        place = np.searchsorted(numbers, table["member"].to_numpy(dtype=int))
-        best, errors = table["is_best"].to_numpy(dtype=bool), table["error_mean"].to_numpy(float)
+        numbers = np.unique(table["member"])
+        best, others = table[table["is_best"]], table[~table["is_best"]]
         series = [
-            Series(place[~best], errors[~best], "candidate, cv error",
-                   look=dots(SKY, "o", 4, markeredgecolor=BLUE)),
-            Series(place[best], errors[best], "chosen, cv error",
-                   look=dots(VERMILLION, "o", 6.5, gid="best")),
-        ]  # fmt: skip
+            Series(np.searchsorted(numbers, some["member"]), some["error_mean"], label, look=look)
+            for some, label, look in (
+                (others, "candidate, cv error", dots(SKY, "o", 4, markeredgecolor=BLUE)),
+                (best, "chosen, cv error", dots(VERMILLION, "o", 6.5, gid="best")),
+            )
+        ]
         if self.members is not None:
-            at = np.searchsorted(numbers, self.members["member"].to_numpy(dtype=int))
-            look = dots(INK, "_", 14, markeredgewidth=1.6, gid="test")
+            at = np.searchsorted(numbers, self.members["member"])
+            look: Any = dots(INK, "_", 14, markeredgewidth=1.6, gid="test")
             series.append(Series(at, self.members["test_error"], "refitted, test error", look=look))
         step = -(-len(numbers) // 24)
         ticks = range(0, len(numbers), step), [str(one) for one in numbers[::step]]
@@ -300,24 +286,20 @@ class BaggingReport(Report[BaggingRecord]):
         draw = partial(series_chart, [panel], title, width=WIDE)
         return Chart("member_searches", draw, alt, caption, wide=True)
 
-    def losses(self) -> dict[int, list[float]]:
-        """Return losses of each member that was refitted; runs of before have none."""
+    def _losses(self) -> Chart | None:
         found = {}
         for row in (row for task in self.tasks for row in task.rows if row.get("fold") == -1):
-            with suppress(ValueError, TypeError):
+            with suppress(ValueError, TypeError):  # runs of before have none
                 losses = [float(loss) for loss in json.loads(row.get("losses", ""))]
                 if losses and all(map(math.isfinite, losses)):
                     found[int(row["member"])] = losses
-        return dict(sorted(found.items()))
-
-    def _losses(self) -> Chart | None:
-        if not (losses := self.losses()):
+        if not found:
             return None
         best = None
         if self.members is not None and len(self.members):
             best = int(self.members.sort_values("test_error", kind="stable")["member"].iloc[0])
         series = []
-        for member, values in losses.items():
+        for member, values in sorted(found.items()):
             look, label = {"color": BLUE, "alpha": 0.5, "linewidth": 1.1, "marker": "."}, "a member"
             if member == best:
                 look = {"color": VERMILLION, "zorder": 3, "marker": "."}
@@ -329,44 +311,68 @@ class BaggingReport(Report[BaggingRecord]):
             "Mean cross-entropy of each member on its bootstrap sample in each epoch of its refit, "
             "which ends when the loss falls by less than a fifth."
         )
-        draw = partial(series_chart, [panel], "Training of the members", 4.6)
+        draw = partial(series_chart, [panel], "Training of the members", 4.0)
         return Chart("member_losses", draw, alt, caption)
 
 
-def _candidates_of(cells: pd.DataFrame, n_folds: int) -> pd.DataFrame:
-    """Return mean loss and error of each candidate; none is chosen yet."""
-    if cells.empty:
-        return pd.DataFrame(columns=list(BaggingCandidate.columns()), dtype=float)
-    by_candidate = cells.groupby(list(BAGGING_CANDIDATE))[["loss", "error"]]
-    means = by_candidate.mean().where(by_candidate.count() >= n_folds)
-    return means.add_suffix("_mean").assign(is_best=False).reset_index()
+def calibration_bins(predictions: pd.DataFrame) -> pd.DataFrame:
+    """Return mean certainty and share of right answers in bins of equal width by certainty.
+
+    Guo et al., On calibration of modern neural networks (ICML 2017).
+
+    Parameters
+    ----------
+    predictions : table with ``true``, ``predicted_by_mean`` and ``certainty_of_mean``
+
+    Returns
+    -------
+    table of the bins that have a sample: ``certainty``, ``right``, ``n`` samples, and the ends
+    of the 95 % interval of the share, ``low`` and ``high``
+    """
+    certainty = predictions["certainty_of_mean"]
+    right = predictions["true"] == predictions["predicted_by_mean"]
+    bins = np.clip(np.ceil(certainty * N_BINS), 1, N_BINS)
+    found = pd.DataFrame({"certainty": certainty, "right": right}).groupby(bins)
+    counts = found["right"].agg(["sum", "size"]).to_numpy()
+    low, high = np.array([wilson(int(n_right), int(n)) for n_right, n in counts]).T
+    return found.mean().assign(n=counts[:, 1], low=low, high=high)
+
+
+def kept_errors(predictions: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
+    """Return the share of samples kept, and the error among them, the most certain first.
+
+    Those of equal certainty are kept or deferred together. Both are fractions, float arrays of
+    shape (number of different certainties,).
+    """
+    wrong = predictions["true"] != predictions["predicted"]
+    of_each = wrong.groupby(predictions["certainty"]).agg(["sum", "size"]).iloc[::-1].cumsum()
+    kept = of_each["size"].to_numpy(float)
+    return kept / len(predictions), of_each["sum"].to_numpy() / kept
 
 
 def _read_explained(path: Path, shape: tuple[int, ...] | None) -> dict[str, list[ExplainedSample]]:
     if not path.is_file():
         return {}
+    groups: dict[str, list[ExplainedSample]] = {}
     try:
-        name, group, X, true, probabilities, vote, deferred = read_arrays(path, EXPLAINED)
-        n_samples = len(name)
-        if not all(len(one) == n_samples for one in (group, X, true, vote, deferred)):
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
+            found: Mapping[str, np.ndarray] = {name: arrays[name] for name in EXPLAINED}
+        probabilities, vote, true = found["probabilities"], found["vote"], found["true"]
+        n_members, n_samples, n_classes = probabilities.shape
+        if any(len(found[name]) != n_samples for name in EXPLAINED if name != "probabilities"):
             raise ValueError("arrays of different lengths")
-        n_members, n_known, n_classes = probabilities.shape
-        if n_known != n_samples or not n_members or not ((vote >= 0) & (vote < n_classes)).all():
+        if not n_members or not ((vote >= 0) & (vote < n_classes)).all():
             raise ValueError("probabilities of other samples or classes")
         if not ((probabilities >= 0) & (probabilities <= 1.0001)).all():
             raise ValueError("probabilities outside 0 and 1")
-        images = None if shape is None else as_pictures(X, shape)
-        groups: dict[str, list[ExplainedSample]] = {}
+        images = None if shape is None else as_pictures(found["X"], shape)
         for i in range(n_samples):
             sample = ExplainedSample(
-                str(name[i]),
-                int(true[i]) if true[i] >= 0 else None,
-                None if images is None else images[i],
-                probabilities[:, i],
-                int(vote[i]),
-                bool(deferred[i]),
-            )
-            groups.setdefault(str(group[i]), []).append(sample)
+                str(found["name"][i]), int(true[i]) if true[i] >= 0 else None,
+                None if images is None else images[i], probabilities[:, i], int(vote[i]),
+                bool(found["deferred"][i]),
+            )  # fmt: skip
+            groups.setdefault(str(found["group"][i]), []).append(sample)
     except DAMAGE as error:
         raise damaged(path, f"an .npz file of {', '.join(EXPLAINED)}", one_line(error)) from None
     return groups

@@ -8,8 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 from urllib.parse import quote
 
 import pandas as pd
@@ -17,10 +16,8 @@ import pandas as pd
 from pipelines.errors import as_typed
 from pipelines.report.classification import test_section
 from pipelines.report.parts import (
-    AS_GOOD,
     MOST_ROWS,
     Card,
-    Cell,
     Chart,
     Command,
     Folded,
@@ -28,60 +25,38 @@ from pipelines.report.parts import (
     Pairs,
     Part,
     Section,
-    Table,
     Text,
-    Value,
-    cell,
-    table_of,
 )
 from pipelines.report.timeline import timeline, worker_name
-from pipelines.report.wording import (
-    count,
-    duration,
-    percent,
-    plain,
-    scaling_in_words,
-    timestamp,
-    wrong_of,
-)
+from pipelines.report.wording import count, duration, percent, plain, timestamp, wrong_of
 from pipelines.run_folder import names
 from pipelines.run_folder.measures import Measure, measure_of
-from pipelines.run_folder.reading import AnyRecord, RunData, read_run
+from pipelines.run_folder.reading import RunData
 from pipelines.run_folder.record import BestMetadata
-from pipelines.run_folder.statistics import WithinOneStandardError, scores
+from pipelines.run_folder.statistics import WithinOneStandardError, within_one_standard_error
 from pipelines.run_folder.work_time import busy_share, worker_timelines, workers_of
 
-MOST_FILES = 500
 MOST_FAILED_CELLS = 50
 FEW_FAILURES = 5  # that are shown unfolded
 WORTH_SAYING = 0.5  # seconds of compilation
 
 
 @dataclass(frozen=True)
-class Report(RunData[AnyRecord]):
+class Report(RunData):
     """A run and its page; a command has a subclass, one without it is drawn from its tables.
 
     Attributes
     ----------
     title : str, empty for the command's name
-    place : names of the columns that tell one cell from another; by default those up to the fold
     sizes : names of the options whose product is the number of cells
+    simplest : what is said of the simplest candidate within one standard error of the best
+    simple_by : columns of which a simpler candidate has smaller values, the most important first
     """
 
     title: ClassVar[str] = ""
-    place: ClassVar[Sequence[str]] = ()
     sizes: ClassVar[Sequence[str]] = ()
-
-    @classmethod
-    def read(cls, folder: Path) -> Self:
-        """Read the folder of a run.
-
-        Raises
-        ------
-        pipelines.errors.InputError
-            It is no run folder, or a file in it is damaged.
-        """
-        return cls(**vars(read_run(folder)))
+    simplest: ClassVar[str] = "simplest"
+    simple_by: ClassVar[Sequence[str]] = ()
 
     # What a command may say itself.
 
@@ -107,19 +82,23 @@ class Report(RunData[AnyRecord]):
         for name, frame in (("Candidates", self.candidates), ("Cells", self.cells)):
             shown = "" if len(frame) <= MOST_ROWS else f"The first {MOST_ROWS:,} of "
             note = Text(f"{shown}{count(len(frame), 'row')}.")
-            sections.append(Section(name.lower(), name, [note, Listing(name, table_of(frame))]))
+            sections.append(Section(name.lower(), name, [note, Listing(name, frame)]))
         return sections
 
     def cell_name(self, cell: Mapping[str, Any]) -> str:
         """Name a cell, given its values in ``place``."""
         return ", ".join(f"{name} {value}" for name, value in cell.items())
 
+    def candidate_name(self, candidate: Mapping[str, Any]) -> str:
+        """Name a candidate, given its row in the table of the candidates."""
+        return self.cell_name(candidate)
+
     # What all of them say.
 
     @property
     def scoring(self) -> str | None:
         """The scoring by which the best candidate was chosen; None for the command's own."""
-        found = getattr(self.record.options, "scoring", None)
+        found = self.record.options.scoring
         return found if isinstance(found, str) else None
 
     @property
@@ -132,49 +111,39 @@ class Report(RunData[AnyRecord]):
         """The best candidate."""
         return self.record.best
 
-    @property
-    def best_score(self) -> tuple[float, float | None] | None:
-        """Mean score of the best candidate over the folds, and its standard deviation."""
-        if (best := self.best) is None:
-            return None
-        if best.score_mean is not None:
-            return best.score_mean, best.score_std
-        return None if best.error_mean is None else (1 - best.error_mean, best.error_std)
-
     def answer_with(self, candidate: str) -> str:
         """Give the best candidate and its errors in a sentence."""
-        measure, found = self.measure, []
-        if self.best_score is not None:
-            mean_and_spread = measure.mean_and_spread(*self.best_score)
+        record, measure, best, found = self.record, self.measure, self.best, []
+        if best is not None and best.score_mean is not None:
+            mean_and_spread = measure.mean_and_spread(best.score_mean, best.score_std)
             found.append(f"{mean_and_spread} cross-validated {measure.name}")
-        scores = getattr(self.record, "test_scores", {})
-        if (error := self.record.test_error) is not None:
+        if (error := record.test_error) is not None:
             what = percent(error) if measure.is_error else f"{percent(error)} error"
-            n_wrong, n_test = self.record.n_test_errors, self.record.dataset.n_test
+            n_wrong, n_test = record.n_test_errors, record.dataset.n_test
             counted = "" if None in (n_wrong, n_test) else f" ({n_wrong:,} of {n_test:,})"
             found.append(f"{what} on the test set{counted}")
-        elif (score := scores.get(self.scoring)) is not None:
+        elif (score := record.test_scores.get(self.scoring or "")) is not None:
             found.append(f"{measure.text(measure.of(score))} on the test set")
         return f"{candidate}: {', '.join(found)}." if found else ""
 
     def score_cards(self) -> list[Card]:
-        """Return cross-validated scores, those of the test set, and what they should beat."""
-        record, measure, cards = self.record, self.measure, []
-        if self.best_score is not None:
-            mean, std = self.best_score
+        """Return scores, what they should beat, and how many candidates are as good."""
+        record, measure, best, cards = self.record, self.measure, self.best, []
+        if best is not None and best.score_mean is not None:
             spread = "mean over the folds"
-            if std is not None:
-                spread = f"± {measure.text(std)}, standard deviation"
+            if best.score_std is not None:
+                spread = f"± {measure.text(best.score_std)}, standard deviation"
                 spread += f" of {self.n_folds} folds" if self.n_folds else " over the folds"
-            cards.append(Card(f"cv {measure.name}", measure.text(measure.of(mean)), spread))
-        if (nested := getattr(record, "nested", None)) is not None:
+            value = measure.text(measure.of(best.score_mean))
+            cards.append(Card(f"cv {measure.name}", value, spread))
+        if (nested := record.nested) is not None:
             note = f"± {measure.text(nested.score_std)} over {nested.n_outer} outer folds"
             value = measure.text(measure.of(nested.score_mean))
             cards.append(Card(f"nested {measure.name}", value, note))
         if record.test_error is not None:
             note = wrong_of(record.n_test_errors, record.dataset.n_test)
             cards.append(Card("test error", percent(record.test_error), note))
-        for name, score in getattr(record, "test_scores", {}).items():
+        for name, score in record.test_scores.items():
             shown = measure_of(name)
             if score is not None and not shown.is_error:
                 n_test = record.dataset.n_test
@@ -184,7 +153,19 @@ class Report(RunData[AnyRecord]):
             error = record.test_calibration_error
             note = "" if error is None else f"calibration error {percent(error)}"
             cards.append(Card("test log loss", f"{record.test_log_loss:.4f}", note))
-        return [*cards, *self.baseline_cards()]
+        cards += self.baseline_cards()
+        if (found := self.as_good) is not None:
+            within, tied = int(found.within.sum()) - 1, int(found.tied.sum()) - 1
+            note = "within one standard error" + (f", {tied:,} of them tied" if tied else "")
+            if within and not found.has_simpler:
+                note += f"; the best is the {self.simplest}"
+            elif within:
+                score = measure.text(measure.of(found.simplest["score_mean"]))
+                note += f"; the {self.simplest}: {self.candidate_name(found.simplest)}, {score}"
+            cards.append(
+                Card("as good as the best", count(within, "other") if within else "no other", note)
+            )
+        return cards
 
     def baseline_cards(self) -> list[Card]:
         """Return what a result should beat, if the run measured it."""
@@ -200,6 +181,44 @@ class Report(RunData[AnyRecord]):
         else:
             return []
         return [Card("baseline", value, f"{what} of {baseline.words}")]
+
+    @property
+    def as_good(self) -> WithinOneStandardError | None:
+        """The candidates that are as good as the best, of a search that says what is simple."""
+        table = self.candidates
+        if table.empty or not {"score_mean", *self.simple_by} <= set(table) or not self.simple_by:
+            return None
+        return within_one_standard_error(table, int(table["n_ok"].max()), self.simple_by)
+
+    def candidates_section(
+        self,
+        named: Mapping[str, Any],
+        more: Mapping[str, Any],
+        formats: Mapping[str, Callable[[float], str]],
+        words: str = "",
+    ) -> Section:
+        """Return the section of the candidates, best first, and which are as good as the best.
+
+        Parameters
+        ----------
+        named, more : columns of the table, those that name a candidate and the last ones
+        formats : of these columns, see ``Listing``
+        words : on the columns
+        """
+        table, measure, found = self.candidates, self.measure, self.as_good
+        if table.empty:
+            return Section("candidates", "Candidates", [])
+        score = f"cv {measure.name}"
+        marks = "" if found is None else found.marks(self.simplest)
+        frame = pd.DataFrame(
+            {
+                "rank": table["rank"], **named, score: measure.of(table["score_mean"]),
+                "standard deviation": table["score_std"], "folds with a score": table["n_ok"],
+                **more, "as good": marks,
+            }
+        )  # fmt: skip
+        shown = {score: measure.text, "standard deviation": measure.text, **formats}
+        return candidates_section(frame, shown, f"mean {measure.name} over the folds", words)
 
     def subtitle(self) -> str:
         """Say what was done, on what, and when."""
@@ -248,7 +267,7 @@ class Report(RunData[AnyRecord]):
         return [
             Section("failures", "Failures", self._failures()),
             Section("time", "Time", self._time()),
-            Section("files", "Files", [Listing("Files", file_table(self.path))]),
+            Section("files", "Files", [self._files()]),
             Section("reproduce", "How to reproduce", self._how_to_reproduce()),
         ]
 
@@ -268,21 +287,17 @@ class Report(RunData[AnyRecord]):
                 found.append((one.status, one.count or len(one.cells), one.cells))
         parts: list[Part | None] = []
         for status, n_cells, cells in sorted(found, key=lambda one: (-one[1], one[0])):
-            named = [[self.cell_name(cell)] for cell in cells[:MOST_FAILED_CELLS]]
+            named = [self.cell_name(cell) for cell in cells[:MOST_FAILED_CELLS]]
             more = n_cells - len(named)
             rest = Text(f"… and {more:,} more, in {names.CELLS}.") if more else None
             title = f"{count(n_cells, 'cell')} {status}"
-            listing = Listing(title, Table.of(("cell",), named))
+            listing = Listing(title, pd.DataFrame({"cell": named}))
             parts.append(Folded(title, [listing, rest], n_cells <= FEW_FAILURES))
         return parts
 
-    @property
-    def worker_addresses(self) -> list[str]:
-        """The workers in the order of ``run.json``; see ``workers_of``."""
-        return workers_of(self.tasks, [worker.address for worker in self.record.cluster.workers])
-
     def _time(self) -> list[Part | None]:
-        record, addresses, words = self.record, self.worker_addresses, []
+        record, words = self.record, []
+        addresses = workers_of(self.tasks, [worker.address for worker in record.cluster.workers])
         if record.wall_seconds is not None:
             cells = "" if record.n_cells is None else f" for {count(record.n_cells, 'cell')}"
             words.append(
@@ -306,31 +321,40 @@ class Report(RunData[AnyRecord]):
             "Each bar is a task on its worker; what stays pale is idle time. The share at the "
             "right is the time the worker was busy."
         )
+        known = {worker.address: worker for worker in record.cluster.workers}
+        rows = [
+            {
+                "worker": worker_name(row.worker),
+                "host": (known[row.worker].host if row.worker in known else "") or "",
+                "device": (known[row.worker].gpu or "CPU") if row.worker in known else "",
+                "tasks": len(row.tasks), "busy time": row.busy_seconds,
+                "busy share": row.busy_share,
+            }
+            for row in worker_timelines(self.tasks, addresses)
+        ]  # fmt: skip
+        formats = {"busy time": duration, "busy share": lambda share: f"{100 * share:.0f} %"}
         draw = partial(timeline, self.tasks, addresses)
         return [
             Text(" ".join(words)),
             Chart("timeline", draw, alt, caption, wide=True),
-            Listing("Workers", self._workers(addresses)),
+            Listing("Workers", pd.DataFrame(rows), formats),
         ]
 
-    def _workers(self, addresses: Sequence[str]) -> Table:
-        devices = {
-            worker.address: (worker.host or "", worker.gpu or "CPU")
-            for worker in self.record.cluster.workers
-        }
-        rows: list[list[Value]] = []
-        for row in worker_timelines(self.tasks, addresses):
-            share = math.nan if row.busy_share is None else row.busy_share
-            rows.append(
-                [
-                    Cell(worker_name(row.worker), row.worker),
-                    *devices.get(row.worker, ("", "")),
-                    (len(row.tasks), f"{len(row.tasks):,}"),
-                    (row.busy_seconds, duration(row.busy_seconds)),
-                    (share, f"{100 * share:.0f} %"),
-                ]
-            )
-        return Table.of(("worker", "host", "device", "tasks", "busy time", "busy share"), rows)
+    def _files(self) -> Listing:
+        """List what the run left; the figures and the page itself are made of it."""
+        found = [
+            path for path in sorted(self.path.rglob("*"))
+            if path.is_file() and path.suffix not in (".svg", ".png", ".part")
+            and path.name != names.REPORT
+        ]  # fmt: skip
+        found.sort(key=lambda path: list(CONTENT).index(path.name) if path.name in CONTENT else 99)
+        paths = [path.relative_to(self.path).as_posix() for path in found]
+        files = {
+            "file": paths, "kB": [path.stat().st_size / 1000 for path in found],
+            "content": [CONTENT.get(path.name, "") for path in found],
+        }  # fmt: skip
+        links = [quote(path) for path in paths]
+        return Listing("Files", pd.DataFrame(files), {"kB": "{:,.1f}".format}, links)
 
     def _how_to_reproduce(self) -> list[Part | None]:
         record, dataset = self.record, self.record.dataset
@@ -338,15 +362,19 @@ class Report(RunData[AnyRecord]):
             f"{worker.gpu or 'CPU'} on {worker.host or 'an unknown host'}"
             for worker in record.cluster.workers
         )
+
+        def listed(values: Mapping[str, Any] | None) -> str:
+            return ", ".join(f"{name} {value}" for name, value in (values or {}).items())
+
         # What a reproduction must share with this run.
         metadata = [
             ("Seed", record.seed),
             ("Data set", dataset.name),
             ("Data fingerprint", dataset.fingerprint),
-            ("Scaling", scaling_in_words(dataset.scaling)),
+            ("Scaling", listed(dataset.scaling)),
             ("Test samples", dataset.n_test and f"{dataset.n_test:,}"),
             ("Devices", "; ".join(f"{number} × {name}" for name, number in devices.items())),
-            ("Machine", ", ".join(f"{key} {value}" for key, value in record.machine.items())),
+            ("Machine", listed(record.machine)),
             ("Commit", record.commit),
             ("Started", record.started and timestamp(record.started)),
             ("Finished", record.finished and timestamp(record.finished)),
@@ -364,84 +392,16 @@ class Report(RunData[AnyRecord]):
         ]
 
 
-def shown_scores(candidates: pd.DataFrame, measure: Measure) -> tuple[pd.Series, pd.Series]:
-    """Return what is shown of every candidate's mean score, and the standard deviation."""
-    if measure.is_error and "error_mean" in candidates:  # as it is, not 1 less what it is from 1
-        return candidates["error_mean"], candidates["error_std"]
-    mean, std = scores(candidates)
-    return measure.of(mean), std
-
-
-def as_good_card(
-    found: WithinOneStandardError | None, best_is_simplest: str, simplest: str
-) -> list[Card]:
-    """Count the candidates that are as good as the best, and describe the simplest of them."""
-    if found is None:
-        return []
-    within, tied = int(found.within.sum()) - 1, int(found.tied.sum()) - 1
-    if not within:
-        return [Card("as good as the best", "no other", "within one standard error")]
-    note = "within one standard error" + (f", {tied:,} of them tied" if tied else "")
-    note += f"; {simplest if found.has_simpler else best_is_simplest}"
-    return [Card("as good as the best", count(within, "other"), note)]
-
-
-Column = tuple[str, Callable[[Mapping[str, Any]], Value]]  # its heading, and a candidate's value
-
-
-def candidates_table(
-    candidates: pd.DataFrame, measure: Measure, found: WithinOneStandardError | None, simplest: str,
-    named: Sequence[Column], scored: Sequence[Column], more: Sequence[Column],
-) -> Table:  # fmt: skip
-    """Return the table of the candidates, and which of them are as good as the best.
-
-    Parameters
-    ----------
-    candidates : all of them
-    measure : of their scores
-    found : those within one standard error of the best
-    simplest : what the simplest of these is marked with
-    named, scored, more : columns that name a candidate, other scores, and the last ones
-    """
-    columns: list[Column] = [
-        ("rank", lambda row: (row["rank"], f"{row['rank']:.0f}")),
-        *named,
-        (f"cv {measure.name}",
-         lambda row: cell((row["shown"], measure.text(row["shown"])), missing="failed")),
-        ("standard deviation", lambda row: (row["spread"], measure.text(row["spread"]))),
-        *scored,
-        ("folds with a score", lambda row: (row["n_ok"], f"{row['n_ok']:.0f}")),
-        *more,
-    ]  # fmt: skip
-    heads, rows = (*(head for head, _ in columns), AS_GOOD), list[list[Value]]()
-    if len(candidates):
-        means, stds = shown_scores(candidates, measure)
-        table = candidates.assign(shown=means.astype(float), spread=stds.astype(float))
-        marks = found.marks(simplest) if found else [""] * len(table)
-        every: list[Any] = table.head(MOST_ROWS).to_dict("records")
-        for row, mark in zip(every, marks, strict=False):
-            rows.append([*(value(row) for _, value in columns), mark])
-    return Table.of(heads, rows)
-
-
 def candidates_section(
-    candidates: pd.DataFrame, table: Table, order: str, more: str = ""
+    frame: pd.DataFrame, formats: Mapping[str, Callable[[float], str]], order: str, words: str = ""
 ) -> Section:
-    """Return the section of the candidates.
-
-    Parameters
-    ----------
-    candidates : all of them
-    table : those that are shown
-    order : what they are ordered by
-    more : sentences on the columns
-    """
-    n = len(candidates)
-    which = f"The first {len(table):,} of {n:,}" if len(table) < n else f"All {n:,}"
+    """Return the section of the candidates, of which ``frame`` has all, best first by ``order``."""
+    n, n_shown = len(frame), min(len(frame), MOST_ROWS)
+    which = f"The first {n_shown:,} of {n:,}" if n_shown < n else f"All {n:,}"
     which += " candidates" if n != 1 else " candidate"
     paper = Text(f"On paper: the first 30. All of them are in {names.CANDIDATES}.", style="paper")
-    words = Text(f"{which}, best first {order}. {more}".strip())
-    return Section("candidates", "Candidates", [words, Listing("Candidates", table), paper])
+    text = Text(f"{which}, best first by the {order}. {words}".strip())
+    return Section("candidates", "Candidates", [text, Listing("Candidates", frame, formats), paper])
 
 
 CONTENT = {
@@ -465,19 +425,3 @@ CONTENT = {
     names.RESIDUALS: "true and predicted numbers of the test rows",
     "performance.html": "Dask's own page of the run",
 }
-
-
-def file_table(folder: Path) -> Table:
-    """Return name, size and content of each file, those with a content of their own first."""
-    found = [
-        path for path in sorted(folder.rglob("*"))
-        if path.is_file() and path.name != names.REPORT and path.suffix != ".part"
-    ]  # fmt: skip
-    found.sort(key=lambda path: list(CONTENT).index(path.name) if path.name in CONTENT else 99)
-    rows: list[list[Value]] = []
-    for path in found[:MOST_FILES]:
-        name, size = path.relative_to(folder).as_posix(), path.stat().st_size
-        content = CONTENT.get(path.name, "a figure" if path.suffix in (".svg", ".png") else "")
-        shown = f"{size:,} B" if size < 1000 else f"{size / 1000:,.1f} kB"
-        rows.append([Cell(name, name, quote(name)), (size, shown), content])
-    return Table.of(("file", "size", "content"), rows)

@@ -10,12 +10,12 @@ import numpy as np
 import pandas as pd
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
+from matplotlib.axis import Axis
 from matplotlib.cbook import boxplot_stats
-from matplotlib.collections import PolyCollection
-from matplotlib.colors import Normalize
+from matplotlib.colors import LogNorm, Normalize
 from matplotlib.figure import Figure
-from matplotlib.patches import Patch, PathPatch, Rectangle
-from matplotlib.path import Path
+from matplotlib.image import AxesImage
+from matplotlib.patches import Patch, Rectangle
 from matplotlib.patheffects import withStroke
 from matplotlib.ticker import MaxNLocator
 
@@ -31,23 +31,21 @@ from pipelines.report.style import (
     SKY,
     VERMILLION,
     WIDE,
-    decades,
-    error_norm,
-    log_ticks,
     one_axes,
+    percent_axis,
     percent_labels,
-    percent_y_axis,
     powers_of_ten,
     spans_a_decade,
 )
+from pipelines.report.wording import significant
 from pipelines.run_folder.measures import Measure
 
 # Of groups side by side, which differ in their mark as well: not all readers see all colours.
 COLOURS = (BLUE, VERMILLION, "#009E73", "#CC79A7", "#E69F00", "#56B4E9", INK, GREY)
 MARKS = "osD^vPX*"
 MOST_MARKS = 2_000  # of a series; more are stored as pixels
-MOST_LAID_OUT = 9  # panels with labels of their own
 MOST_NUMBERED = 10  # rows or columns of a heat map whose cells still have room for a number
+MOST_NAMED = 8  # places of an axis that are named where all have no room
 FEWEST_OF_A_BOX = 10  # numbers; the quartiles of five folds say less than the five do
 
 DOTS = "a dot is one {one}; the line is their mean, the bar reaches one standard deviation from it"
@@ -113,14 +111,11 @@ def dashed(colour: str = GREY) -> dict[str, Any]:
 def series_chart(
     panels: Sequence[Panel], title: str = "", height: float = 3.8, width: float = NARROW
 ) -> Figure:
-    """Draw series in panels with one key; panels of one y label have one y axis, too."""
-    # Three in a row; four, where there are many and that leaves no more places empty.
+    """Draw series in panels with one key, three in a row; panels of one y label share its axis."""
     n_columns = min(3, len(panels))
-    if len(panels) > MOST_LAID_OUT and -len(panels) % 4 <= -len(panels) % 3:
-        n_columns = 4
     n_rows = -(-len(panels) // n_columns)
     if len(panels) > 1:
-        height, width = 0.6 + (2.9 if n_columns < 4 else 1.9) * n_rows, WIDE
+        height, width = 0.6 + 2.9 * n_rows, WIDE
     figure = Figure(figsize=(width, height), layout="constrained")
     is_shared = len({panel.ylabel for panel in panels}) == 1
     grid = figure.subplots(n_rows, n_columns, squeeze=False, sharey="all" if is_shared else "none")
@@ -128,7 +123,9 @@ def series_chart(
     for axes, panel in zip(grid.flat, panels, strict=False):
         for series in panel.series:
             look = {"linewidth": 1.6} | dict(series.look)
-            if series.band is not None:
+            if series.band is not None and look.get("linestyle") == "none":
+                axes.vlines(series.x, *series.band, color=look["color"], lw=2, alpha=0.4)
+            elif series.band is not None:
                 axes.fill_between(series.x, *series.band, color=look["color"], alpha=0.18, lw=0)
             if look.get("marker") and len(series.x) > MOST_MARKS:
                 look["rasterized"] = True
@@ -136,48 +133,34 @@ def series_chart(
             if series.label:
                 line.set_label(series.label)
                 key.setdefault(series.label, line)
-        _finish(axes, panel, panels if is_shared else [panel])
+        axes.set(xlabel=panel.xlabel, ylabel=panel.ylabel, title=panel.title)
+        if panel.scales[0] == "log":
+            axes.set_xscale("log")
+            powers_of_ten(axes.xaxis)
+        elif panel.scales[0] == "percent":
+            percent_axis(axes.xaxis)
+        elif all(np.array_equal(one.x, np.round(one.x)) for one in panel.series):
+            axes.xaxis.set_major_locator(MaxNLocator(8, integer=True))
+        if panel.scales[1] == "log":
+            axes.set_yscale("log")
+            powers_of_ten(axes.yaxis)
+        elif panel.scales[1] == "percent":
+            every = np.concatenate(
+                [
+                    np.asarray(numbers, dtype=float)
+                    for one in (panels if is_shared else [panel]) for series in one.series
+                    for numbers in (series.y, *(series.band or ()))
+                ]
+            )  # fmt: skip
+            percent_axis(axes.yaxis, every[np.isfinite(every) & (every >= 0)])
+        if panel.ticks is not None:
+            axes.set_xticks(*panel.ticks)
+        grid_lines(axes)
     for axes in grid.flat[len(panels) :]:
         axes.set_axis_off()
     if title or len(key) > 1:
         title_and_key(figure, title, list(key.values()))
-    if len(panels) > MOST_LAID_OUT:
-        # Labels of their own would take the room, and a constrained layout seconds.
-        for axes in grid.flat:
-            axes.label_outer()
-        figure.set_layout_engine(None)
-        figure.subplots_adjust(
-            left=0.85 / width, right=1 - 0.15 / width, top=1 - 0.6 / height, bottom=0.6 / height,
-            hspace=0.35, wspace=0.08,
-        )  # fmt: skip
     return figure
-
-
-def _finish(axes: Axes, panel: Panel, of_one_axis: Sequence[Panel]) -> None:
-    """Set scales, limits, ticks and labels of a panel, and of those that share its y axis."""
-    axes.set(xlabel=panel.xlabel, ylabel=panel.ylabel, title=panel.title)
-    if panel.scales[0] == "log":
-        axes.set_xscale("log")
-        powers_of_ten(axes.xaxis)
-    elif panel.scales[0] == "percent":
-        percent_labels(axes.xaxis)
-    elif all(np.array_equal(one.x, np.round(one.x)) for one in panel.series):
-        axes.xaxis.set_major_locator(MaxNLocator(8, integer=True))
-    if panel.scales[1] == "log":
-        axes.set_yscale("log")
-        powers_of_ten(axes.yaxis)
-    elif panel.scales[1] == "percent":
-        every = np.concatenate(
-            [
-                np.asarray(numbers, dtype=float)
-                for one in of_one_axis for series in one.series
-                for numbers in (series.y, *(series.band or ()))
-            ]
-        )  # fmt: skip
-        percent_y_axis(axes, every[np.isfinite(every) & (every >= 0)])
-    if panel.ticks is not None:
-        axes.set_xticks(*panel.ticks)
-    grid_lines(axes)
 
 
 @dataclass(frozen=True)
@@ -193,7 +176,7 @@ def samples_chart(
     samples: Sequence[Sample],
     measure: Measure,
     title: str,
-    names: Sequence[str] = (),
+    names: Sequence[str],
     xlabel: str = "",
     width: float = NARROW,
 ) -> Figure:
@@ -201,29 +184,28 @@ def samples_chart(
 
     Parameters
     ----------
-    samples : at least one; their places are 0, 1, ... or, without ``names``, logarithms of values
+    samples : at least one; their places are 0, 1, ...
     measure : of their numbers
     title : str
     names : of the samples
     xlabel, width : of the figure
     """
     figure, axes = one_axes(4.5, width, xlabel=xlabel, ylabel=f"validation {measure.name}")
-    places = np.array([one.place for one in samples])
-    spacing = float(np.diff(places).min()) if len(places) > 1 else 1.0
-    add_samples(axes, samples, 0.36 * spacing, dot=3.5 if len(samples) < 16 else 2.5)
+    add_samples(axes, samples, 0.36, dot=3.5 if len(samples) < 16 else 2.5)
     if measure.is_error:
         every = np.concatenate([one.values for one in samples])
-        percent_y_axis(axes, every[np.isfinite(every)])
-    else:
-        axes.autoscale_view()
-    axes.set_xlim(places[0] - 0.7 * spacing, places[-1] + 0.7 * spacing)
-    if names:
-        axes.set_xticks(places, names, rotation=20 if len(names) > 4 else 0)
-    else:
-        decades(axes.xaxis, 10**places)
+        percent_axis(axes.yaxis, every[np.isfinite(every)])
+    axes.set_xlim(-0.7, len(samples) - 0.3)
+    name_places(axes.xaxis, names)
     grid_lines(axes)
     title_and_key(figure, title, [])
     return figure
+
+
+def name_places(axis: Axis, names: Sequence[str], most: int = MOST_NAMED) -> None:
+    """Name the places 0, 1, ... of an axis, every second or so where there are many."""
+    step = -(-len(names) // most)
+    axis.set_ticks(range(0, len(names), step), names[::step])
 
 
 def add_samples(axes: Axes, samples: Sequence[Sample], half: float, dot: float) -> None:
@@ -241,25 +223,36 @@ def add_samples(axes: Axes, samples: Sequence[Sample], half: float, dot: float) 
     dot : diameter of a dot in points
     """
     every, failed = [], []
-    for sample in samples:
-        n = len(sample.values)
-        # Side by side, as dots one above the other would hide each other.
-        x = sample.place + (np.linspace(-0.6, 0.6, n) * half if n > 1 else np.zeros(1))
-        is_there = np.isfinite(sample.values)
-        every.append(np.column_stack([x, sample.values])[is_there])
-        failed += list(x[~is_there])
     for colour, stands_out in ((BLUE, False), (VERMILLION, True)):
-        alike = [
-            (one.place, one.values[np.isfinite(one.values)])
-            for one in samples
-            if one.stands_out is stands_out and np.isfinite(one.values).any()
-        ]
-        few = [one for one in alike if len(one[1]) < FEWEST_OF_A_BOX]
-        _add_means(axes, few, half, colour)
-        _add_boxes(axes, [one for one in alike if len(one[1]) >= FEWEST_OF_A_BOX], half, colour)
-    places = np.concatenate(every)
+        thin, bold, spread = list[Any](), list[Any](), list[Any]()
+        for sample in samples:
+            if sample.stands_out is not stands_out:
+                continue
+            place, n = sample.place, len(sample.values)
+            # Side by side, as dots one above the other would hide each other.
+            x = place + (np.linspace(-0.6, 0.6, n) * half if n > 1 else np.zeros(1))
+            is_there = np.isfinite(sample.values)
+            failed += list(x[~is_there])
+            values = sample.values[is_there]
+            every += [((at, value),) * 2 for at, value in zip(x[is_there], values, strict=True)]
+            if len(values) >= FEWEST_OF_A_BOX:
+                box = boxplot_stats(values)[0]
+                axes.bar(
+                    place, box["q3"] - box["q1"], 2 * half, box["q1"], alpha=0.5, gid="boxes",
+                    facecolor=SKY if colour == BLUE else colour, edgecolor=colour,
+                )  # fmt: skip
+                thin += [((place, box[low]), (place, box[high]))
+                         for low, high in (("whislo", "q1"), ("q3", "whishi"))]  # fmt: skip
+                bold.append(((place - half, box["med"]), (place + half, box["med"])))
+            elif len(values):
+                mean, std = values.mean(), values.std()
+                spread.append(((place, mean - std), (place, mean + std)))
+                bold.append(((place - 0.7 * half, mean), (place + 0.7 * half, mean)))
+        add_strokes(axes, spread, color=colour, lw=3, alpha=0.35, gid="spread")
+        add_strokes(axes, thin, color=colour, lw=0.9)
+        add_strokes(axes, bold, color=colour, lw=1.8, zorder=3, gid="middles")
     add_strokes(
-        axes, places, places, color=INK, alpha=0.7, lw=dot, capstyle="round", zorder=4, gid="dots"
+        axes, every, color=INK, alpha=0.7, lw=dot, solid_capstyle="round", zorder=4, gid="dots"
     )
     if failed:
         axes.scatter(
@@ -268,57 +261,46 @@ def add_samples(axes: Axes, samples: Sequence[Sample], half: float, dot: float) 
         )  # fmt: skip
 
 
-def add_strokes(axes: Axes, starts: Any, ends: Any, color: str, **look: Any) -> None:
-    """Draw lines from each start to its end as one path.
+def add_strokes(axes: Axes, strokes: Sequence[Any], **look: Any) -> None:
+    """Draw lines, each from its start to its end, as one path that is broken between them.
+
+    ``strokes`` has shape (n, 2, 2): of each line both ends, of each end x and y.
+    """
+    if len(strokes):
+        ends = np.insert(np.asarray(strokes, dtype=float), 2, np.nan, axis=1)
+        axes.plot(*ends.reshape(-1, 2).T, **look)
+
+
+def matrix(
+    axes: Axes, values: np.ndarray, texts: np.ndarray, size: float, **look: Any
+) -> AxesImage:
+    """Draw a matrix of colours, each with its number written on it in ink or white.
 
     Parameters
     ----------
-    starts, ends : float arrays of shape (n, 2)
+    axes : Axes
+    values : of shape (n_rows, n_columns), NaN where there is no colour
+    texts : str array of that shape, what is written on each
+    size : of the numbers, in points
+    look : what ``Axes.imshow`` takes
     """
-    if len(starts):
-        corners = np.stack([starts, ends], axis=1).reshape(-1, 2)
-        path = Path(corners, np.tile([Path.MOVETO, Path.LINETO], len(starts)))
-        axes.add_patch(PathPatch(path, facecolor="none", edgecolor=color, **look))
-
-
-def _add_means(
-    axes: Axes, samples: Sequence[tuple[float, np.ndarray]], half: float, colour: str
-) -> None:
-    ends = np.array([(x, v.mean(), v.std()) for x, v in samples]).reshape(-1, 3)
-    x, mean, std = ends.T
-    add_strokes(
-        axes, np.column_stack([x, mean - std]), np.column_stack([x, mean + std]), color=colour,
-        lw=3, alpha=0.35, gid="spread",
-    )  # fmt: skip
-    left, right = np.column_stack([x - 0.7 * half, mean]), np.column_stack([x + 0.7 * half, mean])
-    add_strokes(axes, left, right, color=colour, lw=1.8, zorder=3, gid="means")
-
-
-def _add_boxes(
-    axes: Axes, samples: Sequence[tuple[float, np.ndarray]], half: float, colour: str
-) -> None:
-    if not samples:
-        return
-    found = [(x, boxplot_stats(values)[0]) for x, values in samples]
-    bodies = [
-        [(x - half, s["q1"]), (x + half, s["q1"]), (x + half, s["q3"]), (x - half, s["q3"])]
-        for x, s in found
-    ]
-    face = SKY if colour == BLUE else colour
-    boxes = PolyCollection(bodies, facecolors=face, edgecolors=colour, alpha=0.5, gid="boxes")
-    axes.add_collection(boxes, autolim=False)
-    ends = (("whislo", "q1"), ("q3", "whishi"))
-    starts = [(x, s[low]) for x, s in found for low, _ in ends]
-    add_strokes(axes, starts, [(x, s[high]) for x, s in found for _, high in ends], color=colour,
-                lw=0.9)  # fmt: skip
-    medians = [[(x + side * half, s["med"]) for x, s in found] for side in (-1, 1)]
-    add_strokes(axes, medians[0], medians[1], color=colour, lw=1.8, zorder=3, gid="medians")
+    image = axes.imshow(np.ma.masked_invalid(values), **look)
+    for row, column in np.argwhere(texts != ""):
+        shade = image.cmap(image.norm(values[row, column]))[:3]
+        is_dark = np.isfinite(values[row, column]) and np.dot(shade, (0.299, 0.587, 0.114)) < 0.5
+        axes.text(
+            column, row, texts[row, column], ha="center", va="center", fontsize=size,
+            color=ON_DARK if is_dark else ON_COLOUR,
+        )  # fmt: skip
+    axes.tick_params(which="both", length=0)
+    axes.spines[:].set_visible(False)
+    return image
 
 
 def heat_map(
     means: pd.DataFrame, best: tuple[float, float] | None, measure: Measure, title: str, words: str
 ) -> Figure:
-    """Draw a mean for each pair of two parameters on logarithmic axes, the best framed.
+    """Draw a mean for each pair of two parameters, the best framed; what has none is hatched.
 
     Parameters
     ----------
@@ -329,67 +311,43 @@ def heat_map(
     title, words : what the map shows, and its best in words
     """
     figure, axes = one_axes(4.5, xlabel=str(means.columns.name), ylabel=str(means.index.name))
-    values, rows, columns = means.to_numpy(float), means.index, means.columns
-    x, y = _edges(np.log10(columns.to_numpy(float))), _edges(np.log10(rows.to_numpy(float)))
+    values = means.to_numpy(float)
     finite = values[np.isfinite(values)]
-    if measure.is_error or not finite.size:
-        norm = error_norm(finite)
-    else:  # an r2 below 0 is worse than the mean of all: how much so says nothing
-        low = max(0.0, finite.min()) if measure.name == "r2" and finite.max() > 0 else finite.min()
-        norm = Normalize(low, finite.max())
-    mesh = axes.pcolormesh(
-        x, y, np.ma.masked_invalid(values), norm=norm, cmap=COLOUR_MAP, rasterized=True
-    )
+    low, high = (finite.min(), finite.max()) if finite.size else (0.0, 1.0)
+    if measure.name == "r2" and high > 0:  # below 0 it is worse than the mean of all: no matter how
+        low = max(0.0, low)
+    is_log = measure.is_error and spans_a_decade(finite[finite > 0])
+    norm = LogNorm(finite[finite > 0].min(), high, clip=True) if is_log else Normalize(low, high)
+    texts = np.full(values.shape, "", dtype="U12")
+    if max(values.shape) <= MOST_NUMBERED:
+        for place, one in np.ndenumerate(100 * values if measure.is_error else values):
+            texts[place] = f"{one:#.3g}".rstrip(".") if np.isfinite(one) else ""
+    image = matrix(axes, values, texts, 7.5, norm=norm, cmap=COLOUR_MAP, aspect="auto",
+                   origin="lower")  # fmt: skip
     if finite.size:
-        bar = figure.colorbar(mesh, ax=axes, pad=0.02, fraction=0.06, aspect=28)
+        bar = figure.colorbar(image, ax=axes, pad=0.02, fraction=0.06, aspect=28)
         bar.outline.set_visible(False)
         if measure.is_error:
-            is_log = spans_a_decade(finite)
-            ticks = log_ticks(finite[finite > 0].min(), finite.max()) if is_log else None
-            percent_labels(bar.ax.yaxis, ticks)
+            percent_labels(bar.ax.yaxis, is_log)
     key: list[Artist] = []
-    if (where := np.argwhere(np.isnan(values))).size:
-        squares = [
-            [(x[i], y[j]), (x[i + 1], y[j]), (x[i + 1], y[j + 1]), (x[i], y[j + 1])]
-            for j, i in where
-        ]
-        look: Any = {"edgecolor": GREY, "hatch": "////", "lw": 0.4}
-        axes.add_collection(PolyCollection(squares, facecolor=PALE, gid="none", **look))
-        key.append(Patch(facecolor=PALE, label="failed, or not finished", **look))
-    if max(values.shape) <= MOST_NUMBERED:
-        for j, i in np.argwhere(np.isfinite(values)):
-            mean = values[j, i]
-            red, green, blue, _ = mesh.cmap(mesh.norm(mean))
-            is_dark = 0.299 * red + 0.587 * green + 0.114 * blue < 0.5
-            digits = 1 if measure.is_error and mean >= 0.0995 else 2
-            axes.text(
-                (x[i] + x[i + 1]) / 2, (y[j] + y[j + 1]) / 2,
-                f"{100 * mean if measure.is_error else mean:.{digits}f}", ha="center",
-                va="center", fontsize=7.5, color=ON_DARK if is_dark else ON_COLOUR,
-            )  # fmt: skip
+    if len(finite) < values.size:
+        look: Any = {"facecolor": PALE, "edgecolor": GREY, "hatch": "////", "lw": 0}
+        axes.patch.set(**look)
+        key.append(Patch(label="failed, or not finished", **look))
     if best is not None:
-        j, i = (int(np.abs(np.log(axis / value)).argmin())
-                for axis, value in zip((rows, columns), best, strict=True))  # fmt: skip
-        frame = Rectangle(
-            (x[i], y[j]), x[i + 1] - x[i], y[j + 1] - y[j],
-            fill=False, edgecolor=VERMILLION, lw=2.2, zorder=5, clip_on=False, gid="best",
-        )  # fmt: skip
+        row, column = (
+            int(np.abs(np.log(axis.to_numpy(float) / value)).argmin())
+            for axis, value in zip((means.index, means.columns), best, strict=True)
+        )
+        frame = Rectangle((column - 0.5, row - 0.5), 1, 1, fill=False, edgecolor=VERMILLION,
+                          lw=2.2, zorder=5, clip_on=False, gid="best")  # fmt: skip
         frame.set_path_effects([withStroke(linewidth=4.4, foreground="white")])
         axes.add_patch(frame)
         key.insert(0, Patch(facecolor="none", edgecolor=VERMILLION, lw=2, label=words))
-    axes.set(xlim=(x[0], x[-1]), ylim=(y[0], y[-1]))
-    axes.spines[:].set_visible(False)
-    decades(axes.xaxis, columns.to_numpy())
-    decades(axes.yaxis, rows.to_numpy())
+    name_places(axes.xaxis, [significant(value) for value in means.columns])
+    name_places(axes.yaxis, [significant(value) for value in means.index])
     title_and_key(figure, title, key)
     return figure
-
-
-def _edges(centres: np.ndarray) -> np.ndarray:
-    if len(centres) == 1:
-        return np.array([centres[0] - 0.5, centres[0] + 0.5])
-    middles = (centres[1:] + centres[:-1]) / 2
-    return np.concatenate([[2 * centres[0] - middles[0]], middles, [2 * centres[-1] - middles[-1]]])
 
 
 def grid_lines(axes: Axes) -> None:

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import base64
-import math
 from collections.abc import Sequence
 from functools import partial
 from io import BytesIO
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -15,23 +13,27 @@ import PIL.Image
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from pipelines.report.charts import Panel, Series, dashed, dots, series_chart
+from pipelines.report.charts import (
+    Panel,
+    Series,
+    dashed,
+    dots,
+    matrix,
+    name_places,
+    series_chart,
+)
 from pipelines.report.parts import (
     MOST_ROWS,
-    Cell,
     Chart,
     Columns,
     Folded,
     Gallery,
-    Image,
     Listing,
     Part,
     Section,
-    Table,
     Text,
-    Value,
 )
-from pipelines.report.style import BLUE, INK, ON_COLOUR, ON_DARK, SKY
+from pipelines.report.style import BLUE, SKY
 from pipelines.report.wording import count, percent, shortened, significant
 from pipelines.run_folder.names import PREDICTIONS
 from pipelines.run_folder.reading import RunData, WrongImages
@@ -39,21 +41,55 @@ from pipelines.run_folder.reading import RunData, WrongImages
 MOST_BESIDE = 15  # classes whose confusion matrix is no wider than half the page
 MOST_NUMBERED = 30  # classes whose counts still have room
 MOST_IMAGES = 40
-
-
-def confusion_counts(true: np.ndarray, predicted: np.ndarray, n_classes: int) -> np.ndarray:
-    """Count the samples of each true class (row) by predicted class (column).
-
-    ``true`` and ``predicted`` are class codes of shape (n,); the counts have
-    shape (n_classes, n_classes).
-    """
-    pairs = true.astype(np.int64) * n_classes + predicted.astype(np.int64)
-    return np.bincount(pairs, minlength=n_classes**2).reshape(n_classes, n_classes)
+SURENESS = ("margin", "certainty")  # columns that say how sure a prediction was
 
 
 def class_name(classes: Sequence[str], code: int) -> str:
     """Return the name of a class code, or the code itself where it has no name."""
     return classes[code] if 0 <= code < len(classes) else str(code)
+
+
+def test_section(run: RunData) -> Section:
+    """Return the section of the test samples of any classifier or regressor."""
+    parts: list[Part | None] = []
+    if run.residuals is not None and len(run.residuals):
+        parts = [residuals_chart(run.residuals)]
+    elif run.predictions is not None and len(run.predictions):
+        true, predicted = (run.predictions[name].to_numpy() for name in ("true", "predicted"))
+        n_classes = max(len(run.classes), int(max(true.max(), predicted.max())) + 1)
+        names = [class_name(run.classes, code) for code in range(n_classes)]
+        counts = np.bincount(true * n_classes + predicted, minlength=n_classes**2)
+        counts = counts.reshape(n_classes, n_classes)
+        table, shares = class_table(counts, names)
+        classes = Listing("Classes", table, dict.fromkeys(shares, percent), tall=False)
+        parts = [Columns([_confusion(counts, names), classes]), *_wrong_parts(run)]
+    return Section("test", "Test samples", parts)
+
+
+def class_table(counts: np.ndarray, names: Sequence[str]) -> tuple[pd.DataFrame, list[str]]:
+    """Return a row for each class that is there or was predicted, one of their means, and shares.
+
+    Parameters
+    ----------
+    counts : int array of shape (n_classes, n_classes), samples by their true class (row) and the
+        predicted one (column)
+    names : of the classes
+
+    Returns
+    -------
+    table, and the names of those of its columns that are fractions
+    """
+    right, present, predicted = np.diag(counts), counts.sum(axis=1), counts.sum(axis=0)
+    table = pd.DataFrame({"class": names, "samples": present, "found": right})
+    with np.errstate(invalid="ignore", divide="ignore"):
+        shares = {
+            "recall": right / present, "precision": right / predicted,
+            "F1": 2 * right / (present + predicted),
+        }  # fmt: skip
+    table = table.assign(**shares)[present + predicted > 0]
+    total = {"class": "mean", "samples": present.sum(), "found": right.sum()}
+    means = pd.DataFrame([total | {name: table[name].mean() for name in shares}])
+    return pd.concat([table, means], ignore_index=True), list(shares)
 
 
 def confusion_matrix(counts: np.ndarray, names: Sequence[str]) -> Figure:
@@ -63,103 +99,43 @@ def confusion_matrix(counts: np.ndarray, names: Sequence[str]) -> Figure:
     so many that on a common scale every error would look like none.
     """
     n_classes, n_samples = len(counts), int(counts.sum())
-    n_wrong = n_samples - int(np.trace(counts))
+    n_wrong, is_numbered = n_samples - int(np.trace(counts)), n_classes <= MOST_NUMBERED
     side = min(max(0.37 * n_classes, 2.6), 9.4)
     labels = [shortened(name, 14) for name in names]
     longest = max(map(len, labels))
     margin = 0.75 + 0.08 * longest
-    figure = Figure(
-        figsize=(side + margin + (0 if n_classes <= MOST_NUMBERED else 0.9), side + margin),
-        layout="constrained",
-    )
+    size = (side + margin + (0 if is_numbered else 0.9), side + margin)
+    figure = Figure(figsize=size, layout="constrained")
     figure.suptitle(
-        f"{n_wrong:,} of {n_samples:,} test samples wrong"
-        + (f" ({percent(n_wrong / n_samples)})" if n_samples else ""),
+        f"{n_wrong:,} of {n_samples:,} test samples wrong ({percent(n_wrong / n_samples)})",
         x=0.02, ha="left", fontsize=10.5,
     )  # fmt: skip
     axes = figure.add_subplot(xlabel="predicted class", ylabel="true class")
-    errors = np.ma.masked_array(counts, mask=np.eye(n_classes, dtype=bool) | (counts == 0))
+    errors = np.where(np.eye(n_classes, dtype=bool) | (counts == 0), np.nan, counts)
+    texts = np.array([[f"{one:,}" if one and is_numbered else "" for one in row] for row in counts])
+    n_digits = max(2, len(f"{counts.max():,}"))
     # A little above the most frequent error; a lone error is no alarm.
-    top = max(4.0, 1.15 * int((counts - np.diag(np.diag(counts))).max()))
-    image = axes.imshow(errors, cmap="YlOrRd", vmin=0, vmax=top, gid="errors")
+    top = max(4.0, 1.15 * float(np.nan_to_num(errors).max()))
+    fontsize = min(11.0, 72 * side / n_classes * 0.85 / (0.64 * n_digits))
+    image = matrix(axes, errors, texts, fontsize, cmap="YlOrRd", vmin=0, vmax=top, gid="errors")
     for place in range(n_classes):
         axes.add_patch(Rectangle((place - 0.5, place - 0.5), 1, 1, color=SKY, alpha=0.5, lw=0))
-    if n_classes <= MOST_NUMBERED:
-        n_digits = max(2, len(f"{counts.max():,}"))
-        size = min(11.0, 72 * side / n_classes * 0.85 / (0.64 * n_digits))
-        for row, column in np.argwhere(counts > 0):
-            value, is_error = int(counts[row, column]), row != column
-            axes.text(
-                column, row, f"{value:,}", ha="center", va="center", fontsize=size,
-                color=INK if not is_error else ON_DARK if value > 0.55 * top else ON_COLOUR,
-                weight="bold" if is_error else "normal",
-            )  # fmt: skip
-        axes.set_xticks(
-            range(n_classes), labels, rotation=0 if 0.09 * longest < side / n_classes else 90
-        )
-        axes.set_yticks(range(n_classes), labels)
-    else:
+    if not is_numbered:
         figure.colorbar(image, ax=axes, shrink=0.6, label="test samples")
-        step = math.ceil(n_classes / MOST_NUMBERED)
-        axes.set_xticks(range(0, n_classes, step), labels[::step], rotation=90)
-        axes.set_yticks(range(0, n_classes, step), labels[::step])
+    for axis in (axes.xaxis, axes.yaxis):
+        name_places(axis, labels, MOST_NUMBERED)
+    if not is_numbered or 0.09 * longest >= side / n_classes:
+        axes.tick_params("x", rotation=90)
     axes.set_xticks(np.arange(n_classes + 1) - 0.5, minor=True)
     axes.set_yticks(np.arange(n_classes + 1) - 0.5, minor=True)
     axes.grid(which="minor", color="#D3DAE1", lw=0.5)
-    axes.tick_params(which="both", length=0)
-    axes.spines[:].set_visible(False)
+    axes.tick_params(which="minor", length=0)
     return figure
 
 
-SURENESS = ("margin", "certainty")  # columns that say how sure a prediction was
-
-
-def class_table(run: RunData[Any]) -> Table:
-    """Return a row for each class that is there or was predicted, and one of their means."""
-    names = ("class", "samples", "found", "recall", "precision", "F1")
-    if run.predictions is None or run.predictions.empty:
-        return Table.of(names, [])
-    true, predicted = (run.predictions[name].to_numpy(dtype=int) for name in ("true", "predicted"))
-    counts = confusion_counts(true, predicted, int(max(true.max(), predicted.max())) + 1)
-    right, present, predicted = np.diag(counts), counts.sum(axis=1), counts.sum(axis=0)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        recall, precision, f1 = (
-            right / present,
-            right / predicted,
-            2 * right / (present + predicted),
-        )
-    shares = recall, precision, f1
-    rows: list[list[Value]] = [
-        [
-            class_name(run.classes, int(code)),
-            *((int(one[code]), f"{one[code]:,}") for one in (present, right)),
-            *((float(one[code]), percent(one[code])) for one in shares),
-        ]
-        for code in np.flatnonzero(present + predicted)
-    ]
-    total = [(int(one.sum()), f"{one.sum():,}") for one in (present, right)]
-    means = [(mean, percent(mean)) for mean in (float(pd.Series(one).mean()) for one in shares)]
-    return Table.of(names, [*rows, [Cell("mean", ""), *total, *means]])
-
-
-def test_section(run: RunData[Any]) -> Section:
-    """Return the section of the test samples of any classifier or regressor."""
-    parts: list[Part | None] = [residuals_chart(run.residuals)]
-    if run.residuals is None:
-        classes = Listing("Classes", class_table(run), tall=False)
-        parts = [Columns([_confusion(run), classes]), *_wrong_parts(run)]
-    return Section("test", "Test samples", parts)
-
-
-def _confusion(run: RunData[Any]) -> Chart | None:
-    if run.predictions is None or run.predictions.empty:
-        return None
-    true, predicted = (run.predictions[name].to_numpy(dtype=int) for name in ("true", "predicted"))
-    n_classes = max(len(run.classes), int(max(true.max(), predicted.max())) + 1)
-    names = [class_name(run.classes, code) for code in range(n_classes)]
-    counts = confusion_counts(true, predicted, n_classes)
+def _confusion(counts: np.ndarray, names: Sequence[str]) -> Chart:
     errors = counts - np.diag(np.diag(counts))
-    alt = f"Confusion matrix of {count(len(true), 'test sample')}, {errors.sum()} of them wrong"
+    alt = f"Confusion matrix of {count(counts.sum(), 'test sample')}, {errors.sum()} of them wrong"
     if errors.any():
         row, column = np.unravel_index(errors.argmax(), errors.shape)
         alt += (
@@ -168,47 +144,37 @@ def _confusion(run: RunData[Any]) -> Chart | None:
         )
     caption = "Counts of test samples: those classified right in blue, errors in yellow to red."
     draw = partial(confusion_matrix, counts, names)
-    return Chart("confusion_matrix", draw, alt + ".", caption, wide=n_classes > MOST_BESIDE)
+    return Chart("confusion_matrix", draw, alt + ".", caption, wide=len(names) > MOST_BESIDE)
 
 
-def _wrong_parts(run: RunData[Any]) -> list[Part | None]:
+def _wrong_parts(run: RunData) -> list[Part | None]:
     """Return the wrong test samples, the surest first: how many, their images, a table."""
-    if run.predictions is None:
-        return []
+    assert run.predictions is not None
     wrong = run.predictions[run.predictions["true"] != run.predictions["predicted"]]
     heading = Text("Wrong test samples", "h3")
     if wrong.empty:
         return [heading, Text("Every test sample was classified right.")]
-    by = next((name for name in SURENESS if name in wrong), "")
-    if by:
-        wrong = wrong.sort_values(by, ascending=False, kind="stable")
-    codes = [wrong[name].map(lambda code: class_name(run.classes, int(code)))
-             for name in ("true", "predicted")]  # fmt: skip
-    words = [*zip(wrong["row"], *codes, strict=True)]
+    by = [name for name in SURENESS if name in wrong][:1]
+    wrong = wrong.sort_values(by, ascending=False, kind="stable") if by else wrong
+    wrong = wrong[["row", "true", "predicted", *by]].assign(
+        **{name: [class_name(run.classes, code) for code in wrong[name]]
+           for name in ("true", "predicted")}
+    )  # fmt: skip
     pictures = _pictures(run.wrong_images)
+    words = zip(wrong["row"], wrong["true"], wrong["predicted"], strict=True)
     images = [
-        Image(pictures[row], f"{row}: {true} → {predicted}",
-              f"Test sample {row}: {true} taken for {predicted}")
+        (pictures[row], f"{row}: {true} → {predicted}",
+         f"Test sample {row}: {true} taken for {predicted}")
         for row, true, predicted in words if row in pictures
     ][:MOST_IMAGES]  # fmt: skip
-    order = f", those of the largest {by} first" if by else ""
-    note = f"{count(len(wrong), 'wrong test sample')}{order}."
-    if len(words) > MOST_ROWS:
-        note = (
-            f"The first {MOST_ROWS:,} of {len(wrong):,} wrong test samples{order}; all of them "
-            f"are in {PREDICTIONS}."
-        )
-    sureness = [(float(one), f"{one:.3f}") for one in wrong[by]] if by else None
-    rows = [
-        [(row, str(row)), true, predicted, *([sureness[i]] if sureness else [])]
-        for i, (row, true, predicted) in enumerate(words[:MOST_ROWS])
-    ]
-    table = Listing(
-        "Wrong test samples", Table.of(("row", "true", "predicted", *([by] if by else [])), rows)
-    )
+    note = count(len(wrong), "wrong test sample")
+    if len(wrong) > MOST_ROWS:
+        note = f"The first {MOST_ROWS:,} of {note} (all of them are in {PREDICTIONS})"
+    note += f", those of the largest {by[0]} first." if by else "."
+    table = Listing("Wrong test samples", wrong, dict.fromkeys(by, "{:.3f}".format))
     if not images:
         return [heading, Text(note), table]
-    if len(images) < len(words):
+    if len(images) < len(wrong):
         note = f"{note} The first {len(images)} are shown; the table has more."
     how = "Under each image: row: true → predicted."
     return [heading, Text(f"{note} {how}"), Gallery(images), Folded("As a table", [table])]
@@ -231,15 +197,13 @@ def _pictures(wrong: WrongImages | None) -> dict[int, str]:
     return found
 
 
-def residuals_chart(residuals: pd.DataFrame | None) -> Chart | None:
+def residuals_chart(residuals: pd.DataFrame) -> Chart:
     """Return predicted against true numbers of the test samples, and what is between them.
 
     Parameters
     ----------
-    residuals : table of ``true`` and ``predicted``, or None
+    residuals : table of ``true`` and ``predicted``
     """
-    if residuals is None or residuals.empty:
-        return None
     true, predicted = (residuals[name].to_numpy(float) for name in ("true", "predicted"))
     ends = [min(true.min(), predicted.min()), max(true.max(), predicted.max())]
     look = dots(BLUE, ".", alpha=0.5)

@@ -14,32 +14,27 @@ from urllib.parse import quote
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
-from scipy.stats import friedmanchisquare, studentized_range
 
 from pipelines.report.base import Report
 from pipelines.report.charts import title_and_key
 from pipelines.report.page import charts_of, draw_figures, kind_of, write_html
-from pipelines.report.parts import Cell, Chart, Listing, Section, Table, Text, Value
+from pipelines.report.parts import Chart, Listing, Section, Text
 from pipelines.report.style import (
     BLUE,
     SKY,
     VERMILLION,
     WIDE,
     figure_style,
-    one_axes,
     percent_labels,
 )
-from pipelines.report.validation_page import ValidationReport
-from pipelines.report.wording import count, duration, percent, plain, shortened
+from pipelines.report.wording import count, duration, percent, plain
 from pipelines.run_folder.names import REPORT
 from pipelines.run_folder.record import read_record
 from pipelines.run_folder.statistics import corrected_t, holm, interval
 
 # Where a run is kept and how it is watched says nothing of its result.
 NOT_COMPARED = {"results", "resume", "quiet", "dry_run", "dashboard"}
-FEWEST = 3  # data sets, and algorithms, that the Friedman test takes
-LEVEL = 0.05  # of Nemenyi's test
-Runs = Mapping[str, Report[Any]]  # by their names
+Runs = Mapping[str, Report]  # by their names
 
 
 def read_runs(folders: Sequence[Path]) -> Runs:
@@ -157,15 +152,43 @@ def _sections(runs: Runs, page: Path) -> list[Section]:
         "for the number of pairs. The best of a grid is judged on the folds that chose it, so "
         "small differences speak for little."
     )
-    rows = [_row(name, run, page) for name, run in runs.items()]
-    heads = ("run", "data", "searched", "cv error", "test error", "wall time", "workers", "status")
+    records = [run.record for run in runs.values()]
+    frame = pd.DataFrame(
+        {
+            "run": list(runs),
+            "data": [one.dataset.name for one in records],
+            "rows": pd.array([one.dataset.n_train for one in records], dtype="Int64"),
+            "searched": [run.size() for run in runs.values()],
+            "cv error": table["cv_error_mean"],
+            "standard deviation": table["cv_error_std"],
+            "test error": table["test_error"],
+            "95 % interval": [
+                interval(one.n_test_errors, one.dataset.n_test).removeprefix("95 % interval ")
+                if None not in (one.n_test_errors, one.dataset.n_test)
+                else ""
+                for one in records
+            ],
+            "wall time": table["wall_seconds"],
+            "workers": pd.array([one.cluster.n_workers for one in records], dtype="Int64"),
+            "status": table["status"],
+        }
+    )
+    formats = dict.fromkeys(("cv error", "standard deviation", "test error"), percent)
+    pages = [run.path / REPORT for run in runs.values()]
+    links = [
+        quote(os.path.relpath(one.resolve(), page.resolve().parent)) if one.is_file() else ""
+        for one in pages
+    ]
     options = differing_options([run.metadata.get("options", {}) for run in runs.values()])
-    differing = Table.of(("option", *runs), [[option, *values] for option, values in options])
+    differing = pd.DataFrame([[name, *values] for name, values in options],
+                             columns=["option", *runs])  # fmt: skip
+    of_pairs = {"difference": "{:+.2%}".format, "standard deviation": "{:+.2%}".format}
+    of_pairs |= dict.fromkeys(("t", "p", "p, Holm"), "{:.3f}".format)
     return [
-        Section("runs", "Runs", [Listing("Runs", Table.of(heads, rows)), errors]),
-        Section("ranks", "Ranks over the data sets", [_ranks_chart(runs, page)]),
+        Section("runs", "Runs",
+                [Listing("Runs", frame, {**formats, "wall time": duration}, links), errors]),
         Section("paired", "Fold by fold",
-                [Text(paired), Listing("Fold by fold", paired_table(runs))]),
+                [Text(paired), Listing("Fold by fold", paired_table(runs), of_pairs)]),
         Section("options", "Options that differ", [Listing("Options that differ", differing)]),
     ]  # fmt: skip
 
@@ -188,29 +211,6 @@ def _data_warning(runs: Runs) -> str:
     )
 
 
-def _row(name: str, run: Report[Any], page: Path) -> list[Value]:
-    record, report = run.record, run.path / REPORT
-    about, n_wrong = record.dataset, record.n_test_errors
-    link = os.path.relpath(report.resolve(), page.resolve().parent) if report.is_file() else ""
-    mean, std = (
-        (None, None) if record.best is None else (record.best.error_mean, record.best.error_std)
-    )
-    spread = "" if std is None else f" ± {percent(std)}"
-    test = percent(record.test_error)
-    if n_wrong is not None and about.n_test is not None:
-        test += f" ({interval(n_wrong, about.n_test)})"
-    return [
-        Cell(name, name, quote(link)),
-        f"{about.name or '–'}, {'–' if about.n_train is None else f'{about.n_train:,}'} rows",
-        run.size(),
-        (mean, percent(mean) + spread),
-        (record.test_error, test),
-        (record.wall_seconds, duration(record.wall_seconds)),
-        (record.cluster.n_workers, str(record.cluster.n_workers)),
-        record.status,
-    ]
-
-
 def differing_options(options: Sequence[Mapping[str, Any]]) -> list[tuple[str, list[str]]]:
     """Return the options that are not the same in all runs, with their value in each."""
     names = dict.fromkeys(name for each in options for name in each)
@@ -222,13 +222,13 @@ def differing_options(options: Sequence[Mapping[str, Any]]) -> list[tuple[str, l
     return found
 
 
-def paired_table(runs: Runs) -> Table:
+def paired_table(runs: Runs) -> pd.DataFrame:
     """Return a row for each two runs whose best candidates were scored on the same folds.
 
     The test is the corrected resampled t-test of Nadeau and Bengio (Machine Learning 52, 2003);
     p is corrected for the number of pairs after Holm (1979).
     """
-    found = []
+    rows = []
     for first, second in combinations(runs, 2):
         cuts = [_folds(runs[name]) for name in (first, second)]
         if cuts[0] is None or cuts[0] != cuts[1]:
@@ -241,23 +241,13 @@ def paired_table(runs: Runs) -> Table:
         # Validation rows for each training row: folds share most of what they train on.
         ratio = 1.0 / ((runs[first].record.options.folds or 2) - 1)
         mean, _, _, t, p = corrected_t(differences, ratio)
-        found.append((first, second, len(both), mean, float(differences.std()), t, p))
-    rows: list[list[Value]] = []
-    for (first, second, n, mean, std, t, p), p_holm in zip(
-        found, holm([one[-1] for one in found]), strict=True
-    ):
-        numbers = (
-            (mean, f"{100 * mean:+.2f} %"), (std, f"{100 * std:.2f} %"), (t, f"{t:.2f}"),
-            (p, f"{p:.3f}"), (p_holm, f"{p_holm:.3f}"),
-        )  # fmt: skip
-        signed = [(value, text.replace("-", "−")) for value, text in numbers]
-        rows.append([first, second, (n, f"{n:,}"), *signed])
-    return Table.of(
-        ("first", "second", "folds", "difference", "standard deviation", "t", "p", "p, Holm"), rows
-    )
+        rows.append((first, second, len(both), mean, float(differences.std()), t, p))
+    heads = ["first", "second", "folds", "difference", "standard deviation", "t", "p"]
+    table = pd.DataFrame(rows, columns=heads)
+    return table.assign(**{"p, Holm": holm(table["p"].tolist())})
 
 
-def _folds(run: Report[Any]) -> tuple[Any, ...] | None:
+def _folds(run: Report) -> tuple[Any, ...] | None:
     """Return what is equal where two runs have the same rows in the same folds; else None."""
     about, options = run.record.dataset, run.record.options
     if None in (about.fingerprint, options.folds):
@@ -266,7 +256,7 @@ def _folds(run: Report[Any]) -> tuple[Any, ...] | None:
     return run.record.command, about.fingerprint, options.folds, options.seed, cv
 
 
-def errors_of_best(run: Report[Any]) -> pd.Series:
+def errors_of_best(run: Report) -> pd.Series:
     """Return the error, or else 1 less the score, of the best candidate on each fold."""
     cells, best = run.cells, run.record.best
     values: dict[str, Any] = {} if best is None else best.model_dump()
@@ -280,61 +270,3 @@ def errors_of_best(run: Report[Any]) -> pd.Series:
     has_error = "error" in cells and cells["error"].notna().any()
     errors = cells["error"] if has_error else 1 - cells["score"]
     return pd.Series(errors.to_numpy(float), index=cells["fold"].to_numpy())
-
-
-def rank_over_sets(scores: pd.DataFrame) -> tuple[pd.Series, float, float]:
-    """Rank algorithms over data sets: 1 is best.
-
-    Demšar (Statistical comparisons of classifiers over multiple data sets, JMLR 7, 2006): the
-    Friedman test asks whether ranks differ at all, Nemenyi's which pairs do: those whose mean
-    ranks are further apart than the critical difference.
-
-    Parameters
-    ----------
-    scores : a row for each data set, a column for each algorithm, larger is better; at least
-        three of both
-
-    Returns
-    -------
-    mean rank of each algorithm, the best first; p of the Friedman test; critical difference
-    """
-    n_sets, n = scores.shape
-    means = scores.rank(axis=1, ascending=False).mean().sort_values(kind="stable")
-    p = float(friedmanchisquare(*(scores[name] for name in scores)).pvalue)
-    quantile = float(studentized_range.ppf(1 - LEVEL, n, np.inf)) / math.sqrt(2)
-    return means, p, quantile * math.sqrt(n * (n + 1) / (6 * n_sets))
-
-
-def _ranks_chart(runs: Runs, page: Path) -> Chart | None:
-    """Return the mean ranks of the algorithms that all runs have, each by its best candidate."""
-    validated = [run for run in runs.values() if isinstance(run, ValidationReport)]
-    if len(validated) < len(runs) or len({run.scoring for run in validated}) != 1:
-        return None
-    rows = {
-        run.record.dataset.fingerprint or str(run.path): {
-            one.algorithm: one.score_mean for one in run.record.algorithms or ()
-        }
-        for run in validated
-    }
-    scores = pd.DataFrame.from_dict(rows, orient="index").dropna(axis=1)
-    if min(scores.shape) < FEWEST:
-        return None
-    means, p, difference = rank_over_sets(scores)
-    words = (
-        f"Mean ranks of {len(means)} algorithms over {len(scores)} data sets, the best is "
-        f"{means.index[0]} with {means.iloc[0]:.2f}; Friedman p = {p:.3g}, mean ranks less "
-        f"less than {difference:.2f} apart are not told apart (Nemenyi, {LEVEL:g})"
-    )
-    draw = partial(draw_ranks, means, difference)
-    caption = f"{words}: those whose bars overlap."
-    return Chart(f"{page.stem}-ranks", draw, f"{words}.", caption, wide=True)
-
-
-def draw_ranks(means: pd.Series, difference: float) -> Figure:
-    """Draw mean ranks, each with a bar of the critical difference about it."""
-    figure, axes = one_axes(1.2 + 0.28 * len(means), WIDE, xlabel="mean rank over the data sets")
-    places = np.arange(len(means))
-    axes.errorbar(means, places, xerr=difference / 2, fmt="o", color=BLUE, ecolor=SKY, elinewidth=5)
-    axes.set_yticks(places, [shortened(str(one).split(".")[-1], 28) for one in means.index])
-    axes.invert_yaxis()
-    return figure

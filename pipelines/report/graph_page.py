@@ -4,37 +4,26 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
-from typing import Self
 
-import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
 from pipelines.report.base import Report
 from pipelines.report.charts import Panel, Series, dashed, grid_lines, series_chart
-from pipelines.report.parts import Card, Chart, Columns, Listing, Pairs, Section, Table, Text
+from pipelines.report.parts import Card, Chart, Columns, Listing, Pairs, Section, Text
 from pipelines.report.style import BLUE, SKY, one_axes, powers_of_ten
 from pipelines.report.wording import count, significant
 from pipelines.run_folder import names
 from pipelines.run_folder.columns import Iteration
-from pipelines.run_folder.reading import read_run
-from pipelines.run_folder.records.pagerank import GraphRecord
+from pipelines.run_folder.record import Distribution
 from pipelines.run_folder.tables import read_table
 
 
 @dataclass(frozen=True)
-class GraphReport(Report[GraphRecord]):
-    """A run of PageRank; ``iterations`` is None until it is finished."""
+class GraphReport(Report):
+    """A run of PageRank."""
 
     title = "PageRank"
-    iterations: pd.DataFrame | None = None
-
-    @classmethod
-    def read(cls, folder: Path) -> Self:
-        """Read the folder of a run of ``pagerank``; raises what ``read_run`` raises."""
-        run = read_run(folder)
-        return cls(**vars(run), iterations=read_table(run.path / names.ITERATIONS, Iteration))
 
     def size(self) -> str:
         """Say how large the graph is."""
@@ -77,10 +66,8 @@ class GraphReport(Report[GraphRecord]):
     def sections(self) -> list[Section]:
         """Return the highest ranks, how they came about, and what they cost."""
         record = self.record
-        top = [
-            ((i, str(i)), one.node, (one.rank, f"{one.rank:.6g}"))
-            for i, one in enumerate(record.top or (), 1)
-        ]
+        top = pd.DataFrame([one.model_dump() for one in record.top or ()])
+        top.insert(0, "place", range(1, len(top) + 1))
         costs = [
             (name, f"{value:.3g} {unit}")
             for name, value, unit in (
@@ -91,18 +78,24 @@ class GraphReport(Report[GraphRecord]):
             if value
         ]
         note = Text(f"The first {len(top)}; all of them are in {names.RANKS}.")
-        table = Listing("Highest ranks", Table.of(("place", "node", "rank"), top))
-        figures = Columns([self._convergence(), self._distribution()])
+        table = Listing("Highest ranks", top, {"rank": "{:.6g}".format})
+        charts: list[Chart | None] = [self._convergence()]
+        if record.distribution.counts:
+            alt = "Histogram of the ranks."
+            draw = partial(distribution, record.distribution)
+            caption = "How many nodes have which rank, on logarithmic axes."
+            charts.append(Chart("distribution", draw, alt, caption))
         return [
             Section("top", "Highest ranks", [note, table]),
-            Section("figures", "Figures", [figures]),
+            Section("figures", "Figures", [Columns(charts)]),
             Section("costs", "Time and memory", [Pairs(costs)]),
         ]
 
     def _convergence(self) -> Chart | None:
-        if self.iterations is None or self.iterations.empty:
+        iterations = read_table(self.path / names.ITERATIONS, Iteration)
+        if iterations is None or iterations.empty:
             return None
-        shown = self.iterations[self.iterations["change"] > 0]
+        shown = iterations[iterations["change"] > 0]
         marker = "." if len(shown) < 60 else None
         series = [Series(shown["iteration"], shown["change"], "change",
                          look={"color": BLUE, "marker": marker})]  # fmt: skip
@@ -116,28 +109,12 @@ class GraphReport(Report[GraphRecord]):
         )
         return Chart("convergence", partial(series_chart, [panel], "Convergence"), alt, caption)
 
-    def _distribution(self) -> Chart | None:
-        found = self.record.distribution
-        if not found.counts:
-            return None
-        low, high = significant(found.bounds[0]), significant(found.bounds[-1])
-        alt = f"Histogram of the ranks, from {low} to {high}."
-        draw = partial(distribution, np.array(found.bounds), np.array(found.counts, float))
-        caption = "How many nodes have which rank, on logarithmic axes."
-        return Chart("distribution", draw, alt, caption)
 
-
-def distribution(bounds: np.ndarray, counts: np.ndarray) -> Figure:
-    """Draw the distribution of ranks: number of nodes by rank, both axes logarithmic.
-
-    Parameters
-    ----------
-    bounds : float64 of shape (n + 1,)
-    counts : of shape (n,)
-    """
+def distribution(ranks: Distribution) -> Figure:
+    """Draw the distribution of ranks: number of nodes by rank, both axes logarithmic."""
     figure, axes = one_axes(3.8, xlabel="rank", ylabel="nodes", xscale="log", yscale="log")
-    axes.stairs(counts, bounds, fill=True, facecolor=SKY, edgecolor=BLUE, baseline=0.5)
-    axes.set_ylim(0.5, 2 * max(1.0, float(counts.max(initial=1))))
+    axes.stairs(ranks.counts, ranks.bounds, fill=True, facecolor=SKY, edgecolor=BLUE, baseline=0.5)
+    axes.set_ylim(0.5, 2 * max(1, *ranks.counts))
     powers_of_ten(axes.xaxis)
     powers_of_ten(axes.yaxis)
     grid_lines(axes)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -26,14 +25,14 @@ REPORTS = {
 }  # fmt: skip
 
 
-def kind_of(record: Record) -> type[Report[Any]]:
+def kind_of(record: Record) -> type[Report]:
     """Return the class of a run's page, by the command in its ``run.json`` and what it predicts."""
     if record.command not in REPORTS:
         return Report
     module, name = REPORTS[record.command]
     if record.command == "svm_grid" and record.dataset.task == "regression":
         name = "SvmRegressionReport"
-    kind: type[Report[Any]] = getattr(import_module(f"pipelines.report.{module}"), name)
+    kind: type[Report] = getattr(import_module(f"pipelines.report.{module}"), name)
     return kind
 
 
@@ -62,8 +61,7 @@ def write_page(folder: Path) -> Path:
     """Draw the figures of a run folder and write its page; return the page."""
     folder = Path(folder)
     report = kind_of(read_record(folder)[1]).read(folder)
-    shown = [one for one in report.sections() if one.is_shown]
-    figures = draw_figures(folder, charts_of(shown + report.last_sections()))
+    sections = [one for one in report.sections() + report.last_sections() if one.is_shown]
     name = report.record.dataset.name
     remarks = [
         (f"{one[0].upper()}{one[1:]}{'' if one.endswith(('?', '.')) else '.'}", "")
@@ -78,9 +76,8 @@ def write_page(folder: Path) -> Path:
         conclusion=report.conclusion(),
         cards=report.cards(),
         warnings=[*remarks, *report.warnings()],
-        # The table of the files has the figures that were drawn just now.
-        sections=[*shown, *(one for one in report.last_sections() if one.is_shown)],
-        figures=figures,
+        sections=sections,
+        figures=draw_figures(folder, charts_of(sections)),
     )
 
 
@@ -100,20 +97,14 @@ def write_html(
     title, sections, figures : what it shows
     head : ``subtitle``, ``state``, ``conclusion``, ``cards``, ``warnings``, each of which may lack
     """
-    text = _template().render(title=title, sections=sections, figures=figures, **head)
+    # Whatever a run has, its names with it, is escaped; figures alone are as they are.
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(Path(__file__).parent), autoescape=True,
+        trim_blocks=True, lstrip_blocks=True,
+    )  # fmt: skip
+    template = environment.get_template("page.html")
+    text = template.render(title=title, sections=sections, figures=figures, **head)
     unfinished = page.with_name(f"{page.name}.part")
     unfinished.write_text(text, encoding="utf-8")
     os.replace(unfinished, page)
     return page
-
-
-@cache
-def _template() -> jinja2.Template:
-    # Whatever a run has, its names with it, is escaped; figures alone are as they are.
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(Path(__file__).parent),
-        autoescape=True,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    return environment.get_template("page.html")

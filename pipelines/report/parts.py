@@ -3,91 +3,31 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import ClassVar
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, NamedTuple
 
 import pandas as pd
 from matplotlib.figure import Figure
+from pandas.api.types import is_bool_dtype, is_integer_dtype, is_numeric_dtype
 
-from pipelines.report.wording import percent, significant
+from pipelines.report.wording import significant
 
 MOST_ROWS = 1_000  # of a table on a page; its file has all
-AS_GOOD = "as good"  # heading of what a candidate is beside the best
 
 
-@dataclass(frozen=True)
-class Cell:
-    """A cell of an HTML table: what is read, what a sort goes by, where a click leads."""
+class Cell(NamedTuple):
+    """A cell of an HTML table: what is read, the number it is sorted by, where a click leads.
+
+    ``sort`` is None where that is what is read, "" of a number that is not known: it comes last.
+    """
 
     text: str
-    sort: float | str
+    sort: str | None = None
     link: str = ""
-    is_number: bool = False
-
-    @property
-    def sorts_by_text(self) -> bool:
-        """Whether the page need not say what a sort goes by: it is what is read."""
-        if isinstance(self.sort, str) or not self.text.isdecimal():
-            return self.text == self.sort
-        return float(self.text) == self.sort
 
 
-# Text; a number, shown by three digits or by the text beside it; or a cell as it is.
-Value = Cell | str | float | tuple[float, str] | None
-
-
-@dataclass(frozen=True)
-class Table:
-    """Columns, each its name and whether it is "number" or "text", and rows of cells."""
-
-    columns: list[tuple[str, str]]
-    rows: list[list[Cell]]
-
-    @classmethod
-    def of(cls, names: Sequence[str], rows: Iterable[Sequence[Value]]) -> Table:
-        """Return a table of these columns; one whose cells all are numbers is one of numbers."""
-        cells = [[cell(value) for value in row] for row in rows]
-        are_numbers = [all(one.is_number for one in column) for column in zip(*cells, strict=True)]
-        kinds = ["number" if one else "text" for one in are_numbers] or ["text"] * len(names)
-        return cls(list(zip(names, kinds, strict=True)), cells)
-
-    def __len__(self) -> int:
-        return len(self.rows)
-
-
-def cell(value: Value, missing: str = "–") -> Cell:
-    """Return a value as a cell; a number that is not known, or not finite, comes last in a sort."""
-    if isinstance(value, Cell):
-        return value
-    if isinstance(value, str):
-        return Cell(value, value)
-    number, text = value if isinstance(value, tuple) else (value, "")
-    if number is None or not math.isfinite(number):
-        return Cell(missing, "", is_number=True)
-    return Cell(text or significant(number), float(number), is_number=True)
-
-
-def table_of(frame: pd.DataFrame, fractions: Collection[str] = ()) -> Table:
-    """Return any table as a page takes it: its columns, and its first rows.
-
-    ``fractions`` are the columns that are read in percent.
-    """
-    frame = frame.rename(columns=str)
-    values = {name: frame[name].head(MOST_ROWS).tolist() for name in frame.columns}
-    for name, column in values.items():
-        if pd.api.types.is_numeric_dtype(frame[name]):
-            numbers = [math.nan if pd.isna(one) else float(one) for one in column]
-            shown = percent if name in fractions else significant
-            values[name] = [(one, shown(one)) for one in numbers]
-        else:
-            values[name] = [str(one) for one in column]
-    names = [name.replace("_", " ") for name in frame.columns]
-    return Table.of(names, zip(*values.values(), strict=True))
-
-
-@dataclass(frozen=True)
-class Card:
+class Card(NamedTuple):
     """A number on the first screen of a page that its reader acts on."""
 
     label: str
@@ -135,30 +75,77 @@ class Chart:
 
 
 @dataclass(frozen=True)
-class Image:
-    """A small image and the line under it."""
-
-    data_uri: str
-    title: str
-    alt: str
-
-
-@dataclass(frozen=True)
 class Gallery:
-    """Small images side by side."""
+    """Small images side by side, each its data URI, the line under it, and what it shows."""
 
-    images: Sequence[Image]
+    images: Sequence[tuple[str, str, str]]
     kind: ClassVar[str] = "gallery"
+
+    def __bool__(self) -> bool:
+        return bool(self.images)
 
 
 @dataclass(frozen=True)
 class Listing:
-    """A table and its name; left out where it has no row."""
+    """A table and its name; left out where it has no row.
+
+    Attributes
+    ----------
+    label : str
+    frame : DataFrame, of which the first ``MOST_ROWS`` rows are shown
+    formats : of columns, what is read of a number; by default three digits, or all of an integer
+    links : of the first column's cells
+    tall : whether a long table has a window to scroll in
+    """
 
     label: str
-    table: Table | None
+    frame: pd.DataFrame | None
+    formats: Mapping[str, Callable[[float], str]] = field(default_factory=dict)
+    links: Sequence[str] = ()
     tall: bool = True
     kind: ClassVar[str] = "listing"
+
+    def __bool__(self) -> bool:
+        return self.frame is not None and not self.frame.empty
+
+    @property
+    def columns(self) -> list[tuple[str, str]]:
+        """The name of each column, and whether it is of a "number" or of "text"."""
+        assert self.frame is not None
+        return [
+            (str(name).replace("_", " "), "number" if _is_number(column) else "text")
+            for name, column in self.frame.items()
+        ]
+
+    @property
+    def rows(self) -> list[list[Cell]]:
+        """The cells of each row."""
+        assert self.frame is not None
+        columns = [
+            self._cells(str(name), column)
+            for name, column in self.frame.head(MOST_ROWS).items()
+        ]  # fmt: skip
+        if self.links:
+            linked = zip(columns[0], self.links, strict=False)
+            columns[0] = [cell._replace(link=link) for cell, link in linked]
+        return [list(row) for row in zip(*columns, strict=True)]
+
+    def _cells(self, name: str, column: pd.Series) -> list[Cell]:
+        if not _is_number(column):
+            return [Cell("–" if pd.isna(value) else str(value)) for value in column]
+        default: Callable[[Any], str] = "{:,.0f}".format
+        if not is_integer_dtype(column):
+            default = significant
+        shown, cells = self.formats.get(name, default), []
+        for number in column.astype("float64"):
+            is_known = math.isfinite(number)
+            text, sort = (shown(number), f"{number:.15g}") if is_known else ("–", "")
+            cells.append(Cell(text, None if text == sort else sort))
+        return cells
+
+
+def _is_number(column: pd.Series) -> bool:
+    return is_numeric_dtype(column) and not is_bool_dtype(column)
 
 
 @dataclass(frozen=True)
@@ -168,6 +155,9 @@ class Pairs:
     rows: Sequence[tuple[str, str]]
     short: bool = False
     kind: ClassVar[str] = "pairs"
+
+    def __bool__(self) -> bool:
+        return bool(self.rows)
 
 
 @dataclass(frozen=True)
@@ -182,9 +172,9 @@ class Folded:
 
 @dataclass(frozen=True)
 class Columns:
-    """Parts side by side; a list among them stands in one column."""
+    """Parts side by side."""
 
-    parts: Sequence[Part | Sequence[Part | None] | None]
+    parts: Sequence[Part | None]
     kind: ClassVar[str] = "columns"
 
 
@@ -199,7 +189,7 @@ class Section:
     ----------
     name : of its place in the page
     title : str
-    parts : from top to bottom; None, where the run has nothing for it, is left out
+    parts : from top to bottom; what the run has nothing for is left out
     link : what the line of links calls it, by default its title
     """
 
@@ -211,26 +201,13 @@ class Section:
     @property
     def is_shown(self) -> bool:
         """Whether a figure, a table or whatever else is more than words is there."""
-        return any(_is_content(part) for part in every_part(self.parts))
+        return any(not isinstance(part, Text) for part in every_part(self.parts))
 
 
-def every_part(parts: Sequence[Part | Sequence[Part | None] | None]) -> Iterator[Part]:
-    """Yield parts, and those within them, from top to bottom."""
+def every_part(parts: Sequence[Part | None]) -> Iterator[Part]:
+    """Yield parts that have something to show, and those within them, from top to bottom."""
     for part in parts:
         if isinstance(part, Folded | Columns):
             yield from every_part(part.parts)
-        elif isinstance(part, Sequence):
-            yield from every_part(part)
-        elif part is not None:
+        elif part:
             yield part
-
-
-def _is_content(part: Part) -> bool:
-    match part:
-        case Listing():
-            return bool(part.table)
-        case Gallery():
-            return bool(part.images)
-        case Pairs():
-            return bool(part.rows)
-    return not isinstance(part, Text)

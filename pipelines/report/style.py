@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import re
 import warnings
-from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from io import BytesIO
 from pathlib import Path
@@ -15,18 +14,14 @@ import matplotlib.style
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
-from matplotlib.colors import LogNorm, Normalize
 from matplotlib.figure import Figure
 from matplotlib.ticker import (
-    FixedLocator,
     FuncFormatter,
     LogLocator,
     MaxNLocator,
     NullFormatter,
     NullLocator,
 )
-
-from pipelines.report.wording import significant
 
 # From the palette of Okabe and Ito, which colour-blind readers tell apart
 # (https://jfly.uni-koeln.de/color/).
@@ -146,59 +141,35 @@ def data_uri(svg: bytes) -> str:
     return f"data:image/svg+xml,{text}"
 
 
-def spans_a_decade(errors: np.ndarray) -> bool:
-    """Return whether the non-zero errors need a logarithmic scale."""
-    positive = errors[errors > 0]
-    return positive.size > 1 and bool(positive.max() >= 10 * positive.min())
+def spans_a_decade(fractions: np.ndarray) -> bool:
+    """Return whether fractions need a logarithmic scale; not where one is 0, which has none."""
+    return bool(fractions.size and 0 < 10 * fractions.min() <= fractions.max())
 
 
-def error_norm(errors: np.ndarray) -> Normalize:
-    """Return the colour scale of finite errors: logarithmic where they span a decade."""
-    if spans_a_decade(errors):
-        return LogNorm(errors[errors > 0].min(), errors.max(), clip=True)
-    low, high = (errors.min(), errors.max()) if errors.size else (0.0, 1.0)
-    if low == high:
-        low, high = max(0.0, low - 0.01), high + 0.01
-    return Normalize(low, high)
+def percent_axis(axis: Axis, fractions: np.ndarray | None = None) -> None:
+    """Label an axis of fractions in percent; a scale of its own makes it logarithmic or not.
 
-
-def percent_y_axis(axes: Axes, errors: np.ndarray) -> None:
-    """Set scale, limits and percent labels of a y axis for these finite errors.
-
-    Where they span a decade the scale is logarithmic; an error of 0 then has
-    its own place under the smallest other one.
+    Parameters
+    ----------
+    fractions : finite float array, which a y axis is scaled and limited to
     """
-    low, high = (float(errors.min()), float(errors.max())) if errors.size else (0.0, 1.0)
-    if not spans_a_decade(errors):
-        margin = 0.06 * (high - low) or 0.005
-        axes.set_ylim(max(low - margin, -0.3 * margin), high + margin)
-        percent_labels(axes.yaxis)
-        return
-    least = float(errors[errors > 0].min())
-    ticks = log_ticks(least, high)
-    if low > 0:
-        axes.set_yscale("log")
-        axes.set_ylim(low / 1.2, high * 1.2)
-    else:
-        axes.set_yscale("symlog", linthresh=least, linscale=0.25)
-        axes.set_ylim(-0.35 * least, high * 1.2)
-        ticks = [0.0, *ticks]
-    percent_labels(axes.yaxis, ticks)
+    is_log = False
+    if fractions is not None:
+        low, high = (fractions.min(), fractions.max()) if fractions.size else (0.0, 1.0)
+        if is_log := spans_a_decade(fractions):
+            axis.axes.set_yscale("log")
+            axis.axes.set_ylim(low / 1.2, high * 1.2)
+        else:
+            margin = 0.06 * (high - low) or 0.005
+            axis.axes.set_ylim(max(low - margin, -0.3 * margin), high + margin)
+    percent_labels(axis, is_log)
 
 
-def percent_labels(axis: Axis, ticks: Sequence[float] | None = None) -> None:
-    """Label an axis of fractions in percent, at the ticks or where they are round."""
-    axis.set_major_locator(MaxNLocator(6) if ticks is None else FixedLocator(ticks))
+def percent_labels(axis: Axis, is_log: bool = False) -> None:
+    """Label an axis of fractions in percent where they are round."""
+    axis.set_major_locator(LogLocator(subs=(1, 2, 5)) if is_log else MaxNLocator(6))
     axis.set_major_formatter(FuncFormatter(lambda value, _: f"{100 * value:.4g} %"))
     axis.set_minor_locator(NullLocator())
-
-
-def log_ticks(low: float, high: float) -> list[float]:
-    """Return the 1, 2, 5 of each decade from low to high; the 1 alone where that is many."""
-    digits = (1, 2, 5) if high < 2000 * low else (1,)
-    powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
-    ticks = [float(f"{digit}e{power}") for power in powers for digit in digits]
-    return [tick for tick in ticks if low * 0.999 <= tick <= high * 1.001]
 
 
 def powers_of_ten(axis: Axis) -> None:
@@ -209,27 +180,9 @@ def powers_of_ten(axis: Axis) -> None:
         axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
         axis.set_minor_locator(NullLocator())
         return
-    axis.set_major_locator(LogLocator(numticks=7))
-    axis.set_major_formatter(FuncFormatter(lambda value, _: power_of_ten(value)))
-    axis.set_minor_formatter(NullFormatter())
-
-
-def power_of_ten(value: float) -> str:
-    """Return ``0.001`` as ``10⁻³``."""
     raised = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
-    return "10" + str(round(math.log10(value))).translate(raised) if value > 0 else "0"
-
-
-def decades(axis: Axis, values: Sequence[float] | np.ndarray) -> None:
-    """Label an axis of log10 of these values by the values themselves.
-
-    By powers of ten; by the values where they span less than two decades, at most eight of them.
-    """
-    places = np.log10(np.asarray(values, dtype=float))
-    if places.max() - places.min() < 2:
-        shown = places[:: -(-len(places) // 8)]
-        axis.set_major_locator(FixedLocator(list(shown)))
-        axis.set_major_formatter(FuncFormatter(lambda place, _: significant(10**place)))
-    else:
-        axis.set_major_locator(MaxNLocator(11, steps=[1, 2, 5, 10], integer=True))
-        axis.set_major_formatter(FuncFormatter(lambda place, _: power_of_ten(10**place)))
+    axis.set_major_locator(LogLocator(numticks=7))
+    axis.set_major_formatter(
+        FuncFormatter(lambda value, _: f"10{str(round(math.log10(value))).translate(raised)}")
+    )
+    axis.set_minor_formatter(NullFormatter())

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
-from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -23,31 +22,33 @@ from pipelines.report.charts import (
     title_and_key,
 )
 from pipelines.report.classification import test_section
-from pipelines.report.parts import Card, Chart, Columns, Listing, Part, Section, Table, Text, Value
+from pipelines.report.parts import Card, Chart, Columns, Listing, Part, Section, Text
 from pipelines.report.style import GREY, SKY, VERMILLION, one_axes
 from pipelines.report.wording import count, percent, significant
 from pipelines.run_folder import names
-from pipelines.run_folder.reading import read_run
-from pipelines.run_folder.records.data_parallel import TrainingMetadata, TrainingRecord
+from pipelines.run_folder.record import TrainingMetadata
 
 PLACE = ("strategy", "ranks", "repeat", "epoch")
-TIMES = ("compute", "communication", "wait")
+OF_TRAINING = ["strategy", "ranks", "repeat", "epochs", "steps", "seconds", "best_epoch",
+               "validation_loss", "test_loss", "status"]  # fmt: skip
+OF_RESTART = {
+    "training": "training", "reason": "why", "ranks_before": "ranks before",
+    "ranks_after": "after", "step": "from step", "steps_lost": "steps done again",
+    "seconds": "seconds",
+}  # fmt: skip
+TIMES = ["compute", "communication", "wait"]
 ACROSS = (("epoch", "epochs"), ("step", "steps"), ("seconds", "seconds of training"))
 STYLES = ("-", "--", ":", "-.")
 ERROR = "error"  # the metric of classes, a fraction
 
 
 @dataclass(frozen=True)
-class TrainingReport(Report[TrainingRecord]):
+class TrainingReport(Report):
     """A run of trainings: ``cells`` has a row for each epoch of each."""
 
     title = "Data-parallel training"
     place = PLACE
-
-    @classmethod
-    def read(cls, folder: Path) -> Self:
-        """Read the folder of a run of ``data_parallel``; raises what ``read_run`` raises."""
-        return cls(**vars(read_run(folder, place=PLACE, cells_file=names.EPOCHS)))
+    cells_file = names.EPOCHS
 
     @property
     def epochs(self) -> pd.DataFrame:
@@ -93,12 +94,11 @@ class TrainingReport(Report[TrainingRecord]):
                 cards.append(Card(f"test {self.record.metric}", value, "of the same network"))
         cards += self.baseline_cards()
         if not self.times.empty:
-            most = self.times.sort_values("rows_a_second").iloc[-1]
-            note = f"{most['strategy']} on {count(int(most['ranks']), 'rank')}"
-            cards.append(Card("rows a second", f"{most['rows_a_second']:,.0f}", note))
+            most = self.times.loc[self.times["rows a second"].idxmax()]
+            note = f"{most['strategy']} on {count(most['ranks'], 'rank')}"
+            cards.append(Card("rows a second", f"{most['rows a second']:,.0f}", note))
         if restarts := self.record.restarts:
-            lost = sum(one.steps_lost for one in restarts)
-            cards.append(Card("restarts", str(len(restarts)), f"{lost} steps repeated"))
+            cards.append(Card("restarts", str(len(restarts)), "of process groups that lost a rank"))
         return cards
 
     def cell_name(self, cell: Any) -> str:
@@ -113,52 +113,41 @@ class TrainingReport(Report[TrainingRecord]):
         """
         epochs = self.epochs
         if epochs.empty:
-            columns = ["label", *TIMES, "strategy", "ranks", "rows_a_second"]
-            return pd.DataFrame(columns=columns)
+            return pd.DataFrame()
         epochs = epochs.sort_values(list(PLACE))
         trainings = epochs.groupby(["strategy", "ranks", "repeat"], sort=False)
-        steps = trainings["step"].diff().fillna(epochs["step"])
-        timed = epochs.assign(steps=steps, only=trainings["epoch"].transform("size") == 1)
-        timed = timed[(timed["epoch"] > 1) | timed["only"]]
-        rows, n_train = [], self.record.dataset.n_train or 0
-        by_kind: list[Any] = list(timed.groupby(["strategy", "ranks"], sort=False))
-        for (strategy, ranks), some in by_kind:
-            n_steps = max(1.0, float(some["steps"].sum()))
-            spent = {name: float(some[f"{name}_seconds"].sum()) for name in TIMES}
-            rows.append(
-                {
-                    "label": f"{strategy}, {ranks}",
-                    **{name: 1000 * seconds / n_steps for name, seconds in spent.items()},
-                    "strategy": strategy,
-                    "ranks": int(ranks),
-                    "rows_a_second": n_train * len(some) / max(1e-9, sum(spent.values())),
-                }
-            )
-        return pd.DataFrame(rows)
+        epochs = epochs.assign(
+            steps=trainings["step"].diff().fillna(epochs["step"]).astype(float),
+            only=trainings["epoch"].transform("size") == 1, n=self.record.dataset.n_train or 0,
+        ).rename(columns={f"{name}_seconds": name for name in TIMES})  # fmt: skip
+        timed = epochs[(epochs["epoch"] > 1) | epochs["only"]]
+        table = timed.groupby(["strategy", "ranks"], sort=False)[["steps", "n", *TIMES]].sum()
+        seconds, steps = table[TIMES].sum(axis=1).clip(lower=1e-9), table["steps"].clip(lower=1)
+        table = table.assign(**{"rows a second": table["n"] / seconds})
+        table[TIMES] = table[TIMES].div(steps, axis=0) * 1000
+        return table.drop(columns=["steps", "n"]).reset_index()
 
     def sections(self) -> list[Section]:
         """Return the trainings, how they converge, and where their time goes."""
+        trainings = pd.DataFrame([one.model_dump() for one in self.record.trainings or ()])
+        if not trainings.empty:
+            trainings = trainings.reindex(columns=OF_TRAINING)
+            trainings["repeat"] += 1
+        repeats = "Trainings of one repeat share their first weights and the order of the rows."
+        restarts = pd.DataFrame(self.record.restarts, columns=list(OF_RESTART))
+        words = (
+            "A process group that lost a rank was followed by one that began where all ranks had "
+            "last been equal. Seconds are from the loss being noticed to the new ranks' beginning."
+        )
         return [
-            Section("trainings", "Trainings", self._trainings()),
+            Section("trainings", "Trainings", [Text(repeats), Listing("Trainings", trainings)]),
             Section("convergence", "Convergence", [self._convergence()]),
             test_section(self),
-            Section("restarts", "Restarts", self._restarts()),
+            Section("restarts", "Restarts", [
+                Text(words),
+                Listing("Restarts", restarts.rename(columns=OF_RESTART), tall=False)]),
             Section("times", "Where the time goes", self._times(), link="Times"),
-        ]
-
-    def _trainings(self) -> list[Part | None]:
-        table = Table.of(
-            ("strategy", "ranks", "repeat", "epochs", "steps", "seconds", "best epoch",
-             "validation loss", "test loss", "status"),
-            [
-                (one.strategy, (one.ranks, str(one.ranks)), (one.repeat, str(one.repeat + 1)),
-                 one.epochs, one.steps, one.seconds, one.best_epoch, one.validation_loss,
-                 one.test_loss, one.status)
-                for one in self.record.trainings or ()
-            ],
-        )  # fmt: skip
-        words = "Trainings of one repeat share their first weights and the order of the rows."
-        return [Text(words), Listing("Trainings", table)]
+        ]  # fmt: skip
 
     def _convergence(self) -> Chart | None:
         shown = self.epochs
@@ -197,33 +186,30 @@ class TrainingReport(Report[TrainingRecord]):
         return Panel(series, label, "validation loss", scales=("linear", "log"))
 
     def _times(self) -> list[Part | None]:
-        if self.times.empty:
+        times = self.times
+        if times.empty:
             return []
         words = (
             "All ranks leave a collective operation together: the time that the last to arrive "
             "spends in it is communication, what the others spend beyond that is waiting. Compute "
-            "is the rest, including the gathering of batches. Times are means over the ranks, "
-            "without the first epoch."
+            "is the rest, including the gathering of batches. The table has milliseconds of a "
+            "step, means over the ranks, without the first epoch."
         )
         alt = "Time of a step in three parts; the table has the numbers."
         caption = "Milliseconds of a step; strategy and ranks at the left."
-        chart = Chart("training_times", partial(training_times, self.times), alt, caption)
-        rows: list[list[Value]] = []
-        for row in self.times.to_dict("records"):
-            parts = [float(row[name]) for name in TIMES]
-            share = 100 * parts[1] / max(1e-9, sum(parts))
-            rows.append([row["label"], sum(parts), *parts, share, float(row["rows_a_second"])])
-        heads = ("strategy and ranks", "ms a step", *TIMES, "communication %", "rows a second")
-        table = Listing("Times", Table.of(heads, rows), tall=False)
-        return [Text(words), Columns([chart, self._speed_up()]), table]
+        chart = Chart("training_times", partial(training_times, times), alt, caption)
+        return [
+            Text(words), Columns([chart, self._speed_up()]),
+            Listing("Times", times, {"rows a second": "{:,.0f}".format}, tall=False),
+        ]  # fmt: skip
 
     def _speed_up(self) -> Chart | None:
         times = self.times
         if times["ranks"].nunique() < 2:
             return None
         ranks = sorted(times["ranks"].unique())
-        fewest = times[times["ranks"] == ranks[0]].set_index("strategy")["rows_a_second"]
-        rates = times.assign(speed_up=times["rows_a_second"] / times["strategy"].map(fewest))
+        fewest = times[times["ranks"] == ranks[0]].set_index("strategy")["rows a second"]
+        rates = times.assign(speed_up=times["rows a second"] / times["strategy"].map(fewest))
         alt = "Rows a second against ranks; the table has the numbers."
         series = [Series(ranks, np.array(ranks) / ranks[0], "each rank alike", look=dashed())]
         for i, (strategy, some) in enumerate(rates.groupby("strategy", sort=False)):
@@ -234,40 +220,19 @@ class TrainingReport(Report[TrainingRecord]):
         caption = "Rows a second against ranks, as a multiple of the fewest."
         return Chart("speed_up", partial(series_chart, [panel], "Speed-up"), alt, caption)
 
-    def _restarts(self) -> list[Part | None]:
-        words = (
-            "A process group that lost a rank was followed by one that began where all ranks had "
-            "last been equal. Seconds are from the loss being noticed to the new ranks' beginning."
-        )
-        table = Table.of(
-            ("training", "why", "ranks before", "after", "from step", "steps done again",
-             "seconds"),
-            [
-                (one.training, one.reason, one.ranks_before, one.ranks_after, one.step,
-                 one.steps_lost, one.seconds)
-                for one in self.record.restarts
-            ],
-        )  # fmt: skip
-        return [Text(words), Listing("Restarts", table, tall=False)]
-
 
 def training_times(times: pd.DataFrame) -> Figure:
     """Draw milliseconds of a step: computing, communicating, waiting for other ranks.
 
-    Parameters
-    ----------
-    times : DataFrame
-        label, compute, communication, wait.
+    ``times`` has the columns strategy, ranks, compute, communication, wait.
     """
-    place = np.arange(len(times))[::-1]
+    names = [f"{strategy}, {ranks}" for strategy, ranks in times[["strategy", "ranks"]].to_numpy()]
     figure, axes = one_axes(1.4 + 0.34 * len(times), xlabel="ms of a step, mean of the ranks")
     left, bars = np.zeros(len(times)), []
-    for name, colour in (("compute", SKY), ("communication", VERMILLION), ("wait", GREY)):
-        widths = times[name].to_numpy(dtype=float)
-        bars.append(axes.barh(place, widths, left=left, height=0.6, color=colour)[0])
-        bars[-1].set_label(name)
-        left += widths
-    axes.set_yticks(place, times["label"])
+    for name, colour in zip(TIMES, (SKY, VERMILLION, GREY), strict=True):
+        bars.append(axes.barh(names, times[name], left=left, height=0.6, color=colour, label=name))
+        left += times[name].to_numpy(float)
+    axes.invert_yaxis()
     grid_lines(axes)
     title_and_key(figure, "Time of a step", bars)
     return figure

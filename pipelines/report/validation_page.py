@@ -6,21 +6,13 @@ import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import partial
-from operator import itemgetter
-from pathlib import Path
-from typing import Any, Self
+from functools import cached_property, partial
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from pipelines.report.base import (
-    Column,
-    Report,
-    as_good_card,
-    candidates_section,
-    candidates_table,
-)
+from pipelines.report.base import Report
 from pipelines.report.charts import (
     COLOURS,
     MARKS,
@@ -33,19 +25,7 @@ from pipelines.report.charts import (
     series_chart,
 )
 from pipelines.report.classification import test_section
-from pipelines.report.parts import (
-    Card,
-    Chart,
-    Columns,
-    Folded,
-    Listing,
-    Part,
-    Section,
-    Table,
-    Text,
-    Value,
-    table_of,
-)
+from pipelines.report.parts import Chart, Columns, Listing, Part, Section, Text
 from pipelines.report.style import BLUE, NARROW, VERMILLION, WIDE
 from pipelines.report.wording import count, shortened
 from pipelines.run_folder import names
@@ -57,40 +37,46 @@ from pipelines.run_folder.columns import (
 )
 from pipelines.run_folder.measures import measure_of
 from pipelines.run_folder.ranking import candidates_of
-from pipelines.run_folder.reading import read_run
-from pipelines.run_folder.records.cross_validate import ValidationRecord
-from pipelines.run_folder.statistics import WithinOneStandardError, within_one_standard_error
 from pipelines.run_folder.tables import read_table
 
 MOST_CURVES = 9
 SIGNIFICANT = 0.05  # p, below which a difference is called that
 LEAST_SECONDS = 1e-5  # of a fit, on a logarithmic axis
+OF_PAIRS = {
+    "p_holm": "p, Holm", "p_first": "P(first better)", "p_same": "P(same)",
+    "p_second": "P(second better)", "mean": "difference", "std": "standard deviation",
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
-class ValidationReport(Report[ValidationRecord]):
-    """A run of ``cross_validate``.
-
-    ``pairs`` compares algorithms, ``curve`` has the rows of the learning curve; None where there
-    is no such table.
-    """
+class ValidationReport(Report):
+    """A run of ``cross_validate``."""
 
     title = "Cross-validation"
     place = VALIDATION_CELL
-    pairs: pd.DataFrame | None = None
-    curve: pd.DataFrame | None = None
+    candidate_row = ValidatedCandidate
+    simplest = "fastest to fit"
+    simple_by = ("fit_seconds",)
 
-    @classmethod
-    def read(cls, folder: Path) -> Self:
-        """Read the folder of a run of ``cross_validate``; raises what ``read_run`` raises."""
-        run = read_run(
-            folder, candidate=ValidatedCandidate, place=VALIDATION_CELL,
-            candidates_of=_candidates_of,
-        )  # fmt: skip
-        return cls(
-            **vars(run),
-            pairs=read_table(run.path / names.COMPARISON, ComparedPair),
-            curve=read_table(run.path / names.LEARNING_CURVE, SearchRow),
+    @cached_property
+    def pairs(self) -> pd.DataFrame | None:
+        """Algorithms compared in pairs; None where there is no such table."""
+        return read_table(self.path / names.COMPARISON, ComparedPair)
+
+    @cached_property
+    def curve(self) -> pd.DataFrame | None:
+        """The rows of the learning curve; None where there is no such table."""
+        return read_table(self.path / names.LEARNING_CURVE, SearchRow)
+
+    def candidates_of_cells(self) -> pd.DataFrame:
+        """Return candidates of a run that ended before it wrote their table."""
+        if self.cells.empty:
+            return self.cells
+        by_candidate = self.cells.groupby("candidate")
+        return (
+            candidates_of(self.cells, ["candidate"], self.n_folds or 0)
+            .join(by_candidate[["algorithm", "params"]].first(), on="candidate")
+            .join(by_candidate[["fit_seconds", "score_seconds"]].mean(), on="candidate")
         )
 
     @property
@@ -99,9 +85,14 @@ class ValidationReport(Report[ValidationRecord]):
         return (self.record.scoring or ["score"])[0]
 
     @property
+    def y_scale(self) -> str:
+        """The scale of an axis of scores."""
+        return "percent" if self.measure.is_error else "linear"
+
+    @property
     def best_of(self) -> dict[str, int]:
         """The best candidate of every algorithm, the best algorithm first."""
-        if "algorithm" not in self.candidates or self.candidates.empty:
+        if self.candidates.empty:
             return {}
         first = self.candidates[self.candidates["score_mean"].notna()].drop_duplicates("algorithm")
         return dict(zip(first["algorithm"], first["candidate"].astype(int), strict=True))
@@ -128,84 +119,64 @@ class ValidationReport(Report[ValidationRecord]):
         """Name the best, and say whether it differs from the second best."""
         if (best := self.record.best) is None:
             return "" if len(self.candidates) else "No candidate has all of its folds yet."
-        words = f"{_short(best.algorithm)} ({_words(best.parameters)})"
-        return f"{self.answer_with(words)} {self._against_the_second()}".strip()
-
-    def _against_the_second(self) -> str:
+        text = self.answer_with(f"{_short(best.algorithm or '')} ({_words(best.parameters)})")
         if self.pairs is None or len(self.best_of) < 2:
-            return ""
-        best, second, *_ = self.best_of
-        both = self.pairs[(self.pairs["first"] == best) & (self.pairs["second"] == second)]
+            return text
+        first, second, *_ = self.best_of
+        both = self.pairs[(self.pairs["first"] == first) & (self.pairs["second"] == second)]
         if both.empty:
-            return ""
-        row, measure = both.iloc[0], self.measure
-        far = abs(float(row["mean"]))
+            return text
+        far, p, measure = abs(both["mean"].iloc[0]), both["p_holm"].iloc[0], self.measure
         points = f"{100 * far:.2f} points" if measure.is_error else measure.text(far)
-        text = f"It is better than {_short(second)} by {points}"
-        if pd.isna(p := row["p_holm"]):
+        text += f" It is better than {_short(second)} by {points}"
+        if pd.isna(p):
             return f"{text}."
         if p < SIGNIFICANT:
             return f"{text}, which is significant (p {'< 0.001' if p < 0.001 else f'= {p:.3f}'})."
         return f"{text}; not significant (p = {p:.2f})."
 
-    def cards(self) -> list[Card]:
-        """Return scores, what they should beat, and how many candidates are as good."""
-        cards, found = self.score_cards(), self._as_good()
-        if found is None:
-            return cards
-        row = found.simplest
-        fastest = (
-            f"{_short(row['algorithm'])} with {_words(json.loads(row['params']))} is fitted "
-            f"fastest: {self.measure.text(self.measure.of(row['score_mean']))}"
-        )
-        return [*cards, *as_good_card(found, "the best is the one that is fitted fastest", fastest)]
-
-    def _as_good(self) -> WithinOneStandardError | None:
-        """Return candidates as good as the best; what is fitted fastest stands for the simplest."""
-        if not {"fit_seconds", "score_mean"} <= set(self.candidates):
-            return None
-        n_scored = int(self.candidates["n_ok"].max()) if len(self.candidates) else 0
-        return within_one_standard_error(self.candidates, n_scored, ("fit_seconds",))
-
     def cell_name(self, cell: Mapping[str, Any]) -> str:
         """Name a cell by its algorithm, candidate and fold."""
         return f"{cell['algorithm']}, candidate {cell['candidate']}, fold {cell['fold']}"
 
+    def candidate_name(self, candidate: Mapping[str, Any]) -> str:
+        """Name a candidate by its algorithm and parameters."""
+        return f"{_short(candidate['algorithm'])} with {_words(json.loads(candidate['params']))}"
+
     def sections(self) -> list[Section]:
         """Return candidates, algorithms side by side, curves, test samples and shared work."""
-        order = f"by the mean {self.measure.name} over the folds"
-        compared = Section(
-            "comparison", "Comparison of algorithms",
-            [Columns([self._algorithms(), self._cost()]), *self._pairs_table()],
-            link="Comparison",
-        )  # fmt: skip
-        curves = [*self._validation_curves(), self._learning_curve()]
+        table, named, more, formats = self.candidates, {}, {}, {}
+        if not table.empty:
+            parameters = [_words(json.loads(one)) for one in table["params"]]
+            named = {"algorithm": table["algorithm"], "parameters": parameters}
+            for column in map(str, table):
+                scoring = column.removeprefix("score_").removesuffix("_mean")
+                if column == f"score_{scoring}_mean":
+                    shown = measure_of(scoring)
+                    more[f"cv {shown.name}"] = shown.of(table[column])
+                    formats[f"cv {shown.name}"] = shown.text
+            if "fit_seconds" in table:
+                more["seconds a fit"] = table["fit_seconds"]
+        shared = (
+            "Candidates that share work are fitted together. Their results equal those of separate "
+            "fits; warm-started paths and the path solver agree within the estimator's tolerance."
+        )
+        if self.record.steps_asked:
+            shared += f" First steps of pipelines: {self.record.steps_asked:,} asked for, "
+            shared += f"{self.record.steps_made:,} made."
+        families = pd.DataFrame(self.record.families).rename(
+            columns={"family": "shared", "asked": "fits asked for", "made": "fits made"}
+        )
         return [
-            candidates_section(self.candidates, self._table(), order),
-            compared,
-            Section("curves", "Curves", curves),
+            self.candidates_section(named, more, formats),
+            Section("comparison", "Comparison of algorithms",
+                    [Columns([self._algorithms(), self._cost()]), *self._pairs()],
+                    link="Comparison"),
+            Section("curves", "Curves", [self._validation_curves(), self._learning_curve()]),
             test_section(self),
-            Section("shared", "Shared work", self._shared()),
-        ]
-
-    def _table(self) -> Table:
-        def score(name: str) -> Column:
-            shown = measure_of(name.removeprefix("score_").removesuffix("_mean"))
-            return f"cv {shown.name}", lambda row: (
-                shown.of(float(row[name])), shown.text(shown.of(float(row[name])))
-            )  # fmt: skip
-
-        more = [
-            name for name in map(str, self.candidates)
-            if name.startswith("score_") and name.endswith("_mean") and name != "score_mean"
+            Section("shared", "Shared work",
+                    [Text(shared), Listing("Shared work", families, tall=False)]),
         ]  # fmt: skip
-        return candidates_table(
-            self.candidates, self.measure, self._as_good(), "fastest",
-            [("algorithm", itemgetter("algorithm")),
-             ("parameters", lambda row: _words(json.loads(row["params"])))],
-            [score(name) for name in more],
-            [("seconds a fit", lambda row: float(row.get("fit_seconds", math.nan)))],
-        )  # fmt: skip
 
     def _algorithms(self) -> Chart | None:
         scores, measure = self.fold_scores, self.measure
@@ -218,24 +189,24 @@ class ValidationReport(Report[ValidationRecord]):
             "algorithm is orange."
         )
         samples = [Sample(i, measure.of(one), i == 0) for i, one in enumerate(scores.values())]
-        names = [shortened(_short(name), 18) for name in scores]
         is_wide = len(scores) > 6
-        draw = partial(samples_chart, samples, measure, "The best of each algorithm", names,
-                       width=WIDE if is_wide else NARROW)  # fmt: skip
+        draw = partial(
+            samples_chart, samples, measure, "The best of each algorithm",
+            [shortened(_short(name), 18) for name in scores], width=WIDE if is_wide else NARROW,
+        )  # fmt: skip
         return Chart("algorithms", draw, alt, caption, wide=is_wide)
 
     def _cost(self) -> Chart | None:
-        if not {"fit_seconds", "score_mean"} <= set(self.candidates):
+        table, measure = self.candidates, self.measure
+        if not {"fit_seconds", "score_mean"} <= set(table):
             return None
-        known = self.candidates[["score_mean", "fit_seconds"]].notna().all(axis=1)
-        table, measure = self.candidates[known], self.measure
+        table = table.dropna(subset=["score_mean", "fit_seconds"])
         if len(table) < 2:
             return None
         table = table.assign(
             shown=measure.of(table["score_mean"]),
             seconds=table["fit_seconds"].clip(lower=LEAST_SECONDS),
         )
-        first = table.iloc[0]
         series = [
             Series(
                 some["seconds"], some["shown"], shortened(_short(str(name)), 24),
@@ -244,11 +215,9 @@ class ValidationReport(Report[ValidationRecord]):
             for i, (name, some) in enumerate(table.groupby("algorithm", sort=False))
         ]  # fmt: skip
         ring = dots(VERMILLION, "o", 13, markerfacecolor="none", markeredgewidth=2)
-        series.append(Series([first["seconds"]], [first["shown"]], look=ring))
-        panel = Panel(
-            series, "seconds of a fit, shared work divided evenly", measure.name,
-            scales=("log", "percent" if measure.is_error else "linear"),
-        )  # fmt: skip
+        series.append(Series(table["seconds"].head(1), table["shown"].head(1), look=ring))
+        panel = Panel(series, "seconds of a fit, shared work divided evenly", measure.name,
+                      scales=("log", self.y_scale))  # fmt: skip
         alt = f"Seconds of a fit against {measure.name}, for every candidate."
         caption = (
             f"Every candidate: how long a fit takes, and its mean {measure.name}. The best is "
@@ -257,30 +226,18 @@ class ValidationReport(Report[ValidationRecord]):
         draw = partial(series_chart, [panel], "Time of a fit")
         return Chart("time_against_score", draw, alt, caption)
 
-    def _pairs_table(self) -> list[Part | None]:
+    def _pairs(self) -> list[Part]:
         if self.pairs is None or self.pairs.empty:
             return []
-        measure = self.measure
-        sign = -1 if measure.is_loss else 1
+        measure, table = self.measure, self.pairs.copy()
+        if measure.is_loss:
+            table[["mean", "t", "effect"]] *= -1
         # The table of the comparison divides by one less, as its t does.
         n = max((len(found) for found in self.fold_scores.values()), default=1)
-        rows: list[list[Value]] = []
-        for row in self.pairs.to_dict("records"):
-            std = float(row["std"]) * math.sqrt((n - 1) / n)
-            mean = sign * float(row["mean"])
-            signed = [sign * float(row[name]) for name in ("t", "effect")]
-            others = [float(row[n]) for n in ("p", "p_holm", "p_first", "p_same", "p_second")]
-            rows.append(
-                [
-                    str(row["first"]), str(row["second"]), (mean, measure.text(mean, "+")),
-                    (std, measure.text(std)),
-                    *((one, f"{one:.3f}") for one in (*signed, *others)),
-                ]
-            )  # fmt: skip
-        table = Table.of(
-            ("first", "second", "difference", "standard deviation", "t", "effect", "p", "p, Holm",
-             "P(first better)", "P(same)", "P(second better)"), rows,
-        )  # fmt: skip
+        table["std"] *= math.sqrt((n - 1) / n)
+        order = ["first", "second", "mean", "std", "t", "effect", "p", "p_holm", "p_first",
+                 "p_same", "p_second"]  # fmt: skip
+        table = table[order].rename(columns=OF_PAIRS)
         words = (
             "Each row compares the best candidates of two algorithms fold by fold: the "
             f"{measure.name} of the first minus that of the second. p is from the corrected "
@@ -290,16 +247,19 @@ class ValidationReport(Report[ValidationRecord]):
             f"above, within or below ± {self.record.options.rope} (Corani and Benavoli). The best "
             "of a grid is judged on the folds that chose it, so small differences mean little."
         )
-        return [Text(words), Listing("Comparison", table, tall=False)]
+        formats = dict.fromkeys(map(str, table), "{:.3f}".format) | {
+            "difference": partial(measure.text, sign="+"), "standard deviation": measure.text,
+        }  # fmt: skip
+        return [Text(words), Listing("Comparison", table, formats, tall=False)]
 
-    def _validation_curves(self) -> list[Part | None]:
+    def _validation_curves(self) -> Chart | None:
         curves = [
             (name, parameter, table)
             for name, candidate in self.best_of.items()
             for parameter, table in self.curves_of(name, candidate).items()
         ]
         if not curves:
-            return []
+            return None
         panels = [self._curve(*one) for one in curves[:MOST_CURVES]]
         shown = "; ".join(f"{parameter} of {name}" for name, parameter, _ in curves)
         alt = f"The {self.measure.name} against {shown}."
@@ -309,7 +269,7 @@ class ValidationReport(Report[ValidationRecord]):
             "candidate, which is orange."
         )
         draw = partial(series_chart, panels, "One parameter at a time")
-        return [Chart("validation_curves", draw, alt, caption, wide=len(panels) > 1)]
+        return Chart("validation_curves", draw, alt, caption, wide=len(panels) > 1)
 
     def curves_of(self, algorithm: str, best: int) -> dict[str, pd.DataFrame]:
         """Return, for each parameter, the candidates that differ from the best in it alone.
@@ -319,43 +279,36 @@ class ValidationReport(Report[ValidationRecord]):
         some = self.candidates[
             (self.candidates["algorithm"] == algorithm) & self.candidates["score_mean"].notna()
         ]
-        params = {int(row["candidate"]): json.loads(row["params"])
-                  for row in some.to_dict("records")}  # fmt: skip
+        some = some.assign(params=some["params"].map(json.loads)).set_index("candidate")
         curves = {}
-        for parameter in params.get(best, ()):
-            along = [
-                one for one, values in params.items()
-                if {**values, parameter: None} == {**params[best], parameter: None}
-            ]  # fmt: skip
-            if len(along) > 1:
-                table = some[some["candidate"].isin(along)]
-                values = [params[int(one)].get(parameter) for one in table["candidate"]]
+        for parameter, value in some["params"][best].items():
+            along = [{**one, parameter: value} == some["params"][best] for one in some["params"]]
+            if sum(along) > 1:
+                table = some[along]
+                values = [one.get(parameter) for one in table["params"]]
                 curves[parameter] = table.assign(value=values)
         return curves
 
     def _curve(self, algorithm: str, parameter: str, table: pd.DataFrame) -> Panel:
         """Return the panel of an algorithm: the score against the values of one parameter."""
-        mean = self.measure.of(table["score_mean"].to_numpy(float))
-        std, ticks, scale = table["score_std"].to_numpy(float), None, "linear"
-        x = pd.to_numeric(table["value"], errors="coerce").to_numpy(float)
-        best = int(np.nanargmax(table["score_mean"]))
-        if np.isfinite(x).all():
-            order = np.argsort(x)
-            point, x, mean, std = (x[best], mean[best]), x[order], mean[order], std[order]
-            if x[0] > 0 and x[-1] >= 20 * x[0]:
+        x, ticks, scale = pd.to_numeric(table["value"], errors="coerce"), None, "linear"
+        look: dict[str, Any] = {"color": BLUE, "marker": "." if len(x) < 40 else None}
+        if np.isfinite(x.astype(float)).all():
+            table = table.assign(x=x).sort_values("x")
+            if x.min() > 0 and x.max() >= 20 * x.min():
                 scale = "log"
-            look: dict[str, Any] = {"color": BLUE, "marker": "." if len(x) < 40 else None}
         else:
-            x, look = np.arange(len(mean)), dots(BLUE)
-            point = x[best], mean[best]
-            ticks = x.tolist(), [shortened(str(value), 10) for value in table["value"]]
+            table, look = table.assign(x=np.arange(len(x))), dots(BLUE)
+            ticks = table["x"].tolist(), [shortened(str(one), 10) for one in table["value"]]
+        mean, std = self.measure.of(table["score_mean"]), table["score_std"]
+        best = table["score_mean"].argmax()
         series = [
-            Series(x, mean, band=(mean - std, mean + std), look=look),
-            Series([point[0]], [point[1]], look=dots(VERMILLION, "o", 7, zorder=3)),
-        ]
-        y_scale = "percent" if self.measure.is_error else "linear"
+            Series(table["x"], mean, band=(mean - std, mean + std), look=look),
+            Series(table["x"].iloc[[best]], mean.iloc[[best]],
+                   look=dots(VERMILLION, "o", 7, zorder=3)),
+        ]  # fmt: skip
         title = shortened(_short(algorithm), 28)
-        return Panel(series, parameter, self.measure.name, title, (scale, y_scale), ticks)
+        return Panel(series, parameter, self.measure.name, title, (scale, self.y_scale), ticks)
 
     def _learning_curve(self) -> Chart | None:
         if self.curve is None or self.curve.empty:
@@ -374,8 +327,7 @@ class ValidationReport(Report[ValidationRecord]):
             look = {"color": COLOURS[i % len(COLOURS)], "marker": MARKS[i % len(MARKS)]}
             label = shortened(_short(name), 24)
             series.append(Series(line["n_train"], mean, label, (mean - std, mean + std), look))
-        panel = Panel(series, "training rows", measure.name,
-                      scales=("linear", "percent" if measure.is_error else "linear"))  # fmt: skip
+        panel = Panel(series, "training rows", measure.name, scales=("linear", self.y_scale))
         alt = f"The {measure.name} against the number of training rows."
         caption = (
             f"Mean {measure.name} on the validation rows, and its standard deviation, when the "
@@ -383,42 +335,6 @@ class ValidationReport(Report[ValidationRecord]):
         )
         draw = partial(series_chart, [panel], "Learning curve")
         return Chart("learning_curve", draw, alt, caption)
-
-    def _shared(self) -> list[Part | None]:
-        record = self.record
-        if not record.families:
-            return []
-        words = (
-            "Candidates that share work are fitted together. Their results equal those of separate "
-            "fits; warm-started paths and the path solver agree within the estimator's tolerance."
-        )
-        if record.steps_asked:
-            words += f" First steps of pipelines: {record.steps_asked:,} asked for, "
-            words += f"{record.steps_made:,} made."
-        families = [
-            (one.family, (one.asked, f"{one.asked:,}"), (one.made, f"{one.made:,}"))
-            for one in record.families
-        ]
-        shared = Table.of(("shared", "fits asked for", "fits made"), families)
-        of = ["algorithm", "implementation", "reason"]
-        used = pd.DataFrame(columns=of)
-        if len(self.cells) and "implementation" in self.cells:
-            used = self.cells.groupby(of, as_index=False).size().rename(columns={"size": "fits"})
-        return [
-            Text(words),
-            Listing("Shared work", shared, tall=False),
-            Folded("Implementations", [Listing("Implementations", table_of(used), tall=False)]),
-        ]
-
-
-def _candidates_of(cells: pd.DataFrame, n_folds: int) -> pd.DataFrame:
-    """Return candidates of a run that ended before it wrote their table."""
-    if cells.empty:
-        return cells
-    ranked = candidates_of(cells, ["candidate"], n_folds)
-    about = cells.groupby("candidate")[["algorithm", "params"]].first()
-    seconds = cells.groupby("candidate")[["fit_seconds", "score_seconds"]].mean()
-    return ranked.join(about, on="candidate").join(seconds, on="candidate")
 
 
 def _short(algorithm: str) -> str:

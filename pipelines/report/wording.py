@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from datetime import UTC, datetime
 
 from pipelines.run_folder.statistics import interval
@@ -69,29 +68,6 @@ def timestamp(text: object) -> str:
 def shortened(name: str, length: int) -> str:
     """Return the name, cut with an ellipsis where it is longer than ``length``."""
     return name if len(name) <= length else name[: length - 1] + "…"
-
-
-def scaling_in_words(scaling: object) -> str:
-    """Describe the recorded scaling of a data set in words; empty if there was none."""
-    if not isinstance(scaling, Mapping):
-        return ""
-    match dict(scaling):
-        case {"kind": "constants", "center": int() | float() as at, "scale": int() | float() as by}:
-            return f"(x − {at:g}) / {by:g}, the same for every feature"
-        case {"kind": "standardise"}:
-            return (
-                "each feature less its mean, divided by its standard deviation, "
-                "both of the training rows of each fold"
-            )
-        case {"kind": "table"}:
-            return (
-                "numbers less their mean, divided by their standard deviation, missing ones filled "
-                "with the median, a column of 0 and 1 for each level of a category, all learned "
-                "from the training rows of each fold"
-            )
-        case {"kind": "none"}:
-            return "none"
-    return ", ".join(f"{key} {value}" for key, value in scaling.items())
 
 
 def plain(value: object) -> str:

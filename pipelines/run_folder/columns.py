@@ -1,4 +1,4 @@
-"""The rows of a run's tables, declared once: types in the journal, dtypes and bounds in a table.
+"""The rows of a run's tables, declared once: for its journal, and for the columns of a table.
 
 A column that may be None lacks its value where a fit failed, or in runs begun before there
 was such a column.
@@ -6,47 +6,14 @@ was such a column.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
 from types import NoneType
 from typing import Annotated, Self, get_args, get_origin
 
 from pydantic import Field, model_validator
-from pydantic.fields import FieldInfo
 
 from pipelines.run_folder.schema import Code, Count, Number, Part, Positive, Scalar, Seconds, Share
 
 DTYPES = {int: "int64", float: "float64", str: "str", bool: "bool"}
-
-
-@dataclass(frozen=True)
-class Column:
-    """The schema of a table's column: a dtype, and bounds for its numbers."""
-
-    dtype: str
-    may_lack: bool
-    bounds: Mapping[str, float]
-
-    @classmethod
-    def of(cls, field: FieldInfo) -> Column:
-        """Return the column of a field of a row."""
-        kinds, rules = set(), list(field.metadata)
-        for kind in get_args(field.annotation) or (field.annotation,):
-            if get_origin(kind) is Annotated:
-                kind, *more = get_args(kind)
-                rules += more
-            kinds.add(kind)
-        (dtype,) = (name for kind, name in DTYPES.items() if kind in kinds)
-        # Field(gt=0) keeps its rules one level below.
-        rules = [rule for one in rules for rule in getattr(one, "metadata", [one])]
-        found = {
-            name: value
-            for name in ("gt", "ge", "lt", "le")
-            for rule in rules
-            if (value := getattr(rule, name, None)) is not None
-        }
-        may_lack = NoneType in kinds
-        return cls("Int64" if dtype == "int64" and may_lack else dtype, may_lack, found)
 
 
 class Row(Part):
@@ -55,9 +22,15 @@ class Row(Part):
     __pydantic_extra__: dict[str, Scalar] = Field(init=False)
 
     @classmethod
-    def columns(cls) -> dict[str, Column]:
-        """Return the columns of a table of such rows."""
-        return {name: Column.of(field) for name, field in cls.model_fields.items()}
+    def dtypes(cls) -> dict[str, str]:
+        """Return the dtype of every column of a table of such rows."""
+        found = {}
+        for name, field in cls.model_fields.items():
+            kinds = get_args(field.annotation) or (field.annotation,)
+            plain = {get_args(kind)[0] if get_origin(kind) is Annotated else kind for kind in kinds}
+            (dtype,) = (dtype for kind, dtype in DTYPES.items() if kind in plain)
+            found[name] = "Int64" if dtype == "int64" and NoneType in plain else dtype
+        return found
 
     @classmethod
     def required(cls) -> list[str]:
@@ -222,10 +195,7 @@ ROWS: dict[str, type[Row]] = {
     "svm_grid": SvmRow, "nn_bagging": BaggingRow, "pagerank": RankingRow,
     "cross_validate": SearchRow, "data_parallel": EpochRow,
 }  # fmt: skip
-OF_SEARCH, OF_BAGGING = (
-    {name: column.dtype for name, column in row.columns().items()}
-    for row in (SearchRow, BaggingRow)
-)
+OF_SEARCH, OF_BAGGING = SearchRow.dtypes(), BaggingRow.dtypes()
 # What tells one candidate from another, and one cell.
 SVM_CANDIDATE, BAGGING_CANDIDATE = ("C", "gamma"), ("member", "candidate")
 VALIDATION_CANDIDATE = ("candidate",)
@@ -241,8 +211,8 @@ class SvmCandidate(Row):
     epsilon: Number | None = None
     error_mean: Share | None
     error_std: Number | None
-    score_mean: Number | None = None
-    score_std: Number | None = None
+    score_mean: Number | None
+    score_std: Number | None
     n_ok: Count
     rank: Count
 

@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import pandas as pd
 
 from pipelines.run_folder import names
-from pipelines.run_folder.arrays import DAMAGE, read_arrays
 from pipelines.run_folder.columns import ROWS, Prediction, Residual, Row
 from pipelines.run_folder.digests import refuse_changed
 from pipelines.run_folder.journal import read_journal
 from pipelines.run_folder.record import Record, read_record
-from pipelines.run_folder.schema import damaged, one_line
+from pipelines.run_folder.schema import DAMAGE, damaged, one_line
 from pipelines.run_folder.tables import as_table, read_table
-
-AnyRecord = TypeVar("AnyRecord", bound=Record)
 
 
 @dataclass(frozen=True)
@@ -69,23 +67,75 @@ class WrongImages:
 
 
 @dataclass(frozen=True)
-class RunData(Generic[AnyRecord]):
-    """All that a run left in its folder, whatever its command.
+class RunData:
+    """All that a run left in its folder, whatever its command; tables are read when asked for.
 
-    ``metadata`` is ``run.json`` as it stands, ``record`` the same with its types. ``cells``
-    has one row per cell and ``candidates`` one per candidate; both are empty tables where
-    the run got no further. What a command leaves beside these is in a class of its own.
+    ``metadata`` is ``run.json`` as it stands, ``record`` the same with its types. ``cells`` has
+    one row per cell, an empty table where the run got no further. What a command leaves beside
+    these is in a class of its own.
+
+    A table that is damaged is an ``InputError``.
     """
+
+    # What the rows of tables are held against, and the columns that tell one cell from another.
+    candidate_row: ClassVar[type[Row]] = Row
+    prediction_row: ClassVar[type[Prediction]] = Prediction
+    place: ClassVar[Sequence[str]] = ()
+    cells_file: ClassVar[str] = names.CELLS
 
     path: Path
     metadata: Mapping[str, Any]
-    record: AnyRecord
+    record: Record
     cells: pd.DataFrame
-    candidates: pd.DataFrame
     tasks: tuple[FinishedTask, ...]
-    predictions: pd.DataFrame | None
-    residuals: pd.DataFrame | None
-    wrong_images: WrongImages | None
+
+    @classmethod
+    def read(cls, folder: Path) -> Self:
+        """Read the folder of a run.
+
+        Raises
+        ------
+        InputError
+            When there is no readable ``run.json``, or a file is damaged.
+        """
+        folder = Path(folder)
+        metadata, record = read_record(folder)
+        read = names.JOURNAL, "*.parquet", "*.npz", "*.csv"
+        refuse_changed(folder, record.files, *read, may_be_gone=True)
+        rows = ROWS.get(record.command, Row)
+        try:
+            journal = read_journal(folder / names.JOURNAL, rows, record.fingerprint)
+        except (OSError, ValueError) as error:
+            raise damaged(folder / names.JOURNAL, "lines of JSON", error) from None
+        cells = read_table(folder / cls.cells_file, rows)
+        if cells is None:
+            cells = cells_of(journal, rows, list(cls.place))
+        return cls(folder, metadata, record, cells, tasks_of(journal))
+
+    @cached_property
+    def candidates(self) -> pd.DataFrame:
+        """One row per candidate, an empty table where no candidate has all of its folds."""
+        table = read_table(self.path / names.CANDIDATES, self.candidate_row)
+        return self.candidates_of_cells() if table is None else table
+
+    def candidates_of_cells(self) -> pd.DataFrame:
+        """Return the candidates of a run that wrote no table of them."""
+        return pd.DataFrame()
+
+    @cached_property
+    def predictions(self) -> pd.DataFrame | None:
+        """The predicted classes of the test samples."""
+        return read_table(self.path / names.PREDICTIONS, self.prediction_row)
+
+    @cached_property
+    def residuals(self) -> pd.DataFrame | None:
+        """The predicted numbers of the test samples."""
+        return read_table(self.path / names.RESIDUALS, Residual)
+
+    @cached_property
+    def wrong_images(self) -> WrongImages | None:
+        """The wrong test samples of an image data set."""
+        return read_wrong_images(self.path / names.WRONG, self.record.dataset.image_shape)
 
     @property
     def classes(self) -> list[str]:
@@ -98,93 +148,24 @@ class RunData(Generic[AnyRecord]):
             return self.record.options.folds
         return None if "fold" not in self.cells else self.cells["fold"].nunique() or None
 
-    @property
-    def image_shape(self) -> tuple[int, ...] | None:
-        """Height and width of the images, channels before them if coloured; None for a table."""
-        return self.record.dataset.image_shape
-
-
-def read_run(
-    folder: Path,
-    *,
-    candidate: type[Row] = Row,
-    prediction: type[Prediction] = Prediction,
-    place: Iterable[str] = (),
-    cells_file: str = names.CELLS,
-    candidates_of: Callable[[pd.DataFrame, int], pd.DataFrame] = lambda cells, n_folds: cells[:0],
-) -> RunData[Any]:
-    """Read what every command leaves in a folder.
-
-    Parameters
-    ----------
-    folder : Path
-    candidate, prediction : what the rows of these tables are held against
-    place : names of the columns that tell one cell from another
-    cells_file : the table of the cells
-    candidates_of : function of the cells and the number of folds, gives the candidates of a
-        run that wrote no table of them
-
-    Raises
-    ------
-    InputError
-        When there is no readable ``run.json``, or a file is damaged.
-    """
-    folder = Path(folder)
-    metadata, record = read_record(folder)
-    read = names.JOURNAL, "*.parquet", "*.npz", "*.csv"
-    refuse_changed(folder, record.files, *read, may_be_gone=True)
-    rows = ROWS.get(record.command, Row)
-    try:
-        journal = read_journal(folder / names.JOURNAL, rows, record.fingerprint)
-    except (OSError, ValueError) as error:
-        raise damaged(folder / names.JOURNAL, "lines of JSON", error) from None
-    cells = read_table(folder / cells_file, rows)
-    if cells is None:
-        cells = cells_of(journal, rows, list(place))
-    candidates = read_table(folder / names.CANDIDATES, candidate)
-    run = RunData(
-        path=folder,
-        metadata=metadata,
-        record=record,
-        cells=cells,
-        candidates=pd.DataFrame(),
-        tasks=tasks_of(journal),
-        predictions=read_table(folder / names.PREDICTIONS, prediction),
-        residuals=read_table(folder / names.RESIDUALS, Residual),
-        wrong_images=read_wrong_images(folder / names.WRONG, record.dataset.image_shape),
-    )
-    if candidates is None:
-        candidates = candidates_of(cells, run.n_folds or 0)
-    return RunData(**vars(run) | {"candidates": candidates})
-
 
 def cells_of(journal: list[dict[str, Any]], rows: type[Row], place: list[str]) -> pd.DataFrame:
     """Return the cells of a run that ended before it wrote its table; one tried again counts once.
 
     A row whose fold is -1 is no cell but a refit.
     """
-    required = rows.required()
-    defaults = {
-        name: field.default for name, field in rows.model_fields.items() if name not in required
-    }
     found = [
-        {**defaults, "worker": record.get("worker", ""), **row}
-        for record in journal
-        for row in record["rows"]
-        if row.get("fold", 0) >= 0
-    ]
+        {"worker": record.get("worker", ""), **row}
+        for record in journal for row in record["rows"] if row.get("fold", 0) >= 0
+    ]  # fmt: skip
     if not found:
-        return pd.DataFrame(columns=list(rows.columns()), dtype=float)
-    table = pd.DataFrame(found)
-    table = table.reindex(columns=list(dict.fromkeys([*rows.columns(), *table.columns])))
+        return pd.DataFrame(columns=list(rows.model_fields), dtype=float)
+    defaults = {n: f.default for n, f in rows.model_fields.items() if not f.is_required()}
+    table = pd.DataFrame([defaults | row for row in found])
+    table = table[[*rows.model_fields, *(name for name in table if name not in rows.model_fields)]]
     if place:
         table = table.drop_duplicates(place, keep="last")
-    numbers = {
-        name: pd.to_numeric(table[name])
-        for name, column in rows.columns().items()
-        if column.dtype in ("float64", "Int64")
-    }
-    return as_table(table.assign(**numbers).reset_index(drop=True), rows)
+    return as_table(table.reset_index(drop=True), rows)
 
 
 def tasks_of(journal: Iterable[Mapping[str, Any]]) -> tuple[FinishedTask, ...]:
@@ -217,8 +198,9 @@ def read_wrong_images(path: Path, shape: tuple[int, ...] | None) -> WrongImages 
     if not path.is_file() or shape is None:
         return None
     try:
-        *codes, pixels = read_arrays(path, ("row", "true", "predicted", "X"))
-        row, true, predicted = (np.asarray(one, dtype=np.int64) for one in codes)
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
+            row, true, predicted, pixels = (arrays[n] for n in ("row", "true", "predicted", "X"))
+        row, true, predicted = (np.asarray(one, dtype=np.int64) for one in (row, true, predicted))
         if not row.shape == true.shape == predicted.shape == (len(pixels),):
             raise ValueError("arrays of different lengths")
         images = as_pictures(pixels, shape)

@@ -1,13 +1,12 @@
-"""``run.json``: what it says of every run, and its reading; ``records`` has what commands add."""
+"""``run.json``: the schema of a run of any command, and its reading."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from importlib import import_module
+from operator import attrgetter
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal, Self
 
-from pydantic import Field, ValidationError
+from pydantic import Field, ValidationError, model_validator
 from pydantic_core import from_json
 
 from pipelines.errors import InputError
@@ -29,11 +28,22 @@ from pipelines.run_folder.schema import (
 
 WAY_OUT = "name a folder that a command wrote with --results"
 
-# The schema of each command, in the file of ``records`` that has its name: a run imports its own.
-RECORDS = {
-    "svm_grid": "SvmRecord", "nn_bagging": "BaggingRecord", "pagerank": "GraphRecord",
-    "cross_validate": "ValidationRecord", "data_parallel": "TrainingRecord",
+# What a finished run has said at its end, and is said again when it is resumed.
+ANSWERS = {
+    "svm_grid": ("best", "dataset.n_test"),
+    "cross_validate": (
+        "best", "algorithms", "scoring", "fits_asked", "fits_made", "dataset.n_test"
+    ),
+    "nn_bagging": (
+        "vote_test_error", "n_vote_errors", "mean_test_error", "members_mean_test_error",
+        "members_best_test_error", "test_calibration_error", "selective_prediction",
+        "dataset.n_test",
+    ),
+    "pagerank": ("top", "n_iterations", "change", "residual", "bound", "converged"),
+    "data_parallel": ("trainings", "metric", "dataset.n_test"),
 }  # fmt: skip
+# What the best candidate of a command is told by.
+BEST = {"svm_grid": ("C", "gamma"), "cross_validate": ("algorithm", "candidate")}
 
 
 class TableMetadata(Part):
@@ -124,7 +134,6 @@ class OptionMetadata(Part):
     n_epsilon: Count | None = None
     log_c: list[Number] | None = None
     log_gamma: list[Number] | None = None
-    log_epsilon: list[Number] | None = None
     n_bootstrap: Count | None = None
     n_tuning: Count | None = None
     network: str | None = None
@@ -136,12 +145,18 @@ class OptionMetadata(Part):
 
 
 class BestMetadata(Part):
-    """The best candidate, by the mean over its folds."""
+    """The best candidate, by the mean over its folds, and its parameters."""
 
     error_mean: Share | None = None
     error_std: Number | None = None
     score_mean: Number | None = None
     score_std: Number | None = None
+    C: Positive | None = None
+    gamma: Positive | None = None
+    epsilon: Number | None = None
+    algorithm: str | None = None
+    candidate: Count | None = None
+    parameters: dict[str, Any] = {}
 
 
 class NestedMetadata(Part):
@@ -155,22 +170,84 @@ class NestedMetadata(Part):
 class BaselineMetadata(Part):
     """An estimator that always gives the same answer, which a result should beat."""
 
-    answer: str | None = None
     words: str = ""
-    share: Share | None = None
     scoring: str | None = None
     score_mean: Number | None = None
     test_error: Share | None = None
-    n_test_errors: Count | None = None
+    test_metric: Number | None = None
+
+
+class SelectivePredictionMetadata(Part):
+    """Results of selective prediction on the test samples."""
+
+    rule: str = ""
+    n_kept: Count | None = None
+    n_wrong_kept: Count | None = None
+
+
+class RiskControlMetadata(Part):
+    """The threshold above which few answers are wrong, and how it does on test samples."""
+
+    threshold: Number | None = None
+    n_kept_test: Count
+    n_wrong_kept_test: Count
+    line: str = ""
+    assumption: str = ""
+
+
+class PredictionSetMetadata(Part):
+    """Prediction sets: how large they are on test samples, and how many hold the true class."""
+
+    confidence: Share
+    mean_size: Number | None = None
+    coverage: Share | None = None
+    least_coverage: Share | None = None
+
+
+class NoveltyMetadata(Part):
+    """The number of test samples flagged as novel, and the allowed rate."""
+
+    rate: Share
+    n_named: Count
+
+
+class RankedNode(Part):
+    """A node and its rank."""
+
+    node: str
+    rank: Share
+
+
+class Distribution(Part):
+    """A histogram of ranks: the number of nodes between neighbouring bounds."""
+
+    bounds: list[Positive] = []
+    counts: list[Count] = []
+
+    @model_validator(mode="after")
+    def _a_count_between_two_bounds(self) -> Self:
+        if len(self.bounds) != len(self.counts) + bool(self.bounds):
+            raise ValueError("a count lies between two bounds")
+        return self
+
+
+class TrainingMetadata(Part):
+    """A training, with the losses of its best epoch, whose network it keeps."""
+
+    __pydantic_extra__: dict[str, Scalar] = Field(init=False)
+
+    strategy: str
+    ranks: Count
+    repeat: Count
+    validation_loss: Number | None = None
     test_metric: Number | None = None
 
 
 class Record(Part):
-    """The fields of ``run.json`` that all runs have; a missing one is not known yet."""
+    """The fields of ``run.json`` that are read again; a missing one is not known yet.
 
-    # What a finished run has said at its end, and is said again when it is resumed.
-    answer: ClassVar[Sequence[str]] = ()
-    tests_rows: ClassVar[bool] = True  # its answer counts errors on test rows
+    All runs have the first ones, the last ones are of some commands.
+    """
 
     command: str
     argv: list[str] = []
@@ -203,19 +280,70 @@ class Record(Part):
     test_calibration_error: Number | None = None
     files: dict[FileName, FileDigest] = {}  # as the run left them, by their paths in the folder
 
+    # Of svm_grid and cross_validate.
+    nested: NestedMetadata | None = None
+    test_scores: dict[str, Number | None] = {}
+    features: FeatureMetadata | None = None
+    task: str | None = None
+    scoring: list[str] | None = None
+    algorithms: list[BestMetadata] | None = None
+    n_candidates: Count | None = None
+    fits_asked: Count | None = None
+    fits_made: Count | None = None
+    steps_asked: Count | None = None
+    steps_made: Count | None = None
+    families: list[dict[str, Scalar]] = []  # what fits shared, how many were asked for and made
+
+    # Of nn_bagging.
+    augment: str = "none"
+    image_form: ImageForm | None = None
+    vote_test_error: Share | None = None
+    n_vote_errors: Count | None = None
+    mean_test_error: Share | None = None
+    n_mean_errors: Count | None = None
+    members_mean_test_error: Share | None = None
+    members_best_test_error: Share | None = None
+    selective_prediction: SelectivePredictionMetadata | None = None
+    risk_control: RiskControlMetadata | None = None
+    prediction_sets: PredictionSetMetadata | None = None
+    novelty: NoveltyMetadata | None = None
+
+    # Of pagerank.
+    n_nodes: Count | None = None
+    n_edges: Count | None = None
+    n_iterations: Count | None = None
+    change: Number | None = None
+    residual: Number | None = None
+    bound: Number | None = None
+    converged: bool | None = None
+    top: list[RankedNode] | None = None
+    distribution: Distribution = Distribution()
+    setup_seconds: Seconds | None = None
+    iterating_seconds: Seconds | None = None
+    memory_bytes: Count | None = None
+
+    # Of data_parallel.
+    trainings: list[TrainingMetadata] | None = None
+    restarts: list[dict[str, Scalar]] = []  # process groups that followed one which lost a rank
+    metric: str | None = None
+
+    @model_validator(mode="after")
+    def _the_best_is_named(self) -> Self:
+        for name in BEST.get(self.command, ()) if self.best is not None else ():
+            if getattr(self.best, name) is None:
+                raise ValueError(f"the best candidate has no {name}")
+        return self
+
     def missing(self) -> list[str]:
         """Return the fields that a run with this status must have, and has not."""
         if "status" not in self.model_fields_set or self.status != "finished":
             return []
-        wanted = ("wall_seconds", "n_cells", *self.answer)
-        lacks = [name for name in wanted if getattr(self, name) is None]
-        if self.tests_rows and self.dataset.n_test is None:
-            lacks.append("dataset.n_test")
-        return lacks
+        wanted = ("wall_seconds", "n_cells", *ANSWERS.get(self.command, ()))
+        return [name for name in wanted if attrgetter(name)(self) is None]
 
 
 def read_record(folder: Path, argument: str = "RUN") -> tuple[dict[str, Any], Record]:
-    """Return ``run.json`` as it stands, and held against the schema of its command.
+    """Return ``run.json`` as it stands, and held against its schema.
 
     Parameters
     ----------
@@ -237,11 +365,7 @@ def read_record(folder: Path, argument: str = "RUN") -> tuple[dict[str, Any], Re
         metadata = from_json(content := read_bytes(path))
         if not isinstance(metadata, dict):
             raise ValueError(f"it holds a {type(metadata).__name__}, not one object")
-        schema: type[Record] = Record
-        if (command := str(metadata.get("command"))) in RECORDS:
-            module = import_module(f"pipelines.run_folder.records.{command}")
-            schema = getattr(module, RECORDS[command])
-        record = schema.model_validate_json(content)
+        return metadata, Record.model_validate_json(content)
     except OSError as error:
         raise InputError(
             f"{argument} must be a run folder that can be read, got {str(path)!r} "
@@ -252,4 +376,3 @@ def read_record(folder: Path, argument: str = "RUN") -> tuple[dict[str, Any], Re
             f"{argument} must hold a {RECORD} as a command writes it, got {str(path)!r}, which is "
             f"damaged ({one_line(error)}): {WAY_OUT}"
         ) from None
-    return metadata, record

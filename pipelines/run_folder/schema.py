@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zipfile
 from pathlib import Path
 from typing import Annotated
 
@@ -19,6 +20,12 @@ Scalar = bool | int | Number | str | None
 
 MOST_CLASSES = 10_000
 Code = Annotated[int, Field(ge=0, lt=MOST_CLASSES)]  # of a class
+
+# What reading damaged or foreign content raises.
+DAMAGE = (
+    OSError, ValueError, KeyError, IndexError, EOFError, TypeError, OverflowError, MemoryError,
+    SyntaxError, NotImplementedError, RuntimeError, zipfile.BadZipFile,
+)  # fmt: skip
 
 # More than any run writes; what claims to be larger is not tried.
 MOST_BYTES = 2**30

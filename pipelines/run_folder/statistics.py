@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
-NORMAL_95 = 1.959963984540054  # a standard normal lies within it 19 times in 20
 MOST_DECADES = 3  # by which a grid is advised to be wider at once
 LARGEST_C = 1e6  # beyond which no grid is advised to go: solvers take ever longer there
 SAME = 1e-12  # a deviation of differences below this is rounding
@@ -39,13 +38,12 @@ def standard_error(std: float, n_folds: int) -> float:
 
 def wilson(n_wrong: int, n_points: int) -> tuple[float, float]:
     """Return the 95 % interval of an error rate by Wilson (JASA 22, 1927)."""
-    if not n_points:
+    if not 0 <= n_wrong <= n_points > 0:
         return 0.0, 1.0
-    share, z2 = n_wrong / n_points, NORMAL_95**2
-    centre = share + z2 / (2 * n_points)
-    half = NORMAL_95 * math.sqrt(share * (1 - share) / n_points + z2 / (4 * n_points**2))
-    low, high = ((centre + sign * half) / (1 + z2 / n_points) for sign in (-1, 1))
-    return (0.0 if n_wrong == 0 else low), (1.0 if n_wrong == n_points else high)
+    from scipy.stats import binomtest
+
+    found = binomtest(n_wrong, n_points).proportion_ci(method="wilson")
+    return float(found.low), float(found.high)
 
 
 def interval(n_wrong: int, n_points: int) -> str:
@@ -98,13 +96,6 @@ def holm(p_values: Sequence[float]) -> list[float]:
     return corrected.tolist()
 
 
-def scores(candidates: pd.DataFrame) -> tuple[pd.Series, pd.Series]:
-    """Return the mean score, larger is better, and its standard deviation."""
-    if "score_mean" in candidates and candidates["score_mean"].notna().any():
-        return candidates["score_mean"], candidates["score_std"]
-    return 1 - candidates["error_mean"], candidates["error_std"]
-
-
 @dataclass(frozen=True)
 class WithinOneStandardError:
     """The candidates within one standard error of the best.
@@ -154,7 +145,7 @@ def within_one_standard_error(
     """
     if candidates.empty:
         return None
-    mean, std = scores(candidates)
+    mean, std = candidates["score_mean"], candidates["score_std"]
     best = float(mean.iloc[0])
     if math.isnan(best):
         return None
@@ -185,7 +176,7 @@ def on_grid_boundary(candidates: pd.DataFrame, n_folds: int) -> list[GridBoundar
     """
     if candidates.empty:
         return []
-    mean, std = scores(candidates)
+    mean, std = candidates["score_mean"], candidates["score_std"]
     best, found = candidates.iloc[0], []
     error = standard_error(float(std.iloc[0]), n_folds)
     for name, other in (("C", "gamma"), ("gamma", "C")):

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
+from typing import Annotated, Any
 
-import numpy as np
 import pandas as pd
-from pandas.api.types import is_bool_dtype, is_numeric_dtype, pandas_dtype
+from pydantic import BaseModel, ConfigDict, create_model
 
-from pipelines.errors import InputError
-from pipelines.run_folder.columns import Column, Row
+from pipelines.run_folder.columns import Row
 from pipelines.run_folder.schema import damaged, one_line
 
 MOST_CELLS = 10**8  # rows times columns
@@ -29,8 +29,6 @@ def read_table(path: Path, rows: type[Row]) -> pd.DataFrame | None:
     try:
         table = pd.read_csv(path) if is_csv else _read_parquet(path)
         return as_table(table, rows)
-    except InputError:
-        raise
     # What pandas and pyarrow make of damaged content is of many classes.
     except Exception as error:
         rule = f"a {'CSV' if is_csv else 'Parquet'} table with {', '.join(rows.required())}"
@@ -55,37 +53,26 @@ def as_table(table: pd.DataFrame, rows: type[Row]) -> pd.DataFrame:
     ValueError
         A column is missing, or a value breaks the rule of its column.
     """
-    if missing := [name for name in rows.required() if name not in table.columns]:
-        raise ValueError(f"no {', '.join(missing)}")
     if not table.columns.is_unique:
         raise ValueError("two columns of one name")
-    columns = {name: one for name, one in rows.columns().items() if name in table.columns}
-    return table.assign(**{name: _column(table[name], one) for name, one in columns.items()})
+    known = {name: table[name].convert_dtypes() for name in rows.model_fields if name in table}
+    values = {
+        name: column.astype(object).where(column.notna(), None).tolist()
+        for name, column in known.items()
+    }
+    checked, dtypes = _columns_of(rows).model_validate(values), rows.dtypes()
+    columns = {name: pd.Series(getattr(checked, name), table.index, dtypes[name]) for name in known}
+    return table.assign(**columns)
 
 
-def _column(values: pd.Series, column: Column) -> pd.Series:
-    """Return the values in the dtype of their column."""
-    name = values.name
-    if not column.may_lack and values.isna().any():
-        raise ValueError(f"{name} has a missing value")
-    if column.dtype == "str":
-        if not values.map(lambda value: isinstance(value, str)).all():
-            raise ValueError(f"{name} is not text")
-        return values
-    if column.dtype == "bool":
-        if not is_bool_dtype(values):
-            raise ValueError(f"{name} is not true or false")
-        return values
-    if not len(values) or (column.may_lack and values.isna().all()):
-        return values.astype(pandas_dtype(column.dtype))
-    if not is_numeric_dtype(values) or is_bool_dtype(values):
-        raise ValueError(f"{name} is not a number")
-    numbers = values.astype(pandas_dtype(column.dtype))
-    found = numbers.dropna()
-    if column.dtype == "float64" and not np.isfinite(found).all():
-        raise ValueError(f"{name} is not finite")
-    rules = {"gt": "above", "ge": "at least", "lt": "below", "le": "at most"}
-    for rule, bound in column.bounds.items():
-        if not getattr(found, rule)(bound).all():
-            raise ValueError(f"{name} must be {rules[rule]} {bound:g}")
-    return numbers
+@cache
+def _columns_of(rows: type[Row]) -> type[BaseModel]:
+    """Return the schema of a table of rows: for each field of a row a list of such values."""
+    fields: dict[str, Any] = {
+        name: (
+            list[Annotated[field.annotation, name, *field.metadata]],  # type: ignore[name-defined]
+            ... if field.is_required() else None,
+        )
+        for name, field in rows.model_fields.items()
+    }
+    return create_model(rows.__name__, __config__=ConfigDict(strict=True), **fields)

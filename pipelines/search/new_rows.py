@@ -6,7 +6,7 @@ from argparse import ArgumentParser
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -33,19 +33,18 @@ RULE_OF_PICTURES = (
 )
 SHOWN = 20  # images on the console, and in figures
 
-Known = TypeVar("Known", bound=Record)
 
 
-def record_of(run: Path, kind: type[Known], command: str) -> Known:
+def record_of(run: Path, command: str) -> Record:
     """Return the record of a run.
 
     Raises
     ------
     InputError
-        It is no run of that command, whose records are of that kind.
+        It is no run of that command.
     """
     _, record = read_record(run)
-    if not isinstance(record, kind):
+    if record.command != command:
         raise InputError(
             f"RUN must be the folder of a run of {command}, got {run}, which holds a run of "
             f"{record.command}"

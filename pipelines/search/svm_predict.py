@@ -14,7 +14,7 @@ from pipelines.errors import InputError, program
 from pipelines.run.options import OneLineParser
 from pipelines.run_folder import names
 from pipelines.run_folder.digests import refuse_changed
-from pipelines.run_folder.records.svm_grid import SvmRecord
+from pipelines.run_folder.record import Record
 from pipelines.search.new_rows import (
     RULE_OF_PICTURES,
     NewRows,
@@ -73,7 +73,7 @@ def predict(run: Path, table: Path, output: Path | None = None) -> list[str]:
     InputError
         The run has no such model, or the table cannot be read or answered.
     """
-    record = record_of(run, SvmRecord, "svm_grid")
+    record = record_of(run, "svm_grid")
     return _answer(run, NewRows.read(run, record, table), output)
 
 
@@ -87,7 +87,7 @@ def predict_images(run: Path, images: Sequence[Path], output: Path | None = None
     InputError
         The run has no such model, or its features cannot be computed here.
     """
-    record = record_of(run, SvmRecord, "svm_grid")
+    record = record_of(run, "svm_grid")
     if record.image_form is None:
         raise InputError(
             f"RUN must be a run on images, got {run}, whose data are a table or which is of before "
@@ -106,7 +106,7 @@ def predict_images(run: Path, images: Sequence[Path], output: Path | None = None
     return 1 if rows.unreadable else 0
 
 
-def _features(record: SvmRecord, name: str, X: np.ndarray, form: ImageFormat) -> np.ndarray:
+def _features(record: Record, name: str, X: np.ndarray, form: ImageFormat) -> np.ndarray:
     """Return the features of images by the extractor of a run."""
     from pipelines.nn.features import Extractor
 
@@ -133,7 +133,7 @@ def load_model(run: Path) -> KernelMachine | KernelRegressor:
     InputError
         There is none, or its file has changed since.
     """
-    record = record_of(run, SvmRecord, "svm_grid")
+    record = record_of(run, "svm_grid")
     refuse_changed(run, record.files, names.MODEL)
     is_regression = record.best is not None and record.best.epsilon is not None
     return (KernelRegressor if is_regression else KernelMachine).load(run / names.MODEL)

@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 
 from pipelines.report import write_report
+from pipelines.run_folder import ranking
 
 from .bagging_folder import write_bagging_run
 
@@ -42,16 +43,6 @@ def cells_of(C: Sequence[float], gamma: Sequence[float]) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def candidates_from(cells: pd.DataFrame) -> pd.DataFrame:
-    errors = cells.groupby(["C", "gamma"])["error"]
-    table = pd.DataFrame(
-        {"error_mean": errors.mean(), "error_std": errors.std(ddof=0), "n_ok": errors.count()}
-    ).reset_index()
-    table.loc[table["n_ok"] < N_FOLDS, ["error_mean", "error_std"]] = np.nan
-    table = table.sort_values(["error_mean", "C", "gamma"], na_position="last")
-    return table.assign(rank=np.arange(1, len(table) + 1)).reset_index(drop=True)
-
-
 def journal_of(cells: pd.DataFrame) -> list[dict[str, Any]]:
     """One task for each gamma and fold; a worker runs its tasks one after another."""
     ends = dict.fromkeys(WORKERS, STARTED)
@@ -72,7 +63,8 @@ def journal_of(cells: pd.DataFrame) -> list[dict[str, Any]]:
 
 
 def record_of(candidates: pd.DataFrame, n_C: int, n_gamma: int) -> dict[str, Any]:
-    best = candidates.iloc[0]
+    named = ["C", "gamma", "error_mean", "error_std", "score_mean", "score_std"]
+    best = next(iter(candidates[named].dropna().to_dict("records")), None)
     return {
         "command": "svm_grid",
         "argv": ["python", "-m", "pipelines.svm_grid", "--results", "my results"],
@@ -98,8 +90,7 @@ def record_of(candidates: pd.DataFrame, n_C: int, n_gamma: int) -> dict[str, Any
             "workers": [{"address": w, "host": "laptop", "gpu": None} for w in WORKERS],
         },
         "busy_share": 0.934, "n_cells": n_C * n_gamma * N_FOLDS, "n_failed": 0, "failures": [],
-        "best": None if np.isnan(best["error_mean"]) else
-                {key: best[key] for key in ("C", "gamma", "error_mean", "error_std")},
+        "best": best,
         "test_error": 2 / 6, "n_test_errors": 2,
     }  # fmt: skip
 
@@ -117,7 +108,8 @@ def write_run(
     """
     folder.mkdir()
     cells = change(cells_of(C, gamma))
-    candidates = candidates_from(cells)
+    cells["score"] = cells["score"].where(cells["error"].notna())
+    candidates = ranking.candidates_of(cells, ["C", "gamma"], N_FOLDS)
     cells.to_parquet(folder / "cv_results.parquet")
     candidates.to_parquet(folder / "candidates.parquet")
     lines = [json.dumps(record) for record in journal_of(cells)]

@@ -7,8 +7,14 @@ import pytest
 
 from pipelines.errors import InputError
 from pipelines.report import write_report
-from pipelines.report.bagging_page import BaggingReport
+from pipelines.report.bagging_page import (
+    N_BINS,
+    BaggingReport,
+    calibration_bins,
+    kept_errors,
+)
 from pipelines.report.page import charts_of
+from pipelines.run_folder.statistics import wilson
 
 from .bagging_folder import RULE, write_bagging_run
 from .page_reader import Page, figures_in
@@ -37,7 +43,6 @@ def test_the_first_screen_has_the_answers_numbers(ensemble_page: Path) -> None:
     assert f"{error} {n_wrong} of 120 test samples" in first
     n_deferred = 120 - about["selective_prediction"]["n_kept"]
     assert f"deferred to a human {n_deferred} of 120 test samples" in first
-    assert "the 6 most doubtful ones are shown" in first
     assert f"best {about['members_best_test_error'] * 100:.2f} %" in first
     assert "calibration error 1.23 %" in first
     assert "finished in 1 min 01 s" in first
@@ -127,3 +132,28 @@ def test_no_code_runs_from_a_run_folder(folder: Path) -> None:
     np.savez(folder / "explained.npz", **content)
     with pytest.raises(InputError, match=r"explained\.npz"):
         write_report(folder)
+
+
+def test_calibration_bins_are_those_of_the_definition() -> None:
+    rng = np.random.default_rng(0)
+    certainty = np.append(rng.random(500), [0.0, 1.0])
+    is_right = rng.random(502) < certainty
+    bins = calibration_bins(
+        pd.DataFrame({"certainty_of_mean": certainty, "true": 1, "predicted_by_mean": is_right})
+    )
+    assert bins["n"].sum() == 502
+    for number in range(N_BINS):
+        inside = (certainty > number / N_BINS) & (certainty <= (number + 1) / N_BINS)
+        inside |= (certainty == 0) & (number == 0)
+        found = bins.loc[number + 1]
+        assert found["n"] == inside.sum()
+        assert found["certainty"] == pytest.approx(certainty[inside].mean())
+        assert found["right"] == pytest.approx(is_right[inside].mean())
+        assert (found["low"], found["high"]) == wilson(int(is_right[inside].sum()), inside.sum())
+
+
+def test_kept_errors_defer_the_least_certain_first() -> None:
+    table = pd.DataFrame({"certainty": [0.9, 0.5, 0.9, 0.7], "true": 1, "predicted": [1, 0, 0, 1]})
+    kept, errors = kept_errors(table)
+    np.testing.assert_allclose(kept, [0.5, 0.75, 1.0])  # equals go together
+    np.testing.assert_allclose(errors, [1 / 2, 1 / 3, 2 / 4])

@@ -8,16 +8,10 @@ from PIL import Image
 from pipelines.report.classification import (
     _pictures,
     class_name,
-    confusion_counts,
     confusion_matrix,
 )
 from pipelines.report.style import figure_style, save
 from pipelines.run_folder.reading import WrongImages, as_pictures
-
-
-def test_counts_are_true_by_predicted():
-    counts = confusion_counts(np.array([0, 0, 1, 2, 2, 2]), np.array([0, 2, 1, 2, 2, 1]), 3)
-    assert counts.tolist() == [[1, 0, 1], [0, 1, 0], [0, 1, 2]]
 
 
 def test_every_count_is_written_and_only_errors_have_a_colour():

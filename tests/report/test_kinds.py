@@ -20,7 +20,7 @@ def test_an_unknown_command_is_its_tables_and_timeline(make_run, edit_run):
     pd.DataFrame({"depth": [3.0], "score": [0.5], "name": ["a <b>"]}).to_parquet(
         folder / "candidates.parquet"
     )
-    edit_run(folder, command="of_tomorrow", best={"error_mean": 0.25})
+    edit_run(folder, command="of_tomorrow", best={"score_mean": 0.75})
     page = Page(write_report(folder))
     assert "of_tomorrow on digits" in page.text
     assert "A run, 4-fold cross-validation on 800 training samples" in page.text

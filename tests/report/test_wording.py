@@ -2,12 +2,10 @@ import math
 
 import pytest
 
-from pipelines.data.scaling import PIXELS_0_255, Scaling
 from pipelines.report.wording import (
     count,
     duration,
     percent,
-    scaling_in_words,
     shortened,
     significant,
     timestamp,
@@ -55,15 +53,3 @@ def test_the_rest():
     assert timestamp("2025-11-20T11:13:20+01:00") == "2025-11-20 10:13 UTC"
     assert timestamp("yesterday") == "yesterday"
     assert shortened("abcdef", 4) == "abc…"
-
-
-def test_the_scaling_of_the_data():
-    pixels = scaling_in_words(PIXELS_0_255.describe())
-    assert pixels == "(x − 127.5) / 73.61, the same for every feature"
-    table = scaling_in_words(Scaling("standardise").describe())
-    assert table.startswith("each feature less its mean, divided by its standard deviation")
-    assert scaling_in_words(Scaling("none").describe()) == "none"
-    assert (
-        scaling_in_words({"kind": "of another time", "power": 2}) == "kind of another time, power 2"
-    )
-    assert scaling_in_words(None) == ""

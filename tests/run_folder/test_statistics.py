@@ -66,14 +66,6 @@ def test_alone_the_best_is_the_simplest() -> None:
     assert not found.has_simpler
 
 
-def test_a_run_without_scores_is_judged_by_its_errors() -> None:
-    candidates = grid([[0.30, 0.10]], std=0.03).drop(columns=["score_mean", "score_std"])
-    found = within_one_standard_error(candidates, FOLDS, ("C", "gamma"))
-    assert found is not None
-    assert found.simplest["C"] == 10.0
-    assert [str(edge) for edge in on_grid_boundary(candidates, FOLDS)] == ["the largest C"]
-
-
 @pytest.mark.parametrize(
     ("errors", "found"),
     [

@@ -52,7 +52,7 @@ def test_every_cell_agrees_with_grid_search_cv() -> None:
     peer = GridSearchCV(SVC(), {"C": CS, "gamma": GAMMAS}, cv=FOLDS, refit=False)
     peer.fit(DATA.scaled("cpu"), DATA.y)
     results = results_of(InProcess(2))
-    assert set(results.columns) == {*columns.SvmRow.columns()} - {"epsilon"}
+    assert set(results.columns) == {*columns.SvmRow.model_fields} - {"epsilon"}
     for row in results.itertuples():
         candidate = peer.cv_results_["params"].index({"C": row.C, "gamma": row.gamma})
         score = peer.cv_results_[f"split{row.fold}_test_score"][candidate]

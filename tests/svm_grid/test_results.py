@@ -47,7 +47,7 @@ def test_the_folder_holds_the_run(finished: tuple[Path, str]) -> None:
     assert about["best"]["error_mean"] == pytest.approx(by_candidate.min())
     np.testing.assert_allclose(table.score, 1 - table.error)
     assert about["best"]["score_mean"] == pytest.approx(1 - by_candidate.min())
-    for name in ("heat_map", "fold_errors_best", "fold_errors", "confusion_matrix"):
+    for name in ("heat_map", "fold_errors_best", "confusion_matrix"):
         assert (folder / f"{name}.svg").stat().st_size > 1000
         assert (folder / f"{name}.png").read_bytes().startswith(b"\x89PNG")
     assert f"{about['test_error'] * 100:.2f}" in (folder / "report.html").read_text()

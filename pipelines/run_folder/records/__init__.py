@@ -1,1 +1,0 @@
-"""Schemas of ``run.json``: a common base, and a file for each command."""
