@@ -21,11 +21,10 @@ from pipelines.data.dataset import (
     Task,
     rows_of,
 )
-from pipelines.data.folds import make_folds, split_test, stratified_subset
+from pipelines.data.folds import Rare, make_folds, merge_or_drop, split_test, stratified_subset
 from pipelines.data.image_folder import ImageReading, load_folder
 from pipelines.data.images import TORCHVISION, load_digits, load_torchvision
 from pipelines.data.preparation import Preparation
-from pipelines.data.rare_classes import Rare, merge_or_drop
 from pipelines.data.scaling import FittedScaling, Scaling
 from pipelines.data.tables import SUFFIXES, Reading, read_frame, read_raw_table
 from pipelines.errors import InputError, opt

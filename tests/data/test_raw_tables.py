@@ -13,9 +13,9 @@ from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from skops.io import dumps
 
 from pipelines.data import load_dataset, make_folds
+from pipelines.data.folds import fewest_rows, merge_or_drop
 from pipelines.data.placement import FoldedData
 from pipelines.data.preparation import Preparation, fitted_from
-from pipelines.data.rare_classes import fewest_rows, merge_or_drop
 from pipelines.data.tables import Reading, make_preprocessor, read_raw_table
 from pipelines.errors import InputError
 
