@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from pipelines.data.tables.files import no_target
 from pipelines.data.tables.kinds import LARGEST, are_whole, to_numbers
-from pipelines.data.tables.npz import no_target
 from pipelines.data.tables.words import listed, short
 from pipelines.errors import InputError, opt
 
