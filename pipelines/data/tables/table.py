@@ -120,17 +120,15 @@ class RawTable:
             kinds.append(f"{counted(self.n_missing, 'missing cell')}, imputed")
         left_out = ", ".join(f"{short(name)[1:-1]} ({why})" for name, why in self.kinds.left_out)
         kinds.append(f"left out: {left_out or 'nothing'}")
-        return [
-            f"table      {self.name}: {counted(len(self.y), 'row')}{dropped}, target "
-            f"{short(self.target)}: {self._of_target()}{notes}",
-            f"columns    {'; '.join(kinds)}",
-        ]
-
-    def _of_target(self) -> str:
+        of_target = counted_classes(self.y)
         if self.task == "regression":
             low, middle, high = np.quantile(self.y, [0, 0.5, 1])
-            return f"numbers from {low:.6g} to {high:.6g}, median {middle:.6g}"
-        return counted_classes(self.y)
+            of_target = f"numbers from {low:.6g} to {high:.6g}, median {middle:.6g}"
+        return [
+            f"table      {self.name}: {counted(len(self.y), 'row')}{dropped}, target "
+            f"{short(self.target)}: {of_target}{notes}",
+            f"columns    {'; '.join(kinds)}",
+        ]
 
     def describe(self) -> dict[str, Any]:
         """Return the JSON-serialisable metadata of the table."""
@@ -221,7 +219,16 @@ def read_raw_table(
     X, outcome = columns_of(features, kinds, path), frame[name]
     n_rows = len(X)
     if missing == "refuse":
-        _refuse_missing(X, path)
+        gaps = X.isna().sum()
+        gaps = gaps[gaps > 0]
+        if len(gaps):
+            others = len(gaps) - 1
+            more = f", {others} other column{'s' * (others > 1)} too" if others else ""
+            raise InputError(
+                f"{opt('missing', 'refuse')} must have a value in every cell, column "
+                f"{short(gaps.index[0])} of '{path}' has {gaps.iloc[0]} missing in {len(X)} "
+                f"rows{more}; use {opt('missing', 'impute')} or {opt('missing', 'drop')}"
+            )
     elif missing == "drop":
         whole = X.notna().all(axis=1) & outcome.notna().reset_index(drop=True)
         X = X[whole].reset_index(drop=True)
@@ -242,16 +249,3 @@ def read_raw_table(
         path.name, X, y, kinds, task, name, missing, tuple(notes), n_rows - len(X), without_header,
         codes,
     )  # fmt: skip
-
-
-def _refuse_missing(X: pd.DataFrame, path: Path) -> None:
-    gaps = X.isna().sum()
-    gaps = gaps[gaps > 0]
-    if len(gaps):
-        first, others = gaps.index[0], len(gaps) - 1
-        more = f", {others} other column{'s' * (others > 1)} too" if others else ""
-        raise InputError(
-            f"{opt('missing', 'refuse')} must have a value in every cell, column {short(first)} of "
-            f"'{path}' has {gaps.iloc[0]} missing in {len(X)} rows{more}; use "
-            f"{opt('missing', 'impute')} or {opt('missing', 'drop')}"
-        )
