@@ -28,7 +28,7 @@ IMPORTED = [
     "distributed", "dask.dataframe", "pyarrow.parquet", "sklearn.ensemble", "torch",
     "pipelines.svm.backends.path", "pipelines.svm.backends.sklearn",
     "pipelines.bagging.work", "pipelines.nn.train", "pipelines.search.tasks",
-    "pipelines.parallel.elastic", "pipelines.graph.tasks",
+    "pipelines.parallel.elastic", "pipelines.graph.partitions",
 ]  # fmt: skip
 
 # Marks of whole folders and files, by the start of their path; that of one test stands at it.

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pipelines.data.dataset import (
     CLASSIFICATION,
@@ -21,13 +20,12 @@ from pipelines.data.dataset import (
     Task,
     rows_of,
 )
-from pipelines.data.folds import make_folds, split_test, stratified_subset
+from pipelines.data.folds import Rare, make_folds, merge_or_drop, split_test, stratified_subset
 from pipelines.data.image_folder import ImageReading, load_folder
 from pipelines.data.images import TORCHVISION, load_digits, load_torchvision
 from pipelines.data.preparation import Preparation
-from pipelines.data.rare_classes import Rare, merge_or_drop
 from pipelines.data.scaling import FittedScaling, Scaling
-from pipelines.data.tables import SUFFIXES, Reading, read_frame, read_raw_table
+from pipelines.data.tables import SUFFIXES, Reading, read_raw_table
 from pipelines.errors import InputError, opt
 
 __all__ = [
@@ -112,21 +110,37 @@ def load_dataset(
                 f"{[str(label) for label in classes]}; choose another data set or another "
                 f"{opt('target')}"
             )
+
+    def encoded(labels: Array) -> Array:
+        """Return class codes; the numbers of a regression as they are."""
+        if source.task == REGRESSION:
+            return np.asarray(labels, np.float64)
+        return np.searchsorted(classes, labels).astype(np.int32)
+
     if source.X_test is None or source.y_test is None:
         stratified = source.task == CLASSIFICATION and source.groups is None and not in_order
         if stratified and 0 < test_size < 1:
             kept, labels, line = merge_or_drop(labels, n_folds, test_size, rare)
             rows, labels, classes = rows[kept], labels[kept], np.unique(labels[kept])
             lines += [line] if line else []
-        y = _encoded(labels, classes, source.task)
+        y = encoded(labels)
         train, test = _split_off_test(y, classes, source, test_size, seed, in_order)
         X_test, y_test, test = rows_of(source.X, rows[test]), y[test], rows[test]
     else:
-        y = _encoded(labels, classes, source.task)
+        y = encoded(labels)
         train = np.arange(len(y))
-        X_test, y_test = source.X_test, _encode_test(source.y_test, classes)
-        test = len(labels) + np.arange(len(y_test))
-    train = _limited(train, y, source.task, limit, seed, in_order)
+        X_test, test = source.X_test, len(labels) + np.arange(len(source.y_test))
+        unknown = np.setdiff1d(source.y_test, classes)
+        if len(unknown):
+            raise InputError(
+                f"{opt('data_dir')}: every label of the test set must occur in training, "
+                f"{str(unknown[0])!r} does not; fetch the files again"
+            )
+        y_test = encoded(source.y_test)
+    if source.task == CLASSIFICATION and not in_order:
+        train = train[stratified_subset(y[train], limit, seed)]
+    elif limit is not None:  # the last ones in time
+        train = train[-limit:] if in_order else train[:limit]
     X_train, scaling = rows_of(source.X, rows[train]), source.scaling
     if isinstance(scaling, Preparation):
         X_train, X_test = (one.reset_index(drop=True) for one in (X_train, X_test))
@@ -153,38 +167,23 @@ def load_dataset(
         return dataset
     if dataset.image_shape is None:
         raise InputError(f"{opt('features')} are of images, {name!r} has none; leave it out")
-    n_images = len(source.y) + (0 if source.y_test is None else len(source.y_test))
-    found = _read_features(Path(features), n_images)
-    return dataset.with_features(found[rows[train]], found[test], Scaling("standardise"))
-
-
-def _read_features(path: Path, n_images: int) -> Array:
-    """Return a row of finite numbers for each image."""
     try:
-        found = np.load(path, allow_pickle=False)
+        found = np.load(features, allow_pickle=False)
     except (OSError, ValueError, EOFError) as error:
         raise InputError(
-            f"{opt('features')} must be an .npy file that can be read, '{path}' cannot "
+            f"{opt('features')} must be an .npy file that can be read, '{features}' cannot "
             f"({getattr(error, 'strerror', None) or error}); write it with numpy.save"
         ) from None
-    if found.ndim != 2 or found.dtype.kind not in "biuf" or not np.isfinite(found).all():
+    n_images = len(source.y) + (0 if source.y_test is None else len(source.y_test))
+    is_numbers = found.dtype.kind in "biuf" and found.ndim == 2 and len(found) == n_images
+    if not is_numbers or not np.isfinite(found).all():
         raise InputError(
-            f"{opt('features')} must hold finite numbers in two dimensions, '{path}' holds "
-            f"{found.dtype} of shape {found.shape}; write a row of them for each image"
+            f"{opt('features')} must hold a row of finite numbers for each of {n_images:,} images, "
+            f"those of training first, '{features}' holds {found.dtype} of shape {found.shape}; "
+            "write them in the order of the data set"
         )
-    if len(found) != n_images:
-        raise InputError(
-            f"{opt('features')} must have {n_images:,} rows, one for each image of training and "
-            f"test, '{path}' has {len(found):,}; write them in the order of the data set"
-        )
-    return np.ascontiguousarray(found, np.float64)
-
-
-def _encoded(labels: Array, classes: Array, task: Task) -> Array:
-    """Return class codes; the numbers of a regression as they are."""
-    if task == REGRESSION:
-        return np.asarray(labels, np.float64)
-    return np.searchsorted(classes, labels).astype(np.int32)
+    found = np.ascontiguousarray(found, np.float64)
+    return dataset.with_features(found[rows[train]], found[test], Scaling("standardise"))
 
 
 def _split_off_test(
@@ -213,17 +212,6 @@ def _split_off_test(
             f"{opt('dataset')} must have at least two training rows, it has {len(train)}; add rows"
         )
     return train, test
-
-
-def _limited(
-    train: Array, y: Array, task: Task, limit: int | None, seed: int, in_order: bool
-) -> Array:
-    """Limit the training rows: the last ones in time, or each class in proportion."""
-    if task == CLASSIFICATION and not in_order:
-        return train[stratified_subset(y[train], limit, seed)]
-    if limit is None:
-        return train
-    return train[-limit:] if in_order else train[:limit]
 
 
 def _load(
@@ -261,43 +249,12 @@ def _load(
             f"{opt('dataset')} must be one of {', '.join(DATASETS)}, a folder of images or the "
             f"path of a {', '.join(SUFFIXES)} file, got {name!r}{hint}"
         )
-    if groups is not None:
-        reading = replace(reading, leave_out=(*(reading.leave_out or ()), groups))
-    table = read_raw_table(path, target, task=task, **asdict(reading))
-    source = Source(
+    table = read_raw_table(path, target, task=task, groups=groups, **asdict(reading))
+    return Source(
         table.matrix() if table.is_plain else table.X,
         table.y,
         Scaling("standardise") if table.is_plain else Preparation(table.kinds, table.missing),
         feature_names=[*table.kinds.numbers, *table.kinds.categories],
         table=table,
+        groups=table.groups,
     )
-    if groups is None:
-        return source
-    return replace(source, groups=_group_codes(path, groups, reading, len(table.y)))
-
-
-def _group_codes(path: Path, name: str, reading: Reading, n_rows: int) -> Array:
-    """Return a column of a file as codes of its values."""
-    frame, _ = read_frame(path, header=reading.first_line_names)
-    if name not in frame.columns:
-        raise InputError(
-            f"{opt('groups')} must be the name of a column of '{path}', got {name!r}; check it"
-        )
-    values = frame[name]
-    if values.isna().any() or len(values) != n_rows:
-        raise InputError(
-            f"{opt('groups')} must have a value in every row, column {name!r} of '{path}' lacks "
-            f"some; fill them in"
-        )
-    found: Array = np.unique(values.astype(str).to_numpy(), return_inverse=True)[1]
-    return found
-
-
-def _encode_test(labels: Array, classes: Array) -> NDArray[np.int32]:
-    unknown = np.setdiff1d(labels, classes)
-    if len(unknown):
-        raise InputError(
-            f"{opt('data_dir')}: every label of the test set must occur in training, "
-            f"{str(unknown[0])!r} does not; fetch the files again"
-        )
-    return np.searchsorted(classes, labels).astype(np.int32)

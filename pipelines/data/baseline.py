@@ -43,10 +43,24 @@ def baseline_of(
         data.y_train, data.y_test, data.classes if data.task == CLASSIFICATION else None
     )
     found |= {"scoring": scoring, "score_mean": None}
-    if scoring is not None and len(splits):
-        y = data.y_train if labels is None else labels[data.y_train]
-        found["score_mean"] = _score_mean(data.task, y, splits, scoring)
-    return found
+    if scoring is None or not len(splits):
+        return found
+    y = data.y_train if labels is None else labels[data.y_train]
+    if scoring == "accuracy" and data.task == CLASSIFICATION:
+        # By hand, as importing scikit-learn takes longer than a short search.
+        shares = []
+        for train, validation in splits:
+            values, counts = np.unique(y[train], return_counts=True)
+            shares.append(float(np.mean(y[validation] == values[counts.argmax()])))
+        return found | {"score_mean": float(np.mean(shares))}
+    from sklearn.dummy import DummyClassifier, DummyRegressor
+    from sklearn.model_selection import cross_val_score
+
+    dummy = DummyRegressor() if data.task == REGRESSION else DummyClassifier(strategy="prior")
+    with warnings.catch_warnings(action="ignore"):  # one that is never predicted has no precision
+        # NaN of a scorer that needs what a dummy does not have.
+        mean = cross_val_score(dummy, np.zeros((len(y), 1)), y, scoring=scoring, cv=splits).mean()
+    return found | {"score_mean": float(mean) if np.isfinite(mean) else None}
 
 
 def constant_answer(
@@ -68,35 +82,6 @@ def constant_answer(
         n_wrong = int(np.sum(y_test != code))
         found |= {"test_error": n_wrong / len(y_test), "n_test_errors": n_wrong}
     return found
-
-
-def _score_mean(
-    task: str, y: np.ndarray, splits: Sequence[tuple[np.ndarray, np.ndarray]], scoring: str
-) -> float | None:
-    if task == CLASSIFICATION and scoring == "accuracy":
-        # By hand, as importing scikit-learn takes longer than a short search.
-        shares = []
-        for train, validation in splits:
-            values, counts = np.unique(y[train], return_counts=True)
-            shares.append(float(np.mean(y[validation] == values[counts.argmax()])))
-        return float(np.mean(shares))
-    from sklearn.dummy import DummyClassifier, DummyRegressor
-    from sklearn.metrics import get_scorer
-
-    nothing = np.zeros((len(y), 1))
-    scores = []
-    with warnings.catch_warnings():  # a class that is never predicted has no precision
-        warnings.simplefilter("ignore")
-        for train, validation in splits:
-            dummy = DummyRegressor() if task == REGRESSION else DummyClassifier(strategy="prior")
-            dummy.fit(nothing[train], y[train])
-            try:
-                score = get_scorer(scoring)(dummy, nothing[validation], y[validation])
-            except (ValueError, TypeError, AttributeError):  # it needs what a dummy does not have
-                return None
-            scores.append(float(score))
-    mean = float(np.mean(scores))
-    return mean if np.isfinite(mean) else None
 
 
 def remarks_on(
@@ -135,11 +120,21 @@ def remarks_on(
             f"the classes are imbalanced, {100 * share:.0f} % of the rows are "
             f"{baseline['answer']!r}: accuracy misleads{rest}"
         )
-    for name in _telling_columns(data):
-        remarks.append(
-            f"column {name} alone predicts the target; does it leak the answer? "
-            f"If so, use --leave-out {name}"
-        )
+    names = data.feature_names
+    if data.image_shape is not None or names is None or not 1 < len(names) <= COLUMNS_TRIED:
+        return remarks
+    n = min(ROWS_TRIED, len(data.y_train))
+    rows = np.random.default_rng(0).choice(len(data.y_train), n, replace=False)
+    X, y = rows_of(data.X_train, rows), data.y_train[rows]
+    if len(np.unique(y)) < 2 or n < 50:
+        return remarks
+    for place, name in enumerate(names):
+        column = X.iloc[:, place] if hasattr(X, "iloc") else X[:, place]
+        if _alone(column, y, data.task) >= TELLS_ALL:
+            remarks.append(
+                f"column {name} alone predicts the target; does it leak the answer? "
+                f"If so, use --leave-out {name}"
+            )
     return remarks
 
 
@@ -151,25 +146,6 @@ def better_on_test_rows(baseline: dict[str, Any], test_error: float) -> list[str
         f"on the test rows the best is no better than {baseline['words']}, which is wrong on "
         f"{100 * error:.2f} %"
     ]
-
-
-def _telling_columns(data: Dataset) -> list[str]:
-    """Return the names of a table's columns each of which predicts the target by itself."""
-    names = data.feature_names
-    if data.image_shape is not None or names is None or not 1 < len(names) <= COLUMNS_TRIED:
-        return []
-    generator = np.random.default_rng(0)
-    n = min(ROWS_TRIED, len(data.y_train))
-    rows = generator.choice(len(data.y_train), n, replace=False)
-    X, y = rows_of(data.X_train, rows), data.y_train[rows]
-    if len(np.unique(y)) < 2 or n < 50:
-        return []
-    found = []
-    for place, name in enumerate(names):
-        column = X.iloc[:, place] if hasattr(X, "iloc") else X[:, place]
-        if _alone(column, y, data.task) >= TELLS_ALL:
-            found.append(str(name))
-    return found
 
 
 def _alone(column: Any, y: np.ndarray, task: str) -> float:

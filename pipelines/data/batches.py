@@ -55,10 +55,9 @@ class Batches:
     batch_size : int
         Rows of a rank's batch; the union batch of all ranks has ``n_ranks`` times as many.
     seed : int
+        Each epoch has an order of its own, each equally likely.
     map : function of the columns of a batch, optional
         What a row becomes must not depend on the rows beside it. It runs on the device.
-    shuffle : bool
-        Anew in each epoch, each order equally likely; else the rows come as they lie.
     rank, n_ranks : int
         Which part of each union batch is given.
     device : str
@@ -75,7 +74,7 @@ class Batches:
     Raises
     ------
     InputError
-        A number is out of its range, there is no column, or columns differ in length.
+        There is no column, or columns differ in length.
     """
 
     def __init__(
@@ -85,7 +84,6 @@ class Batches:
         batch_size: int = 128,
         seed: int = 0,
         map: Callable[[Columns], Columns] | None = None,
-        shuffle: bool = True,
         rank: int = 0,
         n_ranks: int = 1,
         device: str = "cpu",
@@ -93,13 +91,6 @@ class Batches:
     ) -> None:
         import torch
 
-        for name, value, least in (
-            ("batch_size", batch_size, 1), ("n_ranks", n_ranks, 1), ("seed", seed, 0)
-        ):  # fmt: skip
-            if value < least:
-                raise InputError(f"{opt(name)} must be at least {least}, got {value}")
-        if not 0 <= rank < n_ranks:
-            raise InputError(f"{opt('rank')} must be from 0 to {n_ranks - 1}, got {rank}")
         lengths = {name: len(one) for name, one in columns.items()}
         if len(set(lengths.values())) != 1 or 0 in lengths.values():
             raise InputError(
@@ -107,16 +98,15 @@ class Batches:
                 "each row a value in every column"
             )
         # torch shares an array's memory, but for one that is read-only, which it copies.
-        tensors = {
-            name: one
-            if isinstance(one, torch.Tensor)
-            else torch.from_numpy(np.require(one, requirements=["C", "W"]))
+        self._columns: Columns = {
+            name: torch.as_tensor(
+                one if isinstance(one, torch.Tensor) else np.require(one, requirements="CW"),
+                device="cpu" if on_host else device,
+            )
             for name, one in columns.items()
         }
-        place = "cpu" if on_host else device
-        self._columns: Columns = {name: one.to(place) for name, one in tensors.items()}
         self.n_rows = next(iter(lengths.values()))
-        self._map, self._seed, self._shuffle, self._device = map, seed, shuffle, device
+        self._map, self._seed, self._device = map, seed, device
         self._batch_size, self._rank, self._n_ranks = batch_size, rank, n_ranks
         self.epoch = self.position = 0
 
@@ -130,27 +120,20 @@ class Batches:
         Raises
         ------
         InputError
-            It had another seed, or more rows.
+            It had another seed.
         """
         if state["seed"] != self._seed:
             raise InputError(
                 f"{opt('seed')} must stay {state['seed']} to go on, got {self._seed}; the order "
                 "would be another"
             )
-        if not 0 <= state["position"] <= self.n_rows:
-            raise InputError(
-                f"{opt('position')} must be at most {self.n_rows}, got {state['position']}; go on "
-                "with the rows that it began with"
-            )
         self.epoch, self.position = int(state["epoch"]), int(state["position"])
 
     def __iter__(self) -> Iterator[Batch]:
         import torch
 
-        order = np.arange(self.n_rows)
-        if self._shuffle:
-            seed = np.random.SeedSequence([self._seed, self.epoch])
-            order = np.random.default_rng(seed).permutation(self.n_rows)
+        seed = np.random.SeedSequence([self._seed, self.epoch])
+        order = np.random.default_rng(seed).permutation(self.n_rows)
         in_union = self._batch_size * self._n_ranks
         for first in range(self.position, self.n_rows, in_union):
             n_union = min(in_union, self.n_rows - first)

@@ -93,10 +93,9 @@ def draw_bootstrap(
     if weights is None:
         samples = [fold[generator.integers(0, len(fold), len(fold))] for fold in folds]
     else:
-        samples = [_in_proportion(fold, weights[fold], generator) for fold in folds]
+        totals = [weights[fold].sum() for fold in folds]
+        samples = [
+            generator.choice(fold, len(fold), p=weights[fold] / total) if total else fold[:0]
+            for fold, total in zip(folds, totals, strict=True)
+        ]
     return Bootstrap(tuple(folds), tuple(samples))
-
-
-def _in_proportion(fold: Rows, weights: NDArray[Any], generator: np.random.Generator) -> Rows:
-    total = weights.sum()
-    return generator.choice(fold, len(fold), p=weights / total) if total else fold[:0]

@@ -1,16 +1,24 @@
-"""Choose rows by class: folds, a test set, a smaller training set."""
+"""Choose rows by class: folds, a test set, a smaller training set; classes too rare for these.
+
+Folds and test sets are, row for row, those of scikit-learn; written anew, as its import takes
+longer than a whole search of a small data set.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+import math
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pipelines.data import stratified
 from pipelines.errors import InputError, opt
 
 Rows = NDArray[np.int32]
+Rare = Literal["refuse", "drop", "merge"]
+RARE: tuple[Rare, ...] = ("refuse", "drop", "merge")
+MERGED = "rare"
+MOST_NAMED = 40
 
 
 def make_folds(
@@ -36,18 +44,27 @@ def make_folds(
     """
     if n_folds < 2:
         raise InputError(f"{opt('folds')} must be at least 2, got {n_folds}")
-    codes, counts = np.unique(y, return_counts=True)
+    codes, first, inverse, counts = np.unique(
+        y, return_index=True, return_inverse=True, return_counts=True
+    )
     rarest = int(np.argmin(counts))
     if counts[rarest] < n_folds:
         label = codes[rarest] if classes is None else classes[codes[rarest]]
         fewer = f"use {opt('folds', counts[rarest])} or fewer, " if counts[rarest] >= 2 else ""
         raise InputError(
             f"{opt('folds')} must not exceed the training rows of any class, got {n_folds}, but "
-            "class "
-            f"{str(label)!r} has {counts[rarest]}; {fewer}add rows (a larger {opt('limit')}) or "
-            f"drop the class"
+            f"class {str(label)!r} has {counts[rarest]}; {fewer}add rows (a larger {opt('limit')}) "
+            f"or drop the class"
         )
-    fold_of = stratified.folds(y, n_folds, seed)
+    generator = np.random.RandomState(seed)
+    appearing = np.argsort(np.argsort(first))[inverse]  # classes in the order in which they appear
+    in_order = np.sort(appearing)
+    shares = [np.bincount(in_order[k::n_folds], minlength=len(first)) for k in range(n_folds)]
+    fold_of = np.empty(len(y), np.intp)
+    for code, in_folds in enumerate(np.transpose(shares)):
+        of_class = np.repeat(np.arange(n_folds), in_folds)
+        generator.shuffle(of_class)
+        fold_of[appearing == code] = of_class
     return [
         (
             np.flatnonzero(fold_of != k).astype(np.int32),
@@ -64,7 +81,7 @@ def split_test(
 
     Parameters
     ----------
-    y : class codes of shape (n_samples,)
+    y : class codes 0 .. n_classes - 1 of shape (n_samples,), each at least twice
     test_size : fraction of the rows, between 0 and 1
     classes : labels of shape (n_classes,), to name a class in an error
 
@@ -77,12 +94,6 @@ def split_test(
         raise InputError(
             f"{opt('test_size')} must lie between 0 and 1, got {test_size}; 0.2 is usual"
         )
-    counts = np.bincount(y, minlength=len(classes))
-    if counts.min() < 2:
-        raise InputError(
-            f"{opt('test_size')} needs at least two rows of every class, class "
-            f"{str(classes[counts.argmin()])!r} has {counts.min()}; add rows or drop the class"
-        )
     n_test = int(np.ceil(test_size * len(y)))
     smaller = min(n_test, len(y) - n_test)
     if smaller < len(classes):
@@ -91,14 +102,42 @@ def split_test(
             f"{test_size}: {smaller} of {len(y)} rows on one side for {len(classes)} classes; "
             f"choose it nearer to 0.5 or add rows"
         )
-    train, test = stratified.split(y, n_test, seed)
-    lost = np.setdiff1d(y, y[train])
-    if len(lost):
+    generator, counts = np.random.RandomState(seed), np.bincount(y)
+    of_train = _by_lot(counts, len(y) - n_test, generator)
+    of_test = _by_lot(counts - of_train, n_test, generator)
+    if not of_train.all():
         raise InputError(
             f"{opt('test_size')} must leave every class a training row, got {test_size}, which "
-            f"leaves none of class {str(classes[lost[0]])!r}; choose it smaller or drop the class"
+            f"leaves none of class {str(classes[of_train.argmin()])!r}; choose it smaller or drop "
+            "the class"
         )
-    return train, test
+    train, test = [], []
+    for code, (n, m) in enumerate(zip(of_train, of_test, strict=True)):
+        rows = np.flatnonzero(y == code)[generator.permutation(counts[code])]
+        train.append(rows[:n])
+        test.append(rows[n : n + m])
+    return (
+        generator.permutation(np.concatenate(train)),
+        generator.permutation(np.concatenate(test)),
+    )
+
+
+def _by_lot(
+    counts: NDArray[np.intp], n_rows: int, generator: np.random.RandomState
+) -> NDArray[np.intp]:
+    """Share ``n_rows`` out by ``counts``; what rounding leaves goes by lot among equal claims."""
+    exact = counts / counts.sum() * n_rows
+    shares = np.floor(exact)
+    left = int(n_rows - shares.sum())
+    claims = exact - shares
+    for claim in np.unique(claims)[::-1]:
+        if left <= 0:
+            break
+        (equal,) = np.where(claims == claim)
+        more = min(len(equal), left)
+        shares[generator.choice(equal, size=more, replace=False)] += 1
+        left -= more
+    return shares.astype(np.intp)
 
 
 def stratified_subset(y: NDArray[Any], limit: int | None, seed: int) -> NDArray[np.intp]:
@@ -127,20 +166,92 @@ def stratified_subset(y: NDArray[Any], limit: int | None, seed: int) -> NDArray[
         )
     if limit is None or limit >= len(y):
         return np.arange(len(y))
-    generator = np.random.default_rng(seed)
-    chosen = [
-        generator.choice(np.flatnonzero(y == code), size, replace=False)
-        for code, size in enumerate(_shares(counts, limit))
-    ]
-    return np.sort(np.concatenate(chosen))
-
-
-def _shares(counts: NDArray[np.intp], limit: int) -> NDArray[np.intp]:
-    """Return whole numbers that add up to limit, nearest to the proportions, none below 1."""
+    # Whole numbers that add up to the limit, nearest to the proportions, none below 1.
     exact = counts * (limit / counts.sum())
     shares: NDArray[np.intp] = np.maximum(np.floor(exact).astype(np.intp), 1)
     while shares.sum() < limit:
         shares[np.argmax(exact - shares)] += 1
     while shares.sum() > limit:  # classes raised to one row are paid for by the larger ones
         shares[np.argmax(np.where(shares > 1, shares - exact, -np.inf))] -= 1
-    return shares
+    generator = np.random.default_rng(seed)
+    chosen = [
+        generator.choice(np.flatnonzero(y == code), size, replace=False)
+        for code, size in enumerate(shares)
+    ]
+    return np.sort(np.concatenate(chosen))
+
+
+def fewest_rows(n_folds: int, test_size: float) -> int:
+    """Return rows that a class needs, so that its share of the training rows reaches every fold."""
+    least = max(2, n_folds)
+    while least - math.ceil(test_size * least) < n_folds:
+        least += 1
+    return least
+
+
+def merge_or_drop(
+    y: NDArray[Any], n_folds: int, test_size: float, rare: Rare
+) -> tuple[NDArray[np.bool_], NDArray[Any], str]:
+    """Drop or merge the classes that are too rare, or refuse them.
+
+    Parameters
+    ----------
+    y : labels of shape (n_rows,)
+    n_folds : of the training rows; 1 where folds may lack a class
+    test_size : share of the rows kept for the test
+    rare : "refuse" is an error where one cannot be dealt at all; "drop" leaves their rows out;
+        "merge" makes one class of them
+
+    Returns
+    -------
+    kept : bool array of shape (n_rows,)
+    y : labels of shape (n_rows,); text where classes were merged
+    line : what was done, or an empty text
+
+    Raises
+    ------
+    InputError
+        Classes cannot be dealt, all of them named; or too few are left.
+    """
+    classes, counts = np.unique(y, return_counts=True)
+    least = fewest_rows(n_folds, test_size)
+    few = counts < least
+    named, together = _named(classes[few], counts[few]), int(counts[few].sum())
+    everything = np.ones(len(y), dtype=bool)
+    if not few.any() or (rare == "refuse" and counts.min() >= max(2, n_folds)):
+        return everything, y, ""
+    if rare == "refuse":
+        folds = f", and for {opt('folds', n_folds)}" if n_folds > 1 else ""
+        try:
+            classes[few].astype(float)
+            numbers = "; cross_validate can predict the number itself"
+        except ValueError:
+            numbers = ""
+        raise InputError(
+            f"{opt('test_size')} needs at least {least} rows of every class for the test{folds}, "
+            f"but classes have fewer: {named}; leave their rows out with {opt('rare', 'drop')}, or "
+            f"make one class of them with {opt('rare', 'merge')}{numbers}"
+        )
+    if rare == "merge" and together < least:
+        raise InputError(
+            f"{opt('rare', rare)} must make a class of at least {least} rows, {named} make one of "
+            f"{together}; leave them out with {opt('rare', 'drop')}"
+        )
+    if (~few).sum() < (2 if rare == "drop" else 1):
+        raise InputError(
+            f"{opt('rare', rare)} must leave two classes of at least {least} rows, there are "
+            f"{_named(classes, counts)}; add rows, use fewer {opt('folds')}, or another "
+            f"{opt('target')}"
+        )
+    is_rare = np.isin(y, classes[few])
+    if rare == "drop":
+        return ~is_rare, y, f"rare       left out: {named}"
+    name = MERGED if MERGED not in classes.astype(str) else f"{MERGED} (merged)"
+    line = f"rare       merged into one class {name!r}: {named}"
+    return everything, np.where(is_rare, name, y.astype(str)), line
+
+
+def _named(classes: NDArray[Any], counts: NDArray[Any]) -> str:
+    shown = zip(classes[:MOST_NAMED].tolist(), counts[:MOST_NAMED].tolist(), strict=True)
+    more = f" and {len(classes) - MOST_NAMED} more" if len(classes) > MOST_NAMED else ""
+    return ", ".join(f"{str(label)!r} ({count})" for label, count in shown) + more

@@ -1,6 +1,6 @@
 """A folder of images with a subfolder for each class: decoded once, then read from a cache.
 
-torchvision says which files are images of which class; the pixels are kept as uint8 under
+Files and classes are those of torchvision's ``ImageFolder``; the pixels are kept as uint8 under
 ``--data-dir/images``, by the content of the folder, and may be deleted there at any time.
 """
 
@@ -14,10 +14,11 @@ import shutil
 import sys
 import tempfile
 import time
+import warnings
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
@@ -29,7 +30,7 @@ from pipelines.data.tables.words import counted, listed
 from pipelines.errors import InputError, opt
 
 TRAINING, TESTS = "train", ("test", "val")  # names of the folders of a split that is there
-BATCH = 64  # images that a decoding process hands over at once
+BATCH = 64  # images that a decoding process takes at once
 FEW = 500  # images, which are decoded sooner than processes start
 VERSION = 1  # of what is cached; another one decodes anew
 Unreadable = Literal["refuse", "skip"]
@@ -141,7 +142,7 @@ def _read(root: Path, data_dir: Path, reading: ImageReading, show_progress: bool
         try:
             kept.parent.mkdir(parents=True, exist_ok=True)
             with tempfile.TemporaryDirectory(dir=kept.parent) as folder:
-                _decode_all(root, list(files), Path(folder, "new"), reading, show_progress)
+                _decode_all(root, files, Path(folder, "new"), reading, show_progress)
                 if not kept.is_dir():  # another run may have been faster
                     os.replace(Path(folder, "new"), kept)
         except OSError as error:
@@ -161,7 +162,7 @@ def _read(root: Path, data_dir: Path, reading: ImageReading, show_progress: bool
 
 
 def _files(root: Path) -> dict[str, list[Path]]:
-    """Return the image files of each class, as ``ImageFolder`` finds them."""
+    """Return the image files of each class, those of torchvision's ``ImageFolder`` in its order."""
     try:
         names = sorted(one.name for one in os.scandir(root) if one.is_dir() and one.name[0] != ".")
     except OSError as error:
@@ -171,8 +172,9 @@ def _files(root: Path) -> dict[str, list[Path]]:
         ) from None
     found = {
         name: [
-            Path(folder, file) for folder, _, files in os.walk(root / name, followlinks=True)
-            for file in files if file.lower().endswith(SUFFIXES)
+            Path(folder, file)
+            for folder, _, files in sorted(os.walk(root / name, followlinks=True))
+            for file in sorted(files) if file.lower().endswith(SUFFIXES)
         ]
         for name in names
     }  # fmt: skip
@@ -205,83 +207,74 @@ def _digest(root: Path, files: list[Path]) -> str:
 
 
 def _decode_all(
-    root: Path, classes: list[str], to: Path, reading: ImageReading, show_progress: bool
+    root: Path, files: dict[str, list[Path]], to: Path, reading: ImageReading, show_progress: bool
 ) -> None:
     """Decode the images of a folder into the files of a cache."""
-    from joblib import cpu_count
-    from torch.utils.data import DataLoader
-    from torchvision.datasets import ImageFolder
+    import psutil
+    from joblib import Parallel, cpu_count, delayed
 
-    class Folder(ImageFolder):
-        def find_classes(self, directory: Any) -> tuple[list[str], dict[str, int]]:
-            return classes, {name: code for code, name in enumerate(classes)}
-
-    found = Folder(root, loader=_Decoder(reading.size, reading.gray))
-    labels = np.array(found.targets, np.int32)
-    shape = _shape(found, reading)
-    _refuse_beyond_half_of_memory(root, len(labels), shape)
-    n_processes = 0 if len(labels) < FEW else cpu_count()
-    loader: Any = DataLoader(found, BATCH, num_workers=n_processes, collate_fn=_together)
+    paths = [path for some in files.values() for path in some]
+    labels = np.repeat(np.arange(len(files), dtype=np.int32), [*map(len, files.values())])
+    shape: tuple[int, ...] = (3, reading.size or 0, reading.size or 0)[reading.gray :]
+    if reading.size is None:  # that of the first which can be read
+        images = (_decoded(path, None, reading.gray) for path in paths)
+        first = next((image for image in images if not isinstance(image, str)), None)
+        if first is None:
+            raise InputError(
+                f"{opt('dataset')} must hold an image that can be read, none of "
+                f"{counted(len(paths), 'file')} in '{root}' can; write them anew"
+            )
+        shape = first.shape
+    most, needed = psutil.virtual_memory().total // 2, len(paths) * math.prod(shape)
+    if needed > most:
+        fits = math.isqrt(most // (needed // (shape[-1] * shape[-2])))
+        raise InputError(
+            f"{opt('image_size')} must let the images fit in half of the memory, "
+            f"{counted(len(paths), 'image')} of '{root}' need {needed / 2**30:.1f} GiB of "
+            f"{most / 2**30:.1f}; use at most {opt('image_size', fits)}"
+        )
     to.mkdir()
-    X = np.lib.format.open_memmap(to / "X.npy", "w+", np.uint8, (len(labels), *shape))
-    is_read, unreadable = np.ones(len(labels), bool), []
-    done = 0
-    for decoded in _shown(loader, show_progress):
-        for image in decoded:
-            if isinstance(image, str):
-                is_read[done] = False
-                name = os.path.relpath(found.samples[done][0], root)
-                unreadable.append((name, image))
-            elif image.shape != shape:
-                raise InputError(
-                    _several_sizes(
-                        f"{shape[-1]} x {shape[-2]} and {image.shape[-1]} x {image.shape[-2]} "
-                        f"('{os.path.relpath(found.samples[done][0], root)}')"
-                    )
+    X = np.lib.format.open_memmap(to / "X.npy", "w+", np.uint8, (len(paths), *shape))
+    is_read, unreadable = np.ones(len(paths), bool), []
+    n_processes = 1 if len(paths) < FEW else cpu_count()
+    decoded = stream = Parallel(n_processes, batch_size=BATCH, return_as="generator")(
+        delayed(_decoded)(path, reading.size, reading.gray) for path in paths
+    )
+    if show_progress and sys.stderr.isatty():
+        from rich.console import Console
+        from rich.progress import track
+
+        console = Console(stderr=True, width=shutil.get_terminal_size().columns)
+        decoded = track(decoded, "decoding  ", len(paths), console=console)
+    for i, (path, image) in enumerate(zip(paths, decoded, strict=True)):
+        name = os.path.relpath(path, root)
+        if isinstance(image, str):
+            is_read[i] = False
+            unreadable.append((name, image))
+        elif image.shape == shape:
+            X[i] = image
+        else:
+            with warnings.catch_warnings(action="ignore"):  # of what is decoded and not used
+                stream.close()
+            raise InputError(
+                _several_sizes(
+                    f"{shape[-1]} x {shape[-2]} and {image.shape[-1]} x {image.shape[-2]} "
+                    f"('{name}')"
                 )
-            else:
-                X[done] = image
-            done += 1
+            )
     X.flush()
     if unreadable:
         np.save(to / "X.npy", X[is_read])
     np.save(to / "y.npy", labels[is_read])
-    about = {"classes": found.classes, "unreadable": unreadable}
-    (to / "about.json").write_text(json.dumps(about))
+    (to / "about.json").write_text(json.dumps({"classes": [*files], "unreadable": unreadable}))
 
 
-@dataclass(frozen=True)
-class _Decoder:
-    """Decodes a file for ``ImageFolder``; of one that cannot be, it says why."""
-
-    size: int | None
-    gray: bool
-
-    def __call__(self, path: str) -> Any:
-        try:
-            return decode(path, self.size, self.gray)
-        except ValueError as error:
-            return str(error)
-
-
-def _together(batch: list[tuple[Any, int]]) -> list[Any]:
-    """Return the images of a batch, whose classes are known."""
-    return [image for image, _ in batch]
-
-
-def _shape(found: Any, reading: ImageReading) -> tuple[int, ...]:
-    """Return the shape of all images: the size asked for, else that of the first readable one."""
-    if reading.size is not None:
-        return (reading.size,) * 2 if reading.gray else (3, reading.size, reading.size)
-    images = (found.loader(path) for path, _ in found.samples)
-    first = next((image for image in images if not isinstance(image, str)), None)
-    if first is None:
-        raise InputError(
-            f"{opt('dataset')} must hold an image that can be read, none of "
-            f"{counted(len(found), 'file')} in '{found.root}' can; write them anew"
-        )
-    shape: tuple[int, ...] = first.shape
-    return shape
+def _decoded(path: Path, size: int | None, gray: bool) -> np.ndarray | str:
+    """Return the pixels of a file, or why it cannot be read."""
+    try:
+        return decode(path, size, gray)
+    except ValueError as error:
+        return str(error)
 
 
 def _several_sizes(found: str) -> str:
@@ -289,28 +282,3 @@ def _several_sizes(found: str) -> str:
         f"{opt('image_size')} must be given where images are of several sizes, got {found}; "
         f"give {opt('image_size', 64)} or another size to resize and crop them to"
     )
-
-
-def _refuse_beyond_half_of_memory(root: Path, n: int, shape: tuple[int, ...]) -> None:
-    import psutil
-
-    most, needed = psutil.virtual_memory().total // 2, n * math.prod(shape)
-    if needed > most:
-        channels = 3 if len(shape) == 3 else 1
-        fits = math.isqrt(most // (n * channels))
-        raise InputError(
-            f"{opt('image_size')} must let the images fit in half of the memory, "
-            f"{counted(n, 'image')} of '{root}' need {needed / 2**30:.1f} GiB of "
-            f"{most / 2**30:.1f}; use at most {opt('image_size', fits)}"
-        )
-
-
-def _shown(loader: Any, show_progress: bool) -> Any:
-    """Return the batches, with a bar where there is a terminal."""
-    if not show_progress or not sys.stderr.isatty():
-        return loader
-    from rich.console import Console
-    from rich.progress import track
-
-    width = shutil.get_terminal_size().columns
-    return track(loader, "decoding  ", console=Console(stderr=True, width=width))

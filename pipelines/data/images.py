@@ -33,8 +33,10 @@ TORCHVISION = {
 }  # fmt: skip
 IDX = ("mnist", "fashion-mnist", "kmnist")  # read without torch, too
 
-TRAIN = ("train-images-idx3-ubyte", "train-labels-idx1-ubyte")
-TEST = ("t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte")
+FILES = (
+    "train-images-idx3-ubyte", "train-labels-idx1-ubyte", "t10k-images-idx3-ubyte",
+    "t10k-labels-idx1-ubyte",
+)  # fmt: skip
 
 
 def load_digits() -> Source:
@@ -125,12 +127,7 @@ def _arrays(found: Any, name: str) -> tuple[NDArray[np.uint8], NDArray[Any]]:
 
 
 def need_torchvision(wanted: str) -> None:
-    """Refuse, in one line, what needs torchvision where it is not installed.
-
-    Raises
-    ------
-    InputError
-    """
+    """Raise InputError, in one line, where torchvision is not installed."""
     if importlib.util.find_spec("torchvision") is None:
         raise InputError(
             f"{wanted} needs torchvision, which is not installed; install the extra nn: "
@@ -138,70 +135,51 @@ def need_torchvision(wanted: str) -> None:
         )
 
 
-def is_here(name: str, data_dir: str | Path) -> bool:
-    """Return whether ``data_dir`` holds the four files of one of ``IDX``."""
-    return _find(name, Path(data_dir)) is not None
-
-
-def _find(name: str, data_dir: Path) -> dict[str, Path] | None:
-    """Return the four files by name, or None where not one of them is there."""
+def _find(name: str, data_dir: Path) -> list[Path] | None:
+    """Return the files of ``FILES``, or None where not one of them is there."""
     # All sets use the same file names: a folder that bears the name is the surer one. The
     # data folder itself may hold those of MNIST or Fashion-MNIST, as they are downloaded.
-    folders = [data_dir / name, data_dir / TORCHVISION[name][0] / "raw", data_dir]
-    found = [(folder, _files_in(folder)) for folder in folders]
-    for _, files in found:
-        if len(files) == len(TRAIN + TEST):
-            return files
-    for folder, files in found:
-        if files:
-            missing = ", ".join(stem for stem in TRAIN + TEST if stem not in files)
-            raise InputError(
-                f"{opt('data_dir')} must hold all four files of {name}, '{folder}' lacks "
-                f"{missing}; add them, gzipped or not, or remove the others to download all"
-            )
-    return None
+    partly: list[tuple[Path, list[str]]] = []
+    for folder in (data_dir / name, data_dir / TORCHVISION[name][0] / "raw", data_dir):
+        either = [[folder / f"{stem}.gz", folder / stem] for stem in FILES]
+        # Unlike Path.is_file, os.path.isfile is False where access is denied.
+        found = [next(filter(os.path.isfile, paths), None) for paths in either]
+        if all(found):
+            return [path for path in found if path]
+        if any(found):
+            missing = [stem for stem, path in zip(FILES, found, strict=True) if not path]
+            partly.append((folder, missing))
+    if not partly:
+        return None
+    raise InputError(
+        f"{opt('data_dir')} must hold all four files of {name}, '{partly[0][0]}' lacks "
+        f"{', '.join(partly[0][1])}; add them, gzipped or not, or remove the others to download all"
+    )
 
 
-def _files_in(folder: Path) -> dict[str, Path]:
-    found: dict[str, Path] = {}
-    for stem in TRAIN + TEST:
-        for path in (folder / f"{stem}.gz", folder / stem):
-            if os.path.isfile(path):  # unlike Path.is_file, False where access is denied
-                found.setdefault(stem, path)
-    return found
-
-
-def _read_idx_files(files: dict[str, Path]) -> Source:
+def _read_idx_files(files: list[Path]) -> Source:
     """Return the arrays of the four files; y has labels 0..9."""
-    X, y = _read_part(*(files[stem] for stem in TRAIN))
-    X_test, y_test = _read_part(*(files[stem] for stem in TEST))
+    X, y, X_test, y_test = (
+        read_idx(path, ndim) for path, ndim in zip(files, (3, 1, 3, 1), strict=True)
+    )
+    for i, (images, labels) in ((0, (X, y)), (2, (X_test, y_test))):
+        if len(images) != len(labels):
+            raise InputError(
+                f"{opt('data_dir')}: images and labels must agree in number, got {len(images)} "
+                f"images in '{files[i]}' and {len(labels)} labels in '{files[i + 1]}'; fetch both "
+                "again"
+            )
+        if labels.max() > 9:
+            raise InputError(
+                f"{opt('data_dir')}: labels must lie in 0..9, '{files[i + 1]}' holds "
+                f"{labels.max()}; delete it and fetch it again"
+            )
     if X.shape[1:] != X_test.shape[1:]:
         raise InputError(
             f"{opt('data_dir')}: training and test images must have one size, got {X.shape[1:]} "
-            f"and {X_test.shape[1:]} in '{files[TRAIN[0]].parent}'; fetch the four files again"
+            f"and {X_test.shape[1:]} in '{files[0].parent}'; fetch the four files again"
         )
     return Source(
         X.reshape(len(X), -1), y, PIXELS_0_255,
         X_test=X_test.reshape(len(X_test), -1), y_test=y_test, image_shape=X.shape[1:], ink=True,
     )  # fmt: skip
-
-
-def _read_part(images: Path, labels: Path) -> tuple[NDArray[Any], NDArray[Any]]:
-    X, y = read_idx(images, ndim=3), read_idx(labels, ndim=1)
-    for path, array in ((images, X), (labels, y)):
-        if array.dtype != np.uint8:
-            raise InputError(
-                f"{opt('data_dir')}: '{path}' must hold unsigned bytes, it holds {array.dtype}; "
-                f"delete it and fetch it again"
-            )
-    if len(X) != len(y):
-        raise InputError(
-            f"{opt('data_dir')}: images and labels must agree in number, got {len(X)} images in "
-            f"'{images}' and {len(y)} labels in '{labels}'; fetch both again"
-        )
-    if y.max() > 9:
-        raise InputError(
-            f"{opt('data_dir')}: labels must lie in 0..9, '{labels}' holds {y.max()}; "
-            f"delete it and fetch it again"
-        )
-    return X, y

@@ -5,13 +5,10 @@ Whoever scales rows takes either: ``fit`` on training rows, then ``transform`` a
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pipelines.data.scaling import FittedScaling
 from pipelines.data.tables import Kinds, Missing, make_preprocessor
@@ -21,7 +18,9 @@ if TYPE_CHECKING:
 
     from pipelines.data.tables.preprocess import TablePreprocessor
 
-LEARNED = "preparation"  # of an array in a model's file
+    Fitted = FittedScaling | TablePreprocessor
+else:  # scikit-learn is not imported for a name
+    Fitted = Any
 
 
 @dataclass(frozen=True)
@@ -32,10 +31,7 @@ class Preparation:
     ----------
     kinds : Kinds
     missing : see ``read_raw_table``
-    layout : names of the matrix's columns
-        Those of all training rows. Fitted on a part of them, a column whose level or gap the
-        part lacks is 0 in every row, so that all folds have one width; such a column adds
-        nothing to a distance or a product.
+    layout : names of the matrix's columns, those of all training rows; see ``TablePreprocessor``
     """
 
     kinds: Kinds
@@ -46,14 +42,11 @@ class Preparation:
 
     def laid_out(self, X: pd.DataFrame) -> Self:
         """Return the same with the columns that these rows, all training rows, give."""
-        names = make_preprocessor(self.kinds, missing=self.missing).fit(X).get_feature_names_out()
-        return replace(self, layout=tuple(names.tolist()))
+        return replace(self, layout=tuple(self.fit(X).get_feature_names_out().tolist()))
 
-    def fit(self, X: pd.DataFrame) -> FittedPreparation:
+    def fit(self, X: pd.DataFrame) -> TablePreprocessor:
         """Learn from training rows alone, of ``RawTable.X``."""
-        return FittedPreparation(
-            make_preprocessor(self.kinds, missing=self.missing).fit(X), self.layout
-        )
+        return make_preprocessor(self.kinds, missing=self.missing, layout=self.layout).fit(X)
 
     def describe(self) -> dict[str, Any]:
         """Return the JSON-serialisable metadata of the preprocessing."""
@@ -65,65 +58,19 @@ class Preparation:
         }
 
 
-@dataclass(frozen=True, eq=False)
-class FittedPreparation:
-    """A fitted preprocessing step, which transforms rows.
-
-    Attributes
-    ----------
-    learned : TablePreprocessor
-    layout : names of the columns that ``transform`` gives
-    """
-
-    learned: TablePreprocessor
-    layout: tuple[str, ...]
-
-    @cached_property
-    def _places(self) -> NDArray[np.intp]:
-        place = {name: i for i, name in enumerate(self.layout)}
-        names = self.learned.get_feature_names_out()
-        return np.array([place[name] for name in names], dtype=np.intp)
-
-    def transform(self, X: pd.DataFrame) -> NDArray[np.float32]:
-        """Return rows as float32 array of shape (n_rows, len(layout)), C-contiguous."""
-        matrix = np.zeros((len(X), len(self.layout)), dtype=np.float32)
-        matrix[:, self._places] = self.learned.transform(X)
-        return matrix
-
-    def arrays(self) -> dict[str, np.ndarray]:
-        """Return the arrays to store in a model file: bytes of skops and of JSON."""
-        layout = json.dumps(self.layout).encode()
-        return {
-            LEARNED: np.frombuffer(self.learned.to_bytes(), dtype=np.uint8),
-            f"{LEARNED}.layout": np.frombuffer(layout, dtype=np.uint8),
-        }
-
-    @classmethod
-    def from_arrays(cls, arrays: dict[str, np.ndarray]) -> Self:
-        """Rebuild the step from what ``arrays`` returned.
-
-        Raises
-        ------
-        KeyError, TypeError, ValueError
-            Something is missing, or was not stored by this program.
-        """
-        from pipelines.data.tables.preprocess import TablePreprocessor
-
-        layout = tuple(map(str, json.loads(arrays[f"{LEARNED}.layout"].tobytes())))
-        made = cls(TablePreprocessor.from_bytes(arrays[LEARNED].tobytes()), layout)
-        if not set(made.learned.get_feature_names_out()) <= set(layout):
-            raise ValueError("its columns and its layout do not belong together")
-        return made
-
-
-Fitted = FittedScaling | FittedPreparation
-
-
 def fitted_from(arrays: dict[str, np.ndarray], prefix: str = "") -> Fitted:
-    """Return the scaling in a model's file; names of arrays begin with ``prefix``."""
+    """Return what ``arrays`` of a fitted one gave; names of arrays begin with ``prefix``.
+
+    Raises
+    ------
+    KeyError, TypeError, ValueError
+        Something is missing, or was not stored by this program.
+    """
     own = {
         name.removeprefix(prefix): one for name, one in arrays.items() if name.startswith(prefix)
     }
-    if LEARNED in own:
-        return FittedPreparation.from_arrays(own)
+    if "preparation" in own:
+        from pipelines.data.tables.preprocess import TablePreprocessor
+
+        return TablePreprocessor.from_arrays(own)
     return FittedScaling(own["scaling.center"], own["scaling.scale"])

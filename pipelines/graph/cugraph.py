@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib.util
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -73,17 +74,15 @@ def rank_partitions(
     from cugraph.dask.comms import comms
 
     began = time.perf_counter()
-    everyone = range(partitioning.n_partitions)
     with client.as_current():
         comms.initialize(p2p=True)
         try:
-            read = [partitioning] * partitioning.n_partitions, everyone
-            frames = client.map(read_edges, *read, pure=False)
+            everyone = range(partitioning.n_partitions)
+            frames = client.map(partial(read_edges, partitioning), everyone, pure=False)
             edges = cugraph.MultiGraph(directed=True)
             edges.from_dask_cudf_edgelist(dask_cudf.from_delayed(frames), **NAMES)
             setup_seconds = time.perf_counter() - began
-            error = max(partitioning.rounding_error(p) for p in everyone)
-            nbytes = sum(partitioning.nbytes(p) for p in everyone)
+            error, nbytes = partitioning.rounding_error(), partitioning.nbytes()
             return _rank(mg.pagerank, edges, surfer, stop, error, setup_seconds, nbytes)
         finally:
             comms.destroy()
@@ -93,17 +92,13 @@ def read_edges(partitioning: Partitioning, p: int) -> Any:
     """Return a partition's edges as a frame on this worker's GPU."""
     import cudf
 
-    begin, end = partitioning.bounds[p], partitioning.bounds[p + 1]
-    everyone = range(partitioning.n_partitions)
-    needs = [np.load(partitioning.path(p, f"needs-{q:03d}")) for q in everyone]
-    others = [some + low for some, low in zip(needs, partitioning.bounds, strict=False)]
-    name = np.concatenate([np.arange(begin, end), *others]).astype(np.int32)
+    nodes = np.arange(partitioning.bounds[p], partitioning.bounds[p + 1], dtype=np.int32)
     n_in = np.diff(np.load(partitioning.path(p, "first")))
-    source = name[np.load(partitioning.path(p, "source"))]
-    target = np.repeat(name[: end - begin], n_in)
-    path = partitioning.path(p, "weight")
-    weight = np.load(path) if path.exists() else np.ones(len(source))
-    return cudf.DataFrame(_columns(source, target, weight, name[: end - begin][n_in == 0]))
+    source, target = np.load(partitioning.path(p, "source")), np.repeat(nodes, n_in)
+    weight = np.ones(len(source))
+    if partitioning.weighted:
+        weight = np.load(partitioning.path(p, "weight"))
+    return cudf.DataFrame(_columns(source, target, weight, nodes[n_in == 0]))
 
 
 NAMES: dict[str, Any] = {

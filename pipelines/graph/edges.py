@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import reprlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import Any
 
 import numpy as np
@@ -34,21 +35,6 @@ class Block:
     source: pa.Array
     target: pa.Array
     weight: NDArray[np.float64] | None = None
-
-
-@dataclass(frozen=True, eq=False)
-class Edges:
-    """The edges of a graph, between numbered nodes.
-
-    source, target : int32 of shape (m,), positions in ``nodes``
-    weight : float64 of shape (m,), or None
-    nodes : the n names, each once
-    """
-
-    source: NDArray[np.int32]
-    target: NDArray[np.int32]
-    weight: NDArray[np.float64] | None
-    nodes: pd.Index
 
 
 def make_block(source: Any, target: Any, weight: Any = None, where: str = "") -> Block:
@@ -83,8 +69,29 @@ def make_block(source: Any, target: Any, weight: Any = None, where: str = "") ->
     return Block(source, target, None if weight is None else _weights(weight, len(source), where))
 
 
-def number_nodes(blocks: Iterable[Block], nodes: pd.Index | None = None) -> Edges:
-    """Give nodes their numbers: the order of their sorted names, or that of ``nodes``.
+def chosen_columns(
+    columns: Sequence[str], source: str | None, target: str | None, weight: str | None,
+    where: str = "",
+) -> tuple[str, str, str | None]:  # fmt: skip
+    """Return the columns of a table to read: by default the first two, and none of weights."""
+    if len(columns) < 2:
+        raise InputError(
+            f"{opt('edges')} must have a column of sources and one of targets, got only "
+            f"{list(columns)}{where}; check what stands between columns"
+        )
+    for role, name in (("source", source), ("target", target), ("weight", weight)):
+        if name is not None and name not in columns:
+            near = get_close_matches(name, map(str, columns), n=1)
+            hint = f"did you mean {near[0]!r}? " if near else ""
+            raise InputError(
+                f"{opt(role)} must be the name of a column{where}, got {name!r}; {hint}there are "
+                f"{', '.join(map(repr, columns[:10]))}"
+            )
+    return source or columns[0], target or columns[1], weight
+
+
+def number_nodes(blocks: Iterable[Block], nodes: pd.Index | None = None) -> tuple[Piece, pd.Index]:
+    """Return edges and nodes, which are numbered in the order of their names, or as in ``nodes``.
 
     The numbers do not depend on the order of edges or on the size of blocks.
 
@@ -99,7 +106,7 @@ def number_nodes(blocks: Iterable[Block], nodes: pd.Index | None = None) -> Edge
         There are no edges, more than 2^31 - 1 nodes, or a node that ``nodes`` does not have.
     """
     pieces = [(*_by_name(block), block.weight) for block in blocks]
-    if not sum(len(codes) for _, codes, _ in pieces):
+    if not pieces:
         raise no_edges_error()
     if nodes is None:
         nodes = sorted_names([names for names, _, _ in pieces])
@@ -110,12 +117,8 @@ def number_nodes(blocks: Iterable[Block], nodes: pd.Index | None = None) -> Edge
         sources.append(numbers[: len(codes) // 2])
         targets.append(numbers[len(codes) // 2 :])
         weights.append(weight)
-    return Edges(
-        np.concatenate(sources),
-        np.concatenate(targets),
-        None if weights[0] is None else np.concatenate([w for w in weights if w is not None]),
-        nodes,
-    )
+    weight = None if weights[0] is None else np.concatenate([w for w in weights if w is not None])
+    return (np.concatenate(sources), np.concatenate(targets), weight), nodes
 
 
 def sorted_names(names: Iterable[pa.Array]) -> pd.Index:

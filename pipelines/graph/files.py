@@ -8,20 +8,15 @@ by the same methods as a ``RandomGraph``: ``parts``, and the numbered ``piece`` 
 from __future__ import annotations
 
 import csv
-import ctypes
 import hashlib
 import math
 import os
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
-from functools import cached_property, lru_cache
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 import pyarrow as pa
 from fsspec.utils import read_block  # type: ignore[import-untyped]
@@ -31,8 +26,8 @@ from pyarrow import parquet
 from pipelines.errors import InputError, opt
 from pipelines.graph.edges import (
     Block,
-    Edges,
     Piece,
+    chosen_columns,
     make_block,
     names_in,
     number_nodes,
@@ -65,7 +60,6 @@ class EdgeFile:
 
     columns : the names of all columns
     source, target, weight : which of them are read; weight may be None
-    blanks : columns stand apart by any number of blanks, and comments are dropped
     begin : the byte at which rows begin
     text : whether names are text; else whole numbers, where the file does not say
     """
@@ -77,7 +71,6 @@ class EdgeFile:
     target: str
     weight: str | None
     begin: int = 0
-    blanks: bool = False
     text: bool = False
 
     @property
@@ -129,8 +122,8 @@ class EdgeFile:
         weight = None if self.weight is None else table[self.weight]
         return make_block(table[self.source], table[self.target], weight, where)
 
-    def edges(self, nodes: pd.Index | None = None) -> Edges:
-        """Return all edges; names are integers where all of them are. Raises as ``read`` does."""
+    def edges(self, nodes: pd.Index | None = None) -> tuple[Piece, pd.Index]:
+        """Return all edges and nodes; names are integers where all are. Raises as ``read`` does."""
         try:
             blocks = (self.read(part) for part in self.parts())
             return number_nodes(blocks, nodes)
@@ -139,18 +132,15 @@ class EdgeFile:
 
     def names(self, part: Part) -> pa.Array:
         """Return the nodes that occur in a part."""
-        with trim_memory():
-            return names_in(self.read(part))
+        names = names_in(self.read(part))
+        pa.default_memory_pool().release_unused()  # or it keeps hundreds of MB
+        return names
 
     def piece(self, part: Part, nodes: pd.Index) -> Piece:
         """Return sources, targets and weights of a part, between numbered nodes."""
-        with trim_memory():
-            block = self.read(part)
-            if not len(block.source):
-                none = np.empty(0, np.int32)
-                return none, none, None if block.weight is None else np.empty(0)
-            edges = number_nodes([block], nodes)
-            return edges.source, edges.target, edges.weight
+        piece = number_nodes([self.read(part)], nodes)[0]
+        pa.default_memory_pool().release_unused()
+        return piece
 
     def _read_parquet(self, part: Part) -> pa.Table:
         wanted = [self.source, self.target] + ([self.weight] if self.weight else [])
@@ -160,7 +150,16 @@ class EdgeFile:
             raise unreadable(part.path, error) from None
 
     def _read_text(self, part: Part) -> pa.Table:
-        rows = self._lines(part)
+        with open(part.path, "rb") as file:
+            # The lines that begin within the part. From the byte before: one that begins with the
+            # part is then not taken for the end of one that began before it.
+            rows = read_block(file, max(0, part.begin - 1), part.end - max(1, part.begin), b"\n")
+        if self.kind == ".txt":  # blanks between columns become one tab, comments go
+            if b"#" in rows or b"%" in rows:
+                rows = _COMMENT.sub(b"", rows)
+            if b" " in rows or b"\t\t" in rows:
+                rows = _BLANKS.sub(b"\t", rows)
+            rows = _EMPTY.sub(b"", _AT_ENDS.sub(b"", rows))
         names = pa.large_string() if self.text else pa.int64()
         types = {self.source: names, self.target: names}
         if self.weight:
@@ -177,7 +176,7 @@ class EdgeFile:
                     column_names=list(self.columns), use_threads=False, block_size=len(rows) + 1
                 ),
                 arrow_csv.ParseOptions(
-                    delimiter=delimiter, quote_char=False if self.blanks else '"'
+                    delimiter=delimiter, quote_char=False if self.kind == ".txt" else '"'
                 ),
                 arrow_csv.ConvertOptions(
                     column_types=types, include_columns=list(types), null_values=[""],
@@ -188,21 +187,6 @@ class EdgeFile:
             if "conversion error to int64" in str(error):
                 raise NamesAreText from None
             raise unreadable(self.path, error) from None
-
-    def _lines(self, part: Part) -> bytes:
-        """Return the lines that begin within a part; blanks between columns become one tab."""
-        with open(part.path, "rb") as file:
-            # From the byte before: a line that begins with the part is then not taken for the
-            # end of one that began before it.
-            rows = read_block(file, max(0, part.begin - 1), part.end - max(1, part.begin), b"\n")
-        if self.blanks:
-            if b"#" in rows or b"%" in rows:
-                rows = _COMMENT.sub(b"", rows)
-            if b" " in rows or b"\t\t" in rows:
-                rows = _BLANKS.sub(b"\t", rows)
-            rows = _AT_ENDS.sub(b"", rows)
-            rows = _EMPTY.sub(b"", rows)
-        return rows
 
 
 def open_edges(
@@ -236,9 +220,31 @@ def open_edges(
         raise InputError(
             f"{opt('edges')} must be an existing file, but '{path}' does not exist; check the path"
         )
-    heads = {".parquet": _parquet_head, ".txt": _snap_head}
+    begin = 0
     try:
-        columns, more = heads.get(kind, _table_head)(path, kind)
+        if kind == ".parquet":
+            files = _parquet_files(str(path))
+            if not files:
+                raise unreadable(str(path), "the folder holds no .parquet file")
+            columns = tuple(parquet.read_schema(files[0]).names)
+        elif kind == ".txt":
+            with open(path, "rb") as file:
+                rows = (line.split() for line in file)
+                first = next((row for row in rows if row and row[0][:1] not in b"#%"), [])
+            columns = tuple(str(i + 1) for i in range(len(first)))
+        else:
+            with open(path, "rb") as file:
+                head = file.readline()
+            line, begin = head.decode("utf-8-sig").strip("\r\n"), len(head)
+            columns = tuple(next(csv.reader([line], delimiter="," if kind == ".csv" else "\t"), ()))
+            if len(columns) >= 2 and all(map(_is_number, columns[:2])):
+                raise InputError(
+                    f"{opt('edges')} must have a header line in a {kind} file, the first line of "
+                    f"'{path}' is {line[:60]!r}; add one such as source,target, or call the file "
+                    ".txt with blanks between columns"
+                )
+            if len(set(columns)) < len(columns):
+                raise unreadable(str(path), "two columns have one name")
     except (OSError, UnicodeDecodeError, pa.ArrowException) as error:
         raise unreadable(str(path), error) from None
     if not columns:
@@ -246,21 +252,9 @@ def open_edges(
             f"{opt('edges')} must hold at least one edge, '{path}' has none; check that it was "
             f"written in full"
         )
-    if len(columns) < 2:
-        raise InputError(
-            f"{opt('edges')} must have a column of sources and one of targets, '{path}' has only "
-            f"{columns[0]!r}; check what stands between columns"
-        )
-    for role, name in (("source", source), ("target", target), ("weight", weight)):
-        if name is not None and name not in columns:
-            near = get_close_matches(name, columns, n=1)
-            hint = f"did you mean {near[0]!r}? " if near else ""
-            raise InputError(
-                f"{opt(role)} must be the name of a column of '{path}', got {name!r}; {hint}there "
-                f"are {', '.join(map(repr, columns[:10]))}"
-            )
+    where = f" of '{path}'"
     return EdgeFile(
-        str(path), kind, columns, source or columns[0], target or columns[1], weight, **more
+        str(path), kind, columns, *chosen_columns(columns, source, target, weight, where), begin
     )
 
 
@@ -271,44 +265,6 @@ def unreadable(path: str, why: object) -> InputError:
         f"{opt('edges')} must be a readable {Path(path).suffix.lower()} file, '{path}' is not "
         f"({reason}); repair it or write it again"
     )
-
-
-# The columns of a file, and what else is known of it: fields of ``EdgeFile``.
-Head = tuple[tuple[str, ...], dict[str, Any]]
-
-
-def _table_head(path: Path, kind: str) -> Head:
-    with open(path, "rb") as file:
-        head = file.readline()
-    line = head.decode("utf-8-sig").strip("\r\n")
-    columns = tuple(next(csv.reader([line], delimiter="," if kind == ".csv" else "\t"), []))
-    if len(columns) >= 2 and all(map(_is_number, columns[:2])):
-        raise InputError(
-            f"{opt('edges')} must have a header line in a {kind} file, the first line of '{path}' "
-            f"is {line[:60]!r}; add one such as source,target, or call the file .txt with blanks "
-            f"between columns"
-        )
-    if len(set(columns)) < len(columns):
-        raise unreadable(str(path), "two columns have one name")
-    return columns, {"begin": len(head)}
-
-
-def _snap_head(path: Path, kind: str) -> Head:
-    columns: tuple[str, ...] = ()
-    with open(path, "rb") as file:
-        for line in file:
-            fields = line.split()
-            if fields and not fields[0].startswith((b"#", b"%")):
-                columns = tuple(str(i + 1) for i in range(len(fields)))
-                break
-    return columns, {"blanks": True}
-
-
-def _parquet_head(path: Path, kind: str) -> Head:
-    files = _parquet_files(str(path))
-    if not files:
-        raise unreadable(str(path), "the folder holds no .parquet file")
-    return tuple(parquet.read_schema(files[0]).names), {}
 
 
 def _parquet_files(path: str) -> list[Path]:
@@ -322,23 +278,3 @@ def _is_number(field: str) -> bool:
         return math.isfinite(float(field))
     except ValueError:
         return False
-
-
-@contextmanager
-def trim_memory() -> Iterator[None]:
-    """Give free memory back to the system at the end: pyarrow's and the C library's.
-
-    They keep hundreds of MB by default, and Dask pauses a worker for what its process holds.
-    """
-    try:
-        yield
-    finally:
-        pa.default_memory_pool().release_unused()
-        if malloc_trim := _malloc_trim():
-            malloc_trim(0)
-
-
-@lru_cache(maxsize=1)
-def _malloc_trim() -> Any:
-    """Return glibc's; other C libraries have none."""
-    return getattr(ctypes.CDLL(None), "malloc_trim", None) if os.name == "posix" else None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -16,11 +15,12 @@ from numpy.typing import NDArray
 from pipelines.errors import InputError, opt
 from pipelines.graph.edges import (
     Block,
-    Edges,
     Piece,
     check_choice,
     check_node_count,
+    chosen_columns,
     make_block,
+    no_edges_error,
     number_nodes,
 )
 from pipelines.graph.files import EdgeFile, open_edges
@@ -43,10 +43,6 @@ class Rows:
     first: NDArray[np.int64]
     source: NDArray[np.int32]
     weight: NDArray[np.float64] | None
-
-    @property
-    def n_rows(self) -> int:
-        return len(self.first) - 1
 
     @property
     def n_edges(self) -> int:
@@ -104,53 +100,39 @@ def graph_of(
         if nodes < 1:
             raise InputError(f"{opt('nodes')} must be at least 1, got {nodes}; leave it out")
     known = None if nodes is None else pd.RangeIndex(nodes)
-    numbered = _edges(edges, source, target, weight, known)
-    pieces = [(numbered.source, numbered.target, numbered.weight)]
-    rows = make_rows(lambda: pieces, len(numbered.nodes), 0, self_loops, repeated)
+    numbered, names = _numbered(edges, source, target, weight, known)
+    if not len(numbered[0]):
+        raise no_edges_error()
+    rows = make_rows(numbered, len(names), 0, self_loops, repeated)
     if not rows.n_edges:
         raise InputError(
             f"{opt('edges')} must hold an edge that is no self-loop, got none; keep self-loops"
         )
-    return Graph(numbered.nodes, rows)
+    return Graph(names, rows)
 
 
 def make_rows(
-    pieces: Callable[[], Iterable[Piece]],
-    n_rows: int,
-    first_node: int = 0,
-    self_loops: str = "keep",
-    repeated: str = "sum",
+    edges: Piece, n_rows: int, first_node: int = 0, self_loops: str = "keep", repeated: str = "sum"
 ) -> Rows:
-    """Sort edges by destination, by a counting sort that holds one piece of edges at a time.
+    """Sort edges by destination, by a counting sort.
 
     Parameters
     ----------
-    pieces : gives all pieces, twice the same: sources, targets (int32), weights (float64 or None)
     n_rows : targets are the nodes first_node to first_node + n_rows - 1
     self_loops : "keep", or "drop" edges from a node to itself
     repeated : "sum" counts an edge as often as it stands there (its weights are added); "once"
         takes it once, with the weight that stands first
     """
-
-    def wanted() -> Iterable[Piece]:
-        for source, target, weight in pieces():
-            if self_loops == "keep":
-                yield source, target, weight
-            else:
-                some = source != target
-                yield source[some], target[some], None if weight is None else weight[some]
-
-    n_in = np.zeros(n_rows, np.int64)
-    weighted = False
-    for _, target, weight in wanted():
-        n_in += np.bincount(target - first_node, minlength=n_rows)
-        weighted = weight is not None
+    from_node, target, weight = edges
+    if self_loops == "drop":
+        some = from_node != target
+        from_node, target = from_node[some], target[some]
+        weight = None if weight is None else weight[some]
+    n_in = np.bincount(target - first_node, minlength=n_rows)
     first = np.concatenate(([0], np.cumsum(n_in)))
     source = np.empty(first[-1], np.int32)
-    weights = np.empty(first[-1]) if weighted else None
-    place = first[:-1].copy()
-    for some_source, target, weight in wanted():
-        _fill(place, first_node, some_source, target, weight, source, weights)
+    weights = None if weight is None else np.empty(first[-1])
+    _fill(first[:-1].copy(), first_node, from_node, target, weight, source, weights)
     if repeated == "sum":
         return Rows(first, source, weights)
     _sort_rows(first, source, weights)
@@ -160,9 +142,9 @@ def make_rows(
     return Rows(before[first], source[kept], None if weights is None else weights[kept])
 
 
-def _edges(
+def _numbered(
     edges: Any, source: str | None, target: str | None, weight: str | None, nodes: pd.Index | None
-) -> Edges:
+) -> tuple[Piece, pd.Index]:
     if isinstance(edges, str | Path):
         edges = open_edges(edges, source, target, weight)
     if isinstance(edges, EdgeFile | RandomGraph):
@@ -184,19 +166,8 @@ def _edges(
 def _block(edges: Any, source: str | None, target: str | None, weight: str | None) -> Block:
     if isinstance(edges, pd.DataFrame | pa.Table):
         columns = list(edges.columns if isinstance(edges, pd.DataFrame) else edges.column_names)
-        if len(columns) < 2:
-            raise InputError(
-                f"{opt('edges')} must have two columns, got {columns}; name nodes in both"
-            )
-        chosen = {"source": source or columns[0], "target": target or columns[1], "weight": weight}
-        for role, name in chosen.items():
-            if name is not None and name not in columns:
-                raise InputError(
-                    f"{opt(role)} must be the name of a column, got {name!r}; there are "
-                    f"{', '.join(map(repr, columns[:10]))}"
-                )
-        parts = {role: None if name is None else edges[name] for role, name in chosen.items()}
-        return make_block(parts["source"], parts["target"], parts["weight"])
+        names = chosen_columns(columns, source, target, weight)
+        return make_block(*(None if name is None else edges[name] for name in names))
     if isinstance(edges, tuple) and len(edges) in (2, 3):
         return make_block(*edges)
     pairs = np.asarray(edges)

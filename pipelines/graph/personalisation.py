@@ -12,41 +12,9 @@ import pyarrow as pa
 
 from pipelines.errors import InputError, opt
 from pipelines.graph.edges import short_repr
-from pipelines.graph.iteration import Array, RandomSurfer
+from pipelines.graph.iteration import RandomSurfer
 
 SUFFIXES = (".csv", ".tsv", ".parquet")
-
-
-def read_vectors(path: str | Path) -> pd.DataFrame:
-    """Return vectors over nodes from a table: the first column names nodes, each other is a vector.
-
-    Returns
-    -------
-    frame with the nodes as index and a float64 column for each vector; what is missing is 0
-
-    Raises
-    ------
-    InputError
-        The file cannot be read, or a column is not of numbers.
-    """
-    path = Path(path)
-    if path.suffix.lower() not in SUFFIXES or not path.is_file():
-        raise InputError(
-            f"{opt('personalise')} must be an existing {', '.join(SUFFIXES)} file, got '{path}'; "
-            f"its first column names nodes, each other is a vector"
-        )
-    try:
-        if path.suffix.lower() == ".parquet":
-            table = pd.read_parquet(path)
-        else:
-            table = pd.read_csv(path, sep="\t" if path.suffix.lower() == ".tsv" else ",")
-        return table.set_index(table.columns[0]).astype(np.float64).fillna(0.0)
-    except (OSError, ValueError, pa.ArrowException) as error:
-        reason = " ".join(str(error).split())
-        raise InputError(
-            f"{opt('personalise')} must be a table of nodes and numbers, '{path}' is not "
-            f"({reason}); mend it"
-        ) from None
 
 
 def surfer_on(
@@ -54,42 +22,31 @@ def surfer_on(
 ) -> tuple[RandomSurfer, list[str]]:
     """Return the surfer on these nodes, and the names of the vectors.
 
-    The parameters are those of ``pagerank``, and so is what is raised.
-    """
-    personal, names = None, ["rank"]
-    if personalise is not None:
-        personal, names = personal_vectors(personalise, nodes)
-    return RandomSurfer(len(nodes), alpha, personal, dangling), names
-
-
-def personal_vectors(given: Any, nodes: pd.Index) -> tuple[Array, list[str]]:
-    """Return the personalisation vectors as columns of sum 1.
-
     Parameters
     ----------
-    given : a mapping or Series from nodes to numbers of at least 0, a frame with nodes as its
-        index and a column for each vector, or the path of a table (``read_vectors``)
-    nodes : the n names
-
-    Returns
-    -------
-    vectors : float64 of shape (n, k)
-    names : of the k vectors
+    personalise : None; a mapping or Series from nodes to numbers of at least 0; a frame with nodes
+        as its index and a column for each vector; or the path of a table whose first column names
+        nodes and whose others are vectors, where what is missing is 0
 
     Raises
     ------
     InputError
-        A node is unknown or stands there twice, a number is negative, infinite or NaN, or a
-        vector is 0 everywhere.
+        As ``RandomSurfer`` does; the file cannot be read, a node is unknown or stands there twice,
+        a number is negative, infinite or NaN, or a vector is 0 everywhere.
     """
-    frame = _frame(given)
+    if personalise is None:
+        return RandomSurfer(len(nodes), alpha, None, dangling), ["rank"]
+    frame = _frame(personalise)
     values = frame.to_numpy(dtype=np.float64)
     if frame.index.has_duplicates:
         twice = frame.index[frame.index.duplicated()][0]
         raise InputError(
             f"{opt('personalise')} must name a node once, {short_repr(twice)} stands there twice"
         )
-    positions = _positions(frame.index, nodes)
+    wanted = frame.index
+    if nodes.dtype.kind in "OTU" or str(nodes.dtype) in ("str", "string"):
+        wanted = wanted.map(str)  # 7 is the node '7' where names are text
+    positions = nodes.get_indexer(wanted)
     unknown = np.flatnonzero(positions < 0)
     if len(unknown):
         raise InputError(
@@ -113,12 +70,29 @@ def personal_vectors(given: Any, nodes: pd.Index) -> tuple[Array, list[str]]:
             f"{opt('personalise')} must have a number above 0 in every vector, "
             f"{short_repr(empty)} has none; name a node to jump to"
         )
-    return vectors / sums, names
+    return RandomSurfer(len(nodes), alpha, vectors / sums, dangling), names
 
 
 def _frame(given: Any) -> pd.DataFrame:
     if isinstance(given, str | Path):
-        given = read_vectors(given)
+        path = Path(given)
+        if path.suffix.lower() not in SUFFIXES or not path.is_file():
+            raise InputError(
+                f"{opt('personalise')} must be an existing {', '.join(SUFFIXES)} file, got "
+                f"'{path}'; its first column names nodes, each other is a vector"
+            )
+        try:
+            if path.suffix.lower() == ".parquet":
+                table = pd.read_parquet(path)
+            else:
+                table = pd.read_csv(path, sep="\t" if path.suffix.lower() == ".tsv" else ",")
+            given = table.set_index(table.columns[0]).astype(np.float64).fillna(0.0)
+        except (OSError, ValueError, pa.ArrowException) as error:
+            reason = " ".join(str(error).split())
+            raise InputError(
+                f"{opt('personalise')} must be a table of nodes and numbers, '{path}' is not "
+                f"({reason}); mend it"
+            ) from None
     if isinstance(given, Mapping):
         given = pd.Series(dict(given))
     if isinstance(given, pd.Series):
@@ -129,10 +103,3 @@ def _frame(given: Any) -> pd.DataFrame:
             f"Series or frame; got {type(given).__name__} without any"
         )
     return given
-
-
-def _positions(names: pd.Index, nodes: pd.Index) -> Any:
-    """Return positions among the nodes, -1 for none; 7 is the node '7' where names are text."""
-    if nodes.dtype.kind in "OTU" or str(nodes.dtype) in ("str", "string"):
-        names = names.map(str)
-    return nodes.get_indexer(names)

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
 from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any
@@ -61,9 +60,13 @@ def pull_ranks(
     kind = stop.precision(surfer.alpha)
     reciprocal = reciprocal_of(graph.out_weight)
     n_in = np.diff(graph.rows.first)
-    order = by_use(n_in, reciprocal)
+    # Nodes that contribute come before those that do not, the most pointed at first.
+    most = int(n_in.max())
+    keys = (most - n_in) + np.where(reciprocal > 0, 0, most + 1)
+    order = np.argsort(keys, kind="stable").astype(np.int32)
     jump = surfer.jump if surfer.personalisation is None else surfer.jump[order]
-    rows = PullRows.of(renumber(graph.rows, order), reciprocal[order], np.ascontiguousarray(jump))
+    moved = Rows(*_renumbered(graph.rows.first, graph.rows.source, graph.rows.weight, order))
+    rows = PullRows.of(moved, reciprocal[order], np.ascontiguousarray(jump))
     ranks = surfer.start()[order]
     dangling_rank = rows.dangling_rank(ranks)
     contributions = rows.contributions(ranks, kind)
@@ -136,7 +139,6 @@ def pull(
     following: NDArray[Any],
     pool: Executor | None = None,
     n_shares: int = 1,
-    after_share: Callable[[], None] = lambda: None,
 ) -> tuple[Array, Array]:
     """Compute one iteration of some rows.
 
@@ -146,8 +148,7 @@ def pull(
     ranks : float64 of shape (n_rows, k), read and written
     contributions : float32 or float64 of shape (n_sources, k)
     following : the same type, of at least n_rows, written: what the rows contribute next
-    n_shares : of the chunks, each one call; at once in the threads of ``pool``, else in turn
-    after_share : called when one is through
+    n_shares : of the chunks, each one call in the threads of ``pool``
 
     Returns
     -------
@@ -170,7 +171,6 @@ def pull(
                 *edges, contributions, rows.reciprocal, rows.jump, surfer.alpha, jump_weight,
                 uniform_weight, ranks, following, changes, dangling_ranks,
             )  # fmt: skip
-        after_share()
 
     shares = [(CHUNKS * i // n_shares, CHUNKS * (i + 1) // n_shares) for i in range(n_shares)]
     list((map if pool is None else pool.map)(pull_chunks, shares))
@@ -182,28 +182,17 @@ def reciprocal_of(out_weight: Array) -> Array:
     return np.divide(1.0, out_weight, out=np.zeros_like(out_weight), where=out_weight > 0)
 
 
-def by_use(n_in: NDArray[np.int64], reciprocal: Array) -> NDArray[np.int32]:
-    """Order nodes that contribute before those that do not, the most pointed at first."""
-    most = int(n_in.max())
-    keys = (most - n_in) + np.where(reciprocal > 0, 0, most + 1)
-    return np.argsort(keys, kind="stable").astype(np.int32)
-
-
-def renumber(rows: Rows, order: NDArray[np.int32]) -> Rows:
-    """Return the same edges where node ``order[i]`` is called i."""
-    number = np.empty_like(order)
-    number[order] = np.arange(len(order), dtype=np.int32)
-    return Rows(*_renumbered(rows.first, rows.source, rows.weight, order, number))
-
-
 @compiled()
 def _renumbered(
     first: np.ndarray,
     source: np.ndarray,
     weight: np.ndarray | None,
     order: np.ndarray,
-    number: np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
+    """Return the same edges where node ``order[i]`` is called i."""
+    number = np.empty_like(order)
+    for place in range(len(order)):
+        number[order[place]] = place
     to = 0
     moved_first = np.empty_like(first)
     moved_source = np.empty_like(source)

@@ -12,7 +12,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from pipelines.errors import InputError, opt
-from pipelines.graph.edges import Edges, Piece, check_node_count
+from pipelines.graph.edges import Piece, check_node_count
 
 KINDS = ("erdos", "rmat")
 
@@ -102,11 +102,11 @@ class RandomGraph:
         """Return sources and targets of a block; every edge counts 1."""
         return (*self.block(part), None)
 
-    def edges(self, nodes: pd.Index | None = None) -> Edges:
-        """Return all edges."""
-        drawn = (self.block(i) for i in range(self.n_blocks))
+    def edges(self, nodes: pd.Index | None = None) -> tuple[Piece, pd.Index]:
+        """Return all edges and nodes."""
+        drawn = (self.block(i) for i in self.parts())
         sources, targets = (np.concatenate(part) for part in zip(*drawn, strict=True))
-        return Edges(sources, targets, None, self.nodes)
+        return (sources, targets, None), self.nodes
 
 
 def _part(total: int, i: int, n: int) -> tuple[int, int]:

@@ -122,7 +122,7 @@ def compute_pagerank(
     alpha : float, default 0.85
         The damping factor, strictly between 0 and 1.
     personalise : optional
-        Where to jump, by node: one vector or several (``personal_vectors`` says of what form);
+        Where to jump, by node: one vector or several (``surfer_on`` says of what form);
         several are iterated at once. By default to every node alike.
     dangling : {"uniform", "personalised", "none"}, default "uniform"
         Where the rank of nodes goes that no weight leaves.

@@ -52,7 +52,7 @@ class Member:
     Attributes
     ----------
     weights : float32 arrays by name, of the shapes ``weight_shapes`` gives
-    scaling : FittedScaling or FittedPreparation
+    scaling : FittedScaling or TablePreprocessor
         Applied to rows before the network.
     novelty : FeatureDistance, optional
         Of its last hidden layer; see ``knowing``.
@@ -81,7 +81,7 @@ class Member:
 
         Parameters
         ----------
-        X : array of shape (n_rows, n_features); the DataFrame that a ``FittedPreparation`` takes
+        X : array of shape (n_rows, n_features); the DataFrame that a ``TablePreprocessor`` takes
         training : Training, optional
             Says the device and the precision; a CPU by default.
         """

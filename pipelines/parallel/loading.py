@@ -10,8 +10,8 @@ import numpy as np
 
 from pipelines.data import DATASETS, Dataset, FittedScaling, load_dataset
 from pipelines.data.dataset import rows_of
+from pipelines.data.folds import Rare
 from pipelines.data.image_folder import ImageReading
-from pipelines.data.rare_classes import Rare
 from pipelines.data.tables import SUFFIXES, RawTable, Reading, make_preprocessor, read_raw_table
 from pipelines.errors import InputError, opt
 from pipelines.parallel.networks import Network

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any, ClassVar, TypeVar, cast
 
 from pipelines.data import DATASETS
+from pipelines.data.folds import RARE
 from pipelines.data.image_folder import UNREADABLE, ImageReading
-from pipelines.data.rare_classes import RARE
 from pipelines.data.tables import MISSING, Reading
 from pipelines.errors import InputError, flag_of
 from pipelines.run.options import at_least, check_options, number, option, share, shown

@@ -50,7 +50,7 @@ class _SupportVectors:
         Parameters
         ----------
         X : array of shape (n_samples, n_features), unscaled; the DataFrame that a
-            ``FittedPreparation`` takes; of a precomputed kernel, its values between rows and
+            ``TablePreprocessor`` takes; of a precomputed kernel, its values between rows and
             support vectors
 
         Returns
@@ -172,7 +172,7 @@ class KernelMachine(_SupportVectors):
     intercepts : float64 array of shape (n_problems,)
     kernel : Kernel
     gamma : float
-    scaling : FittedScaling or FittedPreparation
+    scaling : FittedScaling or TablePreprocessor
         Applied to rows before the kernel.
     classes_ : array of shape (n_classes,)
     decision : {"ovo", "ovr"}
@@ -255,7 +255,7 @@ class KernelRegressor(_SupportVectors):
     intercepts : float64 array of shape (1,)
     kernel : Kernel
     gamma : float
-    scaling : FittedScaling or FittedPreparation
+    scaling : FittedScaling or TablePreprocessor
         Applied to rows before the kernel.
     target_mean, target_scale : float
         Of the targets it was fitted on: a prediction is the function's value times

@@ -88,16 +88,7 @@ def test_a_map_is_applied_once_to_each_row():
     assert sum(calls) == N
 
 
-def test_without_shuffling_rows_come_as_they_lie():
-    batches = Batches(ROWS, batch_size=50, shuffle=False)
-    assert seen(batches) == [Y[:50].tolist(), Y[50:100].tolist(), Y[100:].tolist()]
-
-
 def test_bad_input_is_refused():
-    with pytest.raises(InputError, match="batch_size must be at least 1, got 0"):
-        Batches({"y": Y}, batch_size=0)
-    with pytest.raises(InputError, match="rank must be from 0 to 1, got 2"):
-        Batches({"y": Y}, rank=2, n_ranks=2)
     with pytest.raises(InputError, match="seed must stay 5"):
         Batches({"y": Y}).load_state_dict({"seed": 5, "epoch": 0, "position": 0})
     with pytest.raises(InputError, match="one length"):

@@ -177,8 +177,8 @@ def test_features_of_a_file_take_the_place_of_pixels(tmp_path, write_mnist, refu
     assert data.image_shape is None
     assert data.describe()["image_shape"] == [4, 3]
     for array, word in (
-        (features[:49], "50 rows"),
-        (features[0], "two dimensions"),
+        (features[:49], "50 images"),
+        (features[0], "shape (7,)"),
         (np.full((50, 2), np.nan), "finite"),
         (np.full((50, 2), "a"), "numbers"),
     ):

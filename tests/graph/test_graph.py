@@ -20,7 +20,7 @@ EDGES = (np.array([0, 0, 1, 2, 2, 2]), np.array([1, 1, 1, 0, 0, 1]), np.array([1
 def _listed(graph) -> list[tuple[int, int, float]]:
     """Source, target and weight of every edge."""
     rows = graph.rows
-    target = np.repeat(np.arange(rows.n_rows), np.diff(rows.first))
+    target = np.repeat(np.arange(graph.n_nodes), np.diff(rows.first))
     weight = np.ones(rows.n_edges) if rows.weight is None else rows.weight
     return sorted(zip(rows.source.tolist(), target.tolist(), weight.tolist(), strict=True))
 
@@ -136,7 +136,7 @@ def test_more_nodes_than_int32_holds_are_refused_before_anything_is_made():
         ),
         ((np.array([0]), np.array([1]), np.array([1.0, 2])), {}, "weight must have a number for"),
         ((np.array([0]), np.array([1]), ["x"]), {}, r"weight must be a column of numbers \(.*'x'"),
-        (pd.DataFrame({"a": [1]}), {}, "edges must have two columns"),
+        (pd.DataFrame({"a": [1]}), {}, "edges must have a column of sources and one of"),
         (pd.DataFrame({"a": [1], "b": [2]}), {"weight": "w"}, "weight must be the name of a col"),
     ],
 )  # fmt: skip

@@ -37,22 +37,12 @@ __all__ = [
 
 
 def make_preprocessor(
-    kinds: Kinds, *, scale: bool = True, missing: Missing = "impute"
+    kinds: Kinds, *, scale: bool = True, missing: Missing = "impute", layout: tuple[str, ...] = ()
 ) -> TablePreprocessor:
     """Return a transformer of raw rows, ``RawTable.X``, to fit on the training rows of each fold.
 
-    Parameters
-    ----------
-    kinds : RawTable.kinds
-    scale : whether numbers are standardised: kernels, networks and neighbours want it,
-        trees do not care
-    missing : RawTable.missing
-
-    Returns
-    -------
-    scikit-learn transformer; it gives float32 arrays of shape (n_rows, n_columns_out),
-    C-contiguous
+    ``TablePreprocessor`` says more; scikit-learn is not imported before this is called.
     """
     from pipelines.data.tables.preprocess import TablePreprocessor
 
-    return TablePreprocessor(kinds, scale, missing)
+    return TablePreprocessor(kinds, scale, missing, layout)

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import math
 import os
 import warnings
+import zipfile
+import zlib
+from contextlib import suppress
+from difflib import get_close_matches
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from pipelines.data.tables.layout import MISSING, Layout, notice_layout, refuse_one_name_twice
-from pipelines.data.tables.npz import read_npz
-from pipelines.data.tables.words import empty, refuse_beyond_memory, unreadable
+from pipelines.data.tables.words import empty, listed, refuse_beyond_memory, short, unreadable
 from pipelines.errors import InputError, opt
 
 if TYPE_CHECKING:
@@ -17,8 +24,6 @@ if TYPE_CHECKING:
 
 TEXT = (".csv", ".tsv", ".data", ".txt")
 SUFFIXES = (*TEXT, ".parquet", ".npz")
-# pyarrow's fixed widths; a column of text or of lists has at least its offsets.
-_WIDTHS = {"BOOLEAN": 1, "INT32": 4, "FLOAT": 4, "INT96": 12}
 
 
 def read_frame(
@@ -58,52 +63,110 @@ def read_frame(
             "path"
         )
     if suffix == ".npz":
-        return read_npz(path, label), None
+        return _read_npz(path, label), None
     layout = None
-    if suffix == ".parquet":
-        refuse_beyond_memory(path, _parquet_bytes(path))
-    else:
+    if suffix != ".parquet":
         layout = notice_layout(path, header)
         if layout is None:
             raise empty(path)
-    frame = _read_with_pandas(path, layout)
-    names = [str(name) for name in frame.columns]
-    frame.columns = names
-    refuse_one_name_twice(names, path)
+    import pandas as pd
+    from pyarrow import parquet
+
+    try:
+        if layout is None:
+            with suppress(OSError):  # of a folder
+                metadata = parquet.read_metadata(path)
+                refuse_beyond_memory(path, 8 * metadata.num_rows * metadata.num_columns)
+            frame = pd.read_parquet(path, engine="pyarrow")
+        else:
+            with warnings.catch_warnings():
+                # By default a surplus field makes the first column an index, silently.
+                warnings.simplefilter("error", pd.errors.ParserWarning)
+                frame = pd.read_csv(
+                    path, index_col=False, low_memory=False, sep=layout.separator,
+                    decimal=layout.decimal, header=0 if layout.has_header else None,
+                    names=list(layout.names), na_values=list(MISSING), keep_default_na=False,
+                    skipinitialspace=True,
+                )  # fmt: skip
+    except InputError:
+        raise
+    except pd.errors.EmptyDataError:
+        raise empty(path) from None
+    except Exception as error:  # pandas and pyarrow raise a dozen unrelated types
+        raise unreadable(path, error) from None
+    frame.columns = [str(name) for name in frame.columns]
+    refuse_one_name_twice(list(frame.columns), path)
     if frame.empty:
         raise empty(path)
     return frame, layout
 
 
-def _read_with_pandas(path: Path, layout: Layout | None) -> pd.DataFrame:
+def _read_npz(path: Path, label: str | None) -> pd.DataFrame:
+    """Read the array ``X`` as columns x0, x1, ..., followed by the array ``label`` if given."""
     import pandas as pd
 
     try:
-        if layout is None:
-            return pd.read_parquet(path, engine="pyarrow")
-        with warnings.catch_warnings():
-            # By default a surplus field makes the first column an index, silently.
-            warnings.simplefilter("error", pd.errors.ParserWarning)
-            return pd.read_csv(
-                path, index_col=False, low_memory=False, sep=layout.separator,
-                decimal=layout.decimal, header=0 if layout.has_header else None,
-                names=list(layout.names), na_values=list(MISSING), keep_default_na=False,
-                skipinitialspace=True,
-            )  # fmt: skip
-    except pd.errors.EmptyDataError:
-        raise empty(path) from None
-    except Exception as error:  # pandas and pyarrow raise a dozen unrelated types
+        with zipfile.ZipFile(path) as archive:
+            members = [name for name in archive.namelist() if name.endswith(".npy")]
+            names = [name.removesuffix(".npy") for name in members]
+            if "X" not in names:
+                raise InputError(
+                    f"{opt('dataset')} must hold an array X of features, '{path}' has "
+                    f"{listed(names)}; save it with numpy.savez(path, X=..., y=...)"
+                )
+            if label is not None and (label not in names or label == "X"):
+                raise no_target(path, label, [name for name in names if name != "X"], "an array")
+            X = _array(archive, "X", path)
+            y = None if label is None else _array(archive, label, path)
+    except InputError:
+        raise
+    except (OSError, ValueError, EOFError, RuntimeError, zipfile.BadZipFile, zlib.error) as error:
         raise unreadable(path, error) from None
+    if X.ndim != 2 or (y is not None and y.shape != (len(X),)):
+        raise InputError(
+            f"{opt('dataset')} must hold X of shape (rows, features) and {label or 'y'} of shape "
+            f"(rows,), '{path}' has {X.shape} and {None if y is None else y.shape}; reshape them"
+        )
+    if X.size == 0:
+        raise empty(path)
+    if X.dtype.kind not in "biuf":
+        raise InputError(
+            f"{opt('dataset')} must have numeric features, X in '{path}' is of type {X.dtype}; "
+            f"encode it as numbers"
+        )
+    if y is not None and y.dtype.kind not in "biufU":
+        raise InputError(
+            f"{opt('target')} must name labels that are numbers or text, {label!r} in '{path}' is "
+            f"of type {y.dtype}; encode them"
+        )
+    columns = [f"x{i}" for i in range(X.shape[1])]
+    frame = pd.DataFrame(np.ascontiguousarray(X, dtype=np.float64), columns=columns)
+    if y is None or label is None:
+        return frame
+    return frame.assign(**{label: y.astype(y.dtype.newbyteorder("="))})
 
 
-def _parquet_bytes(path: Path) -> int:
-    """Return a lower bound in bytes for the columns of a .parquet file; 0 for a folder."""
-    import pyarrow as pa
-    from pyarrow import parquet
+def _array(archive: zipfile.ZipFile, name: str, path: Path) -> NDArray[Any]:
+    """Read an array, once its header has said that it fits in memory."""
+    with archive.open(f"{name}.npy") as file:
+        is_first = np.lib.format.read_magic(file) == (1, 0)
+        headers = np.lib.format.read_array_header_1_0, np.lib.format.read_array_header_2_0
+        shape, _, dtype = headers[not is_first](file)
+    if dtype.hasobject:
+        raise InputError(
+            f"{opt('dataset')} must hold plain arrays, {name!r} in '{path}' is an array of "
+            f"Python objects; save it as numbers or text, such as {name}.astype(str)"
+        )
+    refuse_beyond_memory(path, dtype.itemsize * math.prod(map(int, shape)))
+    with archive.open(f"{name}.npy") as file:
+        return np.lib.format.read_array(file, allow_pickle=False)
 
-    try:
-        metadata = parquet.read_metadata(path)
-    except (OSError, pa.ArrowException):
-        return 0
-    columns = [metadata.schema.column(i) for i in range(metadata.num_columns)]
-    return sum(_WIDTHS.get(column.physical_type, 8) for column in columns) * metadata.num_rows
+
+def no_target(path: Path, target: str, names: list[str], what: str) -> InputError:
+    """Return the error message for a missing target, with the most similar name present."""
+    near = get_close_matches(target, names, n=1)
+    hint = f"did you mean {short(near[0])}? " if near else ""
+    return InputError(
+        f"{opt('target')} must be the name of {what} of '{path}', got {target!r}; {hint}"
+        f"there are {listed(names)}"
+    )

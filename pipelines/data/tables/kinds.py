@@ -105,7 +105,16 @@ def find_kinds(
         else:
             kinds["left_out"].append((name, why))
     if many:
-        raise _too_many_levels(many, len(frame), path)
+        found = ", ".join(f"{short(name)} ({n_levels})" for name, n_levels in many[:10])
+        more = f" and {len(many) - 10} more" if len(many) > 10 else ""
+        typed = [shlex.quote(name) for name, _ in many if name.isprintable() and len(name) <= 40]
+        columns = " ".join(typed[:10]) or "COLUMN"
+        them = "it" if len(many) == 1 else "them"
+        raise InputError(
+            f"{opt('dataset')} must have at most {MOST_LEVELS} levels in a column of text, "
+            f"'{path}' has more in {found}{more} of {counted(len(frame), 'row')}; leave {them} out "
+            f"with {opt('leave_out', columns)}, or take {them} with {opt('category', columns)}"
+        )
     return Kinds(*(tuple(one) for one in kinds.values()))
 
 
@@ -123,8 +132,14 @@ def _kind(column: pd.Series, place: int, path: Path) -> tuple[str, str, int]:
         present = present.astype(object)
     if types.is_complex_dtype(present.dtype):
         raise _neither(column, path)
-    if types.is_numeric_dtype(present.dtype) or _are_numbers(present):
-        is_id = _is_id(column, place)
+    if types.is_numeric_dtype(present.dtype) or not np.isnan(to_numbers(present)).any():
+        values, n_levels = to_numbers(column), column.nunique()
+        is_id = len(column) >= FEWEST_ROWS_OF_ID and are_whole(values)
+        if _NAMED_ID.fullmatch(str(column.name)):  # a person's rows may share theirs
+            is_id = is_id and (n_levels == len(column) or n_levels > MOST_LEVELS)
+        else:
+            counts_rows = place == 0 and values[0] in (0, 1)
+            is_id = is_id and counts_rows and bool(np.all(np.diff(values) == 1))
         return ("left out" if is_id else "number"), "id", 0
     if not present.map(lambda one: isinstance(one, str | bool | int | float)).all():
         raise _neither(column, path)
@@ -135,27 +150,6 @@ def _kind(column: pd.Series, place: int, path: Path) -> tuple[str, str, int]:
     if n_levels == len(column) >= FEWEST_ROWS_OF_ID:
         return "left out", "id", 0
     return "category", "", n_levels
-
-
-def _are_numbers(present: pd.Series) -> bool:
-    """Return whether a column of objects or text holds nothing but numbers."""
-    import pandas as pd
-
-    try:
-        return bool(pd.to_numeric(present.astype(object), errors="coerce").notna().all())
-    except (TypeError, ValueError):
-        return False
-
-
-def _is_id(column: pd.Series, place: int) -> bool:
-    if len(column) < FEWEST_ROWS_OF_ID or column.isna().any():
-        return False
-    values, n_levels = to_numbers(column), column.nunique()
-    if not are_whole(values):
-        return False
-    if _NAMED_ID.fullmatch(str(column.name)):  # a person's rows may share theirs
-        return n_levels == len(column) or n_levels > MOST_LEVELS
-    return place == 0 and values[0] in (0, 1) and bool(np.all(np.diff(values) == 1))
 
 
 def are_whole(values: NDArray[np.float64]) -> bool:
@@ -169,7 +163,10 @@ def to_numbers(column: pd.Series) -> NDArray[np.float64]:
 
     if pd.api.types.is_numeric_dtype(column.dtype):  # bool too
         return np.asarray(column.to_numpy(dtype=np.float64, na_value=np.nan))
-    values = pd.to_numeric(column.astype(object), errors="coerce")
+    try:
+        values = pd.to_numeric(column.astype(object), errors="coerce")
+    except (TypeError, ValueError):  # of lists and the like
+        return np.full(len(column), np.nan)
     return np.asarray(values, dtype=np.float64)
 
 
@@ -195,7 +192,21 @@ def columns_of(frame: pd.DataFrame, kinds: Kinds, path: Path) -> pd.DataFrame:
         )
     X = np.empty((len(frame), len(kinds.numbers)))
     for i, name in enumerate(kinds.numbers):
-        X[:, i] = _finite_numbers(frame[name], path)
+        X[:, i] = to_numbers(frame[name])
+        for bad, rule, way_out in (
+            (np.isnan(X[:, i]) & frame[name].notna().to_numpy(), "numbers in",
+             "correct the cell, or leave it empty (missing)"),
+            (np.abs(X[:, i]) > LARGEST, "numbers within single precision, ±3.4e38, in",
+             "scale the column, or empty the cell, which means missing"),
+        ):  # fmt: skip
+            if bad.any():
+                row = int(np.argmax(bad))
+                cell = frame[name].iloc[row]
+                raise InputError(
+                    f"{opt('dataset')} must have {rule} column {short(name)}, '{path}' has "
+                    f"{short(cell if np.isnan(X[row, i]) else float(X[row, i]))} in data row "
+                    f"{row + 1}; {way_out}"
+                )
     whole = pd.DataFrame(X, columns=list(kinds.numbers))
     for name in kinds.categories:
         cells = frame[name].astype(object)
@@ -217,42 +228,9 @@ def level_of(value: object) -> str:
     return str(int(number)) if number.is_integer() and abs(number) < 2**53 else repr(number)
 
 
-def _finite_numbers(column: pd.Series, path: Path) -> NDArray[np.float64]:
-    numbers = to_numbers(column)
-    bad = np.flatnonzero(np.isnan(numbers) & column.notna().to_numpy())
-    if len(bad):
-        raise InputError(
-            f"{opt('dataset')} must have numbers in column {short(column.name)}, '{path}' has "
-            f"{short(column.iloc[int(bad[0])])} in data row {int(bad[0]) + 1}; correct the cell, "
-            "or "
-            f"leave it empty (missing)"
-        )
-    large = np.flatnonzero(np.abs(numbers) > LARGEST)
-    if len(large):
-        raise InputError(
-            f"{opt('dataset')} must have numbers within single precision, ±3.4e38, column "
-            f"{short(column.name)} of '{path}' has {float(numbers[large[0]])} in data row "
-            f"{int(large[0]) + 1}; scale the column, or empty the cell, which means missing"
-        )
-    return numbers
-
-
 def _neither(column: pd.Series, path: Path) -> InputError:
     value = column.dropna().iloc[0]
     return InputError(
         f"{opt('dataset')} must have columns of numbers or text, column {short(column.name)} of "
         f"'{path}' has {short(value)}; encode it or drop the column"
-    )
-
-
-def _too_many_levels(many: list[tuple[str, int]], n_rows: int, path: Path) -> InputError:
-    found = ", ".join(f"{short(name)} ({n_levels})" for name, n_levels in many[:10])
-    more = f" and {len(many) - 10} more" if len(many) > 10 else ""
-    typed = [shlex.quote(name) for name, _ in many if name.isprintable() and len(name) <= 40]
-    names = " ".join(typed[:10]) or "COLUMN"
-    return InputError(
-        f"{opt('dataset')} must have at most {MOST_LEVELS} levels in a column of text, '{path}' "
-        f"has more in {found}{more} of {counted(n_rows, 'row')}; leave "
-        f"{'it' if len(many) == 1 else 'them'} out with {opt('leave_out', names)}, or take "
-        f"{'it' if len(many) == 1 else 'them'} with {opt('category', names)}"
     )

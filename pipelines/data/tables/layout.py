@@ -11,7 +11,8 @@ from pathlib import Path
 
 from pipelines.data.tables.words import short, unreadable
 
-SAMPLE = 200  # lines that are looked at
+SAMPLE = 200  # rows that are looked at
+MOST_LINES = 10 * SAMPLE  # a cell in quotes may hold several
 WHITESPACE = r"\s+"
 SEPARATORS = (",", ";", "\t", "|")
 # What pandas takes for missing, and "?"; but for "None", which is a level in many a table.
@@ -91,35 +92,32 @@ def refuse_one_name_twice(names: list[str], path: Path) -> None:
 
 def _split(path: Path) -> tuple[str, Cells]:
     """Return the separator, and the cells of the first lines, stripped."""
-    found = []
+    with path.open(encoding="utf-8-sig", errors="replace", newline="") as file:
+        lines = list(islice(file, MOST_LINES))
+
+    def split_by(separator: str) -> Cells:
+        rows = csv.reader(lines, delimiter=separator, skipinitialspace=True)
+        some = [[cell.strip() for cell in row] for row in islice(rows, SAMPLE)]
+        return [row for row in some if any(row)]
+
+    even: dict[str, tuple[int, Cells]] = {}
+    best = 0.0
     for separator in SEPARATORS:
-        rows = _rows(path, separator)
+        rows = split_by(separator)
         width, count = Counter(map(len, rows)).most_common(1)[0] if rows else (0, 0)
-        if width > 1:
-            found.append((count / len(rows), width, separator, rows))
-    if not found:
-        words = [line.split() for line in _lines(path)]
+        if width > 1 and count / len(rows) >= best:
+            even = even if count / len(rows) == best else {}
+            best = count / len(rows)
+            even[separator] = width, rows
+    if not even:
+        words = [line.split() for line in lines[:SAMPLE] if line.strip()]
         if words and len(words[0]) > 1 and len({len(row) for row in words}) == 1:
             return WHITESPACE, words
-        return ",", _rows(path, ",")
-    best = max(share for share, *_ in found)
-    even = {separator: (width, rows) for share, width, separator, rows in found if share == best}
-    if ";" in even and _has_decimal_commas(even[";"][1]):
-        return ";", even[";"][1]
+        return ",", split_by(",")
     separator = max(even, key=lambda one: even[one][0])
+    if ";" in even and _has_decimal_commas(even[";"][1]):
+        separator = ";"
     return separator, even[separator][1]
-
-
-def _rows(path: Path, separator: str) -> Cells:
-    with path.open(encoding="utf-8-sig", errors="replace", newline="") as file:
-        rows = csv.reader(file, delimiter=separator, skipinitialspace=True)
-        some = [[cell.strip() for cell in row] for row in islice(rows, SAMPLE)]
-    return [row for row in some if any(row)]
-
-
-def _lines(path: Path) -> list[str]:
-    with path.open(encoding="utf-8-sig", errors="replace") as file:
-        return [line for line in islice(file, SAMPLE) if line.strip()]
 
 
 def _has_decimal_commas(rows: Cells) -> bool:
@@ -129,8 +127,11 @@ def _has_decimal_commas(rows: Cells) -> bool:
 
 def _is_header(first: list[str], below: Cells, decimal: str) -> bool:
     """Return whether the first line is a header; numbers, dates and known values are not."""
-    if _counts_columns(first):
-        return True
+    counted = [(place, cell) for place, cell in enumerate(first) if cell.isdecimal()]
+    if len(counted) > 1 and any(
+        all(int(cell) == place + start for place, cell in counted) for start in (0, 1, -1)
+    ):
+        return True  # names such as 0, 1, 2, which a table without names of its own was given
     if any(_is_number(cell, decimal) or cell == "?" or DATE.fullmatch(cell) for cell in first):
         return False
     columns = [{row[i] for row in below if i < len(row)} for i in range(len(first))]
@@ -140,14 +141,6 @@ def _is_header(first: list[str], below: Cells, decimal: str) -> bool:
             return True  # a word above numbers
     known = sum(cell in values for cell, values in zip(first, columns, strict=True))
     return 2 * known < len(first)
-
-
-def _counts_columns(first: list[str]) -> bool:
-    """Return names such as 0, 1, 2, which a table without names of its own was given."""
-    numbers = [(place, cell) for place, cell in enumerate(first) if cell.isdecimal()]
-    return len(numbers) > 1 and any(
-        all(int(cell) == place + start for place, cell in numbers) for start in (0, 1, -1)
-    )
 
 
 def _is_number(cell: str, decimal: str) -> bool:

@@ -1,9 +1,13 @@
-"""Columns of numbers and categories as a matrix: what is learned from training rows alone."""
+"""Columns of numbers and categories as a matrix: what is learned from training rows alone.
+
+The parts are scikit-learn's; ours are which of them, the names of columns and the file.
+"""
 
 from __future__ import annotations
 
 import json
 import zipfile
+from collections.abc import Mapping
 from typing import Any, Self
 
 import numpy as np
@@ -22,6 +26,7 @@ from pipelines.data.tables.table import MISSING, Missing
 from pipelines.data.tables.words import short
 from pipelines.errors import InputError, opt
 
+LEARNED = "preparation"  # of an array in a model's file
 # Types beyond those that skops knows to be harmless; none runs code of a file.
 TRUSTED = ["numpy.dtype"]
 
@@ -37,18 +42,26 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
     Parameters
     ----------
     kinds : Kinds
-    scale : whether numbers are brought to mean 0 and deviation 1 of the training rows
+    scale : whether numbers are brought to mean 0 and deviation 1 of the training rows: kernels,
+        networks and neighbours want it, trees do not care
     missing : "impute"; with "drop" or "refuse" a missing number is an error, in ``transform`` too
+    layout : names of the columns that ``transform`` gives; by default those of the training rows
+        A column whose level or gap they lack is then 0 in every row, so that all folds have one
+        width; such a column adds nothing to a distance or a product.
 
     Attributes
     ----------
     columns_ : ColumnTransformer, fitted
     """
 
-    def __init__(self, kinds: Kinds, scale: bool = True, missing: Missing = "impute") -> None:
+    def __init__(
+        self, kinds: Kinds, scale: bool = True, missing: Missing = "impute",
+        layout: tuple[str, ...] = (),
+    ) -> None:  # fmt: skip
         self.kinds = kinds
         self.scale = scale
         self.missing = missing
+        self.layout = layout
 
     def fit(self, X: pd.DataFrame, y: Any = None) -> Self:
         """Learn medians, levels and scales.
@@ -60,7 +73,12 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
         chosen = self._chosen(X)
         steps: list[Any] = []
         if self.kinds.numbers:
-            steps.append(("numbers", self._of_numbers(), list(self.kinds.numbers)))
+            imputer: Any = "passthrough"
+            if self.missing == "impute":
+                imputer = SimpleImputer(strategy="median", keep_empty_features=True)
+            scaler = StandardScaler() if self.scale else "passthrough"
+            pipeline = Pipeline([("impute", imputer), ("scale", scaler)])
+            steps.append(("numbers", pipeline, list(self.kinds.numbers)))
             if self.missing == "impute":
                 indicator = MissingIndicator(features="missing-only", error_on_new=False)
                 steps.append(("missing", indicator, list(self.kinds.numbers)))
@@ -69,16 +87,6 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
             steps.append(("categories", encoder, list(self.kinds.categories)))
         self.columns_ = ColumnTransformer(steps, sparse_threshold=0).fit(chosen)
         return self
-
-    def _of_numbers(self) -> Any:
-        imputer = (
-            SimpleImputer(strategy="median", keep_empty_features=True)
-            if self.missing == "impute"
-            else "passthrough"
-        )
-        return Pipeline(
-            [("impute", imputer), ("scale", StandardScaler() if self.scale else "passthrough")]
-        )
 
     def transform(self, X: pd.DataFrame) -> NDArray[np.float32]:
         """Return rows as numbers.
@@ -92,11 +100,19 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
         float32 array of shape (n_rows, n_columns_out), C-contiguous
         """
         check_is_fitted(self)
-        return np.ascontiguousarray(self.columns_.transform(self._chosen(X)), dtype=np.float32)
+        found = self.columns_.transform(self._chosen(X))
+        if not self.layout:
+            return np.ascontiguousarray(found, dtype=np.float32)
+        matrix = np.zeros((len(X), len(self.layout)), dtype=np.float32)
+        matrix[:, [self.layout.index(name) for name in self._names()]] = found
+        return matrix
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
         """Return the names of the columns of ``transform``: ``age``, ``age missing``, ``sex=F``."""
         check_is_fitted(self)
+        return np.array(self.layout or self._names(), dtype=object)
+
+    def _names(self) -> list[str]:
         names = list(self.kinds.numbers)
         fitted = self.columns_.named_transformers_
         if "missing" in fitted:
@@ -107,7 +123,7 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
                 self.kinds.categories, fitted["categories"].categories_, strict=True
             ):
                 names += [f"{name} missing" if pd.isna(one) else f"{name}={one}" for one in levels]
-        return np.array(names, dtype=object)
+        return names
 
     def _chosen(self, X: pd.DataFrame) -> pd.DataFrame:
         chosen = X[[*self.kinds.numbers, *self.kinds.categories]]
@@ -122,36 +138,44 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
                 )
         return chosen
 
-    def to_bytes(self) -> bytes:
-        """Serialise the fitted state with skops, without pickle; ``from_bytes`` reads it."""
+    def arrays(self) -> dict[str, np.ndarray]:
+        """Return the arrays to store in a model file: of skops, not of pickle."""
         from skops.io import dumps
 
         check_is_fitted(self)
         about = {**self.kinds.describe(), "scale": self.scale, "missing": self.missing}
-        return dumps(
+        learned = dumps(
             {"about": json.dumps(about), "columns": self.columns_}, compression=zipfile.ZIP_DEFLATED
         )
+        layout = json.dumps(self.layout or self._names()).encode()
+        return {
+            LEARNED: np.frombuffer(learned, dtype=np.uint8),
+            f"{LEARNED}.layout": np.frombuffer(layout, dtype=np.uint8),
+        }
 
     @classmethod
-    def from_bytes(cls, stored: bytes) -> Self:
-        """Read what ``to_bytes`` gave; of a foreign type nothing is made.
+    def from_arrays(cls, arrays: Mapping[str, np.ndarray]) -> Self:
+        """Rebuild what ``arrays`` gave; of a foreign type nothing is made.
 
         Raises
         ------
-        ValueError
+        KeyError, ValueError
             It is nothing that this class stored.
         """
         from skops.io import loads
         from skops.io.exceptions import UntrustedTypesFoundException
 
+        stored, layout = arrays[LEARNED].tobytes(), arrays[f"{LEARNED}.layout"].tobytes()
         try:
             found = loads(stored, trusted=TRUSTED)
-            about = json.loads(found["about"])
-            made = cls(Kinds.from_record(about), bool(about["scale"]), about["missing"])
+            about, names = json.loads(found["about"]), tuple(map(str, json.loads(layout)))
+            made = cls(Kinds.from_record(about), bool(about["scale"]), about["missing"], names)
             made.columns_ = found["columns"]
             if made.missing not in MISSING or not isinstance(made.columns_, ColumnTransformer):
                 raise ValueError("its parts do not belong together")
             check_is_fitted(made.columns_)
+            if not set(made._names()) <= set(names):
+                raise ValueError("its columns and its layout do not belong together")
         except (UntrustedTypesFoundException, *DAMAGE, zipfile.BadZipFile) as error:
             raise ValueError(f"its table is not described as this program does ({error})") from None
         return made

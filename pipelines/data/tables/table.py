@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -70,6 +70,7 @@ class RawTable:
     notes : what was found without being told, for the first line
     n_dropped : rows that were left out for a missing cell
     without_header : whether the file has no header line, and columns are called by number
+    groups : codes of the column of groups, of shape (n_rows,), or None
     """
 
     name: str
@@ -82,6 +83,7 @@ class RawTable:
     notes: tuple[str, ...] = field(default=())
     n_dropped: int = 0
     without_header: bool = False
+    groups: NDArray[Any] | None = None
 
     @property
     def n_missing(self) -> int:
@@ -118,17 +120,15 @@ class RawTable:
             kinds.append(f"{counted(self.n_missing, 'missing cell')}, imputed")
         left_out = ", ".join(f"{short(name)[1:-1]} ({why})" for name, why in self.kinds.left_out)
         kinds.append(f"left out: {left_out or 'nothing'}")
-        return [
-            f"table      {self.name}: {counted(len(self.y), 'row')}{dropped}, target "
-            f"{short(self.target)}: {self._of_target()}{notes}",
-            f"columns    {'; '.join(kinds)}",
-        ]
-
-    def _of_target(self) -> str:
+        of_target = counted_classes(self.y)
         if self.task == "regression":
             low, middle, high = np.quantile(self.y, [0, 0.5, 1])
-            return f"numbers from {low:.6g} to {high:.6g}, median {middle:.6g}"
-        return counted_classes(self.y)
+            of_target = f"numbers from {low:.6g} to {high:.6g}, median {middle:.6g}"
+        return [
+            f"table      {self.name}: {counted(len(self.y), 'row')}{dropped}, target "
+            f"{short(self.target)}: {of_target}{notes}",
+            f"columns    {'; '.join(kinds)}",
+        ]
 
     def describe(self) -> dict[str, Any]:
         """Return the JSON-serialisable metadata of the table."""
@@ -161,6 +161,7 @@ def read_raw_table(
     category: Iterable[str] = (),
     leave_out: Iterable[str] = (),
     header: bool = False,
+    groups: str | None = None,
 ) -> RawTable:
     """Read a table as it comes, and say what its columns are.
 
@@ -174,6 +175,7 @@ def read_raw_table(
         with one; "refuse" is an error
     header, no_header : the first line of a file of text names the columns, or is a row
     number, category, leave_out : columns whose kind is not to be guessed
+    groups : column that says which rows belong together; nothing else is learned from it
 
     Raises
     ------
@@ -191,7 +193,22 @@ def read_raw_table(
             f"{opt('dataset')} must have a feature column beside {opt('target')} {name!r}, "
             f"'{path}' has none; add one"
         )
+    codes = None
+    if groups is not None:
+        if groups not in features.columns:
+            raise InputError(
+                f"{opt('groups')} must be the name of a column of '{path}', got {groups!r}; check "
+                "it"
+            )
+        if features[groups].isna().any():
+            raise InputError(
+                f"{opt('groups')} must have a value in every row, column {groups!r} of '{path}' "
+                "lacks some; fill them in"
+            )
+        codes = np.unique(features.pop(groups).astype(str).to_numpy(), return_inverse=True)[1]
     kinds = find_kinds(features, path, number=number, category=category, leave_out=leave_out)
+    if groups is not None:
+        kinds = replace(kinds, left_out=(*kinds.left_out, (groups, "as asked")))
     if not kinds.numbers and not kinds.categories:
         left_out = ", ".join(f"{short(name)} ({why})" for name, why in kinds.left_out)
         raise InputError(
@@ -202,11 +219,21 @@ def read_raw_table(
     X, outcome = columns_of(features, kinds, path), frame[name]
     n_rows = len(X)
     if missing == "refuse":
-        _refuse_missing(X, path)
+        gaps = X.isna().sum()
+        gaps = gaps[gaps > 0]
+        if len(gaps):
+            others = len(gaps) - 1
+            more = f", {others} other column{'s' * (others > 1)} too" if others else ""
+            raise InputError(
+                f"{opt('missing', 'refuse')} must have a value in every cell, column "
+                f"{short(gaps.index[0])} of '{path}' has {gaps.iloc[0]} missing in {len(X)} "
+                f"rows{more}; use {opt('missing', 'impute')} or {opt('missing', 'drop')}"
+            )
     elif missing == "drop":
         whole = X.notna().all(axis=1) & outcome.notna().reset_index(drop=True)
         X = X[whole].reset_index(drop=True)
         outcome = outcome[whole.to_numpy()]
+        codes = None if codes is None else codes[whole.to_numpy()]
         if X.empty:
             raise InputError(
                 f"{opt('missing', 'drop')} would drop every row: each row of '{path}' has a "
@@ -219,18 +246,6 @@ def read_raw_table(
     if layout is not None and without_header:
         notes.append(f"no header line, columns are called 1 to {len(layout.names)}")
     return RawTable(
-        path.name, X, y, kinds, task, name, missing, tuple(notes), n_rows - len(X), without_header
-    )
-
-
-def _refuse_missing(X: pd.DataFrame, path: Path) -> None:
-    gaps = X.isna().sum()
-    gaps = gaps[gaps > 0]
-    if len(gaps):
-        first, others = gaps.index[0], len(gaps) - 1
-        more = f", {others} other column{'s' * (others > 1)} too" if others else ""
-        raise InputError(
-            f"{opt('missing', 'refuse')} must have a value in every cell, column {short(first)} of "
-            f"'{path}' has {gaps.iloc[0]} missing in {len(X)} rows{more}; use "
-            f"{opt('missing', 'impute')} or {opt('missing', 'drop')}"
-        )
+        path.name, X, y, kinds, task, name, missing, tuple(notes), n_rows - len(X), without_header,
+        codes,
+    )  # fmt: skip

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from pipelines.data.tables.files import no_target
 from pipelines.data.tables.kinds import LARGEST, are_whole, to_numbers
-from pipelines.data.tables.npz import no_target
 from pipelines.data.tables.words import listed, short
 from pipelines.errors import InputError, opt
 
@@ -39,8 +39,15 @@ def choose_target(
     """
     names = list(frame.columns)
     if target is None:
-        last = names[-1]
-        why = _offers_itself(frame[last], task)
+        last, why = names[-1], ""
+        column, is_numeric = frame[last], _is_numeric(frame[last])
+        if task == "regression":
+            why = "which is numbers" if is_numeric else ""
+        elif not is_numeric:
+            why = "which is text"
+        elif column.nunique() <= min(FEW, len(column) / 2):
+            is_few = are_whole(to_numbers(column.dropna()))
+            why = f"which has {column.nunique()} values" if is_few else ""
         if not why or len(names) == 1:
             raise InputError(
                 f"{opt('target')} must name the column to predict in '{path}'; "
@@ -57,17 +64,6 @@ def choose_target(
         raise no_target(path, target, names, "a column")
     name = names[number - 1 if number > 0 else number]
     return name, f"column {number}" if name != target else ""
-
-
-def _offers_itself(column: pd.Series, task: Task | None) -> str:
-    if not _is_numeric(column):
-        return "which is text" if task != "regression" else ""
-    if task == "regression":
-        return "which is numbers"
-    n_values = column.nunique()
-    numbers = to_numbers(column.dropna())
-    few = n_values <= min(FEW, len(column) / 2) and are_whole(numbers)
-    return f"which has {n_values} values" if few else ""
 
 
 def _is_numeric(column: pd.Series) -> bool:
@@ -104,7 +100,9 @@ def values_of(column: pd.Series, path: Path, task: Task | None = None) -> tuple[
             f"{opt('missing', 'drop')}"
         )
     if task is None:
-        task = "classification" if _are_classes(column) else "regression"
+        is_amount = _is_numeric(column) and column.dtype.kind != "b"
+        few = column.nunique() <= FEW and are_whole(to_numbers(column)) if is_amount else True
+        task = "classification" if few else "regression"
     if task == "classification":
         return _labels(column, path), task
     numbers = to_numbers(column)
@@ -116,12 +114,6 @@ def values_of(column: pd.Series, path: Path, task: Task | None = None) -> tuple[
             f"column"
         )
     return numbers, task
-
-
-def _are_classes(column: pd.Series) -> bool:
-    if not _is_numeric(column) or column.dtype.kind == "b":
-        return True
-    return column.nunique() <= FEW and are_whole(to_numbers(column))
 
 
 def _labels(column: pd.Series, path: Path) -> NDArray[Any]:
