@@ -21,7 +21,7 @@ from pipelines.search.shared.base import Report, Respond, Response, SharedFit, S
 from pipelines.search.shared.rows import SplitRows
 from pipelines.svm.backends import Settings, load_backend
 from pipelines.svm.backends.base import CellFit, Cells, Work
-from pipelines.svm.kernel import KERNELS, PRECOMPUTED, Kernel, gamma_of
+from pipelines.svm.kernel import KERNELS, PRECOMPUTED, gamma_of
 
 # Measured: 20,000 rows of MNIST to 60,000 is 10 times the time, 2.1 of the power.
 ROWS_OF_A_UNIT_OF_TIME = 1000
@@ -59,17 +59,8 @@ class SVMParameters:
 
 
 def settings_of(estimator: Any) -> Settings:
-    """Return the settings of a backend for ``SVC``, ``SVR`` or one of our estimators."""
-    if isinstance(estimator, SVMParameters):
-        return estimator.settings
-    kernel = PRECOMPUTED if callable(estimator.kernel) else estimator.kernel
-    return Settings(
-        getattr(estimator, "decision", "ovo"), estimator.tol, estimator.max_iter,
-        Kernel(kernel, int(estimator.degree), float(estimator.coef0)),
-        getattr(estimator, "class_weight", None),
-        memory_bytes=getattr(estimator, "memory_bytes", Settings().memory_bytes),
-        pair_values=getattr(estimator, "decision_function_shape", "ovr") == "ovo",
-    )  # fmt: skip
+    """Return the settings of a backend for an estimator, or a candidate of ``svm_grid``."""
+    return estimator.settings if isinstance(estimator, SVMParameters) else Settings.of(estimator)
 
 
 def gamma_on(estimator: Any, X: Any) -> float:
@@ -189,6 +180,8 @@ class SVCs(KernelMachines):
         if isinstance(estimator, SVMParameters):
             return True
         plain = estimator.probability in (False, "deprecated") and not estimator.break_ties
+        if estimator.decision_function_shape == "ovo" and self.solver != "path":
+            return False  # the values of pairs
         given = type(estimator).__name__ == "PathSVC" and estimator.kernel == PRECOMPUTED
         return plain and (super().accepts(estimator) or (given and 0 < estimator.C < np.inf))
 

@@ -14,7 +14,7 @@ import numpy as np
 from pipelines.data.placement import Fold as Split
 from pipelines.data.placement import to_device, to_host
 from pipelines.run_folder.names import FAILED, NOT_CONVERGED, OK
-from pipelines.svm.kernel import RBF, Kernel
+from pipelines.svm.kernel import PRECOMPUTED, RBF, Kernel
 
 OUT_OF_MEMORY = f"{FAILED}: out of memory"
 
@@ -52,6 +52,18 @@ class Settings:
     memory_bytes: int = 4 << 30
     device: str = "cpu"
     pair_values: bool = False
+
+    @classmethod
+    def of(cls, estimator: Any) -> Settings:
+        """Return the settings that a backend has of ``SVC``, ``SVR`` or one of our estimators."""
+        kernel = PRECOMPUTED if callable(estimator.kernel) else estimator.kernel
+        return cls(
+            getattr(estimator, "decision", "ovo"), estimator.tol, estimator.max_iter,
+            Kernel(kernel, int(estimator.degree), float(estimator.coef0)),
+            getattr(estimator, "class_weight", None),
+            memory_bytes=getattr(estimator, "memory_bytes", cls.memory_bytes),
+            pair_values=getattr(estimator, "decision_function_shape", "ovr") == "ovo",
+        )  # fmt: skip
 
     @property
     def svc(self) -> dict[str, Any]:
