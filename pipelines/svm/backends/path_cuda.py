@@ -8,8 +8,7 @@ from typing import Any
 
 from pipelines.svm.backends.base import Settings, Work
 from pipelines.svm.backends.path import PathBackend
-from pipelines.svm.cuda.fit import fit_path_cuda
-from pipelines.svm.cuda.path import cross_validate_path_cuda
+from pipelines.svm.cuda.path import cross_validate_path_cuda, fit_path_cuda
 
 
 class PathCudaBackend(PathBackend):
