@@ -36,7 +36,7 @@ def launch_kernels(n_rows: int = 48, xp: Any = None) -> None:
     """
     from pipelines.svm.cpu.path import cross_validate_path
     from pipelines.svm.cuda.gpu import array_module
-    from pipelines.svm.cuda.path import measure_path_cuda
+    from pipelines.svm.cuda.path import cross_validate_path_cuda
 
     rng = np.random.default_rng(0)
     y = np.arange(n_rows) % 3
@@ -46,7 +46,7 @@ def launch_kernels(n_rows: int = 48, xp: Any = None) -> None:
     xp = array_module(xp)
     for decision in ("ovo", "ovr"):
         cpu = cross_validate_path(X, y, GAMMAS, CS, folds, decision=decision)
-        gpu, _ = measure_path_cuda(xp.asarray(X), y, GAMMAS, CS, folds, decision=decision)
+        gpu = cross_validate_path_cuda(xp.asarray(X), y, GAMMAS, CS, folds, decision=decision)
         np.testing.assert_array_equal(gpu.status, cpu.status)
         np.testing.assert_allclose(gpu.objectives, cpu.objectives, rtol=1e-3, atol=1e-6)
 

@@ -1,4 +1,4 @@
-"""Seconds of the study's grid by the path solver; ``benchmarks.svm_grid_gpu`` tells more."""
+"""Seconds of the study's grid by the path solver, by phase."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def time_grid(decision: str, n_rows: int) -> None:
     SkipTest
         MNIST is not at hand.
     """
-    from pipelines.svm.cuda.path import measure_path_cuda
+    from pipelines.svm.cuda.path import cross_validate_path_cuda
 
     data_dir = os.environ.get("PLEASINGLY_DATA_DIR")
     if not data_dir:
@@ -39,20 +39,20 @@ def time_grid(decision: str, n_rows: int) -> None:
     few = np.arange(500)
     halves = [(few[:250], few[250:])]
     with warming_up():
-        measure_path_cuda(
+        cross_validate_path_cuda(
             data.X[few] / 255.0, data.y[few], [1e-3], [1.0], halves, decision=decision
         )
-    started = time.perf_counter()
-    result, traffic = measure_path_cuda(
-        data.scaled("gpu"), data.y, problem.gammas, problem.Cs, data.folds, decision=decision
-    )
+    started, phases = time.perf_counter(), dict[str, float]()
+    result = cross_validate_path_cuda(
+        data.scaled("gpu"), data.y, problem.gammas, problem.Cs, data.folds, decision=decision,
+        phases=phases,
+    )  # fmt: skip
     seconds = time.perf_counter() - started
-    phases = ", ".join(f"{phase} {spent:.2f}" for phase, spent in traffic.phases.items())
+    each = ", ".join(f"{phase} {spent:.2f}" for phase, spent in phases.items())
     best = (result.n_errors.sum(axis=2) / len(data.y)).min()
     note(
-        f"mnist, {len(data.y)} rows, {problem.n_fits} fits {decision}: {seconds:.1f} s ({phases}), "
-        f"{traffic.smo_bytes / 1e12:.2f} TB read by SMO, peak {traffic.peak_bytes / 2**30:.1f} "
-        f"GiB, least cv error {best:.2%}"
+        f"mnist, {len(data.y)} rows, {problem.n_fits} fits {decision}: {seconds:.1f} s ({each}), "
+        f"least cv error {best:.2%}"
     )
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from pipelines.data import Dataset
-from pipelines.data.dataset import REGRESSION
+from pipelines.data.dataset import REGRESSION, rows_of
 from pipelines.data.placement import FoldedData
 from pipelines.data.preparation import Preparation
 from pipelines.run.errors import RunStopped
@@ -25,10 +25,16 @@ from pipelines.search.predictions import write_predictions
 from pipelines.search.ranking import reduce_scores, result_of
 from pipelines.search.shared.svm import SVCs, SVMParameters, SVRs
 from pipelines.search.tasks import Problem, Refit, Splits
-from pipelines.svm.backends import Settings, load_backend
-from pipelines.svm.calibration import expected_calibration_error, log_loss
+from pipelines.svm.backends import Backend, Settings, load_backend
+from pipelines.svm.backends.base import CellFit, Work
+from pipelines.svm.calibration import (
+    Calibration,
+    expected_calibration_error,
+    fit_sigmoids,
+    log_loss,
+)
+from pipelines.svm.kernel_machine import KernelMachine
 from pipelines.svm.multiclass import codes_of, margins
-from pipelines.svm.refit import calibrate, fit_machine, fit_regressor
 
 CORES_PER_WORKER = 8  # for a backend that fills several cores from one process
 MEANS = ("error_mean", "error_std", "score_mean", "score_std")
@@ -92,22 +98,59 @@ def refit_and_test(
         ``probabilities``, float64 of shape (n_test, n_classes)
     """
     data, best = problem.data, problem.candidates[refit.member].estimator
-    C, gamma, settings = best.C, best.gamma, best.settings
+    settings, scaling = best.settings, data.scaling_for(None)
     if best.epsilon is not None:
-        regressor = fit_regressor(data, C, gamma, best.epsilon, settings)
+        svr = best.as_estimator().set_params(
+            tol=settings.tol, max_iter=settings.max_iter, n_jobs=settings.n_threads,
+            memory_bytes=settings.memory_bytes,
+        )  # fmt: skip
+        svr.fit(data.scaled("cpu"), data.y)
+        support = scaling.transform(rows_of(data.X, svr.support_))
+        regressor = replace(svr.machine_, support_vectors=support, scaling=scaling)
         return {"machine": regressor, "predicted": regressor.predict(data.X_test)}
-    classes = problem.scorer.labels
+    classes, backend = problem.scorer.labels, load_backend(solver, settings.device)
     assert classes is not None
-    machine = fit_machine(data, C, gamma, classes, solver, settings)
+    support, coefficients, intercepts = backend.fit_parts(
+        data.scaled(backend.device), data.y, best.C, best.gamma, settings
+    )
+    machine = KernelMachine(
+        scaling.transform(rows_of(data.X, support)), coefficients, intercepts, settings.kernel,
+        best.gamma, scaling, classes, settings.decision,
+    )  # fmt: skip
     values, form = machine.decision_values(data.X_test), (len(classes), settings.decision)
     codes = codes_of(values, *form)
     tested = {"predicted": codes, "margin": margins(values, codes, *form)}
     if probability:
-        splits = problem.splits["search", 1.0]
-        calibration = calibrate(data, C, gamma, splits, solver, settings)
-        machine = replace(machine, calibration=calibration)
+        machine = replace(machine, calibration=_calibrate(problem, best, backend))
         tested["probabilities"] = machine.predict_proba(data.X_test)
     return {"machine": machine, **tested}
+
+
+def _calibrate(problem: Problem, best: SVMParameters, backend: Backend) -> Calibration:
+    """Fit sigmoids to the decision values of rows that a fit has not seen.
+
+    Without an ensemble: one model remains, the same as without calibration, so that predictions
+    and stored size do not change. The scaling is learned within each split, so nothing of its
+    validation rows leaks into their decision values.
+    """
+    data, splits, decisions = problem.data, problem.splits["search", 1.0], list[np.ndarray]()
+
+    def on_split(g: int, split: int, fits: list[CellFit]) -> None:
+        if fits[0].decisions is None:
+            raise RuntimeError(f"split {len(decisions)} of the calibration {fits[0].status}")
+        decisions.append(fits[0].decisions)
+
+    # Where the scaling learns, every split has rows of its own.
+    for some in [[split] for split in splits] if data.scaling.learns else [splits]:
+        X = data.scaled(backend.device, rows=some[0][0] if data.scaling.learns else None)
+        backend.fit_cells(
+            Work(
+                X, data.y, some, range(len(some)), [best.gamma], [best.C], best.settings, on_split,
+                decisions=True,
+            )
+        )  # fmt: skip
+    rows = np.concatenate([validation for _, validation in splits])
+    return fit_sigmoids(np.concatenate(decisions), data.y[rows])
 
 
 def answer(

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import _fit_context, clone
-from sklearn.calibration import CalibratedClassifierCV
 from sklearn.metrics import get_scorer, get_scorer_names
 from sklearn.model_selection import ParameterGrid, check_cv
 from sklearn.utils._param_validation import StrOptions
-from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted
+from sklearn.utils.validation import _check_sample_weight
 
 from cluster_setup.on_this_machine.devices import available_cores, visible_gpus
 from cluster_setup.workers import describe_workers, threads_per_task
@@ -25,7 +23,6 @@ from pipelines.search.scoring import check_scoring
 from pipelines.search.shared.svm import SVCs
 from pipelines.svm.backend_svc import BackendSVC
 from pipelines.svm.backends import load_backend, resolve_backend
-from pipelines.svm.calibration import Calibration
 from pipelines.svm.kernel import PRECOMPUTED
 from pipelines.svm.parameters import (
     CONSTRAINTS,
@@ -38,17 +35,6 @@ from pipelines.svm.path_svc import PathSVC
 
 if TYPE_CHECKING:
     from distributed import Client
-
-# What candidates may differ in where another backend than the path solver on a CPU fits them.
-SHARED = {"C", "gamma", "kernel", "degree", "coef0", "decision", "class_weight", "tol", "max_iter"}
-
-
-def _has_probability(search: Any) -> bool:
-    if not (search.probability or search._asks_probabilities):
-        raise AttributeError("predict_proba needs probability=True")
-    if hasattr(search, "cv_results_") and not hasattr(search, "best_estimator_"):
-        raise AttributeError("predict_proba needs refit=True")
-    return True
 
 
 class SVMGridSearch(GridSearch):
@@ -110,8 +96,7 @@ class SVMGridSearch(GridSearch):
 
     Attributes
     ----------
-    best_estimator_ : fitted on all of ``X`` by the solver
-    calibration_ : Calibration of its decision values, or None
+    best_estimator_ : PathSVC, fitted on all of ``X`` by the solver, whichever it is
     n_iter_ : int, iterations of all fits of the search together, of those that share work
 
     and those of ``GridSearchCV``; ties go to the first candidate, C varying the slowest.
@@ -189,25 +174,17 @@ class SVMGridSearch(GridSearch):
     @property
     def estimator(self) -> PathSVC:
         """The estimator whose parameters all candidates share."""
-        solver, device = getattr(self, "_backend", ("path", "cpu"))
-        kind = PathSVC if (solver, device) == ("path", "cpu") else BackendSVC
-        made = kind(
+        backend = getattr(self, "_backend", ("path", "cpu"))
+        made = (PathSVC if backend == ("path", "cpu") else BackendSVC)(
             # The rows of a search with a callable are its values already.
             kernel=PRECOMPUTED if callable(self.kernel) else self.kernel, degree=self.degree,
             coef0=self.coef0, decision=self.decision, class_weight=self.class_weight,
             tol=self.tol, max_iter=self.max_iter, memory_bytes=self.memory_bytes,
             n_jobs=getattr(self, "_n_threads", None), probability=self._asks_probabilities,
         )  # fmt: skip
-        if not isinstance(made, BackendSVC):
-            return made
-        client: Any = self.client
-
-        def on_a_worker(function: Callable[..., Any], *arguments: Any) -> Any:
-            scattered = client.scatter(list(arguments), hash=False)
-            return client.submit(function, *scattered, pure=False).result()
-
-        # The GPUs are the workers': a context of this process would stand beside theirs.
-        return made.with_backend(solver, device, None if client is None else on_a_worker)
+        if isinstance(made, BackendSVC):
+            made.backend, made.client = backend, self.client
+        return made
 
     @property
     def _asks_probabilities(self) -> bool:
@@ -248,7 +225,6 @@ class SVMGridSearch(GridSearch):
         ValueError
             Parameters or data cannot be used, or every fit failed.
         """
-        self.calibration_: Calibration | None = None
         template = clone(self.estimator).set_params(kernel=self.kernel, probability=False)
         candidates = list(ParameterGrid(self._grid()))
         rows, labels = template.validated(X, y)
@@ -277,7 +253,14 @@ class SVMGridSearch(GridSearch):
         self.n_iter_ = self._n_iterations
         if self.refit:
             started = time.perf_counter()
-            self._finish(X, labels, folds, given.get("sample_weight"))
+            best, weights = self.best_estimator_, given.get("sample_weight")  # type: ignore[has-type]
+            if callable(self.kernel):  # it takes rows as they were given
+                best = clone(best).set_params(kernel=self.kernel)
+            if self.probability:
+                best = clone(best).set_params(probability=True)
+                self.best_estimator_ = best.fit_calibrated(X, labels, weights, folds)
+            elif callable(self.kernel):
+                self.best_estimator_ = best.fit(X, labels, weights)
             self.refit_time_ += time.perf_counter() - started
         return self
 
@@ -330,11 +313,6 @@ class SVMGridSearch(GridSearch):
         ------
         ValueError
         """
-        solver, device = self._backend
-        of_path = (solver, device) == ("path", "cpu")
-        # Scores that come from what looks at fitted machines need one for each fit.
-        looks = callable(self.scoring) and not hasattr(self.scoring, "_response_method")
-        fits_alone = self._asks_probabilities or looks
         for names in {tuple(params) for params in candidates}:
             clone(self.estimator).set_params(**dict.fromkeys(names))
         for params in candidates:
@@ -348,45 +326,9 @@ class SVMGridSearch(GridSearch):
             weight = params.get("class_weight", self.class_weight)
             if isinstance(weight, dict):
                 factors_by_code(weight, classes)
-            others = sorted(params.keys() - SHARED)
-            if not of_path and (others or (fits_alone and load_backend(solver, device).shares_C)):
-                what = f"param_grid with {others[0]}" if others else "this scoring"
-                raise ValueError(
-                    f"solver must be 'path' on a CPU for {what}, got {solver!r} on a "
-                    f"{device.upper()}"
-                )
             rest = params.get("decision", self.decision) == "ovr" and len(classes) > 2
-            if isinstance(weight, dict) and rest and solver != "path":
+            if isinstance(weight, dict) and rest and self._backend[0] != "path":
                 raise ValueError(
                     "class_weight must be None or 'balanced' for decision='ovr' with "
-                    f"solver={solver!r}, got {weight!r}; use solver='path'"
+                    f"solver={self._backend[0]!r}, got {weight!r}; use solver='path'"
                 )
-
-    def _finish(self, X: Any, y: np.ndarray, folds: Sequence[Any], weights: Any) -> None:
-        """Give the best estimator its kernel, its backend's form, and its probabilities."""
-        best: Any = self.best_estimator_  # type: ignore[has-type]
-        if callable(self.kernel):  # it takes rows as they were given
-            best = clone(best).set_params(kernel=self.kernel)
-            best.set_params(probability=best.probability or self.probability).fit(X, y, weights)
-        elif self.probability:
-            calibrated = CalibratedClassifierCV(
-                clone(best), method="sigmoid", cv=folds, ensemble=False
-            ).fit(X, y, sample_weight=weights)
-            best = calibrated.calibrated_classifiers_[0].estimator
-            self.calibration_ = Calibration.of(calibrated)
-        self.best_estimator_ = best.fitted_ if isinstance(best, BackendSVC) else best
-
-    @available_if(_has_probability)  # type: ignore[untyped-decorator]
-    def predict_proba(self, X: ArrayLike) -> np.ndarray:
-        """Return calibrated probabilities, an array of shape (n_samples, n_classes)."""
-        check_is_fitted(self)
-        if self.calibration_ is None:
-            found: np.ndarray = self.best_estimator_.predict_proba(X)
-            return found
-        return self.calibration_.probabilities(self.decision_function(X))
-
-    @available_if(_has_probability)  # type: ignore[untyped-decorator]
-    def predict_log_proba(self, X: ArrayLike) -> np.ndarray:
-        """Return natural logarithms of ``predict_proba``."""
-        with np.errstate(divide="ignore"):
-            return np.log(self.predict_proba(X))

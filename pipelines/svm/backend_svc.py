@@ -2,86 +2,64 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from pipelines.data.placement import to_device
-from pipelines.data.scaling import FittedScaling
 from pipelines.svm.backends import Settings, load_backend
-from pipelines.svm.backends.base import OneByOne
-from pipelines.svm.kernel_machine import KernelMachine
 from pipelines.svm.path_svc import PathSVC
 
 
 class BackendSVC(PathSVC):
-    """The parameters of ``PathSVC``, fitted by any backend.
+    """The parameters of ``PathSVC``, fitted by any backend; ``n_iter_`` and ``fit_status_`` are -1,
+    not known.
 
     Attributes
     ----------
     backend : a name in ``BACKENDS``, and ``"cpu"`` or ``"gpu"``
-    elsewhere : calls a function with arguments on a worker, for a process that is to keep its
-        hands off the GPUs of workers; None: fits are made here. It does not travel.
-    fitted_ : the backend's own estimator; a ``KernelMachine`` in place of one that lives on a
-        GPU, so that it can be used where there is none
+    client : distributed.Client, on a worker of which fits are made, for a process that is to keep
+        its hands off the GPUs of workers; None: fits are made here. It does not travel.
     """
 
     backend: tuple[str, str] = ("path", "cpu")
-    elsewhere: Callable[..., Any] | None = None
-
-    def with_backend(
-        self, solver: str, device: str, elsewhere: Callable[..., Any] | None = None
-    ) -> Self:
-        """Return this estimator set to fit by a backend; its clones are set so, too."""
-        self.backend, self.elsewhere = (solver, device), elsewhere
-        return self
+    client: Any = None
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: one for name, one in super().__getstate__().items() if name != "elsewhere"}
+        return {name: one for name, one in super().__getstate__().items() if name != "client"}
 
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Fit on the rows of ``X``; see ``PathSVC.fit``."""
         assert sample_weight is None
+        if self.probability:
+            return self.fit_calibrated(X, y)
         rows, y = self.validated(X, y)
-        gamma = self.gamma_of(rows)
-        settings = Settings(
-            self.decision, self.tol, self.max_iter, self.solver_kernel, self.class_weight,
-            n_threads=self.n_jobs or 1, memory_bytes=self.memory_bytes, device=self.backend[1],
-        )  # fmt: skip
         rows = np.asarray(rows, np.float64 if self.backend[1] == "cpu" else np.float32)
-        what = self.backend, rows, y, self.C, gamma, settings
-        fitted, parts = self.elsewhere(fit_by, *what) if self.elsewhere else fit_by(*what)
-        support, coefficients, intercepts = parts
-        self.classes_ = np.unique(y)
-        self.machine_ = KernelMachine(
-            support_vectors=rows[support],
-            coefficients=coefficients,
-            intercepts=intercepts,
-            kernel=self.solver_kernel,
-            gamma=gamma,
-            scaling=FittedScaling(np.zeros(1), np.ones(1)),
-            classes_=self.classes_,
-            decision=self.decision,
-        )
-        self.fitted_ = self.machine_ if fitted is None else fitted
+        gamma = self.gamma_of(rows)
+        settings = replace(Settings.of(self), n_threads=self.n_jobs or 1, device=self.backend[1])
+        given: list[Any] = [self.backend, rows, y, self.C, gamma, settings]
+        if self.client is None:
+            support, coefficients, intercepts = fit_parts(*given)
+        else:
+            given = self.client.scatter(given, hash=False)
+            future = self.client.submit(fit_parts, *given, pure=False)
+            support, coefficients, intercepts = future.result()
+        self.classes_, codes = np.unique(y, return_inverse=True)
+        by_class = np.argsort(codes[support], kind="stable")
+        self.n_support_ = np.bincount(codes[support], minlength=len(self.classes_))
+        self.n_iter_ = np.full(len(intercepts), -1, np.int32)
+        self._keep_fit(
+            rows, support[by_class], -1, coefficients=coefficients[by_class],
+            intercepts=intercepts, gamma=gamma, classes_=self.classes_, decision=self.decision,
+        )  # fmt: skip
         return self
 
 
-def fit_by(
+def fit_parts(
     name: tuple[str, str], X: np.ndarray, y: np.ndarray, C: float, gamma: float, settings: Settings
-) -> tuple[Any, tuple[np.ndarray, np.ndarray, np.ndarray]]:
-    """Fit rows on the host by a backend; a task.
-
-    Returns
-    -------
-    The backend's own estimator, None where it has none or it lives on a GPU; and the model as
-    numbers, see ``Backend.fit_parts``.
-    """
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Fit rows on the host by a backend, see ``Backend.fit_parts``; a task."""
     backend = load_backend(*name)
-    on_device = to_device(X, backend.device)
-    if not isinstance(backend, OneByOne):
-        return None, backend.fit_parts(on_device, y, C, gamma, settings)
-    fitted = backend.fit(on_device, y, C, gamma, settings)
-    return fitted if backend.device == "cpu" else None, backend.parts(fitted)
+    return backend.fit_parts(to_device(X, backend.device), y, C, gamma, settings)

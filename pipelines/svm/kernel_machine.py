@@ -22,10 +22,10 @@ from pipelines.data.scaling import FittedScaling
 from pipelines.svm.calibration import Calibration
 from pipelines.svm.kernel import Kernel
 from pipelines.svm.multiclass import class_values, codes_of
-from pipelines.svm.problems import problems_of
+from pipelines.svm.problems import DECISIONS, problems_of
 
 _ARRAYS = ("support_vectors", "coefficients", "intercepts")
-Shapes = list[tuple[int, ...]]
+_SLOPES, _OFFSETS = "calibration.slopes", "calibration.offsets"
 
 BLOCK_ENTRIES = 32_000_000  # of a block of the kernel matrix: 256 MB in double precision
 
@@ -65,35 +65,28 @@ class _SupportVectors:
         if isinstance(self.scaling, FittedScaling):
             X = np.asarray(X)
         step = max(1, BLOCK_ENTRIES // max(1, len(self.support_vectors)))
-        blocks = [
-            self._block(rows_of(X, slice(start, start + step))) for start in range(0, len(X), step)
-        ]
-        return np.concatenate(blocks) if blocks else np.empty((0, len(self.intercepts)))
-
-    def _block(self, X: Any) -> np.ndarray:
-        rows = self.scaling.transform(X).astype(np.float64)
-        with np.errstate(over="ignore", invalid="ignore"):
-            values = rows if self.kernel.is_given else self.kernel.at(self.gamma).between(
-                rows, self.support_vectors.astype(np.float64)
-            )  # fmt: skip
-            found: np.ndarray = values @ self.coefficients + self.intercepts
-        if not np.isfinite(found).all():
-            raise ValueError(
-                "X must hold values of which a kernel can be made, got values up to "
-                f"{np.abs(X).max():.3g}; scale its columns"
-            )
+        found = np.empty((len(X), len(self.intercepts)))
+        for start in range(0, len(X), step):
+            block = slice(start, start + step)
+            rows = self.scaling.transform(rows_of(X, block)).astype(np.float64)
+            with np.errstate(over="ignore", invalid="ignore"):
+                if not self.kernel.is_given:
+                    support = self.support_vectors.astype(np.float64)
+                    rows = self.kernel.at(self.gamma).between(rows, support)
+                found[block] = rows @ self.coefficients + self.intercepts
+            if not np.isfinite(found[block]).all():
+                raise ValueError(
+                    "X must hold values of which a kernel can be made, got values up to "
+                    f"{np.abs(X).max():.3g}; scale its columns"
+                )
         return found
 
     def save(self, path: Path, arrays: Arrays | None = None, **about: Any) -> None:
-        """Write the machine as safetensors: numbers and text, no code.
-
-        ``arrays`` and ``about`` are written beside it, for an estimator around it.
-        """
-        own_arrays, own_metadata = self._stored()
-        own_arrays |= {name: getattr(self, name) for name in _ARRAYS} | self.scaling.arrays()
+        """Write it, and beside it ``arrays`` and ``about``, for an estimator around it."""
+        own = {name: getattr(self, name) for name in _ARRAYS} | self.scaling.arrays()
         kernel = {name: getattr(self.kernel, name) for name in ("name", "degree", "coef0")}
-        own_metadata |= {"kernel": kernel, "gamma": float(self.gamma)}
-        write_model(path, own_arrays | (arrays or {}), own_metadata | about)
+        about = {"kernel": kernel, "gamma": float(self.gamma)} | about
+        write_model(path, own | (arrays or {}), about)
 
     @classmethod
     def load(cls, path: Path) -> Self:
@@ -118,47 +111,36 @@ class _SupportVectors:
         KeyError, TypeError, ValueError
             Something is missing, or the parts do not belong together.
         """
-        machine = cls(
-            **{name: arrays[name] for name in _ARRAYS}, kernel=Kernel(**about["kernel"]),
-            gamma=float(about["gamma"]), scaling=fitted_from(arrays), **cls._more(arrays, about),
-        )  # fmt: skip
-        machine._check()
-        return machine
-
-    def _stored(self) -> tuple[Arrays, dict[str, Any]]:
-        """Return the arrays and metadata of the fields that only this kind of machine has."""
         raise NotImplementedError
 
     @classmethod
-    def _more(cls, arrays: Arrays, about: Mapping[str, Any]) -> dict[str, Any]:
-        """Read the fields that only this kind of machine has."""
-        raise NotImplementedError
+    def _of_parts(
+        cls, arrays: Arrays, about: Mapping[str, Any], n_problems: int, shapes: Mapping[str, Any],
+        **own: Any,
+    ) -> Self:  # fmt: skip
+        """Return a machine whose parts belong together; ``own`` are the fields of its kind.
 
-    def _check(self) -> None:
-        """Raise an error if shapes or values do not belong together."""
-        raise NotImplementedError
-
-    def _check_shapes(self, n_problems: int, more: Mapping[str, tuple[Any, Shapes]]) -> None:
-        n_support, n_features = self.support_vectors.shape
-        expected: dict[str, tuple[Any, Shapes]] = {
-            "coefficients": (self.coefficients, [(n_support, n_problems)]),
-            "intercepts": (self.intercepts, [(n_problems,)]),
-            **more,
-        }
-        if isinstance(self.scaling, FittedScaling):
-            either: Shapes = [(1,), (n_features,)]
-            expected["scaling.center"] = (self.scaling.center, either)
-            expected["scaling.scale"] = (self.scaling.scale, either)
-        elif len(self.scaling.layout) != n_features:
+        shapes : of further arrays, which must be finite, too
+        """
+        scaling, support = fitted_from(arrays), arrays["support_vectors"]
+        n_support, n_features = support.shape
+        shapes = {"coefficients": (n_support, n_problems), "intercepts": (n_problems,), **shapes}
+        if not isinstance(scaling, FittedScaling) and len(scaling.layout) != n_features:
             raise ValueError(
-                f"its rows have {len(self.scaling.layout)} columns, its support vectors "
-                f"{n_features}"
+                f"its rows have {len(scaling.layout)} columns, its support vectors {n_features}"
             )
-        for name, (array, shapes) in expected.items():
-            if np.shape(array) not in shapes or not n_problems:
-                raise ValueError(f"its {name} have the shape {np.shape(array)}, not {shapes[0]}")
-            if not np.isfinite(array).all():
+        for name in ("scaling.center", "scaling.scale"):
+            if isinstance(scaling, FittedScaling) and arrays[name].shape != (1,):
+                shapes[name] = (n_features,)
+        for name, shape in shapes.items():
+            if arrays[name].shape != shape or not n_problems:
+                raise ValueError(f"its {name} have the shape {arrays[name].shape}, not {shape}")
+            if not np.isfinite(arrays[name]).all():
                 raise ValueError(f"its {name} are not finite")
+        return cls(
+            **{name: arrays[name] for name in _ARRAYS}, kernel=Kernel(**about["kernel"]),
+            gamma=float(about["gamma"]), scaling=scaling, **own,
+        )  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -215,33 +197,30 @@ class KernelMachine(_SupportVectors):
         """Return indices into ``classes_`` for unscaled rows, int of shape (n_samples,)."""
         return codes_of(self.decision_values(X), len(self.classes_), self.decision)
 
-    def _stored(self) -> tuple[Arrays, dict[str, Any]]:
-        arrays = {}
+    def save(self, path: Path, arrays: Arrays | None = None, **about: Any) -> None:
+        """Write the machine as safetensors: numbers and text, no code."""
+        arrays = dict(arrays or {})
         if self.calibration is not None:
-            arrays["calibration.slopes"] = self.calibration.slopes
-            arrays["calibration.offsets"] = self.calibration.offsets
-        return arrays, {"classes": labels_as_json(self.classes_), "decision": self.decision}
+            arrays |= {_SLOPES: self.calibration.slopes, _OFFSETS: self.calibration.offsets}
+        classes = labels_as_json(self.classes_)
+        super().save(path, arrays, classes=classes, decision=self.decision, **about)
 
     @classmethod
-    def _more(cls, arrays: Arrays, about: Mapping[str, Any]) -> dict[str, Any]:
+    def from_stored(cls, arrays: Arrays, about: Mapping[str, Any]) -> Self:
         if "target_mean" in about:
             raise ValueError("it holds a regression, which KernelRegressor.load reads")
-        calibration = None
-        if "calibration.slopes" in arrays:
-            calibration = Calibration(arrays["calibration.slopes"], arrays["calibration.offsets"])
-        classes = labels_from_json(about["classes"])
-        return {"classes_": classes, "decision": about["decision"], "calibration": calibration}
-
-    def _check(self) -> None:
-        if self.decision not in ("ovo", "ovr"):
-            raise ValueError(f"its decision is {self.decision!r}, neither 'ovo' nor 'ovr'")
-        n_classes = len(self.classes_)
-        more: dict[str, tuple[Any, Shapes]] = {}
-        if self.calibration is not None:
-            each = (1,) if n_classes == 2 else (n_classes,)
-            more["calibration.slopes"] = (self.calibration.slopes, [each])
-            more["calibration.offsets"] = (self.calibration.offsets, [each])
-        self._check_shapes(len(problems_of(n_classes, self.decision)) if n_classes > 1 else 0, more)
+        classes, decision, calibration = labels_from_json(about["classes"]), about["decision"], None
+        shapes, n_classes = {}, len(classes)
+        if decision not in DECISIONS:
+            raise ValueError(f"its decision is {decision!r}, neither 'ovo' nor 'ovr'")
+        if _SLOPES in arrays:
+            calibration = Calibration(arrays[_SLOPES], arrays[_OFFSETS])
+            shapes = dict.fromkeys((_SLOPES, _OFFSETS), (1 if n_classes == 2 else n_classes,))
+        n_problems = len(problems_of(n_classes, decision)) if n_classes > 1 else 0
+        return cls._of_parts(
+            arrays, about, n_problems, shapes, classes_=classes, decision=decision,
+            calibration=calibration,
+        )  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -269,15 +248,16 @@ class KernelRegressor(_SupportVectors):
         """Return targets of unscaled rows, a float64 array of shape (n_samples,)."""
         return self.decision_values(X)[:, 0] * self.target_scale + self.target_mean
 
-    def _stored(self) -> tuple[Arrays, dict[str, Any]]:
-        return {}, {"target_mean": self.target_mean, "target_scale": self.target_scale}
+    def save(self, path: Path, arrays: Arrays | None = None, **about: Any) -> None:
+        """Write the machine as safetensors: numbers and text, no code."""
+        target = {"target_mean": self.target_mean, "target_scale": self.target_scale}
+        super().save(path, arrays, **target, **about)
 
     @classmethod
-    def _more(cls, arrays: Arrays, about: Mapping[str, Any]) -> dict[str, Any]:
+    def from_stored(cls, arrays: Arrays, about: Mapping[str, Any]) -> Self:
         if "classes" in about:
             raise ValueError("it holds a classifier, which KernelMachine.load reads")
-        return {name: float(about[name]) for name in ("target_mean", "target_scale")}
-
-    def _check(self) -> None:
-        self._check_shapes(1, {name: (getattr(self, name), [()]) for name in (
-            "target_mean", "target_scale")})  # fmt: skip
+        target = {name: float(about[name]) for name in ("target_mean", "target_scale")}
+        if not np.isfinite(list(target.values())).all():
+            raise ValueError("its target_mean or target_scale is not finite")
+        return cls._of_parts(arrays, about, 1, {}, **target)

@@ -36,7 +36,7 @@ _STORED_AS = {KernelMachine: "path_svc", KernelRegressor: "path_svr"}
 
 
 # What an unfitted copy has beside its parameters: what is set by a method.
-_SET_BY_METHODS = {"backend", "elsewhere", "_metadata_request", "_sklearn_output_config"}
+_SET_BY_METHODS = {"backend", "client", "_metadata_request", "_sklearn_output_config"}
 _IMMUTABLE = str | float | int | None
 
 
@@ -79,7 +79,9 @@ class PathEstimator(BaseEstimator):
         # Without building anew: a search clones thousands.
         names, made = _SET_BY_METHODS.union(self._get_param_names()), copy.copy(self)
         made.__dict__ = {
-            name: value if isinstance(value, _IMMUTABLE) else copy.deepcopy(value)
+            name: value
+            if isinstance(value, _IMMUTABLE) or name == "client"
+            else copy.deepcopy(value)
             for name, value in vars(self).items()
             if name in names
         }

@@ -187,7 +187,7 @@ class PathSVC(ClassifierMixin, PathEstimator):
         refuse_a_hard_margin(self.C)
         self._validate_params()
         if self.probability:
-            return self._fit_calibrated(X, y, sample_weight)
+            return self.fit_calibrated(X, y, sample_weight)
         rows, y = self.validated(X, y)
         classes, codes = np.unique(y, return_inverse=True)
         if len(classes) < 2:
@@ -222,10 +222,10 @@ class PathSVC(ClassifierMixin, PathEstimator):
         )
         return self
 
-    def _fit_calibrated(self, X: Any, y: Any, sample_weight: Any) -> Self:
+    def fit_calibrated(self, X: Any, y: Any, sample_weight: Any = None, cv: Any = 5) -> Self:
         """Fit without probabilities, then fit sigmoids on rows that other fits did not see."""
         plain = clone(self).set_params(probability=False)
-        calibrated = CalibratedClassifierCV(plain, method="sigmoid", cv=5, ensemble=False)
+        calibrated = CalibratedClassifierCV(plain, method="sigmoid", cv=cv, ensemble=False)
         calibrated.fit(X, y, sample_weight=sample_weight)
         fitted = calibrated.calibrated_classifiers_[0].estimator
         for name in set(vars(fitted)) - set(self.get_params(deep=False)):

@@ -2,10 +2,10 @@ from types import ModuleType
 
 import pytest
 
-from benchmarks import nn_bagging, svm_grid, svm_grid_gpu
+from benchmarks import nn_bagging, svm_grid
 
 
-@pytest.mark.parametrize("benchmark", [nn_bagging, svm_grid, svm_grid_gpu])
+@pytest.mark.parametrize("benchmark", [nn_bagging, svm_grid])
 @pytest.mark.parametrize(
     ("argv", "words"),
     [

@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -132,7 +133,7 @@ def test_probabilities_are_those_of_the_calibrated_best(solver: str, n_classes: 
     assert np.mean(difference.max(axis=1) < 1e-3) > 0.97
     np.testing.assert_array_equal(ours.predict_log_proba(X[some]), np.log(probabilities))
     assert ours.best_estimator_.classes_.tolist() == peer.classes_.tolist()
-    assert not hasattr(ours.set_params(probability=False), "predict_proba")
+    assert not hasattr(SVMGridSearch([1.0], [1e-2]).fit(X, y), "predict_proba")
 
 
 def test_labels_may_be_words_and_groups_are_kept() -> None:
@@ -151,6 +152,42 @@ def test_a_cluster_gives_the_same(four_workers: Client) -> None:
         here.cv_results_["mean_test_score"], there.cv_results_["mean_test_score"]
     )
     np.testing.assert_array_equal(here.predict(X), there.predict(X))
+
+
+@pytest.mark.usefixtures("gpu_stand_in")
+@pytest.mark.parametrize("n_classes", [2, 10])
+def test_a_search_by_cuml_answers_as_grid_search_cv_does(n_classes: int, tmp_path: Path) -> None:
+    some = y < n_classes
+    rows, words = X[some], np.array(list("abcdefghij"))[y[some]]
+    grid, more = {"C": C, "gamma": GAMMA}, {"cv": 3, "scoring": "accuracy"}
+    ours = SVMGridSearch(
+        **grid, **more, solver="cuml", device="gpu", probability=True, tol=1e-6
+    ).fit(rows, words)
+    peer = GridSearchCV(SVC(tol=1e-6), grid, **more).fit(rows, words)
+    np.testing.assert_array_equal(ours.predict(rows), peer.predict(rows))
+    np.testing.assert_allclose(
+        ours.decision_function(rows), peer.decision_function(rows), atol=1e-4
+    )
+    assert ours.score(rows, words) == peer.score(rows, words)
+    assert ours.best_estimator_.score(rows, words) == peer.score(rows, words)
+    np.testing.assert_allclose(ours.predict_proba(rows).sum(axis=1), 1)
+    np.testing.assert_array_equal(ours.predict_log_proba(rows), np.log(ours.predict_proba(rows)))
+    best, theirs = ours.best_estimator_, peer.best_estimator_
+    for name in ("support_", "n_support_", "dual_coef_", "intercept_"):
+        np.testing.assert_allclose(getattr(best, name), getattr(theirs, name), atol=1e-3)
+    best.save(tmp_path / "svc.safetensors")
+    np.testing.assert_array_equal(
+        PathSVC.load(tmp_path / "svc.safetensors").predict_proba(rows), ours.predict_proba(rows)
+    )
+
+
+@pytest.mark.parametrize("shape", ["ovr", "ovo"])
+def test_another_backend_fits_all_that_a_path_svc_has(shape: str) -> None:
+    grid = {"C": [1.0], "decision_function_shape": [shape], "break_ties": [shape == "ovr"]}
+    for scoring in (None, lambda one, X, y: one.decision_function(X).sum()):
+        ours = SVMGridSearch(param_grid=grid, cv=3, solver="sklearn", scoring=scoring, tol=1e-6)
+        peer = GridSearchCV(SVC(tol=1e-6), grid, cv=3, scoring=scoring)
+        same_as_its_peer(ours, peer, WINE, KINDS, atol=1e-3)
 
 
 @pytest.mark.slow
@@ -206,7 +243,6 @@ print(search.best_params_)
         ({"param_grid": {"shrink": [1]}}, "Invalid parameter 'shrink' for estimator PathSVC"),
         ({"param_grid": {"kernel": ["precomputed"]}}, "^param_grid must hold kernels .* a name"),
         ({"scoring": ["f1_macro", "accuracy"]}, "refit must be set to a scorer key"),
-        ({"solver": "sklearn", "param_grid": {"break_ties": [True]}}, "^solver must be 'path'"),
         ({"kernel": "precomputed", "solver": "sklearn"}, "^X must be a square matrix"),
         (
             {"probability": True, "cv": ShuffleSplit(2, random_state=0)},

@@ -6,7 +6,7 @@ from numba import cuda, types
 
 from pipelines.svm.cpu.kernels import kernel_values
 from pipelines.svm.cpu.kernels import shared_products as cpu_products
-from pipelines.svm.cuda.block_state import Parts, Products, Rows, Work
+from pipelines.svm.cuda.block import Parts, Products, Rows, Work
 from pipelines.svm.cuda.distances import cross_products, prepare_rows, symmetric_products
 from pipelines.svm.cuda.gpu import launch
 from pipelines.svm.cuda.inner import gatherer

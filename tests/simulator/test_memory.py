@@ -10,40 +10,39 @@ from pipelines.svm.cuda.gpu import Limits
 from pipelines.svm.cuda.launches import Launching
 from pipelines.svm.cuda.memory import plan_memory
 
-MNIST = {"n": 60_000, "n_features": 784, "n_classes": 10, "n_C": 24, "n_gammas": 24, "n_folds": 5}
+MNIST = {"sizes": [6_000] * 10, "n_features": 784, "n_C": 24, "n_gammas": 24, "n_folds": 5}
 
 
 @pytest.mark.parametrize("decision", ["ovo", "ovr"])
 def test_mnist_on_a_large_card_is_one_launch(decision):
-    plan = plan_memory(**MNIST, decision=decision, free_bytes=140 << 30)
+    plan = plan_memory(**MNIST, one_vs_one=decision == "ovo", free_bytes=140 << 30)
     assert plan.whole
     assert plan.n_gammas == 24
-    assert plan.total_bytes < 45e9
+    assert plan.n_bytes < 45e9
 
 
 def test_a_smaller_card_takes_fewer_gammas():
-    plan = plan_memory(**MNIST, decision="ovo", free_bytes=24 << 30)
+    plan = plan_memory(**MNIST, one_vs_one=True, free_bytes=24 << 30)
     assert plan.whole
     assert 1 <= plan.n_gammas < 24
-    assert plan.total_bytes <= 24 << 30
+    assert plan.n_bytes <= 24 << 30
 
 
 def test_pairs_where_all_products_do_not_fit():
-    plan = plan_memory(**MNIST, decision="ovo", free_bytes=12 << 30)
+    plan = plan_memory(**MNIST, one_vs_one=True, free_bytes=12 << 30)
     assert not plan.whole
     assert plan.n_gammas >= 1
-    assert plan.total_bytes <= 12 << 30
+    assert plan.n_bytes <= 12 << 30
 
 
 @pytest.mark.parametrize(("decision", "free"), [("ovr", 12 << 30), ("ovo", 1 << 30)])
 def test_too_little_says_how_much_and_what_to_do(decision, free):
     with pytest.raises(MemoryError, match=rf"decision='{decision}' needs .* got {free}; use"):
-        plan_memory(**MNIST, decision=decision, free_bytes=free)
+        plan_memory(**MNIST, one_vs_one=decision == "ovo", free_bytes=free)
 
 
 DIGITS = {
-    "n": 1797, "n_features": 64, "n_classes": 10, "n_C": 10, "n_gammas": 2, "n_folds": 3,
-    "largest_problem": 365, "largest_pair": 365, "largest_class": 183,
+    "sizes": [183, 182, *[179] * 8], "n_features": 64, "n_C": 10, "n_gammas": 2, "n_folds": 3
 }  # fmt: skip
 
 
@@ -52,14 +51,14 @@ def test_the_state_of_the_blocks_shrinks_with_the_memory(n_blocks):
     """64 MiB hold the digits: blocks of rows are multiplied that fit, and few members kept."""
     plans = [
         plan_memory(
-            **DIGITS, decision="ovo", free_bytes=m << 20, n_blocks=n_blocks, members=365,
+            **DIGITS, one_vs_one=True, free_bytes=m << 20, n_blocks=n_blocks, members=365,
             block_size=32,
         )
         for m in (32, 64, 4096)
     ]  # fmt: skip
     for plan, free in zip(plans, (32, 64, 4096), strict=True):
         assert plan.whole
-        assert plan.total_bytes <= free << 20
+        assert plan.n_bytes <= free << 20
         assert plan.n_blocks <= 270  # as many as there are problems
     members = [plan.members for plan in plans]
     assert members == sorted(members)
@@ -72,38 +71,43 @@ def test_the_state_of_the_blocks_shrinks_with_the_memory(n_blocks):
 @pytest.mark.parametrize("members", [64, 365])
 def test_24_mib_of_the_gpu_check_are_for_pairs_alone(members):
     plan = plan_memory(
-        **DIGITS, decision="ovo", free_bytes=24 << 20, n_blocks=2112, members=members, block_size=32
+        **DIGITS,
+        one_vs_one=True,
+        free_bytes=24 << 20,
+        n_blocks=2112,
+        members=members,
+        block_size=32,
     )
     assert not plan.whole
 
 
 def test_blocks_are_given_up_where_the_least_members_do_not_fit():
-    plan = plan_memory(**DIGITS, decision="ovo", free_bytes=16 << 20, block_size=32)
+    plan = plan_memory(**DIGITS, one_vs_one=True, free_bytes=16 << 20, block_size=32)
     assert plan.members == 64
     assert 1 <= plan.n_blocks < 264
 
 
-TABLE = {"n": 9000, "n_features": 10, "n_classes": 2, "n_C": 24, "n_gammas": 24, "n_folds": 5}
+TABLE = {"sizes": [4500] * 2, "n_features": 10, "n_C": 24, "n_gammas": 24, "n_folds": 5}
 
 
 def test_what_hard_problems_take_is_counted():
     """For 120 blocks of 1,024 members 2 GB; 6 GiB hold fewer, 1 GiB none of 256 threads."""
     alone, both, fewer, none = (
         plan_memory(
-            **TABLE, decision="ovo", free_bytes=g << 30, hard_members=members, block_size=threads
+            **TABLE, one_vs_one=True, free_bytes=g << 30, hard_members=members, block_size=threads
         )
         for g, members, threads in ((80, 0, 128), (80, 1024, 128), (6, 1024, 128), (1, 1024, 256))
     )
     assert (alone.hard_members, both.hard_members, none.hard_members) == (0, 1024, 0)
-    taken = both.fixed_bytes - alone.fixed_bytes
+    taken = both.n_bytes - alone.n_bytes
     assert taken == 120 * 8 * 1024 * (2 * 1024 + 7) + 8 * 9000 * 10
     assert 64 <= fewer.hard_members < 1024
-    assert fewer.total_bytes <= 6 << 30
-    assert none.total_bytes <= 1 << 30
+    assert fewer.n_bytes <= 6 << 30
+    assert none.n_bytes <= 1 << 30
 
 
 def test_more_memory_never_gives_less():
-    plans = [plan_memory(**MNIST, decision="ovo", free_bytes=g << 30) for g in range(10, 80, 5)]
+    plans = [plan_memory(**MNIST, one_vs_one=True, free_bytes=g << 30) for g in range(10, 80, 5)]
     sizes = [(plan.whole, plan.n_gammas) for plan in plans]
     assert [whole for whole, _ in sizes] == sorted(whole for whole, _ in sizes)
     for one, two in pairwise(plans):

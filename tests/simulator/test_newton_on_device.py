@@ -7,12 +7,11 @@ from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.model_selection import StratifiedKFold
 
 from pipelines.svm.cpu.path import cross_validate_path
-from pipelines.svm.cuda.active_set import solve_active
-from pipelines.svm.cuda.block_state import Free, Near, Parts
-from pipelines.svm.cuda.factor import EXTRA_ROWS, directions, extend
+from pipelines.svm.cuda.block import Free, Near, Parts
 from pipelines.svm.cuda.gpu import launch
 from pipelines.svm.cuda.inner import mark_of
 from pipelines.svm.cuda.launches import Launching
+from pipelines.svm.cuda.newton import EXTRA_ROWS, directions, extend, solve_active
 from pipelines.svm.cuda.path import cross_validate_path_cuda
 from pipelines.svm.cuda.start import CHUNK
 from pipelines.svm.kernel import Kernel
@@ -64,7 +63,7 @@ def _on_members(matrix, vectors, marks, space, lists, work, first, finest, found
         space[most + 5],
     )  # fmt: skip
     if solves:
-        steps, status, _ = solve_active(
+        steps, status = solve_active(
             t, n_threads, marks.size, near, matrix, 1.0, 1e-3, finest, 1000, free, work[0],
             work[1], parts,
         )  # fmt: skip

@@ -9,10 +9,9 @@ from sklearn.model_selection import StratifiedKFold
 
 from pipelines.svm.cpu import path as cpu_path
 from pipelines.svm.cuda.distances import prepare_rows, symmetric_products
-from pipelines.svm.cuda.launches import class_distances
-from pipelines.svm.cuda.table import class_starts, make_table, order_jobs
+from pipelines.svm.cuda.launches import class_distances, class_starts, make_table, order_jobs
 from pipelines.svm.kernel import Kernel
-from pipelines.svm.problems import first_validation_fold, fold_weights, problems_of, sort_rows
+from pipelines.svm.search import Form, search_folds
 
 GAMMAS, CS = np.geomspace(1e-6, 1e-1, 8), np.logspace(-3, 6, 10)
 RBF = Kernel("rbf")
@@ -40,14 +39,13 @@ def iterations_of(X, y, folds, decision, monkeypatch):
 
 
 def table_of(X, y, folds, decision):
-    layout = sort_rows(y, first_validation_fold(folds, len(y)))
-    weights, classes = fold_weights(folds, layout.order), list(range(layout.n_classes))
-    problems = problems_of(layout.n_classes, decision)
+    search, _ = search_folds(y, CS, folds, Form(decision))
+    layout, classes = search.layout, range(search.layout.n_classes)
     rows = prepare_rows(X, RBF, np, True)[layout.order]
     distances = class_distances(
         symmetric_products(rows, RBF, np), class_starts(layout, classes), RBF, np
     )
-    return make_table(layout, problems, weights, None, classes), distances
+    return make_table(search, range(len(search.problems)), classes), distances
 
 
 def slack(costs, n_blocks):

@@ -10,7 +10,7 @@ from sklearn.model_selection import StratifiedKFold
 from pipelines.data.scaling import Scaling
 from pipelines.svm.backends import Settings, load_backend
 from pipelines.svm.backends import path_cuda as wrapper
-from pipelines.svm.backends.base import Cells, Work
+from pipelines.svm.backends.base import Work
 from pipelines.svm.cuda.launches import Launching
 from pipelines.svm.cuda.path import cross_validate_path_cuda
 from pipelines.svm.kernel import RBF
@@ -39,11 +39,17 @@ def data():
 def test_cells_are_those_of_the_cpu(decision):
     X, y, folds = data()
     settings = Settings(decision)
-    cells = Cells(GAMMAS, CS, tuple(range(len(folds))))
-    work = Work(X, y, folds, cells, settings, decisions=True)
-    ours, cpus = (load_backend("path", device).fit_cells(work) for device in ("gpu", "cpu"))
-    assert len(ours) == len(GAMMAS) * len(folds) * len(CS)
-    for our, cpu in zip(ours, cpus, strict=True):
+    found = []
+    for device in ("gpu", "cpu"):
+        fits = {}
+        work = Work(
+            X, y, folds, range(len(folds)), GAMMAS, CS, settings,
+            lambda g, split, some, fits=fits: fits.update({(g, split): some}), decisions=True,
+        )  # fmt: skip
+        load_backend("path", device).fit_cells(work)
+        found.append([fit for place in sorted(fits) for fit in fits[place]])
+    assert len(found[0]) == len(GAMMAS) * len(folds) * len(CS)
+    for our, cpu in zip(*found, strict=True):
         assert our.status == cpu.status == "ok"
         assert np.sum(our.predictions != cpu.predictions) <= 1
         assert abs(our.n_support - cpu.n_support) <= 2

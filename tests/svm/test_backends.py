@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,13 +18,13 @@ from pipelines.data.scaling import Scaling
 from pipelines.errors import InputError
 from pipelines.run_folder.names import NOT_CONVERGED
 from pipelines.svm.backends import BACKENDS, Settings, load_backend, resolve_backend
-from pipelines.svm.backends.base import OUT_OF_MEMORY, Backend, Cells, Work
+from pipelines.svm.backends.base import OUT_OF_MEMORY, Backend, CellFit, Work
 from pipelines.svm.kernel import RBF
 from pipelines.svm.kernel_machine import KernelMachine
 
 X, y = load_digits(return_X_y=True)
 X, y = ((X - 8) / 4.6)[:600].astype(np.float32), y[:600].astype(np.int32)
-CS, GAMMA = (0.1, 10.0, 1000.0), 0.01
+CS, GAMMA, DEFAULTS = (0.1, 10.0, 1000.0), 0.01, Settings()
 
 
 @pytest.fixture(
@@ -39,8 +40,19 @@ def backend(request: pytest.FixtureRequest) -> Backend:
     return load_backend(name, device)
 
 
-def all_cells(Cs: tuple[float, ...], folds: list[Fold]) -> Cells:
-    return Cells((GAMMA,), Cs, tuple(range(len(folds))))
+def fits_of(
+    backend: Backend, X: np.ndarray, y: np.ndarray, folds: list[Fold], Cs: tuple[float, ...] = CS,
+    settings: Settings = DEFAULTS, **more: Any,
+) -> list[CellFit]:  # fmt: skip
+    """The fits of one gamma, split by split."""
+    found: dict[int, list[CellFit]] = {}
+    backend.fit_cells(
+        Work(
+            to_device(X, backend.device), y, folds, range(len(folds)), [GAMMA], Cs, settings,
+            lambda g, split, fits: found.update({split: fits}), **more,
+        )
+    )  # fmt: skip
+    return [fit for split in range(len(folds)) for fit in found[split]]
 
 
 def reference(C: float, decision: str) -> SVC | OneVsRestClassifier:
@@ -56,8 +68,7 @@ def test_fold_errors_are_scikit_learns(
     backend: Backend, decision: str, splitter: StratifiedKFold | ShuffleSplit
 ) -> None:
     folds = list(splitter.split(X, y))
-    device_X = to_device(X, backend.device)
-    cells = backend.fit_cells(Work(device_X, y, folds, all_cells(CS, folds), Settings(decision)))
+    cells = fits_of(backend, X, y, folds, settings=Settings(decision))
     assert len(cells) == len(folds) * len(CS)
     for index, cell in enumerate(cells):
         train, validation = folds[index // len(CS)]
@@ -81,11 +92,8 @@ def test_decision_values_are_those_of_scikit_learn(
     rows = np.flatnonzero(y < n_classes)
     some_X, some_y = X[rows], y[rows]
     folds = list(StratifiedKFold(3).split(some_X, some_y))
-    work = Work(
-        to_device(some_X, backend.device), some_y, folds, all_cells(CS, folds),
-        Settings(decision, device=backend.device), decisions=True,
-    )  # fmt: skip
-    fits = backend.fit_cells(work)
+    settings = Settings(decision, device=backend.device)
+    fits = fits_of(backend, some_X, some_y, folds, settings=settings, decisions=True)
     for index, fit in enumerate(fits):
         train, validation = folds[index // len(CS)]
         fitted = reference(CS[index % len(CS)], decision).fit(some_X[train], some_y[train])
@@ -98,14 +106,14 @@ def test_decision_values_are_those_of_scikit_learn(
 
 def test_a_split_is_handed_over_as_soon_as_it_is_done(backend: Backend) -> None:
     folds, seen, shares = list(StratifiedKFold(3).split(X, y)), [], []
-    work = Work(
-        to_device(X, backend.device), y, folds, all_cells(CS, folds),
-        Settings(device=backend.device), report=shares.append,
-        on_split=lambda g, split, found: seen.append((g, split, len(found))),
+    backend.fit_cells(
+        Work(
+            to_device(X, backend.device), y, folds, [0, 2], [GAMMA], CS,
+            Settings(device=backend.device),
+            lambda g, split, found: seen.append((g, split, len(found))), report=shares.append,
+        )
     )  # fmt: skip
-    fits = backend.fit_cells(work)
-    assert sorted(seen) == [(0, split, 3) for split in range(3)]
-    assert len(fits) == 9
+    assert sorted(seen) == [(0, 0, 3), (0, 2, 3)]
     assert shares == sorted(shares)
 
 
@@ -118,9 +126,7 @@ def test_a_fit_in_numbers_predicts_as_the_cell_does(
     rows = np.flatnonzero(y < n_classes)
     some_X, some_y, settings = X[rows], y[rows], Settings(decision, class_weight=class_weight)
     device_X, every = to_device(some_X, backend.device), np.arange(len(rows))
-    (cell,) = backend.fit_cells(
-        Work(device_X, some_y, [(every, every)], Cells((GAMMA,), (10.0,), (0,)), settings)
-    )
+    (cell,) = fits_of(backend, some_X, some_y, [(every, every)], (10.0,), settings)
     support, coefficients, intercepts = backend.fit_parts(device_X, some_y, 10.0, GAMMA, settings)
     machine = KernelMachine(
         some_X[support], coefficients, intercepts, RBF, GAMMA, Scaling("none").fit(some_X),
@@ -132,12 +138,12 @@ def test_a_fit_in_numbers_predicts_as_the_cell_does(
 
 def test_a_fit_that_is_cut_short_says_so(backend: Backend) -> None:
     folds = list(StratifiedKFold(3).split(X, y))[:1]
-    device_X = to_device(X, backend.device)
-    cells = all_cells((1000.0,), folds)
-    (cell,) = backend.fit_cells(Work(device_X, y, folds, cells, Settings(max_iter=2)))
+    (cell,) = fits_of(backend, X, y, folds, (1000.0,), Settings(max_iter=2))
     assert cell.status == NOT_CONVERGED
     assert cell.predictions is not None
-    backend.fit_parts(device_X, y, 1000.0, GAMMA, Settings(max_iter=2))  # without a warning
+    backend.fit_parts(
+        to_device(X, backend.device), y, 1000.0, GAMMA, Settings(max_iter=2)
+    )  # without a warning
 
 
 def test_a_fit_without_memory_says_so(backend: Backend, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -147,8 +153,7 @@ def test_a_fit_without_memory_says_so(backend: Backend, monkeypatch: pytest.Monk
     step = "search" if hasattr(backend, "search") else "fit"
     monkeypatch.setattr(backend, step, exhausted)
     folds = list(StratifiedKFold(3).split(X, y))[:1]
-    device_X, cells = to_device(X, backend.device), all_cells((1.0,), folds)
-    (cell,) = backend.fit_cells(Work(device_X, y, folds, cells, Settings()))
+    (cell,) = fits_of(backend, X, y, folds, (1.0,))
     assert cell.status == OUT_OF_MEMORY
     assert cell.predictions is None
 
@@ -157,9 +162,7 @@ def test_a_training_part_of_one_class_fails(backend: Backend) -> None:
     rows = np.flatnonzero(y == 3)
     folds = [(rows, np.arange(50)), (np.arange(100, 300), np.arange(50))]
     try:
-        one, two = backend.fit_cells(
-            Work(to_device(X, backend.device), y, folds, all_cells((1.0,), folds), Settings())
-        )
+        one, two = fits_of(backend, X, y, folds, (1.0,))
     except ValueError:  # the task then fails as a whole
         return
     assert one.status.startswith("failed: ")

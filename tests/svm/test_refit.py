@@ -1,7 +1,7 @@
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,11 +14,13 @@ from sklearn.svm import SVC
 from pipelines.data import make_folds
 from pipelines.data.placement import FoldedData
 from pipelines.data.scaling import Scaling
+from pipelines.search.candidate_scorer import CandidateScorer
+from pipelines.search.svm import grid_problem, refit_and_test
+from pipelines.search.tasks import Refit
 from pipelines.svm.backends import Settings
 from pipelines.svm.kernel_machine import KernelMachine
 from pipelines.svm.multiclass import margins
 from pipelines.svm.path_svc import PathSVC
-from pipelines.svm.refit import calibrate, fit_machine
 
 X, y = load_wine(return_X_y=True)
 y = y.astype(np.int32)
@@ -35,8 +37,17 @@ def data_of(n_classes: int) -> FoldedData:
 DATA = data_of(3)
 
 
+def refitted(data: FoldedData, solver: str, C: float, probability: bool = False) -> dict[str, Any]:
+    labels = CLASSES[: len(np.unique(data.y))]
+    problem = grid_problem(
+        data, {("search", 1.0): list(data.folds)}, {"C": [C], "gamma": [0.1]}, solver, Settings(),
+        CandidateScorer(labels=labels),
+    )  # fmt: skip
+    return refit_and_test(problem, Refit(0), solver, probability)
+
+
 def test_the_refit_standardises_on_all_training_rows() -> None:
-    machine = fit_machine(DATA, 1.0, 0.1, CLASSES, "sklearn", Settings())
+    machine = refitted(DATA, "sklearn", 1.0)["machine"]
     pipeline = make_pipeline(StandardScaler(), SVC(C=1.0, gamma=0.1)).fit(DATA.X, DATA.y)
     codes = machine.predict_codes(DATA.X_test)
     np.testing.assert_array_equal(codes, pipeline.predict(DATA.X_test))
@@ -49,13 +60,11 @@ def test_probabilities_are_those_of_calibrated_classifier_cv(
     solver: str, n_classes: int, tmp_path: Path
 ) -> None:
     """Scaling within each fold: the peer is a pipeline, so that nothing can leak."""
-    data, classes = data_of(n_classes), CLASSES[:n_classes]
-    machine = fit_machine(data, 2.0, 0.1, classes, solver, Settings())
+    data = data_of(n_classes)
     with pytest.raises(ValueError, match="search with probability=True"):
-        machine.predict_proba(data.X_test)
-    calibration = calibrate(data, 2.0, 0.1, data.folds, solver, Settings())
-    machine = replace(machine, calibration=calibration)
-    probabilities = machine.predict_proba(data.X_test)
+        refitted(data, solver, 2.0)["machine"].predict_proba(data.X_test)
+    tested = refitted(data, solver, 2.0, probability=True)
+    machine, probabilities = tested["machine"], tested["probabilities"]
     svc = {"path": PathSVC, "sklearn": SVC}[solver](C=2.0, gamma=0.1)
     peer = CalibratedClassifierCV(
         make_pipeline(StandardScaler(), svc), cv=list(data.folds), ensemble=False

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Collection, Hashable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -20,8 +20,8 @@ from pipelines.run_folder.names import FAILED, NOT_CONVERGED
 from pipelines.search.shared.base import Report, Respond, Response, SharedFit, Split
 from pipelines.search.shared.rows import SplitRows
 from pipelines.svm.backends import Settings, load_backend
-from pipelines.svm.backends.base import CellFit, Cells, Work
-from pipelines.svm.kernel import KERNELS, PRECOMPUTED, Kernel, gamma_of
+from pipelines.svm.backends.base import CellFit, Work
+from pipelines.svm.kernel import KERNELS, PRECOMPUTED, gamma_of
 
 # Measured: 20,000 rows of MNIST to 60,000 is 10 times the time, 2.1 of the power.
 ROWS_OF_A_UNIT_OF_TIME = 1000
@@ -59,17 +59,8 @@ class SVMParameters:
 
 
 def settings_of(estimator: Any) -> Settings:
-    """Return the settings of a backend for ``SVC``, ``SVR`` or one of our estimators."""
-    if isinstance(estimator, SVMParameters):
-        return estimator.settings
-    kernel = PRECOMPUTED if callable(estimator.kernel) else estimator.kernel
-    return Settings(
-        getattr(estimator, "decision", "ovo"), estimator.tol, estimator.max_iter,
-        Kernel(kernel, int(estimator.degree), float(estimator.coef0)),
-        getattr(estimator, "class_weight", None),
-        memory_bytes=getattr(estimator, "memory_bytes", Settings().memory_bytes),
-        pair_values=getattr(estimator, "decision_function_shape", "ovr") == "ovo",
-    )  # fmt: skip
+    """Return the settings of a backend for an estimator, or a candidate of ``svm_grid``."""
+    return estimator.settings if isinstance(estimator, SVMParameters) else Settings.of(estimator)
 
 
 def gamma_on(estimator: Any, X: Any) -> float:
@@ -189,6 +180,8 @@ class SVCs(KernelMachines):
         if isinstance(estimator, SVMParameters):
             return True
         plain = estimator.probability in (False, "deprecated") and not estimator.break_ties
+        if estimator.decision_function_shape == "ovo" and self.solver != "path":
+            return False  # the values of pairs
         given = type(estimator).__name__ == "PathSVC" and estimator.kernel == PRECOMPUTED
         return plain and (super().accepts(estimator) or (given and 0 < estimator.C < np.inf))
 
@@ -216,50 +209,42 @@ class SVCs(KernelMachines):
         report: Report,
     ) -> None:
         backend = load_backend(self.solver, self.device)
-        decisions = "decision_function" in methods
-        done, total = 0, len(estimators) * rows.n_splits
-        common = replace(settings_of(estimators[0]), device=self.device)
-        is_plain = isinstance(estimators[0], SVMParameters)
-        if not is_plain:
-            common = replace(common, n_threads=rows.n_threads or usable_threads())
+        settings, total = settings_of(estimators[0]), len(estimators) * rows.n_splits
+        settings, done = replace(settings, device=self.device), 0
+        if not (is_plain := isinstance(estimators[0], SVMParameters)):
+            settings = replace(settings, n_threads=rows.n_threads or usable_threads())
         for part in _parts(rows, backend.device):
-            settings = common
-            if isinstance(common.class_weight, dict) and not is_plain:
+            own = settings
+            if isinstance(own.class_weight, dict) and not is_plain:
                 # A backend fits class codes.
                 from pipelines.svm.parameters import factors_by_code
 
-                factors = factors_by_code(common.class_weight, part.classes)
-                settings = replace(common, class_weight=factors)
-            members = _cells_of(estimators, part)
-            for cells in _batches(members):
+                factors = factors_by_code(own.class_weight, part.classes)
+                own = replace(own, class_weight=factors)
+            for gammas, Cs, numbers, members in _batches(estimators, part):
 
                 def on_split(
                     g: int, split: int, fits: list[CellFit], part: _Part = part,
-                    cells: Cells = cells, members: Mapping[Any, list[int]] = members,
+                    Cs: Any = Cs, gammas: Any = gammas, members: Any = members,
                 ) -> None:  # fmt: skip
-                    for c, (C, fit) in enumerate(zip(cells.Cs, fits, strict=True)):
-                        for n, i in enumerate(members[C, cells.gammas[g], split]):
-                            place = part.places[split]
+                    for c, (C, fit) in enumerate(zip(Cs, fits, strict=True)):
+                        for n, i in enumerate(members[C, gammas[g], split]):
                             n_fits = int(n == 0 and (c == 0 or not backend.shares_C))
+                            place = part.places[split]
                             respond(_response(i, place, fit, part.classes, rows, n == 0, n_fits))
 
-                def reported(share: float, before: int = done, n: int = cells.n_cells) -> None:
+                n = len(gammas) * len(Cs) * len(numbers)
+
+                def reported(share: float, before: int = done, n: int = n) -> None:
                     report(min(1.0, (before + share * n) / total))
 
                 backend.fit_cells(
                     Work(
-                        part.X,
-                        part.codes,
-                        part.splits,
-                        cells,
-                        settings,
-                        decisions,
-                        on_split,
-                        reported,
-                        part.weights,
+                        part.X, part.codes, part.splits, numbers, gammas, Cs, own, on_split,
+                        "decision_function" in methods, reported, part.weights,
                     )
-                )
-                done += cells.n_cells
+                )  # fmt: skip
+                done += n
 
 
 @dataclass(frozen=True, eq=False)
@@ -308,30 +293,26 @@ def _parts(rows: SplitRows, device: str) -> list[_Part]:
     return parts
 
 
-def _cells_of(estimators: Sequence[Any], part: _Part) -> dict[tuple[float, float, int], list[int]]:
-    """Map each cell (C, gamma, split) to the estimators that it stands for."""
+def _batches(estimators: Sequence[Any], part: _Part) -> Iterator[tuple[Any, Any, Any, Any]]:
+    """Yield gammas, C's and splits for calls of a backend, and for each (C, gamma, split) the
+    places of the estimators that it stands for: gammas with the same C on the same splits."""
     members: dict[tuple[float, float, int], list[int]] = defaultdict(list)
+    splits, Cs = defaultdict(set), defaultdict(set)
     for number in part.places:
         gammas: dict[Any, float] = {}
         for i, one in enumerate(estimators):
             if one.gamma not in gammas:
-                gammas[one.gamma] = gamma_on(
-                    one, part.X[part.splits[number][0]] if one.gamma == "scale" else part.X
-                )
-            members[float(one.C), gammas[one.gamma], number].append(i)
-    return members
-
-
-def _batches(members: Mapping[tuple[float, float, int], list[int]]) -> list[Cells]:
-    """Gather cells for calls of a backend: gammas with the same C on the same splits."""
-    splits, Cs = defaultdict(set), defaultdict(set)
-    for C, gamma, split in members:
-        splits[gamma].add(split)
-        Cs[gamma].add(C)
+                train = part.splits[number][0]
+                gammas[one.gamma] = gamma_on(one, part.X[train] if one.gamma == "scale" else part.X)
+            gamma, C = gammas[one.gamma], float(one.C)
+            members[C, gamma, number].append(i)
+            splits[gamma].add(number)
+            Cs[gamma].add(C)
     alike = defaultdict(list)
     for gamma in splits:
         alike[tuple(sorted(Cs[gamma])), tuple(sorted(splits[gamma]))].append(gamma)
-    return [Cells(tuple(gammas), own_Cs, on) for (own_Cs, on), gammas in alike.items()]
+    for (own_Cs, numbers), some in alike.items():
+        yield some, own_Cs, numbers, members
 
 
 def _response(

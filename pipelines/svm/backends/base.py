@@ -14,7 +14,7 @@ import numpy as np
 from pipelines.data.placement import Fold as Split
 from pipelines.data.placement import to_device, to_host
 from pipelines.run_folder.names import FAILED, NOT_CONVERGED, OK
-from pipelines.svm.kernel import RBF, Kernel
+from pipelines.svm.kernel import PRECOMPUTED, RBF, Kernel
 
 OUT_OF_MEMORY = f"{FAILED}: out of memory"
 
@@ -53,6 +53,18 @@ class Settings:
     device: str = "cpu"
     pair_values: bool = False
 
+    @classmethod
+    def of(cls, estimator: Any) -> Settings:
+        """Return the settings that a backend has of ``SVC``, ``SVR`` or one of our estimators."""
+        kernel = PRECOMPUTED if callable(estimator.kernel) else estimator.kernel
+        return cls(
+            getattr(estimator, "decision", "ovo"), estimator.tol, estimator.max_iter,
+            Kernel(kernel, int(estimator.degree), float(estimator.coef0)),
+            getattr(estimator, "class_weight", None),
+            memory_bytes=getattr(estimator, "memory_bytes", cls.memory_bytes),
+            pair_values=getattr(estimator, "decision_function_shape", "ovr") == "ovo",
+        )  # fmt: skip
+
     @property
     def svc(self) -> dict[str, Any]:
         """The keyword arguments of a class like ``sklearn.svm.SVC``, besides C and gamma."""
@@ -86,45 +98,24 @@ class CellFit:
     status: str = OK
 
 
-@dataclass(frozen=True)
-class Cells:
-    """The cells of some work: every gamma and C on every split.
-
-    Attributes
-    ----------
-    Cs : tuple of float, ascending
-    splits : tuple of int, numbers of splits
-    """
-
-    gammas: tuple[float, ...]
-    Cs: tuple[float, ...]
-    splits: tuple[int, ...]
-
-    @property
-    def n_cells(self) -> int:
-        """The number of candidates times that of splits."""
-        return len(self.gammas) * len(self.Cs) * len(self.splits)
-
-
-OnSplit = Callable[[int, int, list[CellFit]], None]
-
-
 def ignore(*_: Any) -> None:
-    """Do nothing: the default of what is called with fits and progress."""
+    """Do nothing: the default of what is called with progress."""
 
 
 @dataclass(frozen=True, eq=False)
 class Work:
-    """Cells to fit, and what of them.
+    """Cells to fit, those of every gamma and C on some splits, and what of them.
 
     Attributes
     ----------
     X : array of shape (n_samples, n_features) on the backend's device, scaled
     y : int32 array of shape (n_samples,) on the host, class codes
     splits : sequence of (training rows, rows to predict), all there are
-    decisions : whether decision values are wanted
+    numbers : of the splits to fit on
+    Cs : ascending
     on_split : called with the number of a gamma, the number of a split, and the fits of
         every C, as soon as these are done
+    decisions : whether decision values are wanted
     report : called with the fraction of the work that is done
     sample_weight : float array of shape (n_samples,), factors of C; the path backend on a
         CPU alone takes it
@@ -133,12 +124,19 @@ class Work:
     X: Any
     y: np.ndarray
     splits: Sequence[Split]
-    cells: Cells
+    numbers: Sequence[int]
+    gammas: Sequence[float]
+    Cs: Sequence[float]
     settings: Settings
+    on_split: Callable[[int, int, list[CellFit]], None]
     decisions: bool = False
-    on_split: OnSplit = ignore
     report: Callable[[float], None] = ignore
     sample_weight: np.ndarray | None = None
+
+    @property
+    def n_cells(self) -> int:
+        """The number of candidates times that of splits."""
+        return len(self.gammas) * len(self.Cs) * len(self.numbers)
 
 
 class Backend(ABC):
@@ -160,14 +158,8 @@ class Backend(ABC):
     shares_gammas = False
 
     @abstractmethod
-    def fit_cells(self, work: Work) -> list[CellFit]:
-        """Fit cells and predict.
-
-        Returns
-        -------
-        list of CellFit
-            Of every gamma, split by split, in the order of C.
-        """
+    def fit_cells(self, work: Work) -> None:
+        """Fit cells, predict, and call ``work.on_split`` for every gamma and split."""
 
     @abstractmethod
     def fit_parts(
@@ -186,15 +178,17 @@ class Backend(ABC):
 class OneByOne(Backend):
     """A backend that fits one cell after the other, by an estimator."""
 
-    def fit_cells(self, work: Work) -> list[CellFit]:
+    def fit_cells(self, work: Work) -> None:
+        """Fit cell by cell; see ``Backend.fit_cells``."""
         assert work.sample_weight is None
-        cells, found = work.cells, list[CellFit]()
-        for (g, gamma), split in product(enumerate(cells.gammas), cells.splits):
-            for C in cells.Cs:
-                found.append(self._fit_cell(work, C, gamma, split))
-                work.report(len(found) / cells.n_cells)
-            work.on_split(g, split, found[-len(cells.Cs) :])
-        return found
+        done = 0
+        for (g, gamma), split in product(enumerate(work.gammas), work.numbers):
+            fits = []
+            for C in work.Cs:
+                fits.append(self._fit_cell(work, C, gamma, split))
+                done += 1
+                work.report(done / work.n_cells)
+            work.on_split(g, split, fits)
 
     def _fit_cell(self, work: Work, C: float, gamma: float, split: int) -> CellFit:
         train, asked = work.splits[split]

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from pipelines.data.placement import to_device, to_host
-from pipelines.svm.backends.base import CellFit, OneByOne, Settings, Work, join_problems
+from pipelines.svm.backends.base import OneByOne, Settings, Work, join_problems
 from pipelines.svm.multiclass import class_values, codes_of
 from pipelines.svm.problems import problems_of
 
@@ -54,9 +54,9 @@ class CumlBackend(OneByOne):
 
     device = "gpu"
 
-    def fit_cells(self, work: Work) -> list[CellFit]:
+    def fit_cells(self, work: Work) -> None:
         try:
-            return super().fit_cells(work)
+            super().fit_cells(work)
         finally:
             # Device memory grew with each SVC in long runs: collect the cycles they leave.
             gc.collect()

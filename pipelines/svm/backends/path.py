@@ -32,41 +32,39 @@ class PathBackend(Backend):
         self._key: tuple[Any, ...] = ()
         self._cache: dict[str, Any] = {}
 
-    def fit_cells(self, work: Work) -> list[CellFit]:
+    def fit_cells(self, work: Work) -> None:
         """See ``Backend.fit_cells``; distances are kept from one gamma to the next."""
-        cells, found = work.cells, dict[tuple[int, int], list[CellFit]]()
+        left = dict.fromkeys(product(range(len(work.gammas)), work.numbers))
 
         def fitted(result: PathResult, g: int, split: int, place: int | None = None) -> None:
             if np.ptp(work.y[work.splits[split][0]]) == 0:
-                found[g, split] = [CellFit(status=ONE_CLASS)] * len(cells.Cs)
+                fits = [CellFit(status=ONE_CLASS)] * len(work.Cs)
             else:
-                place = split if place is None else place
-                found[g, split] = _fits(result, g, place, work.settings)
-            work.on_split(g, split, found[g, split])
+                fits = _fits(result, g, split if place is None else place, work.settings)
+            del left[g, split]
+            work.on_split(g, split, fits)
 
         try:
-            self.search(work, fitted)
+            with self._one_at_a_time:
+                self.search(work, fitted)
         except MemoryError:
-            return [CellFit(status=OUT_OF_MEMORY)] * cells.n_cells
-        places = product(range(len(cells.gammas)), cells.splits)
-        return [fit for place in places for fit in found[place]]
+            for g, split in left:
+                work.on_split(g, split, [CellFit(status=OUT_OF_MEMORY)] * len(work.Cs))
 
     def search(self, work: Work, on_fold: Callable[..., None]) -> None:
-        """Cross-validate the cells, one call at a time.
+        """Cross-validate the cells.
 
         Parameters
         ----------
         on_fold : function of a result, the numbers of a gamma and of a split, and the split's
             place in the result where that is another, called as soon as its cells are known
         """
-        cells = work.cells
-        with self._one_at_a_time:
-            cross_validate_path(
-                work.X, work.y, cells.gammas, cells.Cs, work.splits,
-                **self.options(work.settings), kept=self._cache_for(work), only=cells.splits,
-                on_fold=on_fold, on_progress=work.report, return_predictions=True,
-                return_decisions=work.decisions, sample_weight=work.sample_weight,
-            )  # fmt: skip
+        cross_validate_path(
+            work.X, work.y, work.gammas, work.Cs, work.splits, **self.options(work.settings),
+            kept=self._cache_for(work), only=work.numbers, on_fold=on_fold,
+            on_progress=work.report, return_predictions=True, return_decisions=work.decisions,
+            sample_weight=work.sample_weight,
+        )  # fmt: skip
 
     def _cache_for(self, work: Work) -> dict[str, Any]:
         """Return the cache of tasks on the same rows, splits and kernel; drop any other."""

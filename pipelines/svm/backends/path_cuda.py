@@ -8,8 +8,7 @@ from typing import Any
 
 from pipelines.svm.backends.base import Settings, Work
 from pipelines.svm.backends.path import PathBackend
-from pipelines.svm.cuda.fit import fit_path_cuda
-from pipelines.svm.cuda.path import cross_validate_path_cuda
+from pipelines.svm.cuda.path import cross_validate_path_cuda, fit_path_cuda
 
 
 class PathCudaBackend(PathBackend):
@@ -21,14 +20,11 @@ class PathCudaBackend(PathBackend):
 
     def search(self, work: Work, on_fold: Callable[..., None]) -> None:
         """See ``PathBackend.search``; nothing ends before the launch, so nothing is reported."""
-        cells = work.cells
-        with self._one_at_a_time:
-            result = cross_validate_path_cuda(
-                work.X, work.y, cells.gammas, cells.Cs, [work.splits[one] for one in cells.splits],
-                **self.options(work.settings), return_predictions=True,
-                return_decisions=work.decisions,
-            )  # fmt: skip
-        for g, (place, split) in product(range(len(cells.gammas)), enumerate(cells.splits)):
+        result = cross_validate_path_cuda(
+            work.X, work.y, work.gammas, work.Cs, [work.splits[one] for one in work.numbers],
+            **self.options(work.settings), return_predictions=True, return_decisions=work.decisions,
+        )  # fmt: skip
+        for g, (place, split) in product(range(len(work.gammas)), enumerate(work.numbers)):
             on_fold(result, g, split, place)
 
     def options(self, settings: Settings) -> dict[str, Any]:

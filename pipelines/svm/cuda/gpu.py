@@ -11,7 +11,7 @@ import numpy as np
 from numba import cuda
 from numba.cuda.core.errors import NumbaPerformanceWarning
 
-from pipelines.svm.cuda.block_threads import SIMULATED, WARP
+from pipelines.svm.cuda.block import SIMULATED
 
 # What every CUDA GPU gives a block without asking.
 _SHARED_FOR_ALL = 48 << 10
@@ -102,24 +102,10 @@ def free_bytes(xp: Any) -> int:
     return xp.cuda.Device().mem_info[0] + _pool(xp).free_bytes()
 
 
-def taken_bytes(xp: Any) -> int:
-    """Return the bytes that our memory pool has taken, used or free; 0 in simulation."""
-    return 0 if xp is np else _pool(xp).total_bytes()
-
-
 def synchronise(xp: Any) -> None:
     """Wait for all work of the device."""
     if xp is not np:
         xp.cuda.get_current_stream().synchronize()
-
-
-def check_block_size(block_size: int) -> None:
-    warps = block_size // WARP
-    # The warps' parts are joined by a butterfly; the simulator's warp is one thread.
-    if not 1 <= block_size <= 1024 or block_size % WARP or (not SIMULATED and warps & (warps - 1)):
-        raise ValueError(
-            f"block_size must be {WARP} times a power of two up to 1024, got {block_size}"
-        )
 
 
 def _provide_shared(kernel: Any, arguments: list, n_bytes: int) -> None:

@@ -1,18 +1,23 @@
-"""An inner solve of a problem that is hard: a short SMO, then Newton's method.
+"""An inner solve of a problem that is hard: a short SMO, then Newton's method, in double precision.
 
-On the members' kernel in double precision.  When that is, and why: ``pipelines.svm.rules``
-and ``docs/path-solver.md``; the same on the CPU: ``pipelines.svm.cpu.walk``.
+A multiplier of 1e4 makes of the rounding of a kernel in single precision more than the
+tolerance, and that rounding leaves the kernel of some hundred free rows not definite.  So
+what is hard is solved on values made from the rows themselves, when they are wanted: that
+is for tables, of which a row has few features.  A pair of rows has the same value, to the last
+digit, whichever of them is asked for.
+
+When a problem is hard, and why: ``pipelines.svm.rules`` and ``docs/path-solver.md``; the same on
+the CPU: ``pipelines.svm.cpu.walk``.
 """
 
+import math
 from functools import cache
 
-from pipelines.svm.cuda.active_set import solve_active
-from pipelines.svm.cuda.block_state import Free
-from pipelines.svm.cuda.block_threads import barrier, device
-from pipelines.svm.cuda.exact import exact_functions
-from pipelines.svm.cuda.factor import EXTRA_ROWS
-from pipelines.svm.cuda.inner import inner_solver
-from pipelines.svm.kernel import Kernel
+import numpy as np
+
+from pipelines.svm.cuda.block import Free, barrier, device
+from pipelines.svm.cuda.inner import inner_solver, round_up
+from pipelines.svm.cuda.newton import EXTRA_ROWS, solve_active
 from pipelines.svm.rules import SMO_SHARE
 
 # A problem is hard at a C from so many iterations of SMO on, and from this share of the values
@@ -29,13 +34,108 @@ def hard_shape(width: int) -> tuple[int, int]:
     return 2 * width + 1 + EXTRA_ROWS, width
 
 
+# Of more features than these a value costs more than it is worth.
+MOST_FEATURES = 256
+
+
+@device
+def _rbf(product, gamma, coef0, degree):
+    # As in single precision; here the difference to 1 is exact enough.
+    return math.exp(-gamma * product) - 1.0
+
+
+@device
+def _linear(product, gamma, coef0, degree):
+    return product
+
+
+@device
+def _poly(product, gamma, coef0, degree):
+    base, value = gamma * product + coef0, 1.0
+    for _ in range(degree):
+        value *= base
+    return value
+
+
+# Those that are positive definite: no other is ever hard.
+_VALUES = {"rbf": _rbf, "linear": _linear, "poly": _poly}
+
+
 @cache
 def hard_functions(name: str):
     """Return two device functions for a kernel function: of an inner solve and of residuals."""
-    form = Kernel(name)
-    shift = 1.0 if form.of_distances else 0.0
-    gather, subtract = exact_functions(name)
+    of_distances, value_at = name == "rbf", _VALUES.get(name, _linear)
+    shift = 1.0 if of_distances else 0.0
     solve = inner_solver(name)
+
+    @device
+    def term(one, other):
+        """Return what a feature adds to the product of two rows."""
+        if of_distances:
+            return (one - other) * (one - other)
+        return one * other
+
+    @device
+    def four(exact, column, a, b, c, d):
+        """Return kernel values of one row with four."""
+        w, x, y, z = 0.0, 0.0, 0.0, 0.0
+        for f in range(exact.features.shape[0]):
+            feature = exact.features[f]
+            value = feature[column]
+            w += term(value, feature[a])
+            x += term(value, feature[b])
+            y += term(value, feature[c])
+            z += term(value, feature[d])
+        gamma, coef0, degree = exact.gamma, exact.coef0, exact.degree
+        return (
+            value_at(w, gamma, coef0, degree), value_at(x, gamma, coef0, degree),
+            value_at(y, gamma, coef0, degree), value_at(z, gamma, coef0, degree),
+        )  # fmt: skip
+
+    @device
+    def gather(t, n_threads, m, columns, exact, matrix):
+        """Gather kernel values like ``gatherer``, in float64."""
+        padded = round_up(m, n_threads)
+        last = matrix.shape[1]
+        for q in range(t, padded, n_threads):
+            column = np.uint32(columns[min(q, m - 1)])
+            for p in range(0, m, 4):
+                a, b = columns[p], columns[min(p + 1, m - 1)]
+                c, d = columns[min(p + 2, m - 1)], columns[min(p + 3, m - 1)]
+                w, x, y, z = four(exact, column, np.uint32(a), np.uint32(b), np.uint32(c),
+                                  np.uint32(d))  # fmt: skip
+                if q >= m:
+                    w, x, y, z = 0.0, 0.0, 0.0, 0.0
+                matrix[p, q] = w
+                if p + 1 < m:
+                    matrix[p + 1, q] = x
+                if p + 2 < m:
+                    matrix[p + 2, q] = y
+                if p + 3 < m:
+                    matrix[p + 3, q] = z
+            own, _, _, _ = four(exact, column, column, column, column, column)
+            matrix[last, q] = own
+
+    @device
+    def subtract(t, n_threads, rows, m, work, exact):
+        """Subtract rows like ``row_subtractor``, in float64."""
+        for k in range(t, rows.residual.size, n_threads):
+            column, r = np.uint32(rows.columns[k]), rows.residual[k]
+            for q in range(0, m, 4):
+                i, j, last = min(q + 1, m - 1), min(q + 2, m - 1), min(q + 3, m - 1)
+                w, x, y, z = four(
+                    exact, column, np.uint32(work.columns[q]), np.uint32(work.columns[i]),
+                    np.uint32(work.columns[j]), np.uint32(work.columns[last]),
+                )  # fmt: skip
+                r -= work.factors[q] * w
+                if q + 1 < m:
+                    r -= work.factors[i] * x
+                if q + 2 < m:
+                    r -= work.factors[j] * y
+                if q + 3 < m:
+                    r -= work.factors[last] * z
+            rows.residual[k] = r
+        barrier()  # factors and members may be written again
 
     @device
     def solve_hard(t, n_threads, m, near, exact, tol, finest, limit, space, work, spare, parts):
@@ -45,16 +145,14 @@ def hard_functions(name: str):
         space : float64 (*hard_shape(width)); spare : int32 (>= m,)
         work : Work, whose columns are the members', overwritten but for its members
 
-        Returns iterations, status, and how many float32 values were read.
+        Returns iterations and status.
         """
         width = space.shape[1]
         matrix, factor = space[: width + 1], space[width + 1 :]
         gather(t, n_threads, m, work.columns, exact, matrix)
-        visited = 2 * m * m * exact.features.shape[0]
         barrier()  # a row of the matrix is not read by its writer alone
         most = min(limit, int(SMO_SHARE * m))
         iterations, status = solve(t, n_threads, m, near, matrix, tol, most, parts)
-        visited += 4 * m * iterations
         if iterations < limit:
             barrier()  # members of other owners are read
             # The members' columns are not looked at any more.
@@ -63,12 +161,11 @@ def hard_functions(name: str):
                 factor[width + 4], factor[width + 5],
             )  # fmt: skip
             # A round is no more steps than members: then all rows are looked at.
-            steps, status, read = solve_active(
+            steps, status = solve_active(
                 t, n_threads, m, near, matrix, shift, tol, finest, min(limit - iterations, m),
                 free, work.factors, work.changes, parts,
             )  # fmt: skip
             iterations += steps
-            visited += read
-        return iterations, status, visited
+        return iterations, status
 
     return solve_hard, subtract

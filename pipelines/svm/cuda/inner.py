@@ -25,7 +25,7 @@ from functools import cache
 
 import numpy as np
 
-from pipelines.svm.cuda.block_threads import (
+from pipelines.svm.cuda.block import (
     NOWHERE,
     WARP,
     barrier,

@@ -11,7 +11,7 @@ import numpy as np
 from numba import cuda
 
 from pipelines.svm.compiled import kept_by_arguments
-from pipelines.svm.cuda.block_threads import (
+from pipelines.svm.cuda.block import (
     SHIFTER,
     SIMULATED,
     WARP,

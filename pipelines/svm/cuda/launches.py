@@ -1,4 +1,4 @@
-"""Launches of the solver over gammas and folds, and what comes back from them."""
+"""The binary problems of a search as flat tables, and launches of the solver on them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,22 +7,25 @@ from typing import Any
 import numpy as np
 
 from pipelines.data.placement import to_host
-from pipelines.svm.cuda.block_threads import WARP
-from pipelines.svm.cuda.exact import MOST_FEATURES
+from pipelines.svm.cuda.block import WARP
 from pipelines.svm.cuda.gpu import Limits, launch, shared_per_block
-from pipelines.svm.cuda.hard import hard_shape
+from pipelines.svm.cuda.hard import MOST_FEATURES, hard_shape
 from pipelines.svm.cuda.kernel_values import pulls_kernel
 from pipelines.svm.cuda.smo import (
+    ENTRY_COLUMNS,
+    FIRST,
     MEMBER_BYTES,
+    SECOND,
+    SIZE,
     fixed_shared_bytes,
     matrix_shape,
     members_width,
     smo_kernel,
 )
-from pipelines.svm.cuda.table import Table, class_starts, order_jobs
 from pipelines.svm.kernel import Kernel
 from pipelines.svm.problems import Layout
-from pipelines.svm.search import Settings
+from pipelines.svm.search import Search
+from pipelines.svm.solutions import Solutions
 
 # Members of an inner solve at most, as on the CPU: their kernel takes 64 MiB.
 _MOST_MEMBERS = 4096
@@ -30,6 +33,108 @@ _MOST_MEMBERS = 4096
 # Members where a problem is hard: their kernel and its factor take 16 MiB, and the factor
 # about as long as 6,500 iterations of SMO.
 _MOST_HARD_MEMBERS = 1024
+
+
+@dataclass(frozen=True)
+class Table:
+    """An entry for each binary problem on a fold, fold by fold; see ``smo_kernel``.
+
+    entries : int64 (n_entries, 7); factors : float64 (n_entries, n_pull_classes)
+    columns, out_rows : int32 (n_flat,); signed : float64 (n_flat,)
+    one_sided : float64 (n_entries,), what an entry without rows of one side
+        decides for every row, nan elsewhere
+    """
+
+    entries: np.ndarray
+    factors: np.ndarray
+    columns: np.ndarray
+    out_rows: np.ndarray
+    signed: np.ndarray
+    one_sided: np.ndarray
+
+
+def class_starts(layout: Layout, classes: Sequence[int]) -> np.ndarray:
+    """Return where each class begins when their rows follow each other.
+
+    Returns int64 (len(classes) + 1,)
+    """
+    sizes = np.diff(layout.starts)[list(classes)]
+    return np.concatenate(([0], np.cumsum(sizes))).astype(np.int64)
+
+
+def sorted_rows(layout: Layout, classes: Sequence[int]) -> np.ndarray:
+    """Return sorted numbers of the rows of some classes, int64."""
+    return np.concatenate([np.arange(*layout.starts[c : c + 2]) for c in classes])
+
+
+def make_table(search: Search, numbers: Sequence[int], classes: Sequence[int]) -> Table:
+    """Return some of a search's problems, on shared products of only the rows of ``classes``."""
+    layout, weights = search.layout, search.weights
+    rows_of_classes, starts = sorted_rows(layout, classes), class_starts(layout, classes)
+    number = {code: at for at, code in enumerate(classes)}
+    entries, factors, one_sided = [], [], []
+    columns, out_rows, signed, offset = [], [], [], 0
+    for fold, weight in enumerate(weights):
+        for i in numbers:
+            problem = search.problems[i]
+            sides = classes if problem.second is None else (problem.first, problem.second)
+            inside = np.concatenate([np.arange(*starts[number[c] : number[c] + 2]) for c in sides])
+            inside = np.sort(inside)
+            places = inside[weight[rows_of_classes[inside]] > 0]
+            rows = rows_of_classes[places]
+            factor = search.factors(i, fold)
+            own = layout.codes[rows] == problem.first
+            n_first = int(np.count_nonzero(own))
+            sided = np.nan
+            if n_first in (0, rows.size):
+                # As on the CPU: every row is decided for the side that is there.
+                absent = -1.0 if problem.second is not None else -np.inf
+                sided = 1.0 if n_first else absent
+            second = -1 if problem.second is None else number[problem.second]
+            to = (problem.first,) * 2 if second < 0 else (problem.second, problem.first)
+            entries.append([offset, rows.size, fold, number[problem.first], second, *to])
+            factors.append(factor[list(classes)])
+            one_sided.append(sided)
+            columns.append(places)
+            out_rows.append(rows)
+            signed.append(np.where(own, 1.0, -1.0) * weight[rows] * factor[layout.codes[rows]])
+            offset += rows.size
+    return Table(
+        np.array(entries, np.int64).reshape(-1, ENTRY_COLUMNS), np.array(factors),
+        np.concatenate(columns).astype(np.int32), np.concatenate(out_rows).astype(np.int32),
+        np.concatenate(signed), np.array(one_sided),
+    )  # fmt: skip
+
+
+def order_jobs(table: Table, gammas: np.ndarray, distances: np.ndarray) -> np.ndarray:
+    """Pair every gamma with every two-sided entry, those expected to last longest first.
+
+    What is started last is what the other blocks wait for. Where gamma times the distance of two
+    rows is small, classes whose centres are near each other take many iterations. Where it is
+    large every row becomes a support vector, far from all others: problems are alike, and an
+    iteration visits most rows. Fitted to iterations
+    counted on 2,000 to 12,000 rows of MNIST, 12 gammas from 1e-6 to 1e-2 and 24 C from 1e-3 to
+    1e6: if every iteration took the same time, 264 blocks would end within 3 % of the least
+    time that is possible, 5 folds of one-vs-one within 2 % (most rows first: 4 to 17 %).
+
+    distances : float64 (n_classes, n_classes), mean squared distances between the rows of
+        the classes of ``class_starts``, themselves included
+
+    Returns int32 (n_jobs, 2), gamma and entry
+    """
+    own, mean = distances.diagonal(), distances.mean()
+    between = distances - (own[:, None] + own) / 2
+    np.fill_diagonal(between, np.inf)
+    # A class against the rest is as hard as its nearest neighbour makes it.
+    first, second = table.entries[:, FIRST], table.entries[:, SECOND]
+    between = np.where(second < 0, between.min(axis=1)[first], between[first, second])
+    level = between[np.isfinite(between)].mean() if np.isfinite(between).any() else 1.0
+    hardness = np.maximum(between / max(level, 1e-300), 1e-3) ** -1.5
+    reach = (np.asarray(gammas, np.float64) * mean)[:, None]
+    effort = table.entries[:, SIZE] * (hardness / (1 + 6 * reach) + 0.2 + 0.1 * reach)
+    effort[:, ~np.isnan(table.one_sided)] = -1
+    order = np.argsort(-effort, axis=None, kind="stable")[: np.count_nonzero(effort >= 0)]
+    return np.ascontiguousarray(np.stack(np.unravel_index(order, effort.shape), 1).astype(np.int32))
 
 
 @dataclass(frozen=True)
@@ -105,24 +210,6 @@ class Launching:
         return max(1, min(resident, n_jobs, self.most_blocks or resident))
 
 
-@dataclass
-class Found:
-    """The results of a launch; host arrays, n_gammas x n_entries first.
-
-    intercepts, objectives : float64 (.., n_C); iterations, status : int64 (.., n_C)
-    solved : int64, the number of different solutions
-    visited : int64, float32 values read by SMO's iterations and between them, whole sectors
-        where the rows that are worked on lie apart
-    """
-
-    intercepts: np.ndarray
-    objectives: np.ndarray
-    iterations: np.ndarray
-    status: np.ndarray
-    solved: np.ndarray
-    visited: np.ndarray
-
-
 def class_distances(shared: Any, starts: np.ndarray, kernel: Kernel, xp: Any) -> np.ndarray:
     """Return mean squared distances between each two classes' rows; float64, on the host.
 
@@ -159,39 +246,30 @@ def sum_classes(
 
 
 def solve_table(
-    table: Table,
-    shared: Any,
-    rows: Any,
-    layout: Layout,
-    classes: Sequence[int],
-    fold_weights: np.ndarray,
-    gammas: np.ndarray,
-    settings: Settings,
-    kernel: Kernel,
-    coefficients: Any,
-    xp: Any,
-    launching: Launching | None,
+    search: Search, numbers: Sequence[int], classes: Sequence[int], shared: Any, rows: Any,
+    gammas: np.ndarray, coefficients: Any, out: list[Solutions], xp: Any, launching: Launching,
     limit: Limits,
-) -> Found:
-    """Solve every entry for every gamma; adds multipliers to ``coefficients``.
+) -> None:  # fmt: skip
+    """Solve some problems on every fold for every gamma; fills ``out`` and ``coefficients``.
 
+    numbers : of the problems; classes : theirs
     shared : float32 (m, m), shared products of the rows of ``classes``
     rows : float (m, n_features), those rows as ``prepare_rows`` gives them
-    fold_weights : float64 (n_folds, m), of the same rows
     coefficients : float32 (n_gammas, n_folds, n_classes, n_C, n), zero where written
-    launching : None for what suits the problems' size
+    out : of each gamma; support is left out
     """
-    launching = launching or Launching.for_rows(table.largest)
+    table, settings, kernel = make_table(search, numbers, classes), search.settings, search.kernel
     n_gammas, n_entries, n_C = len(gammas), len(table.entries), settings.Cs.size
     figures = xp.zeros((n_gammas, n_entries, 2, n_C), np.float64)
-    counts = xp.zeros((n_gammas, n_entries, 3, n_C), np.int64)
-    efforts = xp.zeros((n_gammas, n_entries, 2), np.int64)
-    starts = class_starts(layout, classes)
+    counts = xp.zeros((n_gammas, n_entries, 2, n_C), np.int64)
+    solved = xp.ones((n_gammas, n_entries), np.int64)
+    starts = class_starts(search.layout, classes)
     jobs = order_jobs(table, gammas, class_distances(shared, starts, kernel, xp))
     if len(jobs):
-        pulls = sum_classes(shared, starts, fold_weights, gammas, kernel, xp, launching.block_size)
-        n_blocks = launching.n_blocks(limit, len(jobs))
-        capacity = launching.members(limit, table.largest)
+        weights = search.weights[:, sorted_rows(search.layout, classes)]
+        pulls = sum_classes(shared, starts, weights, gammas, kernel, xp, launching.block_size)
+        n_blocks, largest = launching.n_blocks(limit, len(jobs)), int(table.entries[:, SIZE].max())
+        capacity = launching.members(limit, largest)
         width = members_width(capacity, launching.block_size)
         hard_width = launching.hard_width(capacity, rows.shape[1], kernel)
         nothing = xp.zeros((1, 1), np.float64)
@@ -210,15 +288,22 @@ def solve_table(
              xp.asarray(gammas, dtype=np.float64), kernel.coef0,
              xp.empty((n_blocks, *hard_shape(hard_width)), np.float64) if hard_width else
              nothing[None],
-             xp.empty((n_blocks, 4, table.largest), np.float64),
-             xp.empty((n_blocks, 3, table.largest), np.int32),
-             coefficients, figures, counts, efforts],
+             xp.empty((n_blocks, 4, largest), np.float64),
+             xp.empty((n_blocks, 3, largest), np.int32),
+             coefficients, figures, counts, solved],
             width * MEMBER_BYTES,
         )  # fmt: skip
-    figures, counts, efforts = to_host(figures), to_host(counts), to_host(efforts)
-    decided = np.isfinite(table.one_sided) | np.isinf(table.one_sided)
+    figures, counts, solved = to_host(figures), to_host(counts), to_host(solved)
+    decided = ~np.isnan(table.one_sided)
     figures[:, decided, 0] = table.one_sided[decided][:, None]
-    return Found(
-        figures[:, :, 0], figures[:, :, 1], counts[:, :, 0], counts[:, :, 2],
-        np.maximum(efforts[:, :, 0], 1), efforts[:, :, 1],
-    )  # fmt: skip
+    # Entries are folds x problems.
+    figures, counts, solved = (
+        found.reshape(n_gammas, len(search.weights), len(numbers), *found.shape[2:])
+        for found in (figures, counts, solved)
+    )
+    for g, one in enumerate(out):
+        one.intercepts[:, numbers] = figures[g, :, :, 0]
+        one.objectives[:, numbers] = figures[g, :, :, 1]
+        one.iterations[:, numbers] = counts[g, :, :, 0]
+        one.status[:, numbers] = counts[g, :, :, 1]
+        one.solved[:, numbers] = solved[g]

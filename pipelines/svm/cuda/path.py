@@ -1,73 +1,46 @@
-"""Cross-validation of a whole grid of C and gamma on one GPU."""
+"""Cross-validation of a whole grid of C and gamma, and the fit of one model, on one GPU."""
 
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from pipelines.data.placement import to_host
+from pipelines.svm.cpu.fit import FittedPath, model_of, path_to
 from pipelines.svm.cuda.distances import cross_products, prepare_rows, symmetric_products
 from pipelines.svm.cuda.gpu import (
     Limits,
     array_module,
-    check_block_size,
     free_bytes,
     limits,
     own_memory,
     synchronise,
-    taken_bytes,
 )
-from pipelines.svm.cuda.launches import Found, Launching, solve_table
+from pipelines.svm.cuda.launches import Launching, solve_table, sorted_rows
 from pipelines.svm.cuda.memory import Plan, plan_memory
-from pipelines.svm.cuda.score import join_scores, score_rows, second_of
-from pipelines.svm.cuda.table import make_table, sorted_rows
+from pipelines.svm.cuda.score import score_rows
 from pipelines.svm.path_result import PathResult, Scores, checked, empty_result, fill_fold
-from pipelines.svm.search import Form, Search, search_folds
+from pipelines.svm.search import Form, Search, search_all_rows, search_folds
 from pipelines.svm.solutions import Solutions
 
 
-@dataclass
-class Traffic:
-    """The bytes that a search moved and held.
-
-    phases : wall seconds of each phase, the device waited for
-    smo_bytes : of kernel rows and shared products that SMO read: 4 for a value, and the whole
-        sector of 32 where few values of one are wanted. What a cache answered is counted, too
-    peak_bytes : the most device memory taken for our arrays (0: simulator)
-    n_launches : of the solver
-    """
-
-    phases: dict[str, float] = field(default_factory=dict)
-    smo_bytes: int = 0
-    peak_bytes: int = 0
-    n_launches: int = 0
-
-
 class _Clock:
-    """Adds up wall time by phase, read after the device has finished; watches its memory, too."""
+    """Adds up wall time by phase, read after the device has finished."""
 
-    def __init__(self, xp: Any) -> None:
-        self._xp, self.traffic, self._last = xp, Traffic(), time.perf_counter()
+    def __init__(self, xp: Any, phases: dict[str, float]) -> None:
+        self._xp, self._phases, self._last = xp, phases, time.perf_counter()
 
     def lap(self, phase: str) -> float:
         synchronise(self._xp)
-        traffic, now = self.traffic, time.perf_counter()
-        traffic.peak_bytes = max(traffic.peak_bytes, taken_bytes(self._xp))
+        now = time.perf_counter()
         spent, self._last = now - self._last, now
-        traffic.phases[phase] = traffic.phases.get(phase, 0.0) + spent
+        self._phases[phase] = self._phases.get(phase, 0.0) + spent
         return spent
 
 
 def cross_validate_path_cuda(
-    X: Any, y: np.ndarray, gammas: Any, Cs: Any, folds: Any, **options: Any
-) -> PathResult:
-    """Validate C-SVC for every gamma and C on every fold; see ``measure_path_cuda``."""
-    return measure_path_cuda(X, y, gammas, Cs, folds, **options)[0]
-
-
-def measure_path_cuda(
     X: Any,
     y: np.ndarray,
     gammas: Sequence[float] | float,
@@ -79,9 +52,10 @@ def measure_path_cuda(
     return_predictions: bool = False,
     return_decisions: bool = False,
     xp: Any = None,
+    phases: dict[str, float] | None = None,
     **form: Any,
-) -> tuple[PathResult, Traffic]:
-    """Run ``cross_validate_path`` and also return its traffic and waiting times.
+) -> PathResult:
+    """Validate C-SVC for every gamma and C on every fold.
 
     Parameters
     ----------
@@ -89,6 +63,7 @@ def measure_path_cuda(
     memory_bytes : device memory that may be used; None for what is free
     launching : how the solver is launched
     xp : array module; None for cupy, or numpy under the simulator
+    phases : wall seconds of each phase are added to it
 
     The others are as for ``cross_validate_path``.
 
@@ -97,17 +72,24 @@ def measure_path_cuda(
     ValueError, MemoryError
         With the name of the argument, the rule and what was given.
     """
-    if launching is not None:
-        check_block_size(launching.block_size)
     xp, limit = array_module(xp), limits()
     y, gamma_values, C_values, folds = checked(to_host(X), y, gammas, Cs, folds)
     with own_memory(xp):
-        clock = _Clock(xp)
+        clock = _Clock(xp, {} if phases is None else phases)
         search, ascending = search_folds(
             y, C_values, folds, Form(**form), with_values=return_decisions
         )
-        launching = launching or Launching.for_rows(_largest_problem(search))
-        plan = _plan(search, X.shape[1], gamma_values.size, memory_bytes, launching, limit, xp)
+        largest = _largest_problem(search)
+        launching = launching or Launching.for_rows(largest)
+        members = launching.members(limit, largest)
+        plan = plan_memory(
+            np.diff(search.layout.starts), X.shape[1], C_values.size, gamma_values.size,
+            len(folds), search.one_vs_one,
+            free_bytes(xp) if memory_bytes is None else memory_bytes,
+            n_blocks=launching.n_blocks(limit, launching.most_blocks or 1 << 30),
+            members=members, block_size=launching.block_size,
+            hard_members=launching.hard_width(members, X.shape[1], search.kernel),
+        )  # fmt: skip
         launching = replace(
             launching, capacity=plan.members, most_blocks=plan.n_blocks,
             hard_members=plan.hard_members,
@@ -122,7 +104,7 @@ def measure_path_cuda(
                 fill_fold(result, (g, fold), ascending, search, solutions, score, spent)
             clock.lap("collect")
         del rows, grid  # before their pool is emptied
-    return result, clock.traffic
+    return result
 
 
 def _largest_problem(search: Search) -> int:
@@ -131,38 +113,29 @@ def _largest_problem(search: Search) -> int:
     return int((sizes[-2:] if search.one_vs_one else sizes).sum())
 
 
-def _plan(search, n_features, n_gammas, memory_bytes, launching, limit: Limits, xp) -> Plan:
-    sizes = np.sort(np.diff(search.layout.starts))
-    largest = _largest_problem(search)
-    members = launching.members(limit, largest)
-    return plan_memory(
-        int(sizes.sum()), n_features, search.layout.n_classes, search.settings.Cs.size, n_gammas,
-        len(search.weights), "ovo" if search.one_vs_one else "ovr",
-        free_bytes(xp) if memory_bytes is None else memory_bytes,
-        largest_problem=largest, largest_pair=int(sizes[-2:].sum()),
-        largest_class=int(sizes[-1]),
-        n_blocks=launching.n_blocks(limit, launching.most_blocks or 1 << 30),
-        members=members, block_size=launching.block_size,
-        hard_members=launching.hard_width(members, n_features, search.kernel),
-    )  # fmt: skip
-
-
+@dataclass
 class _Grid:
-    """The search of one call on the device."""
+    """The search of one call on the device.
 
-    def __init__(self, search: Search, rows: Any, plan: Plan, launching: Launching,
-                 limit: Limits, xp: Any, clock: _Clock) -> None:  # fmt: skip
-        self.search, self.rows, self.plan = search, rows, plan
-        self.launching, self.limit, self.xp, self.clock = launching, limit, xp, clock
-        # (products of all rows, the problems solved from them); None where they do not fit
-        self.whole: Any = None
+    rows : as ``prepare_rows`` gives them, sorted
+    whole : the products of all rows; None where they do not fit
+    """
+
+    search: Search
+    rows: Any
+    plan: Plan
+    launching: Launching
+    limit: Limits
+    xp: Any
+    clock: _Clock
+    whole: Any = None
 
     def run(self, gammas: np.ndarray) -> Iterator[tuple[Solutions, list[Scores], np.ndarray]]:
         """Yield solutions and scores of each gamma, in order; as many at once as memory holds."""
-        search, xp, clock = self.search, self.xp, self.clock
+        search, xp = self.search, self.xp
         if self.plan.whole:
             self.whole = symmetric_products(self.rows, search.kernel, xp, self.plan.product_rows)
-            clock.lap("distances")
+            self.clock.lap("distances")
         shape = (
             min(self.plan.n_gammas, len(gammas)), len(search.weights), search.layout.n_classes,
             search.settings.Cs.size, len(self.rows),
@@ -171,115 +144,117 @@ class _Grid:
         for at in range(0, len(gammas), shape[0]):
             some = gammas[at : at + shape[0]]
             coefficients[...] = 0
-            found, seconds = self._solve(some, coefficients[: len(some)])
-            yield from self._collect(some, coefficients, found, seconds)
+            found = self._solve(some, coefficients[: len(some)])
+            scores, seconds = self._score(some, coefficients, found)
+            for g, out in enumerate(found):
+                for fold in range(len(search.weights)):
+                    used = (coefficients[g, fold] != 0).any(axis=0)
+                    out.support[fold] = to_host(xp.ascontiguousarray(used))
+                yield out, scores[g], seconds[g]
 
-    def _solve(self, gammas: np.ndarray, coefficients: Any) -> tuple[Found, float]:
-        """Solve all problems for some gammas; entries are folds x problems."""
-        search, layout = self.search, self.search.layout
-        if self.plan.whole:
-            groups = [(list(range(layout.n_classes)), search.problems)]
-        else:
-            pairs = sorted(search.problems, key=lambda p: (p.first, p.second))
-            groups = [([p.first, second_of(p)], [p]) for p in pairs]
-        parts, seconds = [], 0.0
-        for classes, problems in groups:
-            table = make_table(
-                layout, problems, search.weights, search.settings.class_weight, classes
-            )
-            inside = sorted_rows(layout, classes)
+    def _solve(self, gammas: np.ndarray, coefficients: Any) -> list[Solutions]:
+        """Solve all problems for some gammas, in one launch or pair by pair."""
+        search, layout, seconds = self.search, self.search.layout, 0.0
+        found = [search.empty_solutions() for _ in gammas]
+        numbers = list(range(len(search.problems)))
+        groups: list[Any] = [(range(layout.n_classes), numbers)]
+        if not self.plan.whole:
+            groups = [((p.first, p.second), [i]) for i, p in enumerate(search.problems)]
+        for classes, some in groups:
             shared, rows = self.whole, self.rows
             if shared is None:
-                rows = rows[self.xp.asarray(inside)]
+                rows = rows[self.xp.asarray(sorted_rows(layout, classes))]
                 shared = symmetric_products(rows, search.kernel, self.xp, self.plan.product_rows)
                 self.clock.lap("distances")
-            part = solve_table(
-                table, shared, rows, layout, list(classes), search.weights[:, inside], gammas,
-                search.settings, search.kernel, coefficients, self.xp, self.launching, self.limit,
+            solve_table(
+                search, some, classes, shared, rows, gammas, coefficients, found, self.xp,
+                self.launching, self.limit,
             )  # fmt: skip
             seconds += self.clock.lap("solve")
-            self.clock.traffic.smo_bytes += 4 * int(part.visited.sum())
-            self.clock.traffic.n_launches += 1
-            parts.append(part)
-        return _join_found(parts, len(search.weights)), seconds
-
-    def _collect(
-        self, gammas: np.ndarray, coefficients: Any, found: Found, seconds: float
-    ) -> Iterator[tuple[Solutions, list[Scores], np.ndarray]]:
-        xp = self.xp
-        scores, score_seconds = self._score(gammas, coefficients, found)
-        # A problem's part of the launch: what its iterations read.
-        effort = found.visited + 1.0
+        # A problem's part of the launches: that of its iterations.
+        effort = np.stack([out.iterations.sum(axis=2) for out in found]) + 1.0
         effort *= seconds / effort.sum()
-        for g in range(len(gammas)):
-            out = self.search.empty_solutions()
-            out.intercepts, out.objectives = found.intercepts[g], found.objectives[g]
-            out.iterations, out.status = found.iterations[g], found.status[g]
-            out.solved, out.seconds = found.solved[g], effort[g]
-            for fold in range(len(self.search.weights)):
-                used = (coefficients[g, fold] != 0).any(axis=0)
-                out.support[fold] = to_host(xp.ascontiguousarray(used))
-            yield out, scores[g], score_seconds[g]
+        for out, own in zip(found, effort, strict=True):
+            out.seconds = own
+        return found
 
-    def _score(self, gammas, coefficients, found: Found):
+    def _score(self, gammas, coefficients, found: list[Solutions]):
         """Return scores of every gamma and fold, and their seconds."""
         xp, search = self.xp, self.search
-        n_folds = len(search.weights)
-        pieces: list = [[[] for _ in range(n_folds)] for _ in gammas]
-        order: list = [[[] for _ in range(n_folds)] for _ in gammas]
-        seconds = np.zeros((len(gammas), n_folds))
-        for shared, first in self._row_blocks():
+        n_C, n_problems = search.settings.Cs.size, len(search.problems)
+        scores = [
+            [
+                Scores(
+                    np.empty((len(rows), n_C), np.int64),
+                    np.empty((len(rows), n_problems, n_C), np.float32)
+                    if search.with_values
+                    else None,
+                )
+                for rows in search.validation
+            ]
+            for _ in gammas
+        ]
+        seconds = np.zeros((len(gammas), len(search.validation)))
+        step = len(self.rows) if self.plan.whole else self.plan.score_rows
+        for first in range(0, len(self.rows), step):
+            shared = self.whole
+            if shared is None:
+                block = self.rows[first : first + step]
+                shared = cross_products(block, self.rows, search.kernel, xp)
+                self.clock.lap("distances")
             for fold, validation in enumerate(search.validation):
-                inside = (validation >= first) & (validation < first + len(shared))
-                at = np.flatnonzero(inside)
+                at = np.flatnonzero((validation >= first) & (validation < first + len(shared)))
                 for begin in range(0, at.size, self.plan.score_rows):
                     some = at[begin : begin + self.plan.score_rows]
                     rows = xp.asarray((validation[some] - first).astype(np.int32))
                     for g, gamma in enumerate(gammas):
-                        different = int(found.solved[g, fold].max())
-                        intercepts = xp.asarray(found.intercepts[g, fold][:, :different])
+                        # Larger C's may all have one solution.
+                        different = int(found[g].solved[fold].max())
+                        repeated = np.minimum(np.arange(n_C), different - 1)
                         codes, values = score_rows(
-                            shared, rows, coefficients[g, fold][:, :different], intercepts,
-                            search.layout, search.problems, search.kernel, gamma, xp,
+                            shared, rows, coefficients[g, fold][:, :different],
+                            xp.asarray(found[g].intercepts[fold][:, :different]), search.layout,
+                            search.problems, search.kernel, gamma, xp,
                             min(256, self.launching.block_size),
                         )  # fmt: skip
-                        kept = to_host(values) if search.with_values else values[:, :0]
-                        pieces[g][fold].append((to_host(codes), kept))
-                        order[g][fold].append(some)
+                        score = scores[g][fold]
+                        score.codes[some] = to_host(codes)[:, repeated]
+                        if score.values is not None:
+                            score.values[some] = to_host(values).transpose(1, 0, 2)[..., repeated]
                         seconds[g, fold] += self.clock.lap("score")
-        return [
-            [self._join(pieces[g][f], order[g][f], int(found.solved[g, f].max()))
-             for f in range(n_folds)] for g in range(len(gammas))
-        ], seconds  # fmt: skip
-
-    def _join(self, pieces: list, order: list, different: int) -> Scores:
-        """Return scores of a fold in the order of its validation rows."""
-        n_C = self.search.settings.Cs.size
-        if not pieces:
-            n_problems = len(self.search.problems)
-            values = np.empty((0, n_problems, n_C), np.float32)
-            return Scores(np.empty((0, n_C), np.int64), values if self.search.with_values else None)
-        found = join_scores(pieces, self.search.with_values, n_C, different)
-        return Scores.of([found], np.argsort(np.concatenate(order)))
-
-    def _row_blocks(self) -> Iterator[tuple[Any, int]]:
-        """Yield the shared products of blocks of rows with all rows, and each block's first row."""
-        if self.plan.whole:
-            yield self.whole, 0
-            return
-        for at in range(0, len(self.rows), self.plan.score_rows):
-            some = self.rows[at : at + self.plan.score_rows]
-            shared = cross_products(some, self.rows, self.search.kernel, self.xp)
-            self.clock.lap("distances")
-            yield shared, at
+        return scores, seconds
 
 
-def _join_found(parts: list[Found], n_folds: int) -> Found:
-    """Join launches for different problems; fields become n_gammas x n_folds x n_problems."""
+def fit_path_cuda(
+    X: Any,
+    y: np.ndarray,
+    C: float = 1.0,
+    gamma: float = 1.0,
+    *,
+    launching: Launching | None = None,
+    xp: Any = None,
+    **form: Any,
+) -> FittedPath:
+    """Fit C-SVC for one C and gamma on all rows; as ``pipelines.svm.cpu.fit.fit_path``.
 
-    def join(name: str) -> np.ndarray:
-        fields = [getattr(part, name) for part in parts]
-        split = [f.reshape(f.shape[0], n_folds, -1, *f.shape[2:]) for f in fields]
-        return np.concatenate(split, axis=2)
-
-    return Found(*(join(name) for name in Found.__dataclass_fields__))
+    The shared products of all rows must fit in device memory (4 n**2 bytes). Parameters are as
+    for ``cross_validate_path_cuda``.
+    """
+    xp, limit = array_module(xp), limits()
+    search = search_all_rows(y, path_to(C), gamma, Form(**form), None)
+    layout, kernel, out = search.layout, search.kernel, search.empty_solutions()
+    launching = launching or Launching.for_rows(_largest_problem(search))
+    with own_memory(xp):
+        rows = prepare_rows(X, kernel, xp, limit.fast_float64)[xp.asarray(layout.order)]
+        shape = (1, 1, layout.n_classes, search.settings.Cs.size, len(rows))
+        coefficients = xp.zeros(shape, np.float32)
+        solve_table(
+            search, range(len(search.problems)), range(layout.n_classes),
+            symmetric_products(rows, kernel, xp), rows, np.array([gamma]), coefficients, [out], xp,
+            launching, limit,
+        )  # fmt: skip
+        # Place p of a row holds its multiplier against class p, or in problem p.
+        last = np.ascontiguousarray(to_host(coefficients[0, 0, :, -1]).T)
+        del rows, coefficients  # before their pool is emptied
+    out.support[0, -1] = (last != 0).any(axis=1)
+    return model_of(layout, search.problems, out, last)

@@ -4,18 +4,10 @@ from typing import Any
 
 import numpy as np
 
-from pipelines.data.placement import to_host
 from pipelines.svm.cuda.gpu import launch
 from pipelines.svm.cuda.kernel_values import fill_kernel
 from pipelines.svm.kernel import Kernel
-from pipelines.svm.path_result import Scores
 from pipelines.svm.problems import Layout, Problem
-
-
-def second_of(pair: Problem) -> int:
-    """Return the second class of a pair; a class against the rest has none."""
-    assert pair.second is not None
-    return pair.second
 
 
 def pair_values(sums: Any, intercepts: Any, problems: list[Problem], xp: Any) -> Any:
@@ -26,7 +18,7 @@ def pair_values(sums: Any, intercepts: Any, problems: list[Problem], xp: Any) ->
     intercepts : float64 (n_pairs, n_C)
     """
     first = xp.asarray([problem.first for problem in problems])
-    second = xp.asarray([second_of(problem) for problem in problems])
+    second = xp.asarray([problem.second for problem in problems])
     values = sums[first, :, second].astype(np.float64)
     values += sums[second, :, first]
     values += intercepts[:, None]
@@ -38,8 +30,8 @@ def count_votes(values: Any, problems: list[Problem], n_classes: int, xp: Any) -
     # A class's votes: the pairs it wins as the first, and those it does not lose as the second.
     share, without_wins = np.zeros((n_classes, len(problems)), np.float32), np.zeros(n_classes)
     for p, problem in enumerate(problems):
-        share[problem.first, p], share[second_of(problem), p] = 1, -1
-        without_wins[second_of(problem)] += 1
+        share[problem.first, p], share[problem.second, p] = 1, -1
+        without_wins[problem.second] += 1
     wins = (values > 0).astype(np.float32).reshape(len(problems), -1)
     votes = xp.asarray(share) @ wins + xp.asarray(without_wins, dtype=np.float32)[:, None]
     return votes.argmax(axis=0).reshape(values.shape[1:])
@@ -79,13 +71,3 @@ def score_rows(
         return count_votes(decided, problems, layout.n_classes, xp), decided
     decided = (sums[0] + intercepts).astype(np.float32).transpose(1, 0, 2)
     return decided.argmax(axis=0), decided
-
-
-def join_scores(pieces: list, with_values: bool, n_C: int, different: int) -> Scores:
-    """Return pieces of (codes, values) of rows in order, larger C's repeated; on the host."""
-    repeat = np.minimum(np.arange(n_C), different - 1)
-    codes = np.concatenate([to_host(codes) for codes, _ in pieces])[:, repeat]
-    values = None
-    if with_values:
-        values = np.concatenate([to_host(v).transpose(1, 0, 2) for _, v in pieces])[:, :, repeat]
-    return Scores(codes.astype(np.int64), values)

@@ -13,8 +13,18 @@ is room for.
 from numba import cuda, types
 
 from pipelines.svm.compiled import kept_by_arguments
-from pipelines.svm.cuda.block_state import Exact, Near, Parts, Products, Rows, Sides, Work
-from pipelines.svm.cuda.block_threads import SIMULATED, WARP, block_sum, device
+from pipelines.svm.cuda.block import (
+    SIMULATED,
+    WARP,
+    Exact,
+    Near,
+    Parts,
+    Products,
+    Rows,
+    Sides,
+    Work,
+    device,
+)
 from pipelines.svm.cuda.hard import FREE_SHARE, HARD_ITERATIONS, HARD_SHARE, hard_functions
 from pipelines.svm.cuda.inner import gatherer, inner_solver, mark_of, round_up
 from pipelines.svm.cuda.start import (
@@ -37,9 +47,6 @@ ENTRY_COLUMNS = 7
 
 # Shared memory for a row that is worked on: three float64 and an int32.
 MEMBER_BYTES = 28
-
-# Values of float32 that memory gives at once, wanted or not: 32 bytes.
-SECTOR = 8
 
 # Device memory for a row of a block's state: four float64 and three int32.
 STATE_BYTES = 44
@@ -84,19 +91,6 @@ def give_back(t, n_threads, m, rows, work, near):
         rows.beta[k] = near.beta[p]
 
 
-@device
-def count_sectors(t, n_threads, m, work, parts):
-    """Return sectors of a row of shared products in which m members' columns lie, a float.
-
-    Columns ascend: a member begins a sector unless the one before lies in it.
-    """
-    sectors = 0.0
-    for p in range(t, m, n_threads):
-        if p == 0 or work.columns[p] // SECTOR != work.columns[p - 1] // SECTOR:
-            sectors += 1.0
-    return block_sum(t, n_threads, sectors, parts.tops)
-
-
 @kept_by_arguments
 def smo_kernel(name: str, block_size: int, registers: int | None = None, newton: bool = False):
     """Return the kernel for one kernel function and block size, with these arguments.
@@ -132,11 +126,8 @@ def smo_kernel(name: str, block_size: int, registers: int | None = None, newton:
 
     coefficients : float32 (n_gammas, n_folds, n_places, n_C, n_rows)
     figures : float64 (n_gammas, n_entries, 2, n_C), intercepts and objectives
-    counts : int64 (n_gammas, n_entries, 3, n_C), iterations and Newton steps, support vectors,
-        status
-    efforts : int64 (n_gammas, n_entries, 2), C's solved, and float32 values read: two rows of the
-        members' kernel for an iteration, whole sectors of shared products where that is made,
-        a problem's row for each multiplier that changed, and what Newton steps read
+    counts : int64 (n_gammas, n_entries, 2, n_C), iterations and Newton steps, status
+    solved : int64 (n_gammas, n_entries), the number of different solutions
     """
     solve, gather = inner_solver(name), gatherer(name)
     start, subtract = starter(name), row_subtractor(name)
@@ -149,7 +140,7 @@ def smo_kernel(name: str, block_size: int, registers: int | None = None, newton:
         shared, gammas, coef0, degree, Cs, tol, limit, jobs, queue, entries, factors,
         columns, out_rows, signed, pulls, capacity, width, matrices,
         features, exact_gammas, exact_coef0, spaces, state, lists,
-        coefficients, figures, counts, efforts,
+        coefficients, figures, counts, solved,
     ):  # fmt: skip
         t, block = cuda.threadIdx.x, cuda.blockIdx.x
         dynamic = cuda.shared.array(0, types.float64)
@@ -195,7 +186,7 @@ def smo_kernel(name: str, block_size: int, registers: int | None = None, newton:
             most = limit
             if limit < 0:
                 most = max(10_000_000, 100 * n)
-            visited, n_support, n_bounded, c = 0, 0.0, 0.0, 0
+            n_support, n_bounded, c = 0.0, 0.0, 0
             # Whether a C was hard, and whether residuals are those of the exact kernel.
             hard, is_exact = False, False
             span, size = reach(t, n_threads, rows, sides, parts)
@@ -242,13 +233,11 @@ def smo_kernel(name: str, block_size: int, registers: int | None = None, newton:
                         cuda.syncthreads()  # columns of other owners are read, and their beta
                         inner_tol = max(tol_here, INNER_GAP * (top - low))
                         if is_exact:
-                            iterations, status, read = solve_hard(
+                            iterations, status = solve_hard(
                                 t, n_threads, m, near, exact, inner_tol, tol_here, most - done,
                                 spaces[block], work, lists[block, 2], parts,
                             )  # fmt: skip
-                            visited += read
                         else:
-                            sectors = count_sectors(t, n_threads, m, work, parts)
                             gather(t, n_threads, m, work.columns, products, matrix)
                             # SMO alone has so many iterations until the problem is called hard.
                             patience, allowed = most, most - done
@@ -259,7 +248,6 @@ def smo_kernel(name: str, block_size: int, registers: int | None = None, newton:
                             iterations, status = solve(
                                 t, n_threads, m, near, matrix, inner_tol, allowed, parts
                             )
-                            visited += 2 * m * iterations + m * SECTOR * int(sectors)
                             hard = newton and (hard or done + iterations >= patience)
                         give_back(t, n_threads, m, rows, work, near)
                     cuda.syncthreads()  # ``pack`` reads members of other owners
@@ -268,7 +256,6 @@ def smo_kernel(name: str, block_size: int, registers: int | None = None, newton:
                         subtract_exact(t, n_threads, rows, n_changed, work, exact)
                     else:
                         subtract(t, n_threads, rows, n_changed, work, products, parts)
-                    visited += n * n_changed
                     done += iterations
                     if newton:  # what stalls is hard, and a round counts as an iteration
                         idle = idle + 1 if iterations == 0 or status == STALLED else 0
@@ -288,10 +275,9 @@ def smo_kernel(name: str, block_size: int, registers: int | None = None, newton:
                     if t == 0:
                         figures[g, entry, 0, d], figures[g, entry, 1, d] = level, objective
                         counts[g, entry, 0, d] = done if d == c else 0
-                        counts[g, entry, 1, d] = int(n_support)
-                        counts[g, entry, 2, d] = status
+                        counts[g, entry, 1, d] = status
                 if t == 0:
-                    efforts[g, entry, 0], efforts[g, entry, 1] = c + 1, visited
+                    solved[g, entry] = c + 1
                 c = last
 
     # A launch is told by it, and what is kept on disk.

@@ -8,7 +8,14 @@ from functools import cache
 
 import numpy as np
 
-from pipelines.svm.cuda.block_threads import barrier, block_sum, block_top, device, share_counts
+from pipelines.svm.cuda.block import (
+    barrier,
+    block_sum,
+    block_top,
+    device,
+    own_share,
+    share_counts,
+)
 from pipelines.svm.cuda.kernel_values import value_function
 
 # Rows taken off the residuals at once, a shared place for each, and how many of them are
@@ -31,9 +38,7 @@ def pack(t, n_threads, rows, m, work, parts):
 
     Returns their number, the same in every thread.
     """
-    share = (m + n_threads - 1) // n_threads
-    first = min(m, t * share)
-    last = min(m, first + share)
+    first, last = own_share(t, n_threads, m)
     count = 0
     for p in range(first, last):
         if work.changes[p] != 0.0:

@@ -8,7 +8,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pipelines.svm.cuda.block_threads import barrier, block_sum, block_top, device, share_counts
+from pipelines.svm.cuda.block import (
+    barrier,
+    block_sum,
+    block_top,
+    device,
+    own_share,
+    share_counts,
+)
 from pipelines.svm.cuda.start import HALVINGS
 
 
@@ -165,10 +172,7 @@ def choose(t, n_threads, i, j, C, rows, rise, fall, parts, members):
 
     Returns their number, the same in every thread.
     """
-    n = rows.signed.size
-    share = (n + n_threads - 1) // n_threads
-    first = min(n, t * share)
-    last = min(n, first + share)
+    first, last = own_share(t, n_threads, rows.signed.size)
     count = 0
     for k in range(first, last):
         if _wanted(k, i, j, C, rows, rise, fall):

@@ -1,0 +1,573 @@
+"""Newton's method on the free members of an inner solve, by all threads of a block.
+
+The method and its numbers are those of ``pipelines.svm.cpu.newton``: all free members
+move at once, to where their residuals are equal or some of them meet a bound; those are
+pinned, and where none is met those that violate most are set free.  Here every step takes
+its effect off all members' residuals at once, which is a product that all threads share,
+and so the decrease of the objective is known from the step itself.  And rows of the factor
+are made anew from some place on, where the CPU turns and appends them.  Everywhere:
+
+matrix : float64, the members' kernel, see ``hard``; ``shift`` is added to its values,
+    ``ridge`` to its diagonal
+f : how many members are free; their numbers are the first of ``free.rows``
+free : Free.  ``factor``: below the diagonal the factor's values, on it their reciprocals; the
+    two rows after the last solve ``factor @ side = right`` for right sides of ones and of
+    the residuals: they are made like the factor's own rows
+
+A warp makes a row of the factor, four columns at a time (a panel): its lanes share the inner
+products.  Of the lists each thread has a contiguous share, so that they are the same for every
+number of threads.
+"""
+
+import math
+
+import numpy as np
+
+from pipelines.svm.cuda.block import (
+    NOWHERE,
+    WARP,
+    barrier,
+    block_sum,
+    block_top,
+    device,
+    larger,
+    own_share,
+    share_counts,
+    smaller,
+    sum_of,
+)
+from pipelines.svm.cuda.inner import FALL, RISE, mark_of
+from pipelines.svm.rules import (
+    ADDED_SHARE,
+    LEAST_BATCH,
+    LEAST_MOVE,
+    MOST_IDLE_STEPS,
+    MOST_TRIES,
+    RESOLVED64,
+    RIDGE_SHARE,
+    VIOLATION_SHARE,
+)
+from pipelines.svm.solutions import CONVERGED, ITERATION_LIMIT, STALLED
+
+# Columns that are made together.
+PANEL = 4
+
+# Rows of the factor's array beyond those of members: the two sides, and four vectors.
+EXTRA_ROWS = 6
+
+
+@device
+def _shared_with(lane, j, f, p, factor):
+    """Return inner products of row p with the four rows of the panel at j, before the panel."""
+    last = np.int32(f - 1)
+    row = factor[np.uint32(p)]
+    one, two = factor[np.uint32(j)], factor[np.uint32(min(j + 1, last))]
+    three, four = factor[np.uint32(min(j + 2, last))], factor[np.uint32(min(j + 3, last))]
+    a, b, c, d = 0.0, 0.0, 0.0, 0.0
+    for k in range(lane, j, WARP):
+        at = np.uint32(k)
+        value = row[at]
+        a += value * one[at]
+        b += value * two[at]
+        c += value * three[at]
+        d += value * four[at]
+    return sum_of(a, WARP), sum_of(b, WARP), sum_of(c, WARP), sum_of(d, WARP)
+
+
+@device
+def _right(p, q, f, near, matrix, shift, ridge, free):
+    """Return entry (p, q) of the matrix to factorise, or of a right-hand side."""
+    column = free.rows[min(q, f - 1)]
+    if p == f:
+        return 1.0
+    if p == f + 1:
+        return near.residual[column]
+    value = matrix[free.rows[p], column] + shift
+    if p == q:
+        value += ridge
+    return value
+
+
+@device
+def _factorise_panel(width, ridge, tile):
+    """Return the Cholesky factor of four rows and columns, in place; by one thread.
+
+    A pivot is no less than the ridge: rows that depend on others to the kernel's rounding
+    take no step of their own.
+
+    width : rows that there are, the others are made the identity's
+    """
+    for r in range(PANEL):
+        for e in range(r + 1):
+            value = 1.0 if e == r else 0.0
+            if r < width:
+                value = tile[PANEL * r + e]
+            for k in range(e):
+                value -= tile[PANEL * r + k] * tile[PANEL * e + k]
+            if e < r:
+                value *= tile[(PANEL + 1) * e]
+            else:
+                value = 1.0 / math.sqrt(larger(value, ridge))
+            tile[PANEL * r + e] = value
+
+
+@device
+def extend(t, n_threads, first, f, near, matrix, shift, ridge, free, tile):
+    """Make the factor's rows from ``first`` on, and both sides.
+
+    first : rows before it are kept
+    tile : float64 shared (>= PANEL**2,), overwritten
+    """
+    lane, warp, n_warps = t % WARP, t // WARP, n_threads // WARP
+    factor, first = free.factor, first // PANEL * PANEL
+    for j in range(0, f, PANEL):
+        width = min(PANEL, f - j)
+        if j >= first:
+            for p in range(j + warp, j + width, n_warps):
+                a, b, c, d = _shared_with(lane, j, f, p, factor)
+                if lane == 0:
+                    at = PANEL * (p - j)
+                    tile[at] = _right(p, j, f, near, matrix, shift, ridge, free) - a
+                    tile[at + 1] = _right(p, j + 1, f, near, matrix, shift, ridge, free) - b
+                    tile[at + 2] = _right(p, j + 2, f, near, matrix, shift, ridge, free) - c
+                    tile[at + 3] = _right(p, j + 3, f, near, matrix, shift, ridge, free) - d
+            barrier()  # the panel's own rows are there
+            if t == 0:
+                _factorise_panel(width, ridge, tile)
+            barrier()  # and are the factor's
+        for q in range(t, PANEL * PANEL, n_threads):
+            r, e = q // PANEL, q % PANEL
+            if e <= r and r < width:
+                if j >= first:
+                    factor[j + r, j + e] = tile[q]
+                else:
+                    tile[q] = factor[j + r, j + e]
+        if j < first:
+            barrier()  # the panel that was kept is there
+        for p in range(max(first, j + width) + warp, f + 2, n_warps):
+            a, b, c, d = _shared_with(lane, j, f, p, factor)
+            if lane == 0:
+                row = factor[p]
+                a = (_right(p, j, f, near, matrix, shift, ridge, free) - a) * tile[0]
+                row[j] = a
+                if width > 1:
+                    b = _right(p, j + 1, f, near, matrix, shift, ridge, free) - b
+                    b = (b - a * tile[4]) * tile[5]
+                    row[j + 1] = b
+                if width > 2:
+                    c = _right(p, j + 2, f, near, matrix, shift, ridge, free) - c
+                    c = (c - a * tile[8] - b * tile[9]) * tile[10]
+                    row[j + 2] = c
+                if width > 3:
+                    d = _right(p, j + 3, f, near, matrix, shift, ridge, free) - d
+                    d = (d - a * tile[12] - b * tile[13] - c * tile[14]) * tile[15]
+                    row[j + 3] = d
+        barrier()  # other lanes and warps read these columns; the tile is made anew
+
+
+@device
+def directions(t, n_threads, f, free, parts):
+    """Fill ``free.d``, along which residuals become equal, and ``free.v``, which takes up sums.
+
+    ``(K + ridge) d = residual - level`` and ``(K + ridge) v = 1``; d sums to 0.  Both sides are
+    overwritten.
+
+    Returns, the same in every thread
+    -------
+    level : the intercept at which residuals meet
+    wished : twice by how much the objective falls along all of d
+    """
+    factor = free.factor
+    ones, forward = factor[f], factor[f + 1]
+    both, own = 0.0, 0.0
+    for p in range(t, f, n_threads):
+        both += ones[p] * forward[p]
+        own += ones[p] * ones[p]
+    both = block_sum(t, n_threads, both, parts.tops)
+    level = both / block_sum(t, n_threads, own, parts.tops)
+    wished = 0.0
+    for p in range(t, f, n_threads):
+        value = forward[p] - level * ones[p]
+        forward[p] = value
+        wished += value * value
+    wished = block_sum(t, n_threads, wished, parts.tops)  # has a barrier: all is written
+    for column in range(f):
+        j = f - 1 - column
+        row, pivot = factor[j], factor[j, j]
+        d, v = forward[j] * pivot, ones[j] * pivot
+        for p in range(t, j, n_threads):
+            forward[p] -= row[p] * d
+            ones[p] -= row[p] * v
+        if t == 0:
+            free.d[j], free.v[j] = d, v
+        barrier()  # the next column's sides are done
+    return level, wished
+
+
+@device
+def is_free(mark):
+    """Return whether a row may rise and fall."""
+    return mark == RISE | FALL
+
+
+@device
+def rank_of(value, at, n, values):
+    """Count the values that sort before number ``at``; ties sort by place."""
+    rank = 0
+    for q in range(n):
+        if values[q] < value or (values[q] == value and q < at):
+            rank += 1
+    return rank
+
+
+@device
+def list_free(t, n_threads, m, near, free, keys, parts):
+    """Fill ``free.rows`` with the free members, and return their number.
+
+    Those next to a bound, the likely ones to be pinned, come last: then few rows of the
+    factor change.
+
+    keys : float64 (>= m,), overwritten
+    """
+    first, last = own_share(t, n_threads, m)
+    count = 0
+    for p in range(first, last):
+        if is_free(near.marks[p]):
+            count += 1
+    at, f = share_counts(t, n_threads, count, parts.counts)
+    for p in range(first, last):
+        if is_free(near.marks[p]):
+            bound, beta = near.bounds[p], near.beta[p]
+            free.spare[at] = p
+            keys[at] = -min(beta - smaller(bound, 0.0), larger(bound, 0.0) - beta)
+            at += 1
+    barrier()  # all are listed
+    for p in range(t, f, n_threads):
+        free.rows[rank_of(keys[p], p, f, keys)] = free.spare[p]
+    barrier()  # and in order
+    return f
+
+
+@device
+def drop_bounded(t, n_threads, f, near, free, parts):
+    """Take out of ``free.rows`` those that have met a bound; the others keep their order.
+
+    Returns how many are left, and up to which place nothing changed.
+    """
+    first, last = own_share(t, n_threads, f)
+    count, changed = 0, np.int32(NOWHERE)
+    for p in range(last - 1, first - 1, -1):
+        if is_free(near.marks[free.rows[p]]):
+            count += 1
+        else:
+            changed = np.int32(p)
+    at, left = share_counts(t, n_threads, count, parts.counts)
+    for p in range(first, last):
+        if is_free(near.marks[free.rows[p]]):
+            free.spare[at] = free.rows[p]
+            at += 1
+    _, changed = block_top(t, n_threads, -float(changed), changed, parts.tops, parts.places)
+    for p in range(t, left, n_threads):  # ``block_top`` has barriers: all are listed
+        free.rows[p] = free.spare[p]
+    barrier()  # they are read by others than their writers
+    return left, min(left, changed)
+
+
+@device
+def add_violating(t, n_threads, m, f, most, level, least, near, free, keys, parts):
+    """Put behind the f free rows those at a bound that violate by more than ``least``.
+
+    Of more than ``most`` the worst.
+
+    keys : float64 (>= m,), overwritten
+
+    Returns how many are free then.
+    """
+    first, last = own_share(t, n_threads, m)
+    count = 0
+    for p in range(first, last):
+        if _violation(p, level, near) > least:
+            count += 1
+    at, found = share_counts(t, n_threads, count, parts.counts)
+    for p in range(first, last):
+        gap = _violation(p, level, near)
+        if gap > least:
+            free.spare[at], keys[at] = p, -gap
+            at += 1
+    barrier()  # all are listed
+    for p in range(t, found, n_threads):
+        rank = rank_of(keys[p], p, found, keys)
+        if rank < most:
+            free.rows[f + rank] = free.spare[p]
+    barrier()  # they are read by others than their writers
+    return f + min(found, most)
+
+
+@device
+def _violation(p, level, near):
+    """Return by how much a row at a bound violates optimality."""
+    mark = near.marks[p]
+    if mark == RISE:
+        return near.residual[p] - level
+    if mark == FALL:
+        return level - near.residual[p]
+    return 0.0
+
+
+@device
+def _room(q, near, free):
+    """Return how far the free row at place q may fall and rise."""
+    k = free.rows[q]
+    bound, beta = near.bounds[k], near.beta[k]
+    return smaller(bound, 0.0) - beta, larger(bound, 0.0) - beta
+
+
+@device
+def _times(t, n_threads, f, near, free, times, parts):
+    """Fill ``times`` with how far along ``free.d`` each row's bound lies.
+
+    Returns the smallest, at most 1, its place, and how many are less than 1.
+    """
+    near_time, at, count = np.inf, np.int32(0), 0.0
+    for q in range(t, f, n_threads):
+        d, time = free.d[q], np.inf
+        fall, rise = _room(q, near, free)
+        if d > 0.0:
+            time = larger(rise / d, 0.0)
+        elif d < 0.0:
+            time = larger(fall / d, 0.0)
+        times[q] = time
+        if time < near_time:
+            near_time, at = time, np.int32(q)
+        if time < 1.0:
+            count += 1.0
+    step, at = block_top(t, n_threads, -near_time, at, parts.tops, parts.places)
+    count = block_sum(t, n_threads, count, parts.tops)
+    return min(-step, 1.0), at, int(count)
+
+
+@device
+def _product(t, n_threads, m, f, matrix, free, out):
+    """Return the kernel of m members with the free ones, times ``free.move``.
+
+    The constant that ``matrix`` may lack falls away: moves sum to 0.
+    """
+    for p in range(t, m, n_threads):
+        total = 0.0
+        for q in range(f):
+            total += matrix[np.uint32(free.rows[q]), np.uint32(p)] * free.move[q]
+        out[p] = total
+    barrier()  # it is read by others than its writers
+
+
+@device
+def _spread(t, n_threads, f, reach, near, free, parts):
+    """Fill ``free.move``: ``reach`` of ``d``, pinned rows to their bounds, ``v`` takes up the sum.
+
+    Rows whom ``v`` carries beyond their bounds are pinned, too.  Returns whether all are within.
+    """
+    for _ in range(MOST_TRIES):
+        excess, others = 0.0, 0.0
+        for q in range(t, f, n_threads):
+            if free.pinned[q] != 0.0:
+                fall, rise = _room(q, near, free)
+                move = fall
+                if free.pinned[q] > 0.0:
+                    move = rise
+                free.move[q] = move
+                excess += move
+            else:
+                excess += reach * free.d[q]
+                others += free.v[q]
+        excess = block_sum(t, n_threads, excess, parts.tops)
+        others = block_sum(t, n_threads, others, parts.tops)
+        if others == 0.0:
+            return False
+        beyond, share = 0.0, -excess / others
+        for q in range(t, f, n_threads):
+            if free.pinned[q] == 0.0:
+                fall, rise = _room(q, near, free)
+                move = reach * free.d[q] + share * free.v[q]
+                free.move[q] = move
+                if move > rise:
+                    free.pinned[q] = 1.0
+                    beyond += 1.0
+                elif move < fall:
+                    free.pinned[q] = -1.0
+                    beyond += 1.0
+        if block_sum(t, n_threads, beyond, parts.tops) == 0.0:
+            return True
+    return False
+
+
+@device
+def _pin_many(
+    t, n_threads, m, f, step, count, wished, ridge, near, matrix, free, times, effect, parts
+):
+    """Fill ``free.move``, which puts many rows at their bounds at once; whether there is one.
+
+    It is taken if the objective falls by no less than along ``d`` to the first bound.
+
+    step : along ``d`` to the first bound; count : rows whose bounds ``d`` meets
+    effect : float64 (m,), what the move takes off residuals, output
+    """
+    enough = (step - 0.5 * step * step) * wished
+    batch = count
+    for q in range(t, f, n_threads):
+        free.spare[q] = rank_of(times[q], q, f, times)
+    while batch >= LEAST_BATCH:
+        following = np.inf
+        for q in range(t, f, n_threads):
+            free.pinned[q] = 0.0
+            if free.spare[q] >= batch:
+                following = min(following, times[q])
+            elif free.d[q] > 0.0:
+                free.pinned[q] = 1.0
+            else:
+                free.pinned[q] = -1.0
+        following, _ = block_top(t, n_threads, -following, np.int32(0), parts.tops, parts.places)
+        if _spread(t, n_threads, f, min(-following, 1.0), near, free, parts):
+            _product(t, n_threads, m, f, matrix, free, effect)
+            fallen = 0.0
+            for q in range(t, f, n_threads):
+                k, move = free.rows[q], free.move[q]
+                fallen += (near.residual[k] - 0.5 * (effect[k] + ridge * move)) * move
+            if block_sum(t, n_threads, fallen, parts.tops) >= enough:
+                return True
+        batch //= 2
+    return False
+
+
+@device
+def _take_step(t, n_threads, m, f, near, free, effect, parts):
+    """Carry out ``free.move`` and its effect; returns the farthest that a member moved.
+
+    Where ``free.pinned`` is not 0 a member is put at its bound exactly, so that later tests
+    for equality hold.
+    """
+    farthest = 0.0
+    for q in range(t, f, n_threads):
+        k = free.rows[q]
+        bound, old = near.bounds[k], near.beta[k]
+        fall, rise = smaller(bound, 0.0), larger(bound, 0.0)
+        new = smaller(larger(old + free.move[q], fall), rise)
+        if free.pinned[q] > 0.0:
+            new = rise
+        elif free.pinned[q] < 0.0:
+            new = fall
+        near.beta[k], near.marks[k] = new, mark_of(new, bound)
+        farthest = max(farthest, abs(new - old))
+    for p in range(t, m, n_threads):
+        near.residual[p] -= effect[p]
+    farthest, _ = block_top(t, n_threads, farthest, np.int32(0), parts.tops, parts.places)
+    return farthest  # ``block_top`` has barriers: all is written
+
+
+@device
+def _extremes(t, n_threads, m, near, parts):
+    """Return the largest residual that may rise, the smallest that may fall, and their members."""
+    top, i, low, j = -np.inf, np.int32(0), np.inf, np.int32(0)
+    for p in range(t, m, n_threads):
+        r, mark = near.residual[p], near.marks[p]
+        if mark & RISE != 0 and r > top:
+            top, i = r, np.int32(p)
+        if mark & FALL != 0 and r < low:
+            low, j = r, np.int32(p)
+    top, i = block_top(t, n_threads, top, i, parts.tops, parts.places)
+    low, j = block_top(t, n_threads, -low, j, parts.tops, parts.places)
+    return top, i, -low, j
+
+
+@device
+def _largest(t, n_threads, m, near, matrix, parts):
+    """Return the widest range of a member, and the largest value of its kernel with itself."""
+    span, value = 0.0, 0.0
+    for p in range(t, m, n_threads):
+        span = max(span, abs(near.bounds[p]))
+        value = max(value, abs(matrix[p, p]))
+    span, _ = block_top(t, n_threads, span, np.int32(0), parts.tops, parts.places)
+    value, _ = block_top(t, n_threads, value, np.int32(0), parts.tops, parts.places)
+    return span, value
+
+
+@device
+def solve_active(
+    t, n_threads, m, near, matrix, shift, tol, finest, limit, free, keys, effect, parts
+):
+    """Take Newton steps until LIBSVM's stopping rule holds among m members.
+
+    Parameters
+    ----------
+    t, n_threads : this thread's number, and how many the block has
+    near : Near; all threads have left it as it is
+    finest : the tolerance that will be asked for in the end
+    limit : of steps
+    free : Free, of at least m members
+    keys, effect : float64 (>= m,), work space
+    parts : Parts; ``chunk_factors`` is overwritten, too
+
+    Returns, the same in every thread
+    -------
+    steps, status : ``CONVERGED``, ``ITERATION_LIMIT`` or ``STALLED``: steps no longer move
+        anything
+    """
+    span, value = _largest(t, n_threads, m, near, matrix, parts)
+    ridge = max(RIDGE_SHARE * finest / span, RESOLVED64 * max(value, 1.0))
+    steps, idle, batch, first = 0, 0, 1, 0
+    f = list_free(t, n_threads, m, near, free, keys, parts)
+    while True:
+        level = 0.0
+        if f >= 2:
+            extend(t, n_threads, first, f, near, matrix, shift, ridge, free, parts.chunk_factors)
+            level, wished = directions(t, n_threads, f, free, parts)
+            if not wished < np.inf:  # the kernel is not finite
+                return steps, STALLED
+            step, at, count = _times(t, n_threads, f, near, free, keys, parts)
+            many = False
+            if step < 1.0:
+                many = _pin_many(
+                    t, n_threads, m, f, step, count, wished, ridge, near, matrix, free, keys,
+                    effect, parts,
+                )  # fmt: skip
+            if not many:
+                for q in range(t, f, n_threads):
+                    free.move[q], free.pinned[q] = step * free.d[q], 0.0
+                    if step < 1.0 and q == at:
+                        free.pinned[q] = free.d[q]
+                barrier()  # moves are read by others than their writers
+                _product(t, n_threads, m, f, matrix, free, effect)
+            moved = _take_step(t, n_threads, m, f, near, free, effect, parts)
+            steps += 1
+            if moved <= LEAST_MOVE * span:
+                idle += 1
+            else:
+                idle = 0
+            f, first = drop_bounded(t, n_threads, f, near, free, parts)
+            if step < 1.0 and idle <= MOST_IDLE_STEPS and steps < limit:
+                # A row that was set free and may not move: fewer at once are safer.
+                if idle > 0:
+                    batch = 0
+                continue
+        top, i, low, j = _extremes(t, n_threads, m, near, parts)
+        if not (top - low >= tol):
+            return steps, CONVERGED
+        if idle > MOST_IDLE_STEPS:
+            return steps, STALLED
+        if steps >= limit:
+            return steps, ITERATION_LIMIT
+        if f == 0:  # the worst pair
+            if t == 0:
+                free.rows[0], free.rows[1] = i, j
+            barrier()  # they are there
+            f, first = 2, 0
+            continue
+        batch = min(2 * batch, 1 + int(ADDED_SHARE * f)) if batch > 0 else 1
+        if f == 1:  # there is no factor, and no step has told the level
+            level, first, batch = near.residual[free.rows[0]], 0, 1
+        first = min(first, f)
+        more = add_violating(
+            t, n_threads, m, f, batch, level, VIOLATION_SHARE * tol, near, free, keys, parts
+        )
+        if more == f:
+            idle += 1
+        f = more
