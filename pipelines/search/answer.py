@@ -18,11 +18,11 @@ from pipelines.run.errors import RunStopped
 from pipelines.run.tasks import Runner
 from pipelines.run_folder import names
 from pipelines.run_folder.names import FAILED
+from pipelines.search.fitting import limited, with_jobs
 from pipelines.search.predictions import write_predictions
 from pipelines.search.ranking import best_of_each, ends_of_lists, rank, result_of, tabulate
 from pipelines.search.statistics import compare_all
 from pipelines.search.tasks import SEARCH, Problem, Refit, Row, finite
-from pipelines.search.threads import limited, with_jobs
 
 
 def refit_and_test(problem: Problem, refit: Refit, n_threads: int = 1) -> dict[str, Any]:

@@ -27,10 +27,15 @@ from pipelines.run.progress import show_progress
 from pipelines.run.tasks import OnCluster, Runner
 from pipelines.search.candidate_scorer import CandidateScorer
 from pipelines.search.candidates import Candidate
-from pipelines.search.fitting import CellResult, fit_group, group_candidates
+from pipelines.search.fitting import (
+    CellResult,
+    fit_group,
+    group_candidates,
+    limited,
+    with_jobs,
+)
 from pipelines.search.shared import SharedFit
 from pipelines.search.tasks import SEARCH, Problem, Task, make_tasks
-from pipelines.search.threads import limited, with_jobs
 
 if TYPE_CHECKING:
     from distributed import Client

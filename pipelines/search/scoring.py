@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from difflib import get_close_matches
 from typing import Any
@@ -104,7 +105,7 @@ def check_scoring(name: str, classes: np.ndarray) -> None:
     found = trial.score(response, PathSVC(), lambda: (truth[:, None], truth), truth, "test", {})[
         name
     ]
-    if isinstance(found, str):
+    if isinstance(found, str) or not math.isfinite(found):
         raise InputError(
             f"{opt('scoring', name)} cannot score these {len(classes)} classes ({found}); "
             f"{OF_PREDICTIONS}"

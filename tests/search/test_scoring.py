@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import warnings
-
 import numpy as np
 import pytest
 from sklearn.metrics import (
@@ -55,17 +53,6 @@ def test_what_scorers_need_is_known_before() -> None:
     assert CandidateScorer(("f1_macro", "roc_auc")).methods == {"predict", "decision_function"}
     assert CandidateScorer(("f1_macro", "roc_auc")).needs_predictions_only
     assert not CandidateScorer(("neg_log_loss",)).needs_predictions_only
-
-
-def test_a_class_that_is_never_predicted_is_no_warning() -> None:
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        assert score("precision_macro", TRUTH, np.zeros(6, dtype=int)) == pytest.approx(1 / 9)
-
-
-def test_rows_that_cannot_be_scored_say_why() -> None:
-    nothing = np.zeros(3, dtype=int)
-    assert score("roc_auc", nothing, nothing, np.arange(3.0), WORDS[:2]) == "it gives nan"
 
 
 @pytest.mark.parametrize(
