@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
@@ -124,15 +124,16 @@ class Task:
         share = len(members) * len(splits) / (len(self.members) * len(self.splits))
         return replace(self, members=members, splits=splits, cost=self.cost * share)
 
-    def part(self, split: int) -> Task:
-        """Return one split of the task as a task by itself."""
-        return replace(self, splits=(split,), cost=self.cost / len(self.splits))
+    def part(self, splits: Iterable[int]) -> Task:
+        """Return some splits of the task as a task by themselves."""
+        some = tuple(splits)
+        return replace(self, splits=some, cost=self.cost * len(some) / len(self.splits))
 
     @property
     def by_split(self) -> list[Task]:
         """Return a task for each split, at the price of doing shared work again."""
         anew = SHARED_BY_SPLITS * self.cost
-        parts = [self.part(split) for split in self.splits]
+        parts = [self.part([split]) for split in self.splits]
         return [replace(one, cost=one.cost + anew * (1 - 1 / len(parts))) for one in parts]
 
 
