@@ -17,7 +17,7 @@ FILES = {
     "sklearn.ensemble": ("ensembles",),
     "sklearn.linear_model": ("linear",),
     "sklearn.neighbors": ("neighbors",),
-    "sklearn.svm": ("linear_svc", "svm"),
+    "sklearn.svm": ("svm",),
     "pipelines.svm": ("svm",),
 }
 

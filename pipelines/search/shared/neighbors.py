@@ -46,7 +46,26 @@ class Neighbors(SharedEstimators):
         most = max(one.n_neighbors for one in fitted)
         n = min(most + 1, fitted[0].n_samples_fit_)
         distances, indices = fitted[0].kneighbors(X, n_neighbors=n)
-        return [_respond(one, method, X, distances, indices) for one in fitted]
+        plain = method == "predict" and not getattr(fitted[0], "outputs_2d_", True)
+        if not plain or any(one.weights != "uniform" for one in fitted):
+            return [_respond(one, method, X, distances, indices) for one in fitted]
+        # Votes are counted neighbour by neighbour, for one k after the other.
+        votes, counted = np.zeros((len(indices), len(fitted[0].classes_))), 0
+        rows, winners = np.arange(len(indices)), dict[int, np.ndarray]()
+        for one in sorted(fitted, key=lambda one: one.n_neighbors):
+            for place in range(counted, counted := one.n_neighbors):
+                votes[rows, one._y[indices[:, place]]] += 1
+            winners[counted] = one.classes_[votes.argmax(axis=1)]
+            if len(tied := _tied(distances, counted)):
+                winners[counted][tied] = one.predict(rows_of(X, tied))
+        return [winners[one.n_neighbors] for one in fitted]
+
+
+def _tied(distances: np.ndarray, k: int) -> np.ndarray:
+    """Return rows whose neighbours k and k + 1 are equally far."""
+    if k >= distances.shape[1]:
+        return np.empty(0, np.intp)
+    return np.flatnonzero(distances[:, k - 1] == distances[:, k])
 
 
 def _respond(
@@ -54,9 +73,7 @@ def _respond(
 ) -> np.ndarray:
     """Let an estimator respond from neighbours that were queried before, nearest first."""
     k = estimator.n_neighbors
-    tied = np.empty(0, np.intp)
-    if k < distances.shape[1]:
-        tied = np.flatnonzero(distances[:, k - 1] == distances[:, k])
+    tied = _tied(distances, k)
     distances, indices = distances[:, :k], indices[:, :k]
     if len(tied):
         distances, indices = distances.copy(), indices.copy()
