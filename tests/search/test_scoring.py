@@ -64,7 +64,7 @@ def test_what_scorers_need_is_known_before() -> None:
         ("roc_auc_ovr", "but roc_auc_ovr needs probabilities"),
         (
             "neg_mean_squared_error",
-            "must be a scorer for classification, got neg_mean_squared_error",
+            "must be one for classification, got neg_mean_squared_error",
         ),
     ],
 )
