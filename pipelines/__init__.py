@@ -13,11 +13,6 @@ if TYPE_CHECKING:
     from pipelines.graph.ranks import compute_pagerank
     from pipelines.report.comparison import compare_figure, compare_table, write_comparison
     from pipelines.run.result import Run
-    from pipelines.search.comparison import (
-        compare_estimators,
-        cross_validate_many,
-        rank_candidates,
-    )
     from pipelines.search.grid_search import GridSearch
     from pipelines.search.svm_grid_search import SVMGridSearch
     from pipelines.svm.path_svc import PathSVC
@@ -27,18 +22,15 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BaggedNets", "GridSearch", "InputError", "PathSVC", "PathSVR", "RandomGraph", "Run",
-    "SVMGridSearch", "compare_estimators", "compare_figure", "compare_table", "compute_pagerank",
-    "cross_validate", "cross_validate_many", "data_parallel", "nn_bagging", "pagerank",
-    "rank_candidates", "svm_grid", "write_comparison",
+    "SVMGridSearch", "compare_figure", "compare_table", "compute_pagerank", "cross_validate",
+    "data_parallel", "nn_bagging", "pagerank", "svm_grid", "write_comparison",
 ]  # fmt: skip
 _PLACES = {
     "BaggedNets": "bagging.estimator", "GridSearch": "search.grid_search", "InputError": "errors",
     "PathSVC": "svm.path_svc", "PathSVR": "svm.path_svr", "RandomGraph": "graph.random_graphs",
     "Run": "run.result", "SVMGridSearch": "search.svm_grid_search",
-    "compare_estimators": "search.comparison",
     "compare_figure": "report.comparison", "compare_table": "report.comparison",
-    "compute_pagerank": "graph.ranks", "cross_validate_many": "search.comparison",
-    "rank_candidates": "search.comparison", "write_comparison": "report.comparison",
+    "compute_pagerank": "graph.ranks", "write_comparison": "report.comparison",
 }  # fmt: skip
 
 

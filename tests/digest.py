@@ -429,7 +429,7 @@ def grid_search(place: Path) -> dict[str, Any]:
     from sklearn.preprocessing import StandardScaler
     from sklearn.svm import SVC, SVR
 
-    from pipelines import GridSearch, cross_validate_many
+    from pipelines import GridSearch
 
     X, y = classes()
     C = [0.1, 1.0, 10.0]
@@ -468,15 +468,7 @@ def grid_search(place: Path) -> dict[str, Any]:
         ),
     }  # fmt: skip
     found |= {name: fitted(make, Z, z) for name, make in of_numbers.items()}
-    rows = cross_validate_many(
-        {
-            "knn": (KNeighborsClassifier(), {"n_neighbors": [1, 5]}),
-            "svm": (make_pipeline(StandardScaler(), SVC()), behind),
-            "forest": RandomForestClassifier(n_estimators=10, random_state=0),
-        },
-        X, y, cv=3, scoring=["accuracy", "f1_macro"],
-    )  # fmt: skip
-    return {**found, "cross_validate_many": table(rows)}
+    return found
 
 
 def path_svc(place: Path) -> dict[str, Any]:

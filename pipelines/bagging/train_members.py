@@ -19,8 +19,7 @@ from pipelines.run.lifecycle import Session
 from pipelines.run_folder import names
 from pipelines.run_folder.digests import digests_of_paths
 from pipelines.run_folder.names import FAILED, OK
-from pipelines.search.best_so_far import BestSoFar
-from pipelines.search.ranking import failures, import_ahead
+from pipelines.search.ranking import BestSoFar, failures
 
 if TYPE_CHECKING:
     from distributed import Future
@@ -64,7 +63,6 @@ def train_members(
             f"resumed    {len(rows):,} search tasks and {len(refits):,} refits were already "
             f"finished, {len(todo):,} tasks remain"
         )
-    import_ahead(cluster.client)
     why_lost, metadata = "", dict[str, Any]()
     best = BestSoFar(("member", "candidate"))
     best.add(row for own in rows.values() for row in own)

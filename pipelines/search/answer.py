@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -18,11 +18,17 @@ from pipelines.run.errors import RunStopped
 from pipelines.run.tasks import Runner
 from pipelines.run_folder import names
 from pipelines.run_folder.names import FAILED
+from pipelines.search.fitting import limited, with_jobs
 from pipelines.search.predictions import write_predictions
-from pipelines.search.ranking import best_of_each, ends_of_lists, rank, result_of, tabulate
-from pipelines.search.statistics import compare_all
+from pipelines.search.ranking import (
+    best_of_each,
+    compare_algorithms,
+    ends_of_lists,
+    rank,
+    result_of,
+    tabulate,
+)
 from pipelines.search.tasks import SEARCH, Problem, Refit, Row, finite
-from pipelines.search.threads import limited, with_jobs
 
 
 def refit_and_test(problem: Problem, refit: Refit, n_threads: int = 1) -> dict[str, Any]:
@@ -44,24 +50,6 @@ def refit_and_test(problem: Problem, refit: Refit, n_threads: int = 1) -> dict[s
         predicted = np.asarray(estimator.predict(data.X_test))
     scores = {name: finite(score) for name, score in found.items()}
     return {"predicted": predicted, "scores": scores, "seconds": seconds}
-
-
-def compare_algorithms(
-    cells: pd.DataFrame, best: Mapping[str, int], ratio: float, rope: float
-) -> pd.DataFrame:
-    """Return the best candidates of all algorithms, pair by pair; see ``statistics.compare_all``.
-
-    Parameters
-    ----------
-    cells : as ``ranking.tabulate`` gives them
-    best : of each algorithm its best candidate
-    ratio, rope : see ``statistics.compare``
-    """
-    scores = {
-        name: cells[cells["candidate"] == candidate].sort_values("fold")["score"].to_numpy()
-        for name, candidate in best.items()
-    }
-    return pd.DataFrame(compare_all(scores, ratio, rope))
 
 
 def answer(
@@ -122,14 +110,9 @@ def fit_counts(rows: Iterable[Row]) -> dict[str, Any]:
     table = pd.DataFrame([row for row in rows if not row["status"].startswith(FAILED)])
     if table.empty:
         return {}
-    families = table.groupby("family").agg(asked=("n_fits", "size"), made=("n_fits", "sum"))
+    by_family = table.groupby("family", as_index=False)["n_fits"]
     return {
-        "fits_asked": len(table),
-        "fits_made": int(table["n_fits"].sum()),
-        "steps_asked": int(table["n_steps"].sum()),
-        "steps_made": int(table["n_steps_made"].sum()),
-        "families": [
-            {"family": str(name), "asked": int(one["asked"]), "made": int(one["made"])}
-            for name, one in families.iterrows()
-        ],
-    }
+        "fits_asked": len(table), "fits_made": int(table["n_fits"].sum()),
+        "steps_asked": int(table["n_steps"].sum()), "steps_made": int(table["n_steps_made"].sum()),
+        "families": by_family.agg(asked="size", made="sum").to_dict("records"),
+    }  # fmt: skip

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -51,15 +49,11 @@ class CandidateScorer:
         """The scorer in the form that ``_fit_and_score`` takes."""
         if self.given is not None:
             return self.given
+        from sklearn.metrics import get_scorer
         from sklearn.metrics._scorer import _MultimetricScorer
 
-        return _MultimetricScorer(scorers=self._by_name, raise_exc=False)
-
-    @cached_property
-    def _by_name(self) -> dict[str, Any]:
-        from sklearn.metrics import get_scorer
-
-        return {name: get_scorer(name) for name in self.names}
+        scorers = {name: get_scorer(name) for name in self.names}
+        return _MultimetricScorer(scorers=scorers, raise_exc=False)
 
     @cached_property
     def methods(self) -> set[str]:
@@ -109,17 +103,19 @@ class CandidateScorer:
         X, _ = see()
         if not hasattr(estimator, "fit"):  # of a search that does without scikit-learn
             estimator = estimator.as_estimator()
-        if self.given is not None:
-            from sklearn.model_selection._validation import _score
-
-            seen = estimator
-            if "?" not in self.methods:  # it asks for predictions, and does not look at the rest
-                seen = PredictedEstimator(estimator, response, X, part, None)
-            return _score(seen, X, truth, self.given, params, self.error_score)
         seen = PredictedEstimator(estimator, response, X, part, self.labels)
-        labels = self.labels
-        known = truth if labels is None else labels[truth]
-        return {name: _scored(one, seen, X, known) for name, one in self._by_name.items()}
+        if self.given is None:
+            found = self.scorer(seen, X, truth if self.labels is None else self.labels[truth])
+            return {
+                name: one.strip().splitlines()[-1].removeprefix("ValueError: ").rstrip(".")
+                if isinstance(one, str) else one
+                for name, one in found.items()
+            }  # fmt: skip
+        from sklearn.model_selection._validation import _score
+
+        # One that asks for predictions does not look at the rest.
+        looks = "?" in self.methods
+        return _score(estimator if looks else seen, X, truth, self.given, params, self.error_score)
 
     def failed(self, reason: str, n_rows: int) -> dict[str, Any]:
         """Return the result of a fit that gave nothing, as ``_fit_and_score`` has it.
@@ -139,19 +135,6 @@ class CandidateScorer:
             "test_scores": scores, "n_test_samples": n_rows, "fit_time": 0.0, "score_time": 0.0,
             "fit_error": reason, **({"train_scores": scores} if self.train_scores else {}),
         }  # fmt: skip
-
-
-def _scored(scorer: Any, estimator: Any, X: Any, truth: Any) -> float | str:
-    """Return a score; or why there is none."""
-    try:
-        with warnings.catch_warnings():
-            # A class that is never predicted is no news in a corner of the grid.
-            warnings.simplefilter("ignore", UserWarning)
-            score = float(scorer(estimator, X, truth))
-    except Exception as error:  # whatever a scorer raises
-        lines = str(error).strip().splitlines()
-        return lines[0].rstrip(".") if lines else type(error).__name__
-    return score if math.isfinite(score) else f"it gives {score}"
 
 
 def methods_of(scorer: Any) -> set[str]:

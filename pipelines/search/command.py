@@ -171,10 +171,9 @@ class SearchJob(job.Job[Chosen]):
 
     def execute(self, session: Session, cluster: Cluster) -> dict[str, Any]:
         """Score all candidates on all splits, then refit the best."""
-        from pipelines.search.ranking import failures, import_ahead, tabulate
+        from pipelines.search.ranking import failures, tabulate
         from pipelines.search.running import tasks_for_workers
 
-        import_ahead(cluster.client)
         if self._extended:
             extend = cast("SplitOptions", self.options).extend
             session.echo(f"extended   {len(self._extended):,} fits are those of {extend}")
@@ -193,7 +192,7 @@ class SearchJob(job.Job[Chosen]):
 
     def _run(self, session: Session, cluster: Cluster, tasks: Sequence[Task]) -> None:
         from pipelines.run.events import ProgressEvent
-        from pipelines.search.best_so_far import BestSoFar
+        from pipelines.search.ranking import BestSoFar
         from pipelines.search.running import run_tasks
         from pipelines.search.tasks import SEARCH, place_of
 

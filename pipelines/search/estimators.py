@@ -14,40 +14,26 @@ from pipelines.errors import InputError, opt
 
 # Import paths by short name: a classifier's and a regressor's.
 CATALOGUE: dict[str, tuple[str | None, str | None]] = {
-    "bagging": ("sklearn.ensemble.BaggingClassifier", "sklearn.ensemble.BaggingRegressor"),
     "bayes": ("sklearn.naive_bayes.GaussianNB", "sklearn.linear_model.BayesianRidge"),
-    "boosting": (
-        "sklearn.ensemble.HistGradientBoostingClassifier",
-        "sklearn.ensemble.HistGradientBoostingRegressor",
-    ),
     "discriminant": ("sklearn.discriminant_analysis.LinearDiscriminantAnalysis", None),
-    "dummy": ("sklearn.dummy.DummyClassifier", "sklearn.dummy.DummyRegressor"),
     "elastic-net": (None, "sklearn.linear_model.ElasticNet"),
-    "extra-trees": (
-        "sklearn.ensemble.ExtraTreesClassifier",
-        "sklearn.ensemble.ExtraTreesRegressor",
-    ),
-    "forest": ("sklearn.ensemble.RandomForestClassifier", "sklearn.ensemble.RandomForestRegressor"),
-    "gaussian-process": (
-        "sklearn.gaussian_process.GaussianProcessClassifier",
-        "sklearn.gaussian_process.GaussianProcessRegressor",
-    ),
-    "gradient-boosting": (
-        "sklearn.ensemble.GradientBoostingClassifier",
-        "sklearn.ensemble.GradientBoostingRegressor",
-    ),
-    "knn": ("sklearn.neighbors.KNeighborsClassifier", "sklearn.neighbors.KNeighborsRegressor"),
     "lasso": (None, "sklearn.linear_model.Lasso"),
     "linear": (None, "sklearn.linear_model.LinearRegression"),
     "linear-svm": ("sklearn.svm.LinearSVC", "sklearn.svm.LinearSVR"),
     "logistic": ("sklearn.linear_model.LogisticRegression", None),
-    "mlp": ("sklearn.neural_network.MLPClassifier", "sklearn.neural_network.MLPRegressor"),
     "ridge": ("sklearn.linear_model.RidgeClassifier", "sklearn.linear_model.Ridge"),
-    "sgd": ("sklearn.linear_model.SGDClassifier", "sklearn.linear_model.SGDRegressor"),
     "svm": ("sklearn.svm.SVC", "pipelines.svm.path_svr.PathSVR"),
-    "tree": ("sklearn.tree.DecisionTreeClassifier", "sklearn.tree.DecisionTreeRegressor"),
     "xgboost": ("xgboost.XGBClassifier", "xgboost.XGBRegressor"),
-}
+} | {
+    name: (f"sklearn.{path}Classifier", f"sklearn.{path}Regressor")
+    for name, path in {
+        "bagging": "ensemble.Bagging", "boosting": "ensemble.HistGradientBoosting",
+        "dummy": "dummy.Dummy", "extra-trees": "ensemble.ExtraTrees",
+        "forest": "ensemble.RandomForest", "gaussian-process": "gaussian_process.GaussianProcess",
+        "gradient-boosting": "ensemble.GradientBoosting", "knn": "neighbors.KNeighbors",
+        "mlp": "neural_network.MLP", "sgd": "linear_model.SGD", "tree": "tree.DecisionTree",
+    }.items()
+}  # fmt: skip
 # Trees cut at a threshold and naive Bayes fits every column: a scale means nothing to them.
 WITHOUT_SCALE = ("tree", "ensemble", "naive_bayes", "dummy", "xgboost", "lightgbm", "catboost")
 
@@ -56,7 +42,7 @@ def listing() -> list[str]:
     """Return a line for each short name."""
     width = max(map(len, CATALOGUE))
     return [
-        f"{name:{width}}  " + ", ".join(filter(None, paths)) for name, paths in CATALOGUE.items()
+        f"{name:{width}}  " + ", ".join(filter(None, CATALOGUE[name])) for name in sorted(CATALOGUE)
     ]
 
 

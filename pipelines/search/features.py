@@ -5,12 +5,14 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import tempfile
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
+from uuid import uuid4
+from zipfile import BadZipFile
 
 import numpy as np
 
@@ -132,42 +134,43 @@ class Features:
         RunStopped
             A batch failed.
         """
-        data, kept = self._data, self._folder / self._key
-        if not kept.is_dir():
-            began = time.monotonic()
-            train, test = self._computed(cluster, quiet)
-            self._keep(train, test, kept)
-            took = f", computed in {time.monotonic() - began:.1f} s and kept in '{self._folder}'"
-        else:
-            took = f", kept in '{self._folder}'"
-            try:
-                train, test = (np.load(kept / f"{part}.npy") for part in ("train", "test"))
-            except (OSError, ValueError, EOFError) as error:
-                raise InputError(
-                    f"{opt('data_dir')}: '{kept}' must hold features, it is damaged "
-                    f"({' '.join(str(error).split())}); delete it"
-                ) from None
+        kept, began = self._folder / f"{self._key}.npz", time.monotonic()
+        computed = None if kept.is_file() else self._computed(cluster, quiet)
+        took = f", kept in '{self._folder}'"
+        try:
+            if computed is not None:
+                self._folder.mkdir(parents=True, exist_ok=True)
+                new = self._folder / f"{uuid4().hex}.part"
+                with new.open("xb") as file:
+                    np.savez(file, train=computed[0], test=computed[1])
+                os.replace(new, kept)
+                seconds = time.monotonic() - began
+                took = f", computed in {seconds:.1f} s and kept in '{self._folder}'"
+            with np.load(kept) as arrays:
+                train, test = arrays["train"], arrays["test"]
+        except (OSError, ValueError, EOFError, KeyError, BadZipFile) as error:
+            raise InputError(
+                f"{opt('data_dir')} must be a folder with room for features that are whole, got "
+                f"'{kept}' ({' '.join(str(error).split())}); delete it, or name another"
+            ) from None
         if not quiet:
             echo(f"features   {self.extractor.name}: {train.shape[1]:,} of each image{took}")
-        return data.with_features(train, test, AS_THEY_ARE)
+        return self._data.with_features(train, test, AS_THEY_ARE)
 
     def _computed(self, cluster: Cluster, quiet: bool) -> tuple[np.ndarray, np.ndarray]:
         from pipelines.run.progress import show_progress
 
-        data = self._data
-        parts = (data.X_train, data.X_test)
+        parts, shape = (self._data.X_train, self._data.X_test), self._data.image_shape
+        runner = cluster.runner
+        assert shape is not None
         tasks = [
-            FeatureBatch(part, start, min(start + BATCH, len(X)))
+            FeatureBatch(f"features-{('train', 'test')[part]}-{start}", part, start)
             for part, X in enumerate(parts) for start in range(0, len(X), BATCH)
         ]  # fmt: skip
-        assert data.image_shape is not None
-        shared = Images(self.extractor, parts, data.image_shape, cluster.device)
+        work = partial(features_of_batch, shape=shape, device=cluster.device)
         found: dict[FeatureBatch, np.ndarray] = {}
-        runner = cluster.runner
-        with show_progress(
-            len(tasks), sum(task.cost for task in tasks), quiet, lambda: runner.n_workers
-        ) as progress:
-            for outcome in runner.outcomes(features_of_batch, shared, tasks):
+        with show_progress(len(tasks), len(tasks), quiet, lambda: runner.n_workers) as progress:
+            for outcome in runner.outcomes(work, (self.extractor, parts), tasks):
                 if outcome.error is not None:
                     raise RunStopped(f"features could not be computed: {outcome.error}")
                 found[outcome.task] = outcome.result
@@ -180,53 +183,20 @@ class Features:
         )  # fmt: skip
         return train, test
 
-    def _keep(self, train: np.ndarray, test: np.ndarray, kept: Path) -> None:
-        try:
-            self._folder.mkdir(parents=True, exist_ok=True)
-            with tempfile.TemporaryDirectory(dir=self._folder) as folder:
-                new = Path(folder, "new")
-                new.mkdir()
-                np.save(new / "train.npy", train)
-                np.save(new / "test.npy", test)
-                if not kept.is_dir():  # another run may have been faster
-                    os.replace(new, kept)
-        except OSError as error:
-            raise InputError(
-                f"{opt('data_dir')} must be a folder with room for the features, cannot write "
-                f"'{self._folder}': {error.strerror or error}; name another"
-            ) from None
-
 
 @dataclass(frozen=True)
 class FeatureBatch:
     """Images of the training (0) or test rows (1), whose features are a task."""
 
+    name: str
     part: int
     start: int
-    stop: int
-
-    @property
-    def name(self) -> str:
-        """See ``Task``."""
-        return f"features-{('train', 'test')[self.part]}-{self.start}"
-
-    @property
-    def cost(self) -> float:
-        """See ``Task``."""
-        return float(self.stop - self.start)
+    cost: float = 1.0
 
 
-@dataclass(frozen=True, eq=False)
-class Images:
-    """What the tasks share: scattered once."""
-
-    extractor: Extractor
-    parts: tuple[Any, Any]
-    shape: ImageShape
-    device: str
-
-
-def features_of_batch(images: Images, task: FeatureBatch) -> np.ndarray:
+def features_of_batch(
+    images: tuple[Extractor, tuple[Any, Any]], task: FeatureBatch, shape: ImageShape, device: str
+) -> np.ndarray:
     """Return the features of a batch, float32 of shape (n_images, n_features): a task's work."""
-    X = images.parts[task.part][task.start : task.stop]
-    return images.extractor.features(X, images.shape, images.device)
+    extractor, parts = images
+    return extractor.features(parts[task.part][task.start : task.start + BATCH], shape, device)

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import dataclasses
 import time
-import warnings
 from collections.abc import Callable, Hashable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -19,9 +19,8 @@ import numpy as np
 from pipelines.data.placement import FoldedData
 from pipelines.search.candidate_scorer import CandidateScorer
 from pipelines.search.shared import PlainFits, SharedFit, shared_fit_of
-from pipelines.search.shared.base import Response, Split
+from pipelines.search.shared.base import Response, Split, SplitRows, convergence_noted
 from pipelines.search.shared.pipeline_steps import Rows, Step, decompose, prepare
-from pipelines.search.shared.rows import SplitRows
 
 PLAIN = PlainFits.name
 
@@ -58,6 +57,7 @@ class CellResult:
     n_fits : 1 where a fit was made for it, 0 where another's served
     n_steps, n_steps_made : first steps asked for, and fitted, for all of its task on the split
     apart : why candidates that share work were fitted each by itself, or nothing
+    failed_on_gpu : why it is the own fit of an estimator in the place of its substitute's
     """
 
     scores: dict[str, Any]
@@ -69,6 +69,7 @@ class CellResult:
     n_steps: int = 0
     n_steps_made: int = 0
     apart: str = ""
+    failed_on_gpu: str = ""
 
 
 OnResult = Callable[[int, int, CellResult], None]  # split and candidate, by their places
@@ -190,8 +191,11 @@ def fit_group(
     apart = ""
     if group.shared is not None:
         try:
-            rows = SplitRows(data, splits, only, scorer, name, n_threads, estimators[0])
-            _fit_together(group, group.shared, estimators, rows, keep, report)
+            rows = SplitRows(
+                data, splits, only, name, n_threads, estimators[0], scorer.parts,
+                scorer.fit_params, scorer.score_params,
+            )  # fmt: skip
+            _fit_together(group, group.shared, estimators, rows, scorer, keep, report)
         except Exception as error:  # each by itself, and each with its own error
             if not hasattr(estimators[0], "fit"):
                 raise
@@ -199,37 +203,32 @@ def fit_group(
     for at, number in enumerate(only):
         for i, estimator in enumerate(estimators):
             if found[at][i] is None:
-                fit = partial(fit_alone, at, i) if fit_alone else None
-                result = _by_itself(estimator, data, splits[number], scorer, fit)
-                result.apart = apart
-                keep(at, i, result)
+                fit = partial(fit_alone, at, i) if fit_alone else partial(
+                    _fit_alone, estimator, data, splits[number], scorer
+                )  # fmt: skip
+                with convergence_noted() as noted:
+                    scores = fit()
+                is_pipeline = hasattr(estimator, "named_steps")
+                n = len(estimator.steps) - 1 if is_pipeline else 0
+                keep(at, i, CellResult(scores, not noted, n_steps=n, n_steps_made=n, apart=apart))
         if group.shared is None:
             report((at + 1) / len(only))
     return found  # type: ignore[return-value]
 
 
-def _by_itself(
-    estimator: Any, data: FoldedData, split: Split, scorer: CandidateScorer,
-    fit: Callable[[], dict[str, Any]] | None,
-) -> CellResult:  # fmt: skip
+def _fit_alone(
+    estimator: Any, data: FoldedData, split: Split, scorer: CandidateScorer
+) -> dict[str, Any]:
+    """Fit and score one candidate by scikit-learn's own function."""
     from sklearn.base import clone
-    from sklearn.exceptions import ConvergenceWarning
     from sklearn.model_selection._validation import _fit_and_score
-    from sklearn.pipeline import Pipeline
 
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        result = fit() if fit else _fit_and_score(
-            clone(estimator), data.X, data.y, scorer=scorer.scorer, train=split[0],
-            test=split[1], verbose=0, parameters=None, fit_params=scorer.fit_params,
-            score_params=scorer.score_params, return_train_score=scorer.train_scores,
-            return_n_test_samples=True, return_times=True, error_score=scorer.error_score,
-        )  # fmt: skip
-    for one in caught:
-        warnings.warn_explicit(one.message, one.category, one.filename, one.lineno)
-    converged = not any(issubclass(one.category, ConvergenceWarning) for one in caught)
-    n_steps = len(estimator.steps) - 1 if isinstance(estimator, Pipeline) else 0
-    return CellResult(result, converged, n_steps=n_steps, n_steps_made=n_steps)
+    return _fit_and_score(
+        clone(estimator), data.X, data.y, scorer=scorer.scorer, train=split[0], test=split[1],
+        verbose=0, parameters=None, fit_params=scorer.fit_params,
+        score_params=scorer.score_params, return_train_score=scorer.train_scores,
+        return_n_test_samples=True, return_times=True, error_score=scorer.error_score,
+    )  # fmt: skip
 
 
 def _fit_together(
@@ -237,14 +236,15 @@ def _fit_together(
     shared: SharedFit,
     estimators: Sequence[Any],
     whole: SplitRows,
+    scorer: CandidateScorer,
     keep: OnResult,
     report: Callable[[float], None],
 ) -> None:
+    """Fit and score the candidates of a group, the splits in one call where they share work."""
     n = whole.n_splits
     # What is learned of the training rows, by a scaling or a first step, splits do not share.
     together = not group.most and not whole.data.scaling.learns
-
-    def fit_on(at: Sequence[int]) -> None:
+    for at in [range(n)] if together else [range(i, i + 1) for i in range(n)]:
         mine = list(estimators)
         if len(at) < n and hasattr(mine[0], "get_params"):
             from sklearn.base import clone
@@ -261,11 +261,15 @@ def _fit_together(
             ]
             X, y = rows.train(0)
             place = whole.data.token, whole.name, whole.numbers[at[0]]
-            fitted, made, n_made = prepare(asked, Rows(X, rows.asked(0)), y, place)
-            steps, rows = dict(fitted), rows.after(made)
+            fitted, rows.prepared, n_made = prepare(asked, Rows(X, rows.asked(0)), y, place)
+            steps = dict(fitted)
             seconds = (time.perf_counter() - started) / len(mine)
 
-        def respond(response: Response) -> None:
+        def respond(
+            response: Response, at: Sequence[int] = at, mine: Sequence[Any] = mine,
+            rows: SplitRows = rows, steps: dict[str, Any] = steps, seconds: float = seconds,
+            n_made: int = n_made,
+        ) -> None:  # fmt: skip
             estimator, final = mine[response.candidate], response.estimator
             if final is not None and steps:
                 last = estimator.steps[-1][0]
@@ -273,37 +277,35 @@ def _fit_together(
                 estimator.steps = list(done.items())
             elif final is not None:
                 estimator = final
-            result = _score(response, estimator, rows, whole.scorer)
+            result = _score(response, estimator, rows, scorer)
             result.scores["fit_time"] += seconds
             if response.candidate == 0:
                 result.n_steps, result.n_steps_made = len(group.most) * len(mine), n_made
             keep(at[response.split], response.candidate, result)
 
-        finals = [final for _, final in parts]
-        shared.fit_and_respond(
-            rows, finals, whole.scorer.methods, respond,
-            lambda fraction: report((at[0] + fraction * len(at)) / n),
-        )  # fmt: skip
+        def reported(fraction: float, at: Sequence[int] = at) -> None:
+            report((at[0] + fraction * len(at)) / n)
 
-    for at in [range(n)] if together else [range(i, i + 1) for i in range(n)]:
-        fit_on(at)
+        shared.fit_and_respond(
+            rows, [final for _, final in parts], scorer.methods, respond, reported
+        )
 
 
 def _score(
     response: Response, estimator: Any, rows: SplitRows, scorer: CandidateScorer
 ) -> CellResult:
     """Score a response as scikit-learn's ``_fit_and_score`` does."""
-    split = response.split
-    n_test = rows.n_rows(split, "test")
+    split, n_errors = response.split, None
+    n_test = len(rows.of_part(split, "test"))
     if response.error is not None:
         return CellResult(scorer.failed(response.error, n_test), n_fits=response.n_fits)
     result: dict[str, Any] = {
         "fit_error": None, "n_test_samples": n_test, "fit_time": response.fit_seconds,
     }  # fmt: skip
-    n_errors = None
     for part in scorer.parts:
         started = time.perf_counter()
-        truth, params = rows.targets(split, part), rows.score_params(split, part)
+        truth = rows.targets(split, part)
+        params = rows.metadata(scorer.score_params, rows.of_part(split, part))
         see = partial(rows.part_of, split, part)
         result[f"{part}_scores"] = scorer.score(response, estimator, see, truth, part, params)
         if part == "test":
@@ -315,3 +317,23 @@ def _score(
         result, response.converged, n_errors, response.n_support, response.n_iterations,
         response.n_fits,
     )  # fmt: skip
+
+
+def with_jobs(estimator: Any, n_jobs: int) -> Any:
+    """Return the estimator, which is changed, with every ``n_jobs`` in it set."""
+    found = [
+        name for name, value in estimator.get_params(deep=True).items()
+        if name.rsplit("__", 1)[-1] == "n_jobs" and value != n_jobs
+    ]  # fmt: skip
+    return estimator.set_params(**dict.fromkeys(found, n_jobs)) if found else estimator
+
+
+@contextmanager
+def limited(n_threads: int) -> Iterator[None]:
+    """Limit BLAS, OpenMP and joblib to so many threads: cores are never oversubscribed."""
+    from joblib import parallel_config
+    from threadpoolctl import threadpool_limits
+
+    # A process for each job would start a Python and copy the rows.
+    with threadpool_limits(n_threads), parallel_config("threading", n_jobs=n_threads):
+        yield

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import types
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
@@ -20,17 +20,21 @@ from sklearn.model_selection._validation import _fit_and_score
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_is_fitted
 
-from pipelines.console import echo
 from pipelines.data.placement import FoldedData, cached, to_device
 from pipelines.data.scaling import Scaling
 from pipelines.run.progress import show_progress
 from pipelines.run.tasks import OnCluster, Runner
 from pipelines.search.candidate_scorer import CandidateScorer
 from pipelines.search.candidates import Candidate
-from pipelines.search.fitting import CellResult, fit_group, group_candidates
+from pipelines.search.fitting import (
+    CellResult,
+    fit_group,
+    group_candidates,
+    limited,
+    with_jobs,
+)
 from pipelines.search.shared import SharedFit
 from pipelines.search.tasks import SEARCH, Problem, Task, make_tasks
-from pipelines.search.threads import limited, with_jobs
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -70,8 +74,7 @@ class GridSearch(GridSearchCV):
     cv : int, splitter or iterable of splits, optional
         An int, at least 2, means folds, stratified for a classifier; by default 5.
     verbose : int, default 0
-        1 shows the progress: a bar on a terminal, a widget in a notebook; above it, a line
-        for each fit.
+        Above 0 shows the progress: a bar on a terminal, a widget in a notebook.
     pre_dispatch : int or str, default "2*n_jobs"
         Tasks that joblib is given ahead.
     error_score : "raise" or number, default nan
@@ -263,70 +266,64 @@ class SharedParallel:
         search = self._search_of(calls)
         n_splits = len(search.splits[SEARCH, 1.0])
         out: list[Any] = [None] * len(calls)
-        for task, results in self._run(search, make_tasks(search)):
+        tasks = make_tasks(search)
+        for task, results in zip(tasks, self._run(search, tasks), strict=True):
             shared = search.groups[task.group].shared
             for candidate, split, result in results:
                 out[candidate * n_splits + split] = result.scores
                 unheard = shared is not None and shared.predictions_only and not result.apart
                 self.n_at_limit += unheard and not result.converged
-                if self._verbose > 1 and shared is not None:
-                    echo(_line(search, candidate, split, result, self._verbose))
             self.results += results
         return out
 
     def _search_of(self, calls: Sequence[Mapping[str, Any]]) -> _Search:
         """Return the problem that calls of ``_fit_and_score`` make together."""
-
-        def unfitted(call: Mapping[str, Any]) -> Any:
-            try:
-                return clone(call["estimator"]).set_params(**clone(call["parameters"], safe=False))
-            except Exception:  # said by its own fit
-                return None
-
-        def numbers(rows: Any) -> np.ndarray:
-            part = np.asarray(rows)  # perhaps a mask
-            return np.flatnonzero(part) if part.dtype == np.bool_ else part
-
         first = calls[0]
         by_split = {call["split_progress"][0]: call for call in calls}
-        some = [call for call in calls if call["split_progress"][0] == next(iter(by_split))]
+        some = [call for call in calls if call["split_progress"] == first["split_progress"]]
         scorer = CandidateScorer(
             (), first["scorer"], None, first["error_score"], first["return_train_score"],
             first["fit_params"], first["score_params"],
         )  # fmt: skip
-        estimators = [unfitted(call) for call in some]
         shares = set(first["fit_params"] or {}) <= {"sample_weight"}
-        groups = group_candidates(
-            [one if shares else None for one in estimators], scorer, kinds=self._kinds
-        )
+        candidates, together = list[Candidate](), list[Any]()
+        for call in some:
+            parameters, estimator = call["parameters"] or {}, call["estimator"]
+            together.append(None)
+            # What cannot be set is said by its own fit.
+            with suppress(Exception):
+                estimator = clone(estimator).set_params(**clone(parameters, safe=False))
+                together[-1] = estimator if shares else None
+            candidates.append(Candidate("search", parameters, estimator))
         left_out = OWN + LEFT_BEHIND if isinstance(self._runner, OnCluster) else OWN
         nothing: Any = None  # a search tests no rows at its end
-        splits = [(numbers(call["train"]), numbers(call["test"])) for call in by_split.values()]
+        # Perhaps masks.
+        splits = [
+            tuple(
+                np.flatnonzero(rows) if np.asarray(rows).dtype == np.bool_ else np.asarray(rows)
+                for rows in (call["train"], call["test"])
+            )
+            for call in by_split.values()
+        ]
         devices = [kind.device for kind in self._kinds if hasattr(kind, "device")]
+        place = partial(_SearchData.scaled, device=devices[0]) if devices else None
         return _Search(
             _SearchData(
-                first["X"], first["y"], nothing, nothing, (), Scaling("none"),
-                placement=partial(_SearchData.scaled, device=devices[0]) if devices else None,
+                first["X"], first["y"], nothing, nothing, (), Scaling("none"), placement=place
             ),
-            tuple(
-                Candidate(
-                    "search", call["parameters"] or {}, call["estimator"] if one is None else one
-                )
-                for call, one in zip(some, estimators, strict=True)
-            ),
-            {(SEARCH, 1.0): splits}, scorer, tuple(groups),
+            tuple(candidates), {(SEARCH, 1.0): splits}, scorer,  # type: ignore[dict-item]
+            tuple(group_candidates(together, scorer, kinds=self._kinds)),
             common={name: value for name, value in first.items() if name not in left_out},
             n_threads=self._n_threads,
         )  # fmt: skip
 
-    def _run(self, search: _Search, tasks: Sequence[Task]) -> Iterator[tuple[Task, list[Result]]]:
+    def _run(self, search: _Search, tasks: Sequence[Task]) -> Iterable[list[Result]]:
+        """Return the results of tasks, in their order."""
         runner = self._runner
         if runner is None:
-            found = self._parallel(delayed(_fit_task)(search, task) for task in tasks)
-            yield from zip(tasks, found, strict=True)
-            return
-        work = partial(_fit_task, alone=isinstance(runner, OnCluster))
-        cost, quiet = sum(task.cost for task in tasks), self._verbose != 1
+            return self._parallel(delayed(_fit_task)(search, task) for task in tasks)
+        work, found = partial(_fit_task, alone=isinstance(runner, OnCluster)), dict[Task, Any]()
+        cost, quiet = sum(task.cost for task in tasks), not self._verbose
         with show_progress(len(tasks), cost, quiet, lambda: runner.n_workers) as shown:
             for outcome in runner.outcomes(work, search, tasks):
                 shown.advance(outcome.task, outcome.error is not None)
@@ -335,7 +332,8 @@ class SharedParallel:
                         raise ValueError(outcome.error)
                     what = f"a worker could not fit {outcome.task.name}"
                     raise RuntimeError(f"{what}: {outcome.error}")
-                yield outcome.task, outcome.result
+                found[outcome.task] = outcome.result
+        return [found[task] for task in tasks]
 
 
 def _fit_task(search: _Search, task: Task, alone: bool = False) -> list[Result]:
@@ -357,25 +355,3 @@ def _fit_task(search: _Search, task: Task, alone: bool = False) -> list[Result]:
         for at, split in enumerate(task.splits)
         for i, candidate in enumerate(task.members)
     ]
-
-
-def _line(search: _Search, candidate: int, split: int, result: CellResult, verbose: int) -> str:
-    """Return the line on a finished fit that ``GridSearchCV`` would print."""
-    params, scores = search.candidates[candidate].parameters, result.scores["test_scores"]
-    where = f" {split + 1}/{len(search.splits[SEARCH, 1.0])}" if verbose > 2 else ""
-    if verbose > 9:
-        where += f"; {candidate + 1}/{len(search.candidates)}"
-    text = ", ".join(f"{name}={params[name]}" for name in sorted(params)) + ";"
-    if verbose > 2:
-        trained = result.scores.get("train_scores")
-        if isinstance(scores, dict):
-            for name in sorted(scores):
-                also = "" if trained is None else f"train={trained[name]:.3f}, "
-                text += f" {name}: ({also}test={scores[name]:.3f})"
-        elif trained is None:
-            text += f", score={scores:.3f}"
-        else:
-            text += f", score=(train={trained:.3f}, test={scores:.3f})"
-    text += f" total time={result.scores['fit_time'] + result.scores['score_time']:6.1f}s"
-    begin = f"[CV{where}] END "
-    return begin + "." * (80 - len(begin) - len(text)) + text

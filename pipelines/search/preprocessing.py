@@ -115,25 +115,16 @@ def _of_file(path: str) -> list[tuple[str, Any]]:
         raise InputError(f"{opt('preprocess')} must hold {form}, got {path}; write it so")
     steps = []
     for one in content:
-        if not isinstance(one, dict) or len(one) != 1:
-            raise InputError(f"{opt('preprocess')} must hold {form}, got {one!r}; write it so")
-        ((name, about),) = one.items()
-        if not isinstance(about, dict) or not isinstance(about.get("class"), str):
-            raise InputError(f"{opt('preprocess')} must hold {form}, got {one!r}; write it so")
-        module, _, kind = about["class"].rpartition(".")
         try:
-            made = getattr(import_module(module), kind)(
-                **{key: value for key, value in about.items() if key != "class"}
-            )
+            ((name, parameters),) = one.items()
+            module, _, kind = parameters.pop("class").rpartition(".")
+            made = getattr(import_module(module), kind)(**parameters)
+            if not hasattr(made, "fit") or not hasattr(made, "transform"):
+                raise TypeError("it has no fit and transform")
         except USER_ERRORS as error:
             raise InputError(
-                f"{opt('preprocess')} must name classes that can be made, got {about['class']} "
-                f"({type(error).__name__}: {error}); mend {path}"
+                f"{opt('preprocess')} must hold {form} whose classes are transformers that can be "
+                f"made, got {one!r} ({type(error).__name__}: {error}); mend {path}"
             ) from None
-        if not hasattr(made, "fit") or not hasattr(made, "transform"):
-            raise InputError(
-                f"{opt('preprocess')} must name transformers, got {about['class']}, which has no "
-                f"fit and transform; name another"
-            )
         steps.append((str(name), made))
     return steps

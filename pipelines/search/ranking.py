@@ -1,19 +1,20 @@
-"""Rows of cells -> one line for each candidate -> the best, by dask.dataframe on a cluster."""
+"""Rows of cells -> a line for each candidate -> the best, and how the best compare."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from importlib import import_module
-from threading import Thread
+from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from pipelines.run.errors import RunStopped
 from pipelines.run_folder import columns
+from pipelines.run_folder.measures import measure_of
 from pipelines.run_folder.names import FAILED, OK
 from pipelines.run_folder.ranking import VALUES, candidates_of, means_of, ranked
+from pipelines.run_folder.statistics import SAME, corrected_t, holm
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from pipelines.run.tasks import Runner
 
 PARTITIONS = 8
-ROWS_FOR_WORKERS = 100_000  # fewer are reduced before workers have imported what they need
+ROWS_FOR_WORKERS = 100_000  # fewer are reduced before dask.dataframe is imported
 
 Row = dict[str, Any]
 
@@ -66,11 +67,11 @@ def reduce_scores(
     Parameters
     ----------
     client : distributed.Client, optional
-        Of other processes: ``dask.dataframe`` takes 0.03 s more than pandas, once imported; many
-        rows are reduced on workers. Else this process does without its import, 0.2 s.
+        Of other processes: many rows are reduced on its workers, by ``dask.dataframe``.
     """
     parameters = list(parameters)
-    if not has_other_processes(client):
+    elsewhere = client is not None and not client.scheduler.address.startswith("inproc://")
+    if not elsewhere or len(results) < ROWS_FOR_WORKERS:
         return candidates_of(results, parameters, n_folds)
 
     import dask.dataframe as dd
@@ -80,19 +81,7 @@ def reduce_scores(
     cells = cells.sort_values("number", kind="stable").set_index("number")
     frame = dd.from_pandas(cells, npartitions=PARTITIONS)
     means = frame.map_partitions(means_of, parameters, meta=means_of(cells.iloc[:0], parameters))
-    on_workers = len(cells) >= ROWS_FOR_WORKERS
-    return ranked(means.compute(scheduler=client if on_workers else "threads"), n_folds)
-
-
-def has_other_processes(client: Client | None) -> bool:
-    """Return whether the workers of a client are not in this process."""
-    return client is not None and not client.scheduler.address.startswith("inproc://")
-
-
-def import_ahead(client: Client | None) -> None:
-    """Import what ``reduce_scores`` needs in the background, while the workers compute."""
-    if has_other_processes(client):
-        Thread(target=import_module, args=["dask.dataframe"]).start()
+    return ranked(means.compute(scheduler=client), n_folds)
 
 
 def failures(results: pd.DataFrame, place: Sequence[str]) -> dict[str, Any]:
@@ -218,3 +207,121 @@ def nested_estimate(
         "score_mean": float(values.mean()), "score_std": float(values.std()),
         "n_outer": len(values), "chosen": [int(best) for _, best in chosen if best is not None],
     }  # fmt: skip
+
+
+def compare(first: np.ndarray, second: np.ndarray, ratio: float, rope: float) -> dict[str, float]:
+    """Compare scores on the same folds: differences, tests and practical equivalence.
+
+    Scores of folds are not independent, since their training rows overlap. Nadeau and Bengio
+    (Inference for the generalization error, Machine Learning 52, 2003) add the ratio of validation
+    to training rows to the variance of the mean; Bouckaert and Frank (PAKDD 2004) do so over
+    folds and repeats together, J = folds x repeats. The posterior of the mean difference by Corani
+    and Benavoli (A Bayesian approach for comparing cross-validated algorithms, Machine Learning
+    100, 2015) has the same spread.
+
+    Parameters
+    ----------
+    first, second : float arrays of shape (n_folds,), of all repeats together; larger is better
+    ratio : validation rows for each training row, the mean over the folds
+    rope : differences up to this are no difference in practice
+
+    Returns
+    -------
+    dict of
+        mean : of the differences fold by fold
+        std : their deviation, corrected (n - 1)
+        t : the corrected resampled t statistic
+        p : two-sided, of a mean of 0
+        effect : mean / std, Cohen's d of paired differences
+        p_first, p_same, p_second : probabilities that the first is better, that they are
+            equivalent within the rope, and that the second is better
+    """
+    from scipy.stats import t as student
+
+    differences = np.asarray(first, float) - np.asarray(second, float)
+    mean, std, spread, t, p = corrected_t(differences, ratio)
+    if std <= SAME:
+        effect = t
+        p_first, p_second = float(mean > rope), float(mean < -rope)
+    else:
+        effect, freedom = mean / std, len(differences) - 1
+        p_first = float(student.sf((rope - mean) / spread, freedom))
+        p_second = float(student.cdf((-rope - mean) / spread, freedom))
+    return {
+        "mean": mean, "std": std, "t": t, "p": p, "effect": effect, "p_first": p_first,
+        "p_same": max(0.0, 1.0 - p_first - p_second), "p_second": p_second,
+    }  # fmt: skip
+
+
+def compare_algorithms(
+    cells: pd.DataFrame, best: Mapping[str, int], ratio: float, rope: float
+) -> pd.DataFrame:
+    """Return the best candidates of all algorithms, pair by pair.
+
+    Parameters
+    ----------
+    cells : as ``tabulate`` gives them
+    best : of each algorithm its best candidate
+    ratio, rope : see ``compare``
+
+    Returns
+    -------
+    table of ``first`` and ``second``, the names of a pair; what ``compare`` says of it;
+    ``p_holm``, its p corrected for the number of pairs (Holm 1979)
+    """
+    import pandas as pd
+
+    by_candidate = cells.sort_values("fold").groupby("candidate")["score"]
+    scores = {name: by_candidate.get_group(one).to_numpy() for name, one in best.items()}
+    pairs = [
+        {"first": one, "second": other, **compare(scores[one], scores[other], ratio, rope)}
+        for one, other in combinations(scores, 2)
+    ]
+    corrected = holm([float(pair["p"]) for pair in pairs])
+    return pd.DataFrame([pair | {"p_holm": p} for pair, p in zip(pairs, corrected, strict=True)])
+
+
+class BestSoFar:
+    """The best mean score of the candidates that have the most folds.
+
+    Parameters
+    ----------
+    candidate : names of the columns that tell one candidate from another
+    scoring : what the score is; of accuracy the error is told
+    """
+
+    def __init__(self, candidate: Sequence[str], scoring: str = "accuracy") -> None:
+        self._names, self._scoring = candidate, scoring
+        self._sums: dict[tuple[Any, ...], tuple[int, float]] = {}  # number of folds, sum of scores
+        self._best: tuple[Any, ...] | None = None
+
+    def add(self, rows: Iterable[Mapping[str, Any]]) -> None:
+        """Take in the rows of cells; those without a ``score`` failed."""
+        for row in rows:
+            if row["score"] is None:
+                continue
+            one = tuple(row[name] for name in self._names)
+            n_folds, total = self._sums.get(one, (0, 0.0))
+            self._sums[one] = n_folds + 1, total + row["score"]
+            # Another fold makes the best one the best of more folds: it need not be compared.
+            if self._best is None or self._rank(one) > self._rank(self._best):
+                self._best = one
+
+    def _rank(self, one: tuple[Any, ...]) -> tuple[int, float]:
+        n_folds, total = self._sums[one]
+        return n_folds, total / n_folds
+
+    @property
+    def text(self) -> str:
+        """The best mean score and its candidate in words; empty if there is no score yet."""
+        if self._best is None:
+            return ""
+        n_folds, score = self._rank(self._best)
+        measure = measure_of(self._scoring)
+        shown = measure.text(measure.of(score))
+        score_text = f"{shown} error" if measure.is_error else f"{measure.name} {shown}"
+        about = ", ".join(
+            f"{name} = {value:.3g}" if isinstance(value, float) else f"{name} = {value}"
+            for name, value in zip(self._names, self._best, strict=True)
+        )
+        return f"best so far {score_text} on {n_folds} fold{'s' * (n_folds != 1)}, {about}"

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
+import warnings
 from collections.abc import Sequence
 from difflib import get_close_matches
-from typing import Any
 
 import numpy as np
 
@@ -19,12 +20,8 @@ from pipelines.search.candidate_scorer import (
 from pipelines.search.shared.base import Response
 
 DEFAULT_SCORING = {"classification": ACCURACY, "regression": "r2"}
-FOR_INSTANCE = {"classification": "f1_macro or roc_auc_ovr",
-                "regression": "neg_mean_absolute_error"}  # fmt: skip
-OF_PREDICTIONS = "use for instance balanced_accuracy, f1_macro or matthews_corrcoef"
-OF_TWO = {
-    "roc_auc", "f1", "precision", "recall", "jaccard", "average_precision", "neg_brier_score",
-}  # fmt: skip
+INSTEAD = {"classification": "use for instance balanced_accuracy, f1_macro or matthews_corrcoef",
+           "regression": "use for instance neg_mean_absolute_error"}  # fmt: skip
 
 
 def make_scoring(names: Sequence[str], data: Dataset) -> tuple[str, ...]:
@@ -33,98 +30,68 @@ def make_scoring(names: Sequence[str], data: Dataset) -> tuple[str, ...]:
     Raises
     ------
     InputError
-        There is no such scorer, or it does not fit the task.
+        See ``check_scoring``.
     """
-    from sklearn.metrics import get_scorer_names
-
     chosen = tuple(dict.fromkeys(names)) or (DEFAULT_SCORING[data.task],)
     for name in chosen:
-        scorer = _scorer(name, get_scorer_names(), f"use {DEFAULT_SCORING[data.task]}")
-        of_clusters = scorer._score_func.__module__.rsplit(".", 1)[-1].endswith("supervised")
-        if of_clusters or _is_of_numbers(scorer) == (data.task == CLASSIFICATION):
-            raise InputError(
-                f"{opt('scoring')} must be one for {data.task}, got {name}; use for instance "
-                + FOR_INSTANCE[data.task]
-            )
-        if data.task == CLASSIFICATION and len(data.classes) > 2 and name in OF_TWO:
-            raise InputError(
-                f"{opt('scoring')} must be one for {len(data.classes)} classes, got {name}, which "
-                f"is one for two; use for instance f1_macro or roc_auc_ovr"
-            )
+        check_scoring(name, np.arange(len(data.classes)), data.task, of_predictions=False)
     return chosen
 
 
-def check_scoring(name: str, classes: np.ndarray) -> None:
-    """Check that a scorer can be computed from a kernel machine's outputs for these classes.
+def check_scoring(
+    name: str, classes: np.ndarray, task: str = CLASSIFICATION, of_predictions: bool = True
+) -> None:
+    """Check that a scorer can be used.
 
     Parameters
     ----------
     classes : labels of shape (n_classes,); the scorer is tried on a few made-up rows of them
+    task : "classification" or "regression"
+    of_predictions : whether there are predictions and decision values alone, no probabilities
 
     Raises
     ------
     InputError
-        There is no such scorer, it needs more than predictions or decision values, or it cannot
+        There is no such scorer, it is for the other task, it needs probabilities, or it cannot
         score these classes, as ``roc_auc`` cannot more than two.
     """
-    if name == ACCURACY:
+    if name == DEFAULT_SCORING[task]:
         return
     from sklearn.metrics import get_scorer, get_scorer_names
 
-    from pipelines.svm.path_svc import PathSVC
-
-    known = get_scorer_names()
-    if name not in known:  # one that would do is proposed
-        scorers = {one: get_scorer(one) for one in known}
-        known = [
-            one for one, scorer in scorers.items()
-            if methods_of(scorer) <= PREDICTIONS and not _is_of_numbers(scorer)
-        ]  # fmt: skip
-    scorer = _scorer(name, known, OF_PREDICTIONS)
-    if not methods_of(scorer) <= PREDICTIONS:
-        raise InputError(
-            f"{opt('scoring')} must work with predictions or decision values, but {name} "
-            f"needs probabilities; {OF_PREDICTIONS}; {opt('probability')} gives the best "
-            "candidate's"
-        )
-    if _is_of_numbers(scorer):
-        raise InputError(
-            f"{opt('scoring')} must be a scorer for classification, got {name}, which is for "
-            "regression; "
-            f"{OF_PREDICTIONS}"
-        )
-    truth = np.repeat(np.arange(len(classes)), 2)
-    values = np.eye(len(classes))[truth]
-    made_up = {
-        "predict": np.roll(truth, 1),
-        "decision_function": values[:, 1] if len(classes) == 2 else values,
-    }
-    response = Response(0, 0, lambda method, part: made_up[method], classes=np.arange(len(classes)))
-    trial = CandidateScorer((name,), labels=classes)
-    found = trial.score(response, PathSVC(), lambda: (truth[:, None], truth), truth, "test", {})[
-        name
-    ]
-    if isinstance(found, str):
-        raise InputError(
-            f"{opt('scoring', name)} cannot score these {len(classes)} classes ({found}); "
-            f"{OF_PREDICTIONS}"
-        )
-
-
-def _scorer(name: str, known: Sequence[str], otherwise: str) -> Any:
-    from sklearn.metrics import get_scorer
-
-    try:
-        return get_scorer(name)
-    except ValueError:
-        close = get_close_matches(name, known, n=1)
-        way_out = f"did you mean {close[0]}?" if close else otherwise
+    if name not in get_scorer_names():
+        close = get_close_matches(name, get_scorer_names(), n=1)
+        way_out = f"did you mean {close[0]}?" if close else INSTEAD[task]
         raise InputError(
             f"{opt('scoring')} must be a scorer that scikit-learn knows, got {name!r}; {way_out}"
-        ) from None
+        )
+    scorer = get_scorer(name)
+    # Nothing public tells what a score is of.
+    module = scorer._score_func.__module__.rsplit(".", 1)[-1]
+    of_clusters = module.endswith("supervised") and not of_predictions
+    if of_clusters or (module == "_regression") == (task == CLASSIFICATION):
+        raise InputError(f"{opt('scoring')} must be one for {task}, got {name}; {INSTEAD[task]}")
+    if of_predictions and not methods_of(scorer) <= PREDICTIONS:
+        raise InputError(
+            f"{opt('scoring')} must work with predictions or decision values, but {name} "
+            f"needs probabilities; {INSTEAD[task]}; {opt('probability')} gives the best candidate's"
+        )
+    if task != CLASSIFICATION:
+        return
+    from sklearn.linear_model import LogisticRegression
 
-
-def _is_of_numbers(scorer: Any) -> bool:
-    # Nothing public tells a score of regression from one of classification.
-    module: str = scorer._score_func.__module__
-    return module.rsplit(".", 1)[-1] == "_regression"
+    n, truth = len(classes), np.repeat(np.arange(len(classes)), 2)
+    values = np.eye(n)[truth]
+    made_up = {
+        "predict": np.roll(truth, 1), "predict_proba": values,
+        "decision_function": values[:, 1] if n == 2 else values,
+    }  # fmt: skip
+    response = Response(0, 0, lambda method, part: made_up[method], classes=np.arange(n))
+    trial, see = CandidateScorer((name,), labels=classes), (truth[:, None], truth)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = trial.score(response, LogisticRegression(), lambda: see, truth, "test", {})[name]
+    if isinstance(found, str) or not math.isfinite(found):
+        raise InputError(
+            f"{opt('scoring', name)} cannot score these {n} classes ({found}); {INSTEAD[task]}"
+        )

@@ -91,8 +91,7 @@ class SVMGridSearch(GridSearch):
     client : distributed.Client, optional
         Where to compute; by default on threads of this process, which opens no port.
     verbose : int, default 0
-        1 shows the progress: a bar on a terminal, a widget in a notebook; above it, a line
-        for each fit.
+        Above 0 shows the progress: a bar on a terminal, a widget in a notebook.
 
     Attributes
     ----------

@@ -5,19 +5,27 @@ from __future__ import annotations
 import math
 import warnings
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from pipelines.data.placement import FoldedData
 from pipelines.run_folder.names import FAILED, NOT_CONVERGED, OK
 from pipelines.search.candidate_scorer import ACCURACY, CandidateScorer
 from pipelines.search.candidates import Candidate
-from pipelines.search.fitting import PLAIN, CellResult, Group, fit_group, ignore
+from pipelines.search.fitting import (
+    PLAIN,
+    CellResult,
+    Group,
+    fit_group,
+    ignore,
+    limited,
+    with_jobs,
+)
 from pipelines.search.shared.base import Split
 from pipelines.search.substitutes import Substitute, substitute
-from pipelines.search.threads import limited, with_jobs
 
 SEARCH, INNER, OUTER, CURVE = "search", "inner", "outer", "curve"  # the stages of a run
 # Of the time of a group's splits together, measured on 12,000 rows of MNIST: 1 to 16 %.
@@ -116,15 +124,16 @@ class Task:
         share = len(members) * len(splits) / (len(self.members) * len(self.splits))
         return replace(self, members=members, splits=splits, cost=self.cost * share)
 
-    def part(self, split: int) -> Task:
-        """Return one split of the task as a task by itself."""
-        return replace(self, splits=(split,), cost=self.cost / len(self.splits))
+    def part(self, splits: Iterable[int]) -> Task:
+        """Return some splits of the task as a task by themselves."""
+        some = tuple(splits)
+        return replace(self, splits=some, cost=self.cost * len(some) / len(self.splits))
 
     @property
     def by_split(self) -> list[Task]:
         """Return a task for each split, at the price of doing shared work again."""
         anew = SHARED_BY_SPLITS * self.cost
-        parts = [self.part(split) for split in self.splits]
+        parts = [self.part([split]) for split in self.splits]
         return [replace(one, cost=one.cost + anew * (1 - 1 / len(parts))) for one in parts]
 
 
@@ -214,65 +223,41 @@ def run_task(
 
         estimators = [with_jobs(clone(one), n_threads) for one in estimators]
         limits = limited(n_threads)
-
-    def rows_of(at: int, results: Mapping[int, CellResult]) -> list[Row]:
-        return [
-            _row_of(
-                problem, task, task.splits[at], member, fallen.get((at, i), used[i]), group.name,
-                results[i],
-            )
-            for i, member in enumerate(task.members)
-        ]  # fmt: skip
-
     splits, name = problem.splits[task.stage, task.share], (task.stage, task.share)
-    fallen: dict[tuple[int, int], Substitute] = {}  # by split and candidate: not as planned
+    fit = partial(
+        fit_group, data=problem.data, splits=splits, scorer=problem.scorer, name=name,
+        n_threads=n_threads,
+    )  # fmt: skip
     done = [dict[int, CellResult]() for _ in task.splits]
-    n_left, fraction = len(task.splits) - 1, 0.0  # the last split is done with the task
 
-    def on_result(at: int, candidate: int, result: CellResult) -> None:
-        nonlocal n_left
-        if used[candidate].replaced and result.scores["fit_error"]:
-            own = problem.candidates[task.members[candidate]].estimator
-            why = result.scores["fit_error"].strip().splitlines()[-1]
-            itself = substitute(own, "cpu").implementation
-            fallen[at, candidate] = Substitute(
-                own, itself, f"{used[candidate].implementation} failed: {why}"
-            )
-            ((result,),) = fit_group(
-                Group((task.members[candidate],)), [with_jobs(clone(own), n_threads)],
-                problem.data, splits, problem.scorer, only=[task.splits[at]], name=name,
-                n_threads=n_threads,
-            )  # fmt: skip
-        done[at][candidate] = result
-        if len(done[at]) == len(task.members) and n_left:
-            n_left -= 1
-            report(fraction, rows_of(at, done[at]))
+    def rows_of(at: int) -> list[Row]:
+        return [
+            _row_of(problem, task, task.splits[at], member, used[i], group.name, done[at][i])
+            for i, member in enumerate(task.members)
+        ]
 
-    def report_fraction(share: float) -> None:
-        nonlocal fraction
-        fraction = share
-        report(share)
+    def on_result(at: int, i: int, result: CellResult) -> None:
+        if used[i].replaced and (error := result.scores["fit_error"]):
+            own = with_jobs(clone(problem.candidates[task.members[i]].estimator), n_threads)
+            ((result,),) = fit(Group((task.members[i],)), [own], only=[task.splits[at]])
+            result.failed_on_gpu = error.strip().splitlines()[-1]
+        done[at][i] = result
+        n_done = sum(len(one) == len(task.members) for one in done)
+        if len(done[at]) == len(task.members) and n_done < len(done):
+            report(0.0, rows_of(at))
 
     with limits, warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        fit_group(
-            group, estimators, problem.data, splits, problem.scorer, only=task.splits, name=name,
-            n_threads=n_threads, on_result=on_result, report=report_fraction,
-        )  # fmt: skip
-    return [row for at, results in enumerate(done) for row in rows_of(at, results)]
+        fit(group, estimators, only=task.splits, on_result=on_result, report=report)
+    return [row for at in range(len(done)) for row in rows_of(at)]
 
 
 def failed_rows(problem: Problem, task: Task, reason: str) -> list[Row]:
     """Return the rows of a task that gave none."""
     used, shared = Substitute(None, "", ""), problem.groups[task.group].name
-    nothing: dict[str, Any] = {
-        "fit_time": None,
-        "score_time": None,
-        "test_scores": {},
-        "fit_error": reason,
-    }
+    nothing = {"fit_time": None, "score_time": None, "test_scores": {}, "fit_error": reason}
     return [
-        _row_of(problem, task, split, member, used, shared, CellResult(dict(nothing), n_fits=0))
+        _row_of(problem, task, split, member, used, shared, CellResult(nothing, n_fits=0))
         for _, member, split, _ in task.places
     ]
 
@@ -281,6 +266,9 @@ def _row_of(
     problem: Problem, task: Task, split: int, member: int, used: Substitute, shared: str,
     result: CellResult,
 ) -> Row:  # fmt: skip
+    if result.failed_on_gpu:
+        own = substitute(problem.candidates[member].estimator, "cpu")
+        used = replace(own, reason=f"{used.implementation} failed: {result.failed_on_gpu}")
     train, test = problem.splits[task.stage, task.share][split]
     candidate, names = problem.candidates[member], problem.scorer.names
     given = result.scores["test_scores"]
@@ -295,11 +283,10 @@ def _row_of(
             reason if isinstance(reason, str) else f"it gives {reason}"
         )
     failed = status.startswith(FAILED)
-    score = None if failed else scores[names[0]]
     n_errors = None if failed else result.n_errors
     error = None if n_errors is None else n_errors / len(test)
-    if error is None and score is not None and scores.get(ACCURACY) is not None:
-        error = 1.0 - scores[ACCURACY]  # type: ignore[operator]
+    if error is None and not failed and (accuracy := scores.get(ACCURACY)) is not None:
+        error = 1.0 - accuracy
     return {
         **{name: candidate.parameters[name] for name in problem.columns},
         "algorithm": candidate.algorithm,
@@ -313,7 +300,7 @@ def _row_of(
         "n_validation": len(test),
         "n_errors": n_errors,
         "error": error,
-        "score": score,
+        "score": None if failed else scores[names[0]],
         **{f"score_{name}": scores[name] for name in names[1:]},
         "n_support": None if failed else result.n_support,
         "n_iterations": None if failed else result.n_iterations,

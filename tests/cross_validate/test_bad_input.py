@@ -61,7 +61,7 @@ BAD = {
     "no value": (lambda t: ["--estimator", "knn", "--param", "p"], "--param must be NAME=VALUE"),
     "no such scorer": (lambda t: ["--scoring", "f1_marco"], r"did you mean f1_macro\?"),
     "a scorer of numbers": (lambda t: ["--scoring", "r2"], "--scoring must be one for classificat"),
-    "a scorer of two classes": (lambda t: ["--scoring", "f1"], "--scoring must be one for 10 clas"),
+    "a scorer of two classes": (lambda t: ["--scoring", "f1"], "--scoring f1 cannot score these"),
     "a scorer of clusters": (
         lambda t: ["--scoring", "rand_score"], "--scoring must be one for classification"
     ),
@@ -101,7 +101,7 @@ BAD = {
     ),
     "no such step": (
         lambda t: ["--preprocess", file(t, "p.yaml", "- pca: {class: sklearn.PCA}\n")],
-        "--preprocess must name classes that can be made",
+        "classes are transformers that can be made",
     ),
     "text without steps": (
         lambda t: ["--dataset", csv(t), "--target", "b", "--preprocess", "none"],

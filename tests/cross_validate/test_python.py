@@ -1,4 +1,4 @@
-"""The same from Python: a table of many algorithms, and a search on a cluster."""
+"""From Python: ``GridSearch`` here, on a cluster and in processes of joblib."""
 
 from __future__ import annotations
 
@@ -8,77 +8,16 @@ import numpy as np
 import pytest
 from distributed import Client
 from sklearn.cluster import KMeans
-from sklearn.datasets import load_diabetes, load_digits, load_iris
+from sklearn.datasets import load_digits, load_iris
 from sklearn.ensemble import RandomForestClassifier
-from sklearn.linear_model import Lasso, LogisticRegression, Ridge
-from sklearn.model_selection import GridSearchCV, GroupKFold, cross_validate
+from sklearn.linear_model import Ridge
+from sklearn.model_selection import GridSearchCV
 from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from sklearn.tree import DecisionTreeClassifier
 
-from pipelines import GridSearch, cross_validate_many
-from pipelines.errors import InputError
-from pipelines.search.comparison import compare_estimators, rank_candidates
-from pipelines.search.shared.base import ResponseCache
-
-
-def test_a_table_has_the_scores_of_scikit_learn() -> None:
-    X, y = load_iris(return_X_y=True)
-    algorithms: dict[str, Any] = {
-        "knn": (KNeighborsClassifier(), {"n_neighbors": [1, 5]}),
-        "forest": RandomForestClassifier(n_estimators=5, random_state=0),
-    }
-    table = cross_validate_many(algorithms, X, y, cv=3, scoring=["accuracy", "neg_log_loss"])
-    assert len(table) == 9
-    forest = cross_validate(algorithms["forest"], X, y, cv=3, scoring=("accuracy", "neg_log_loss"))
-    ours = table[table["algorithm"] == "forest"]
-    assert ours["score"].tolist() == forest["test_accuracy"].tolist()
-    assert ours["score_neg_log_loss"].tolist() == forest["test_neg_log_loss"].tolist()
-    assert list(rank_candidates(table)["rank"]) == [1, 2, 3]
-    assert compare_estimators(table)[["first", "second"]].to_numpy().tolist() == [
-        list(dict.fromkeys(rank_candidates(table)["algorithm"]))
-    ]
-
-
-def test_numbers_and_groups() -> None:
-    X, y = load_diabetes(return_X_y=True)
-    groups = np.arange(len(y)) % 7
-    table = cross_validate_many(
-        {"ridge": (Ridge(), {"alpha": [0.1, 1.0]}), "lasso": Lasso()}, X, y, cv=GroupKFold(4),
-        groups=groups,
-    )  # fmt: skip
-    expected = cross_validate(Ridge(alpha=0.1), X, y, cv=GroupKFold(4), groups=groups)
-    first = table[table["candidate"] == 0]
-    assert first["score"].to_numpy() == pytest.approx(expected["test_score"], rel=1e-9)
-    assert table["n_fits"].sum() == 8
-
-
-def test_what_cannot_be_is_said() -> None:
-    X, y = load_iris(return_X_y=True)
-    with pytest.raises(InputError, match="algorithms must name at least one"):
-        cross_validate_many({}, X, y)
-    with pytest.raises(InputError, match="Invalid parameter 'k'"):
-        cross_validate_many({"knn": (KNeighborsClassifier(), {"k": [1]})}, X, y)
-
-
-def test_one_and_four_workers_and_none_give_the_same(
-    one_worker: Client, four_workers: Client
-) -> None:
-    X, y = load_digits(return_X_y=True)
-    X, y = X[:300], y[:300]
-    algorithms = {
-        "knn": (KNeighborsClassifier(), {"n_neighbors": [1, 3, 9]}),
-        "tree": (DecisionTreeClassifier(random_state=0), {"max_depth": [3, 6]}),
-        "scaled": make_pipeline(StandardScaler(), LogisticRegression()),
-    }
-    told = ["fit_seconds", "score_seconds", "worker", "n_steps_made"]
-    alone, one, four = (
-        cross_validate_many(algorithms, X, y, cv=3, client=client).drop(columns=told)
-        for client in (None, one_worker, four_workers)
-    )
-    assert alone.equals(one)
-    assert one.equals(four)
+from pipelines import GridSearch
+from pipelines.search.shared import shared_fit_of
 
 
 def test_a_search_on_a_cluster_is_that_of_scikit_learn(one_worker: Client) -> None:
@@ -125,16 +64,18 @@ def test_the_estimator_s_own_score_takes_the_shared_answers(
     X, y = load_iris(return_X_y=True)
     expected = GridSearchCV(estimator, grid, refit=False).fit(X, y).cv_results_
 
-    def ask(self: Any, *arguments: Any) -> Any:
-        asked.append(arguments)
-        return own(self, *arguments)
-
     asked: list[Any] = []
-    own = ResponseCache.predict
-    monkeypatch.setattr(ResponseCache, "predict", ask)
+    kind: Any = shared_fit_of(estimator)
+    own = kind.predict
+
+    def ask(*arguments: Any) -> Any:
+        asked.append(arguments)
+        return own(*arguments)
+
+    monkeypatch.setattr(kind, "predict", ask)
     ours = GridSearch(estimator, grid, refit=False).fit(X, y).cv_results_
     assert ours["mean_test_score"] == pytest.approx(expected["mean_test_score"], rel=1e-12)
-    assert len(asked) == 5 * len(expected["params"])
+    assert len(asked) == 5, "once for each fold"
 
 
 def test_a_scorer_that_looks_at_the_estimator_sees_a_real_one() -> None:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy.stats import t as student
 from scipy.stats import ttest_rel
 
-from pipelines.search.statistics import compare, compare_all, holm
+from pipelines.run_folder.statistics import holm
+from pipelines.search.ranking import compare, compare_algorithms
 
 FIRST = np.array([0.90, 0.93, 0.88, 0.95, 0.91, 0.90, 0.94, 0.92, 0.89, 0.93])
 SECOND = np.array([0.88, 0.92, 0.88, 0.91, 0.90, 0.91, 0.90, 0.90, 0.88, 0.91])
@@ -61,6 +63,14 @@ def test_holm_is_that_of_his_paper() -> None:
 
 def test_all_pairs_are_compared_once() -> None:
     scores = {"a": FIRST, "b": SECOND, "c": SECOND[::-1]}
-    found = compare_all(scores, 1 / 9, 0.01)
-    assert [(one["first"], one["second"]) for one in found] == [("a", "b"), ("a", "c"), ("b", "c")]
-    assert all(one["p_holm"] >= one["p"] for one in found)
+    cells = pd.DataFrame(
+        [
+            {"candidate": i, "fold": fold, "score": score}
+            for i, own in enumerate(scores.values()) for fold, score in enumerate(own)
+        ]
+    )  # fmt: skip
+    best = dict(zip(scores, range(3), strict=True))
+    found = compare_algorithms(cells.sample(frac=1, random_state=0), best, 1 / 9, 0.01)
+    assert found[["first", "second"]].to_numpy().tolist() == [["a", "b"], ["a", "c"], ["b", "c"]]
+    assert (found["p_holm"] >= found["p"]).all()
+    assert found["p"][0] == pytest.approx(compare(FIRST, SECOND, 1 / 9, 0.01)["p"])

@@ -69,11 +69,10 @@ def test_the_best_has_the_highest_mean_score_whatever_its_errors() -> None:
     assert ranked.loc[2, ["error_mean", "score_mean"]].isna().all()
 
 
-@pytest.mark.parametrize("few", [0, ranking.ROWS_FOR_WORKERS])
 def test_by_dask_the_result_is_the_same_to_the_bit(
-    monkeypatch: pytest.MonkeyPatch, one_worker: Client, few: int
+    monkeypatch: pytest.MonkeyPatch, one_worker: Client
 ) -> None:
-    monkeypatch.setattr(ranking, "ROWS_FOR_WORKERS", few)
+    monkeypatch.setattr(ranking, "ROWS_FOR_WORKERS", 0)
     rng = np.random.default_rng(0)
     cells = table({(C, g): rng.random(5).tolist() for C in range(20) for g in (0.1, 0.2, 0.3)})
     cells.loc[[3, 77], ["error", "score"]] = np.nan

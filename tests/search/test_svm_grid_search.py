@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import os
-import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -432,15 +431,6 @@ def test_folds_may_be_masks() -> None:
     np.testing.assert_array_equal(
         one.cv_results_["mean_test_score"], other.cv_results_["mean_test_score"]
     )
-
-
-def test_a_line_for_each_fit(capsys: pytest.CaptureFixture[str]) -> None:
-    SVMGridSearch([1.0, 2.0], [0.1], cv=3, verbose=3).fit(WINE, KINDS)
-    lines = capsys.readouterr().out.splitlines()
-    assert lines[0] == "Fitting 3 folds for each of 2 candidates, totalling 6 fits"
-    assert len(lines) == 7
-    shape = r"\[CV 2/3\] END \.+C=1.0, gamma=0.1;, score=\d\.\d{3} total time= +\d+\.\ds"
-    assert any(re.fullmatch(shape, line) for line in lines)
 
 
 @pytest.fixture

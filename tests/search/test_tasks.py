@@ -21,7 +21,7 @@ from pipelines.run.events import ProgressEvent
 from pipelines.run.outcomes import Outcome
 from pipelines.search.candidate_scorer import CandidateScorer
 from pipelines.search.candidates import Candidate
-from pipelines.search.running import PartialRows
+from pipelines.search.running import run_tasks
 from pipelines.search.shared.svm import predicted_cost
 from pipelines.search.svm import grid_problem
 from pipelines.search.tasks import (
@@ -176,44 +176,42 @@ def rows_of(*splits: int) -> list[Row]:
     ]
 
 
-def test_a_split_that_is_told_is_a_task_of_its_own() -> None:
-    partial_rows = PartialRows([TASK])
-    ((event, rows),) = partial_rows.of(
-        ProgressEvent(TASK.name, 0.3, rows_of(1), "here", 100.0, 20.0)
-    )
-    assert (event.part, event.started, event.seconds) == ("svm-gamma=0.1 2 C fold=1", 100.0, 20.0)
-    assert rows == rows_of(1)
-    done = Outcome(TASK, None, None, "here", 90.0, 60.0)
-    outcome, rest = partial_rows.rest(done, rows_of(0, 1, 2))
-    assert rest == rows_of(0, 2)
-    assert (outcome.part, outcome.started, outcome.seconds) == (
-        "svm-gamma=0.1 2 C 2 folds", 120.0, 30.0,
+class Runner:
+    """Gives what it was told of one task."""
+
+    def __init__(self, *events: Any) -> None:
+        self.events = events
+
+    def outcomes_and_events(self, *arguments: Any) -> Any:
+        return iter(self.events)
+
+
+def given(*events: Any) -> list[tuple[Any, list[int]]]:
+    """Events as ``run_tasks`` gives them on, with the splits of their rows."""
+    runner: Any = Runner(*events)
+    found = run_tasks(runner, wine(), [TASK])
+    return [(event, sorted({row["split"] for row in rows})) for event, rows in found]
+
+
+def test_splits_that_are_told_are_a_task_of_their_own() -> None:
+    told = ProgressEvent(TASK.name, 0.6, rows_of(1), "here", 100.0, 20.0)
+    again = ProgressEvent(TASK.name, 0.3, rows_of(1), "here", 110.0, 10.0)  # by another worker
+    done = Outcome(TASK, rows_of(0, 1, 2), None, "here", 90.0, 60.0, 5.0)
+    (first, one), (second, none), (third, two) = given(told, again, done)
+    assert (one, none, two) == ([1], [], [0, 2])
+    assert (first.part, first.cost) == ("svm-gamma=0.1 2 C fold=1", 2.0)
+    assert second.part == ""
+    assert (third.part, third.started, third.seconds, third.compile_seconds) == (
+        "svm-gamma=0.1 2 C 2 folds", 120.0, 30.0, 0.0,
     )  # fmt: skip
-    assert outcome.task == TASK
+    assert third.task == TASK
 
 
-def test_splits_told_at_once_share_the_time() -> None:
-    event = ProgressEvent(TASK.name, 0.6, rows_of(2, 0), "here", 100.0, 20.0)
-    told = list(PartialRows([TASK]).of(event))
-    assert [(one.part.split()[-1], one.started, one.seconds) for one, _ in told] == [
-        ("fold=2", 100.0, 10.0), ("fold=0", 110.0, 10.0),
-    ]  # fmt: skip
-
-
-def test_a_task_that_is_begun_anew_gives_no_row_twice() -> None:
-    partial_rows = PartialRows([TASK])
-    list(partial_rows.of(ProgressEvent(TASK.name, 0.6, rows_of(0, 1))))
-    ((_, again),) = partial_rows.of(ProgressEvent(TASK.name, 0.3, rows_of(0)))
-    assert again == []
-    ((_, new),) = partial_rows.of(ProgressEvent(TASK.name, 0.9, rows_of(1, 2)))
-    assert new == rows_of(2)
-    outcome, rest = partial_rows.rest(Outcome(TASK), rows_of(0, 1, 2))
-    assert (outcome.part, rest) == ("", [])
-
-
-def test_a_task_that_told_nothing_is_left_as_it_is() -> None:
-    done = Outcome(TASK, None, None, "here", 90.0, 60.0)
-    assert PartialRows([TASK]).rest(done, rows_of(0, 1, 2)) == (done, rows_of(0, 1, 2))
+def test_a_task_that_told_all_has_no_part_left_and_one_that_told_nothing_stays() -> None:
+    done = Outcome(TASK, rows_of(0, 1, 2), None, "here", 90.0, 60.0)
+    _, (outcome, none) = given(ProgressEvent(TASK.name, 0.9, rows_of(0, 1, 2)), done)
+    assert (outcome.part, none) == ("", [])
+    assert given(done) == [(done, [0, 1, 2])]
 
 
 def test_a_resumed_task_has_the_splits_that_are_left() -> None:
@@ -237,13 +235,12 @@ def test_all_splits_but_the_last_are_told_and_are_the_same_rows(digits: FoldedDa
         told.extend(rows)
 
     whole = run_task(problem, task, report=report)
-    assert shares == sorted(shares)
-    assert shares[-1] == 1.0
+    assert max(shares) == 1.0
     assert {row["fold"] for row in told} < {0, 1, 2}
     assert len(told) == 4
     by_place = {place_of(row): row for row in whole}
     assert all(by_place[place_of(row)] == row for row in told)
     for split in range(3):
-        alone = run_task(problem, task.part(split))
+        alone = run_task(problem, task.part([split]))
         assert less_times(alone) == less_times([row for row in whole if row["split"] == split])
     assert np.isfinite([row["fit_seconds"] for row in whole]).all()

@@ -14,8 +14,8 @@ from sklearn.preprocessing import StandardScaler
 from threadpoolctl import threadpool_info
 
 from pipelines.search.candidates import Candidate
+from pipelines.search.fitting import limited, with_jobs
 from pipelines.search.tasks import Problem, make_tasks, run_task
-from pipelines.search.threads import limited, with_jobs
 
 from .problems import problem_of
 

@@ -148,7 +148,7 @@ def test_weights_of_a_file_are_loaded_and_must_stay(
     assert len(record(run)["features"]["weights"]) == 64
     ask(run, photographs / "top", output=tmp_path / "a.csv")
     (kept,) = (tmp_path / "data" / "features").iterdir()
-    assert np.load(kept / "train.npy").shape == (24, 512)
+    assert np.load(kept)["train"].shape == (24, 512)
 
     torch.save(models.get_model("resnet18", weights=None).state_dict(), tmp_path / "own.pth")
     assert main(["predict", str(run), "--image", str(photographs)]) == 2

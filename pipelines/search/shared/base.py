@@ -10,15 +10,19 @@ from __future__ import annotations
 import time
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from pipelines.data.dataset import rows_of
+from pipelines.data.placement import FoldedData, cached
+
 if TYPE_CHECKING:
-    from pipelines.search.shared.rows import SplitRows
+    from pipelines.search.shared.pipeline_steps import Rows
 
 SEED = "random_state"
 Split = tuple[np.ndarray, np.ndarray]  # row numbers: training, validation
@@ -55,6 +59,120 @@ class Response:
 
 
 Respond = Callable[[Response], None]
+
+
+@dataclass(eq=False)
+class SplitRows:
+    """The rows of a task's splits; the parts of a split are ``"train"`` and ``"test"``.
+
+    Attributes
+    ----------
+    data : of the search; where its scaling learns, ``matrix`` is of one split alone
+    splits : all there are
+    numbers : those of the task, among them
+    name : tells these splits from others of the same data
+    n_threads : that a fit may use; None for those that BLAS uses
+    estimator : one of the candidates, as scikit-learn asks it whether rows are a kernel
+    parts : those that are predicted
+    fit_params, score_params : metadata of all rows, such as ``sample_weight``
+    prepared : the rows of one split as they are after the first steps of pipelines
+    """
+
+    data: FoldedData
+    splits: Sequence[Split]
+    numbers: Sequence[int]
+    name: Hashable
+    n_threads: int | None
+    estimator: Any
+    parts: Sequence[str] = ("test",)
+    fit_params: Mapping[str, Any] | None = None
+    score_params: Mapping[str, Any] | None = None
+    prepared: Rows | None = None
+    _found: dict[tuple[int, str], tuple[Any, Any]] = field(default_factory=dict, init=False)
+
+    @property
+    def n_splits(self) -> int:
+        """The number of the task's splits."""
+        return len(self.numbers)
+
+    def alone(self, split: int) -> SplitRows:
+        """Return the rows of one split that shares no array with others."""
+        number = self.numbers[split]
+        return replace(self, splits=[self.splits[number]], numbers=[0], name=(self.name, number))
+
+    def of_part(self, split: int, name: str) -> np.ndarray:
+        """Return the numbers of the rows of a part."""
+        return self.splits[self.numbers[split]][name == "test"]
+
+    def part_of(self, split: int, name: str) -> tuple[Any, Any]:
+        """Return rows and targets of a part as the data have them, before any step."""
+        key, some = (split, name), self.of_part(split, name)
+        if key not in self._found:
+            X, y = self.data.X, self.data.y
+            if not hasattr(self.estimator, "fit"):
+                self._found[key] = rows_of(X, some), y[some]
+            else:
+                from sklearn.utils.metaestimators import _safe_split
+
+                train = () if name == "train" else (self.of_part(split, "train"),)
+                self._found[key] = _safe_split(self.estimator, X, y, some, *train)
+        return self._found[key]
+
+    def targets(self, split: int, name: str) -> Any:
+        """Return the targets of a part; see ``part_of``."""
+        y = self.data.y
+        return y[self.of_part(split, name)] if isinstance(y, np.ndarray) else (
+            self.part_of(split, name)[1]
+        )  # fmt: skip
+
+    def train(self, split: int) -> tuple[Any, Any]:
+        """Return training rows of a split and their targets."""
+        X, y = self.part_of(split, "train")
+        return (X if self.prepared is None else self.prepared.fit), y
+
+    def asked(self, split: int) -> Mapping[str, Any]:
+        """Return rows to predict: ``test``, and ``train`` where train scores are wanted."""
+        if self.prepared is not None:
+            return self.prepared.asked
+        return {name: self.part_of(split, name)[0] for name in self.parts}
+
+    def matrix(self, device: str) -> tuple[Any, np.ndarray, list[Split]]:
+        """Return all rows as one array on a device, their targets, and for every split there is the
+        numbers of the training rows and of the rows of ``asked``, one part after the other."""
+        if self.prepared is not None:
+            targets = (self.part_of(0, name)[1] for name in ("train", "test"))
+            return self.prepared.matrix(device, *targets)
+        splits = list(self.splits)
+        if "train" in self.parts:
+            # Made once for all tasks, which know splits by their arrays.
+            splits = [
+                cached(
+                    (self.data.token, f"asked {self.name} {i}"),
+                    lambda train=train, test=test: (train, np.concatenate([test, train])),  # type: ignore[misc]
+                )
+                for i, (train, test) in enumerate(self.splits)
+            ]
+        learned_on = self.splits[0][0] if self.data.scaling.learns else None
+        return self.data.scaled(device, rows=learned_on), np.asarray(self.data.y), splits
+
+    def part(self, split: int, name: str) -> slice:
+        """Return the places of a part of a split among the rows of ``matrix`` that are asked."""
+        n_test = len(self.of_part(split, "test"))
+        return slice(0, n_test) if name == "test" else slice(n_test, None)
+
+    def weights(self, split: int | None) -> np.ndarray | None:
+        """Return sample weights of a split's training rows, or of all rows; None if all weigh 1."""
+        some = None if split is None else self.of_part(split, "train")
+        found = self.metadata(self.fit_params, some).get("sample_weight")
+        return None if found is None else np.asarray(found, np.float64)
+
+    def metadata(self, params: Mapping[str, Any] | None, some: Any) -> Mapping[str, Any]:
+        """Return metadata such as sample weights of some rows."""
+        if not params:
+            return {}
+        from sklearn.utils.validation import _check_method_params
+
+        return _check_method_params(self.data.X, params=params, indices=some)
 
 
 class SharedFit(ABC):
@@ -168,7 +286,6 @@ class SharedEstimators(SharedFit):
         report: Report,
     ) -> None:
         from sklearn.base import clone
-        from sklearn.exceptions import ConvergenceWarning
 
         for split in range(rows.n_splits):
             (X, y), weights = rows.train(split), rows.weights(split)
@@ -176,20 +293,55 @@ class SharedEstimators(SharedFit):
             fresh = [clone(one) for one in estimators] if several else list(estimators)
             options = {} if weights is None else {"sample_weight": weights}
             started = time.perf_counter()
-            with warnings.catch_warnings(record=True) as caught:
-                warnings.simplefilter("always")
+            with convergence_noted() as noted:
                 fitted = self.fit(fresh, X, y, **options)
             seconds = (time.perf_counter() - started) / len(fitted)
-            for one in caught:
-                warnings.warn_explicit(one.message, one.category, one.filename, one.lineno)
-            warned = any(issubclass(one.category, ConvergenceWarning) for one in caught)
-            cache = ResponseCache(self, fitted, rows.asked(split))
+            predict = _predictions(self, fitted, rows.asked(split))
             for i, one in enumerate(fitted):
-                converged = not _at_limit(one, warned, len(fitted))
-                made = int(i == 0 or not self.one_fit)
-                predict = partial(cache.predict, i)
-                respond(Response(i, split, predict, one, seconds, converged=converged, n_fits=made))
+                # Of a group that warned, those are meant that stopped at their limit.
+                limit, taken = getattr(one, "max_iter", None), getattr(one, "n_iter_", None)
+                is_known = len(fitted) > 1 and limit is not None and taken is not None
+                at_limit = bool(noted) and (not is_known or bool(np.max(taken) >= limit))
+                respond(
+                    Response(
+                        i, split, partial(predict, i), one, seconds, converged=not at_limit,
+                        n_fits=int(i == 0 or not self.one_fit),
+                    )
+                )  # fmt: skip
             report((split + 1) / rows.n_splits)
+
+
+@contextmanager
+def convergence_noted() -> Iterator[list[Any]]:
+    """Give a list that holds, once the fits inside are done, warnings that they did not converge.
+
+    All warnings are given as if nobody had noted them.
+    """
+    from sklearn.exceptions import ConvergenceWarning
+
+    noted: list[Any] = []
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        yield noted
+    for one in caught:
+        warnings.warn_explicit(one.message, one.category, one.filename, one.lineno)
+    noted += [one for one in caught if issubclass(one.category, ConvergenceWarning)]
+
+
+def _predictions(
+    kind: SharedEstimators, fitted: Sequence[Any], asked: Mapping[str, Any]
+) -> Callable[[int, str, str], np.ndarray]:
+    """Return what predicts a part of the rows by a member of a group, of all members at once."""
+
+    @cache
+    def together(method: str, part: str) -> list[np.ndarray] | None:
+        return kind.predict(fitted, method, asked[part]) if len(fitted) > 1 else None
+
+    def predict(i: int, method: str, part: str) -> np.ndarray:
+        found = together(method, part)
+        return getattr(fitted[i], method)(asked[part]) if found is None else found[i]
+
+    return predict
 
 
 class PlainFits(SharedEstimators):
@@ -202,37 +354,6 @@ class PlainFits(SharedEstimators):
 
     def fit(self, estimators: Sequence[Any], X: Any, y: Any, **weights: Any) -> list[Any]:
         return [estimator.fit(X, y, **weights) for estimator in estimators]
-
-
-class ResponseCache:
-    """Responses of the fitted estimators of a group, computed for all of them at once."""
-
-    def __init__(
-        self, kind: SharedEstimators, fitted: Sequence[Any], asked: Mapping[str, Any]
-    ) -> None:
-        self._kind, self._fitted, self._asked = kind, fitted, asked
-        self._found: dict[tuple[str, str], list[np.ndarray] | None] = {}
-
-    def predict(self, i: int, method: str, part: str) -> np.ndarray:
-        """Return the response of estimator ``i`` for a part of the rows."""
-        if (method, part) not in self._found:
-            together = len(self._fitted) > 1
-            self._found[method, part] = (
-                self._kind.predict(self._fitted, method, self._asked[part]) if together else None
-            )
-        found = self._found[method, part]
-        if found is not None:
-            return found[i]
-        alone: np.ndarray = getattr(self._fitted[i], method)(self._asked[part])
-        return alone
-
-
-def _at_limit(fitted: Any, warned: bool, n: int) -> bool:
-    """Return whether a fit of a group stopped at its iteration limit, one of them having warned."""
-    if not warned or n == 1:
-        return warned
-    limit, taken = getattr(fitted, "max_iter", None), getattr(fitted, "n_iter_", None)
-    return limit is None or taken is None or bool(np.max(taken) >= limit)
 
 
 def identity(estimator: Any, without: Collection[str] = ()) -> Hashable:
@@ -248,27 +369,19 @@ def identity(estimator: Any, without: Collection[str] = ()) -> Hashable:
     Exception
         A parameter is such that Python cannot pickle it.
     """
+    import joblib
 
-    def of_value(value: Any) -> Hashable:
-        if isinstance(value, bool | int | float | str | bytes | None):
-            return type(value).__name__, value
-        if hasattr(value, "get_params") and not isinstance(value, type):
-            return identity(value)
-        import joblib
-
-        return joblib.hash(value)
-
-    params = estimator.get_params(deep=True)
-    return type(estimator), tuple(
-        (name, of_value(value)) for name, value in sorted(params.items()) if name not in without
-    )
+    params = estimator.get_params(deep=False)
+    return type(estimator), *(
+        (name, value if isinstance(value, float | str | None) else joblib.hash(value))
+        for name, value in sorted(params.items()) if name not in without
+    )  # fmt: skip
 
 
 def is_repeatable(estimator: Any) -> bool:
     """Return whether fits are repeatable: every ``random_state`` inside is an integer."""
-    params = estimator.get_params(deep=True)
     return all(
         isinstance(value, int) and not isinstance(value, bool)
-        for name, value in params.items()
-        if name.rsplit("__", 1)[-1] == "random_state"
+        for name, value in estimator.get_params(deep=True).items()
+        if name.rsplit("__", 1)[-1] == SEED
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import sys
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Mapping, Sequence
@@ -52,15 +53,10 @@ class Rows:
 
     @property
     def n_bytes(self) -> int:
-        """The approximate number of bytes held, for any kind of array."""
-        total = 0
-        for rows in (self.fit, *self.asked.values()):
-            if hasattr(rows, "memory_usage"):  # of a DataFrame
-                total += int(rows.memory_usage(deep=False).sum())
-            elif not hasattr(rows, "nbytes"):  # of a sparse matrix its values alone
-                rows = getattr(rows, "data", None)
-            total += int(getattr(rows, "nbytes", 0))
-        return total
+        """The approximate number of bytes held, of a sparse matrix its values alone."""
+        found = (self.fit, *self.asked.values())
+        some = (one.data if hasattr(one, "tocsr") else one for one in found)
+        return sum(getattr(one, "nbytes", 0) or sys.getsizeof(one) for one in some)
 
     def matrix(
         self, device: str, y_train: Any, y_test: Any
@@ -124,34 +120,20 @@ def _step(name: str, transformer: Any) -> Step | None:
     return Step(name, transformer, identity(transformer))
 
 
-class StepCache:
-    """Transformed rows of a process, the ones used last, by what made them."""
-
-    def __init__(self, most_bytes: int = MOST_BYTES) -> None:
-        self._most, self._found = most_bytes, OrderedDict[Hashable, tuple[Any, Rows]]()
-        self._locks: dict[Hashable, threading.Lock] = {}
-        self._lock = threading.Lock()
-
-    def get(self, key: Hashable, make: Callable[[], tuple[Any, Rows]]) -> tuple[Any, Rows, bool]:
-        """Return the cached or newly made value of a key, and whether it is new."""
-        with self._lock:
-            own = self._locks.setdefault(key, threading.Lock())
-        with own:
-            with self._lock:
-                if key in self._found:
-                    self._found.move_to_end(key)
-                    return *self._found[key], False
-            made = make()
-            with self._lock:
-                self._found[key] = made
-                while len(self._found) > 1 and self._most < sum(
-                    rows.n_bytes for _, rows in self._found.values()
-                ):
-                    self._locks.pop(self._found.popitem(last=False)[0], None)
-        return *made, True
+# Transformed rows of this process, those used last at the end, by what made them.
+_cache: OrderedDict[Hashable, tuple[Any, Rows]] = OrderedDict()
+_lock = threading.Lock()  # tasks of other threads wait for what one of them makes
 
 
-CACHE = StepCache()
+def _cached(key: Hashable, make: Callable[[], tuple[Any, Rows]]) -> tuple[Any, Rows, bool]:
+    """Return the cached or newly made value of a key, and whether it is new."""
+    with _lock:
+        if new := key not in _cache:
+            _cache[key] = make()
+        _cache.move_to_end(key)
+        while len(_cache) > 1 and sum(one.n_bytes for _, one in _cache.values()) > MOST_BYTES:
+            _cache.popitem(last=False)
+        return *_cache[key], new
 
 
 def prepare(
@@ -175,7 +157,7 @@ def prepare(
     for step in steps:
         most = _most_components(step, rows)
         done = rows
-        transformer, rows, new = CACHE.get(
+        transformer, rows, new = _cached(
             key := (key, step.key, most), lambda step=step, rows=done, most=most: _fit(  # type: ignore[misc]
                 step, rows, y, most
             ),

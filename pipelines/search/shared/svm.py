@@ -17,8 +17,7 @@ import numpy as np
 
 from pipelines.data.placement import to_device
 from pipelines.run_folder.names import FAILED, NOT_CONVERGED
-from pipelines.search.shared.base import Report, Respond, Response, SharedFit, Split
-from pipelines.search.shared.rows import SplitRows
+from pipelines.search.shared.base import Report, Respond, Response, SharedFit, Split, SplitRows
 from pipelines.svm.backends import Settings, load_backend
 from pipelines.svm.backends.base import CellFit, Work
 from pipelines.svm.kernel import KERNELS, PRECOMPUTED, gamma_of
