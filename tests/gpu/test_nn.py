@@ -1,4 +1,4 @@
-"""Stacked training on a real GPU: the CPU's numbers, recorded steps, memory as predicted."""
+"""Stacked training on a real GPU: the CPU's numbers, memory as predicted."""
 
 import gc
 
@@ -52,45 +52,6 @@ def test_the_same_seed_gives_the_same_errors():
     data = digits()
     one, other = (rows_of(data, CONV, "gpu", max_epochs=3) for _ in range(2))
     assert [row["n_errors"] for row in one] == [row["n_errors"] for row in other]
-
-
-def recorded_step_is_the_step(candidate: Candidate, tolerance: float) -> None:
-    import torch
-
-    from pipelines.nn.device_rows import place_rows
-    from pipelines.nn.graph import EAGER_STEPS, Stepper
-    from pipelines.nn.stack import Part
-    from pipelines.nn.tasks import generators_of
-    from pipelines.nn.train import _stack, on_device
-
-    rows = place_rows(digits(), 10, "gpu")
-    batches = torch.from_numpy(np.random.default_rng(0).integers(0, 1400, (40, 3, 10))).cuda()
-    found = []
-    for recorded in (True, False):
-        with on_device(Training(device="gpu")):
-            parts = [Part(np.arange(10), own) for own in generators_of(0, 3)]
-            stack = _stack(candidate, DIGITS, rows, parts, 10)
-            stepper = Stepper(stack, 10)
-            for batch in batches.unbind():
-                (stepper if recorded else stack).step(batch)
-            assert len(batches) > EAGER_STEPS
-            stack.settle()
-            for slot in range(3):
-                found.append({name: one.cpu().numpy() for name, one in stack.finish(slot).items()})
-    for one, other in zip(found[:3], found[3:], strict=True):
-        for name in one:
-            np.testing.assert_allclose(one[name], other[name], rtol=0, atol=tolerance)
-
-
-def test_a_recorded_step_is_the_step():
-    recorded_step_is_the_step(CONV, 1e-5)
-
-
-def test_a_recorded_step_whose_update_is_put_off_is_the_step():
-    from pipelines.nn.delayed import pays
-
-    assert pays(WIDE, DIGITS, 10)
-    recorded_step_is_the_step(WIDE, 1e-5)
 
 
 def test_an_update_that_is_put_off_agrees_with_the_cpu():

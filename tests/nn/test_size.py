@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from pipelines.data.placement import FoldedData
+from pipelines.nn.by_hand import StackedWeights
 from pipelines.nn.device_rows import place_rows
 from pipelines.nn.inputs import Inputs, weight_shapes
 from pipelines.nn.size import (
@@ -22,7 +23,6 @@ from pipelines.nn.size import (
 from pipelines.nn.space import Candidate
 from pipelines.nn.stack import Part
 from pipelines.nn.tasks import generators_of
-from pipelines.nn.train import _stack
 
 from .conftest import DIGITS
 
@@ -42,7 +42,7 @@ def test_a_stack_holds_no_more_than_predicted(
     batch = torch.zeros(5, batch_size, dtype=torch.int64)
     cpu = torch.profiler.ProfilerActivity.CPU
     with torch.profiler.profile(activities=[cpu], profile_memory=True) as profiled:
-        stack = _stack(candidate, DIGITS, rows, parts, batch_size)
+        stack = StackedWeights(candidate, DIGITS, rows, parts, batch_size)
         stack.step(batch)
         stack.step(batch)
     events = profiled.profiler.kineto_results.events()  # in the order in which they happened
