@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from pipelines.bagging.explain import ROWS, Asked
-from pipelines.bagging.risk_control import CONFIDENCE
+from pipelines.bagging.guarantees import CONFIDENCE
 from pipelines.bagging.summary import form_of, of_plan, of_run
 from pipelines.console import phase
 from pipelines.data import Dataset, load_dataset

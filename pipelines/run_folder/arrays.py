@@ -20,18 +20,6 @@ DAMAGE = (
 )  # fmt: skip
 
 
-def read_array(path: Path) -> np.ndarray:
-    """Return an array that ``numpy.save`` wrote.
-
-    Raises
-    ------
-    one of ``DAMAGE``
-        It is no such file, or its header speaks of another size.
-    """
-    with path.open("rb") as file:
-        return _read(file, path.stat().st_size)
-
-
 def read_arrays(path: Path, names: Sequence[str]) -> list[np.ndarray]:
     """Return arrays of a file that ``numpy.savez`` wrote.
 

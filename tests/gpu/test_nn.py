@@ -11,7 +11,7 @@ from pipelines.nn.fit import cross_validate_candidate, refit
 from pipelines.nn.inputs import Inputs
 from pipelines.nn.settings import Training
 from pipelines.nn.space import Candidate
-from pipelines.nn.tasks import CandidateTask, RefitTask
+from pipelines.nn.tasks import CandidateTask
 
 DIGITS = Inputs(64, 10, (8, 8))
 CONV = Candidate("conv", 60, 0.02, 0.5, n_conv_layer=20, kernel_size=3)
@@ -77,9 +77,9 @@ def test_memory_is_within_the_prediction():
 
 def test_a_refit_answers_as_the_cpus():
     data = digits()
-    task = RefitTask(0, 0, CONV, seed=3, n_folds=5, run_seed=0)
+    task = CandidateTask(0, 0, CONV, seed=3, n_folds=5, run_seed=0)
     gpu, cpu = (
-        refit(data, task, DIGITS, Training(device=device, max_epochs=3))
+        refit(data, [task], DIGITS, Training(device=device, max_epochs=3))[0]
         for device in ("gpu", "cpu")
     )
-    np.testing.assert_allclose(gpu.test_proba, cpu.test_proba, atol=0.02)
+    np.testing.assert_allclose(gpu.test.probabilities, cpu.test.probabilities, atol=0.02)

@@ -13,7 +13,7 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from pipelines.data.placement import FoldedData
 from pipelines.errors import InputError
-from pipelines.nn.device_rows import place_images, place_rows
+from pipelines.nn.device_rows import place_rows
 from pipelines.nn.fit import cross_validate_candidate, refit
 from pipelines.nn.inputs import Inputs
 from pipelines.nn.modules import MOST_TOGETHER, WARM_UP, seed_from, vmap_can
@@ -21,7 +21,7 @@ from pipelines.nn.networks import as_network_takes, make_network, network_lines
 from pipelines.nn.settings import Training
 from pipelines.nn.space import Candidate
 from pipelines.nn.stack import Part, Stack, Tensors, Trained
-from pipelines.nn.tasks import generators_of, refit_task
+from pipelines.nn.tasks import generators_of
 from pipelines.nn.train import train
 
 from .conftest import DIGITS, UNIT, WINE
@@ -69,7 +69,7 @@ def stack_of(data: FoldedData, candidate: Candidate, slots: slice = slice(None))
         )
         for size, own in zip((200, 203, 191), generators_of(5, 3), strict=True)
     ]
-    rows = place_images(data, 10, "cpu")
+    rows = place_rows(data, 10, "cpu", as_they_came=True)
     return Stack(candidate, DIGITS, rows, parts[slots], n_rows=191)
 
 
@@ -180,7 +180,7 @@ def test_folds_and_refit_of_a_module(digits: FoldedData) -> None:
     rows = cross_validate_candidate(digits, task, DIGITS, training)
     assert [row["status"] for row in rows] == ["ok"] * 3
     assert np.mean([row["error"] for row in rows]) < 0.2
-    done = refit(digits, refit_task(task, 3, DIGITS, len(digits.y), training), DIGITS, training)
+    done = refit(digits, [replace(task, seed=3)], DIGITS, training)[0]
     assert done.member is not None
     np.testing.assert_array_equal(done.test.probabilities, done.member.predict_proba(digits.X_test))
     assert (done.test.probabilities.argmax(axis=1) != digits.y_test).mean() < 0.15
