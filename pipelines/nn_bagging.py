@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from pipelines.bagging.explain import ROWS, Asked
-from pipelines.bagging.risk_control import CONFIDENCE
+from pipelines.bagging.guarantees import CONFIDENCE
 from pipelines.bagging.summary import form_of, of_plan, of_run
 from pipelines.console import phase
 from pipelines.data import Dataset, load_dataset
@@ -208,7 +208,7 @@ class Bagging(job.Job[Options]):
         if self.space.network not in BY_HAND:  # an error of the user's module shows now
             from pipelines.nn.networks import network_lines
 
-            lines = network_lines(self.drawn.candidates[0].candidate, inputs, training)
+            lines = network_lines(self.drawn.candidates[0].candidate, inputs)
         if options.n_tuning == 0:
             self.drawn = self.drawn.without_search()
         return [

@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 
 from pipelines.bagging.explain import Asked, explained
+from pipelines.bagging.guarantees import CONFIDENCE
 from pipelines.bagging.members import MemberFiles
 from pipelines.bagging.quality import describe_quality, size_errors
 from pipelines.bagging.reductions import (
@@ -21,7 +22,6 @@ from pipelines.bagging.reductions import (
     chunk_of,
     reduce_members,
 )
-from pipelines.bagging.risk_control import CONFIDENCE
 from pipelines.bagging.selective_prediction import SelectivePrediction, metadata_of
 from pipelines.bagging.tables import reduce_candidates, tabulate_members
 from pipelines.data import Dataset
@@ -66,23 +66,18 @@ def answer(
     on_test = probabilities[:, : len(truth)]
     of_test, of_own = _cut(answers, slice(len(truth))), _cut(answers, slice(len(truth), None))
     np.savez(path / names.MEMBER_PROBABILITIES, member=numbers, probabilities=on_test)
-    assessed = None
-    deferred, of_referral = answers.deferred, dict[str, Any]()
-    if None not in out_of_bag:  # version 0.1 stored none
-        selective = SelectivePrediction.of(
-            out_of_bag, dataset.y_train, len(dataset.classes), error=defer_error,
-            confidence=confidence,
-        )  # fmt: skip
-        selective.save(path / names.SELECTIVE_PREDICTION)
-        assessed = selective.assess(of_test, distance[: len(truth)])
-        own = selective.assess(of_own, distance[len(truth) :])
-        deferred = np.concatenate([assessed.deferred(of_test), own.deferred(of_own)])
-        of_referral = metadata_of(selective, assessed, of_test, truth)
+    selective = SelectivePrediction.of(
+        out_of_bag, dataset.y_train, len(dataset.classes), error=defer_error, confidence=confidence
+    )
+    selective.save(path / names.SELECTIVE_PREDICTION)
+    assessed = selective.assess(of_test, distance[: len(truth)])
+    own = selective.assess(of_own, distance[len(truth) :])
+    deferred = np.concatenate([assessed.deferred(of_test), own.deferred(of_own)])
     write_predictions(
         path, dataset, of_test.vote, certainty=of_test.certainty,
         predicted_by_mean=of_test.by_mean, certainty_of_mean=of_test.mean.max(axis=1),
         disagreement=of_test.disagreement, deferred=of_test.deferred,
-        **({} if assessed is None else assessed.columns),
+        **assessed.columns,
     )  # fmt: skip
     size_errors(on_test, truth, seed).to_parquet(path / names.SIZES)
     arrays = explained(answers, probabilities, asked.after(dataset.X_test), truth, asked, deferred)
@@ -94,7 +89,7 @@ def answer(
     table.to_csv(path / names.MEMBERS, index=False)
     return {
         **describe_quality(of_test, truth),
-        **of_referral,
+        **metadata_of(selective, assessed, of_test, truth),
         "members_mean_test_error": float(errors.mean()),
         "members_best_test_error": float(errors.min()),
         "members": table.astype(object).to_dict("records"),

@@ -7,20 +7,16 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, cast
 
-from pipelines.bagging.out_of_bag import OutOfBagPrediction
 from pipelines.bagging.work import BaggingTask, GroupTask, MemberTask, OfOneMember, Plan, run_task
 from pipelines.data.placement import FoldedData
 from pipelines.data.preparation import Preparation
 from pipelines.nn.fit import Refitted, failed_rows, rows_of_all_tasks
-from pipelines.nn.member import Member, Prediction
 from pipelines.nn.tasks import CandidateTask, Row
 from pipelines.run.events import ProgressEvent
 from pipelines.run.tasks import Outcome, Runner
 from pipelines.search.ranking import with_worker
 
 Rows = Mapping[str, list[Row]]
-# A member, what it says of the test samples, and of the training rows that its sample left out.
-Made = tuple[Member, Prediction, OutOfBagPrediction]
 
 
 def tasks_left(plan: Plan, done: Rows, refitted: Mapping[int, int]) -> list[BaggingTask]:
@@ -55,7 +51,7 @@ def bag(
     done: Rows,
     refitted: Mapping[int, int],
     on_event: Callable[[ProgressEvent], None] = lambda event: None,
-) -> Iterator[tuple[Outcome[OfOneMember], list[Row], Made | None]]:
+) -> Iterator[tuple[Outcome[OfOneMember], list[Row], Refitted | None]]:
     """Search and refit every member; a refit begins when its own search is done.
 
     ``on_event`` is called with what tasks at work tell of themselves.
@@ -64,9 +60,9 @@ def bag(
     ------
     outcome : Outcome
     rows : list of dict
-        Of a candidate, one for each fold; of a refit one whose fold is -1, with
-        ``training_error``, or none where it failed or had nothing to do.
-    made : Made or None
+        Of a candidate, one for each fold; of a refit one whose fold is -1, or none where it
+        failed or had nothing to do.
+    made : Refitted or None
         Of a refit that gave a member.
     """
     tasks = tasks_left(plan, done, refitted)
@@ -80,33 +76,20 @@ def bag(
         if isinstance(outcome, ProgressEvent):
             on_event(outcome)
             continue
-        for alone in _of_each_member(outcome):
-            task, result = alone.task, alone.result
-            if isinstance(task, CandidateTask):
-                rows = failed_rows(data, task, alone.error) if alone.error else result
+        task, each = outcome.task, [outcome]
+        if isinstance(task, GroupTask):
+            results = outcome.result or [None] * len(task.members)
+            each = [
+                replace(outcome, task=member, result=result)
+                for member, result in zip(task.members, results, strict=True)
+            ]
+        for alone in cast("list[Outcome[OfOneMember]]", each):
+            result = alone.result
+            if isinstance(alone.task, CandidateTask):
+                rows = failed_rows(data, alone.task, alone.error) if alone.error else result
                 yield alone, with_worker(rows, alone.worker), None
             elif result is None:
                 yield alone, [], None
             else:
-                row = {**result.row, "training_error": result.train_error}
-                yield alone, with_worker([row], alone.worker), _made(result)
-
-
-def _of_each_member(outcome: Outcome[BaggingTask]) -> list[Outcome[OfOneMember]]:
-    task = outcome.task
-    if not isinstance(task, GroupTask):
-        return [cast("Outcome[OfOneMember]", outcome)]
-    results = outcome.result or [None] * len(task.members)
-    return [
-        cast("Outcome[OfOneMember]", replace(outcome, task=member, result=result))
-        for member, result in zip(task.members, results, strict=True)
-    ]
-
-
-def _made(refitted: Refitted) -> Made | None:
-    if refitted.member is None or refitted.test is None:
-        return None
-    assert refitted.out_of_bag is not None
-    assert refitted.of_out_of_bag is not None
-    out_of_bag = OutOfBagPrediction(refitted.out_of_bag, *refitted.of_out_of_bag)
-    return refitted.member, refitted.test, out_of_bag
+                made = result if result.member is not None else None
+                yield alone, with_worker([result.row], alone.worker), made

@@ -21,10 +21,9 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 from cluster_setup.on_this_machine.devices import available_cores
 from cluster_setup.workers import describe_workers
 from pipelines.bagging.bagging import bag
+from pipelines.bagging.guarantees import CONFIDENCE
 from pipelines.bagging.members import READ, MemberFiles
-from pipelines.bagging.out_of_bag import OutOfBagPrediction
 from pipelines.bagging.reductions import EnsemblePrediction, ask_on_workers, reduce_members
-from pipelines.bagging.risk_control import CONFIDENCE
 from pipelines.bagging.selective_prediction import (
     Assessment,
     SelectivePrediction,
@@ -350,11 +349,11 @@ class BaggedNets(ClassifierMixin, BaseEstimator):
 
     def _train(self, runner: Runner, data: FoldedData, plan: Plan) -> None:
         rows, why = [], ""
-        members: dict[int, Member] = {}
-        out_of_bag: dict[int, OutOfBagPrediction] = {}
+        members, out_of_bag = dict[int, Any](), dict[int, Any]()
         for outcome, new_rows, made in bag(runner, data, plan, {}, {}):
             if made is not None:
-                members[outcome.task.member], _, out_of_bag[outcome.task.member] = made
+                members[outcome.task.member] = made.member
+                out_of_bag[outcome.task.member] = made.out_of_bag
             elif outcome.error is not None or (new_rows and new_rows[0]["fold"] == -1):
                 why = outcome.error or str(new_rows[0]["status"])
             rows += [row for row in new_rows if not plan.candidates or row["fold"] >= 0]

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import numpy as np
 
-from pipelines.bagging.out_of_bag import OutOfBagPrediction
 from pipelines.errors import InputError
-from pipelines.nn.member import Ensemble, Member, Prediction
+from pipelines.nn.fit import Refitted
+from pipelines.nn.member import Ensemble, OutOfBagPrediction, Prediction
 from pipelines.run_folder import names
 from pipelines.run_folder.schema import DAMAGE
 
@@ -55,53 +55,37 @@ class MemberFiles:
             return False
         return True
 
-    def save(
-        self,
-        number: int,
-        member: Member,
-        test: Prediction,
-        out_of_bag: OutOfBagPrediction,
-        classes: np.ndarray,
-    ) -> None:
+    def save(self, number: int, made: Refitted, classes: np.ndarray) -> None:
         """Store a member and its predictions, on disk when this returns.
-
-        Parameters
-        ----------
-        classes : labels of shape (n_classes,)
 
         Raises
         ------
         OSError
             The disk is full or cannot be written.
         """
+        assert made.member is not None
+        assert made.test is not None
+        assert made.out_of_bag is not None
         self.path.mkdir(exist_ok=True)
         with _whole(self.weights(number)) as path:
-            Ensemble([member], classes).save(path, member=number)
-        arrays = dict(zip(STORED, [*test, *out_of_bag], strict=True))
+            Ensemble([made.member], classes).save(path, member=number)
+        arrays = dict(zip(STORED, [*made.test, *made.out_of_bag], strict=True))
         with _whole(self._predictions(number)) as path, path.open("wb") as file:
             np.savez(file, allow_pickle=False, **arrays)
 
-    def predictions(self, member: int) -> tuple[Prediction, OutOfBagPrediction | None]:
+    def predictions(self, member: int) -> tuple[Prediction, OutOfBagPrediction]:
         """Load what a member says of the test rows, and of those that its sample left out.
-
-        Version 0.1 stored the probabilities of the test rows alone.
 
         Raises
         ------
         one of ``DAMAGE``
             The file is missing or damaged.
         """
-        path, out_of_bag = self._predictions(member), None
-        if path.exists() or not (older := path.with_suffix(".npy")).exists():
-            with path.open("rb") as file, np.load(file, allow_pickle=False) as stored:
-                arrays = [stored[name] for name in STORED]
-            n = len(Prediction._fields)
-            test, out_of_bag = Prediction(*arrays[:n]), OutOfBagPrediction(*arrays[n:])
-        else:
-            probabilities = np.load(older, allow_pickle=False)
-            test = Prediction(probabilities, np.full(len(probabilities), np.nan))
-        both: list[Prediction | OutOfBagPrediction] = [test, *filter(None, [out_of_bag])]
-        for one in both:
+        with self._predictions(member).open("rb") as file, np.load(file, allow_pickle=False) as stored:
+            arrays = [stored[name] for name in STORED]
+        n = len(Prediction._fields)
+        test, out_of_bag = Prediction(*arrays[:n]), OutOfBagPrediction(*arrays[n:])
+        for one in (test, out_of_bag):
             whole = one.probabilities.ndim == 2 and np.isfinite(one.probabilities).all()
             if not whole or len({len(array) for array in one}) > 1:
                 raise ValueError(f"the predictions of member {member} do not belong together")

@@ -7,19 +7,76 @@ sample is used.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 
-from pipelines.bagging.novelty import FALSE_DISCOVERY_RATE, novelty_p_values, select_novel
-from pipelines.bagging.out_of_bag import OutOfBag, OutOfBagPrediction
-from pipelines.bagging.prediction_sets import prediction_sets
+from pipelines.bagging.guarantees import (
+    ASSUMPTION,
+    CONFIDENCE,
+    FALSE_DISCOVERY_RATE,
+    RiskControl,
+    find_threshold,
+    novelty_p_values,
+    prediction_sets,
+    select_novel,
+)
 from pipelines.bagging.reductions import EnsemblePrediction
-from pipelines.bagging.risk_control import ASSUMPTION, CONFIDENCE, RiskControl, find_threshold
 from pipelines.data.model_file import Arrays, load_model, write_model
+from pipelines.nn.member import OutOfBagPrediction
 from pipelines.run_folder import names
+
+
+@dataclass(frozen=True, eq=False)
+class OutOfBag:
+    """Training rows that at least one member left out, and what those members say together.
+
+    Breiman, Out-of-bag estimation (1996): a row is judged as a new sample would be, though by
+    a third of the members.
+
+    Attributes
+    ----------
+    mean : float32 array of shape (n_rows, n_classes)
+        Mean certainty of the members that left a row out.
+    vote : int64 array of shape (n_rows,), class codes
+    truth : int32 array of shape (n_rows,), class codes
+    distance : float32 array of shape (n_rows,)
+        Mean of those members' distances of their last hidden layers.
+    """
+
+    mean: np.ndarray
+    vote: np.ndarray
+    truth: np.ndarray
+    distance: np.ndarray
+
+    @classmethod
+    def of(cls, predictions: Iterable[OutOfBagPrediction], y: np.ndarray, n_classes: int) -> Self:
+        """Pool what members say; ``y`` are the codes of all training rows."""
+        total = np.zeros((len(y), n_classes))
+        votes = np.zeros((len(y), n_classes), dtype=np.int64)
+        n_members, distances = np.zeros(len(y), dtype=np.int64), np.zeros(len(y))
+        for rows, probabilities, distance in predictions:
+            total[rows] += probabilities
+            distances[rows] += distance
+            votes[rows, probabilities.argmax(axis=1)] += 1
+            n_members[rows] += 1
+        assessed = n_members > 0
+        mean = total[assessed] / n_members[assessed, None]
+        vote = (votes[assessed] + mean / 2).argmax(axis=1)  # the tie rule of the ensemble
+        distance = (distances[assessed] / n_members[assessed]).astype(np.float32)
+        return cls(mean.astype(np.float32), vote, y[assessed].astype(np.int32), distance)
+
+    @property
+    def certainty(self) -> np.ndarray:
+        """Return the mean certainty of the class that was voted for, of shape (n_rows,)."""
+        return self.mean[np.arange(len(self.vote)), self.vote]
+
+    @property
+    def is_wrong(self) -> np.ndarray:
+        """Bool array of shape (n_rows,)."""
+        return self.vote != self.truth
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,7 +184,7 @@ class SelectivePrediction:
     def save(self, path: Path) -> None:
         """Write one safetensors file: numbers and text, no code."""
         arrays = {f"out_of_bag.{name}": one for name, one in vars(self.out_of_bag).items()}
-        risk_control = None if self.risk_control is None else self.risk_control.describe()
+        risk_control = None if self.risk_control is None else asdict(self.risk_control)
         write_model(path, arrays, {"confidence": self.confidence, "risk_control": risk_control})
 
     @classmethod
@@ -146,9 +203,6 @@ class SelectivePrediction:
 
     @classmethod
     def _from_stored(cls, arrays: Arrays, about: dict[str, Any]) -> Self:
-        if "out_of_bag.distance" not in arrays:  # as earlier versions left it: none is novel
-            n = len(arrays["out_of_bag.mean"])
-            arrays = {**arrays, "out_of_bag.distance": np.full(n, np.nan)}
         out_of_bag = OutOfBag(*(arrays[f"out_of_bag.{one.name}"] for one in fields(OutOfBag)))
         n, stored = len(out_of_bag.mean), about["risk_control"]
         if {len(one) for one in vars(out_of_bag).values()} != {n}:
@@ -235,7 +289,7 @@ def metadata_of(
         "risk_control": None,
     }
     if selective.risk_control is not None and assessed.kept is not None:
-        metadata["risk_control"] = selective.risk_control.describe() | {
+        metadata["risk_control"] = asdict(selective.risk_control) | {
             "n_kept_test": int(assessed.kept.sum()),
             "n_wrong_kept_test": int(np.sum(assessed.kept & wrong)),
             "line": selective.risk_control.line,

@@ -73,10 +73,10 @@ def train_members(
         ):
             task = outcome.task
             if made is not None:
-                files.save(task.member, *made, classes)
+                files.save(task.member, made, classes)
                 with suppress(KeyError, OSError):  # its worker has gone since
                     kept[task.member] = cluster.client.scatter(
-                        made[1].probabilities, workers=[outcome.worker], hash=False
+                        made.test.probabilities, workers=[outcome.worker], hash=False
                     )
             if isinstance(task, CandidateTask):
                 best.add(new_rows)

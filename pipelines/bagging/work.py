@@ -9,12 +9,12 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from pipelines.data.placement import FoldedData
-from pipelines.nn.fit import Refitted, cross_validate_candidate, refit, refit_together
+from pipelines.nn.fit import Refitted, cross_validate_candidate, refit
 from pipelines.nn.inputs import Inputs
 from pipelines.nn.settings import Training
 from pipelines.nn.space import SearchSpace
 from pipelines.nn.stack import ProgressCallback
-from pipelines.nn.tasks import CandidateTask, RefitTask, Row, refit_task, split_tasks
+from pipelines.nn.tasks import CandidateTask, Row, split_tasks
 from pipelines.run_folder.ranking import candidates_of
 
 MEMBERS_TOGETHER = 8
@@ -75,16 +75,6 @@ class GroupTask:
     def cost(self) -> float:
         """The predicted cost."""
         return sum(member.cost for member in self.members)
-
-    def refits(self, inputs: Inputs, n_rows: int, training: Training) -> list[RefitTask]:
-        """Return the networks to refit."""
-        (candidate,) = self.members[0].candidates
-        return [
-            refit_task(
-                replace(candidate, member=one.member), one.refit_seed, inputs, n_rows, training
-            )
-            for one in self.members
-        ]
 
 
 OfOneMember = CandidateTask | MemberTask
@@ -207,12 +197,13 @@ def run_task(
     if isinstance(task, CandidateTask):
         return cross_validate_candidate(data, task, inputs, training, report)
     if isinstance(task, GroupTask):
-        refits = task.refits(inputs, len(data.y), training)
-        return refit_together(data, refits, inputs, training, report)
+        (first,) = task.members[0].candidates
+        refits = [replace(first, member=one.member, seed=one.refit_seed) for one in task.members]
+        return refit(data, refits, inputs, training, report)
     best = best_candidate(task.candidates, needed) if task.searches else task.candidates[0]
     if best is None:
         raise RuntimeError("none of its candidates was trained on all its folds")
     if best.number == task.refitted:
         return None
-    again = refit_task(best, task.refit_seed, inputs, len(data.y), training)
-    return refit(data, again, inputs, training, report)
+    (one,) = refit(data, [replace(best, seed=task.refit_seed)], inputs, training, report)
+    return one

@@ -19,8 +19,9 @@ Nothing is approximated but by rounding. A step then makes two passes and a quar
 
 from __future__ import annotations
 
+import copy
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pipelines.nn.inputs import Inputs, weight_shapes
 from pipelines.nn.space import Candidate
@@ -74,7 +75,7 @@ class DelayedUpdates:
     pending : float32 tensor of shape (n, steps)
         1 for a step that is not in ``base`` yet, else 0.
     place : int64 tensor of shape (n,)
-        Where the next step is kept. On the device, so that a recorded step moves it.
+        Where the next step is kept.
     """
 
     def __init__(self, candidate: Candidate, base: torch.Tensor, batch_size: int) -> None:
@@ -82,15 +83,13 @@ class DelayedUpdates:
 
         n, n_inputs, n_outputs = base.shape
         steps = steps_kept(candidate.momentum)
-        self._torch, self._candidate, self._batch_size = torch, candidate, batch_size
-        like: dict[str, Any] = {"device": base.device, "dtype": base.dtype}
+        self._torch, self._momentum, self._batch_size = torch, candidate.momentum, batch_size
+        self._growth = candidate.learning_rate / (1 - candidate.momentum)
         self.base = base
-        self.xs = torch.zeros(n, steps, batch_size, n_inputs, **like)
-        self.ds = torch.zeros(n, steps, batch_size, n_outputs, **like)
-        self.recent = torch.zeros(n, steps, **like)
-        self.pending = torch.zeros(n, steps, **like)
+        self.xs = base.new_zeros(n, steps, batch_size, n_inputs)
+        self.ds = base.new_zeros(n, steps, batch_size, n_outputs)
+        self.recent, self.pending = base.new_zeros(n, steps), base.new_zeros(n, steps)
         self.place = torch.zeros(n, dtype=torch.int64, device=base.device)
-        self._first = torch.arange(n, device=base.device) * steps
         self._since = 0
 
     @property
@@ -100,14 +99,11 @@ class DelayedUpdates:
 
     def narrow(self, slots: slice) -> DelayedUpdates:
         """Return a view of some networks; all steps must be settled."""
-        part = object.__new__(DelayedUpdates)
-        part._torch, part._candidate = self._torch, self._candidate
-        part._batch_size, part._since = self._batch_size, 0
+        part = copy.copy(self)
         part.base = self.base[slots]
         part.xs, part.ds, part.recent, part.pending, part.place = (
             one[slots] for one in self.arrays
         )
-        part._first = self._first[: len(part.base)]
         return part
 
     def outputs(self, features: torch.Tensor, bias: torch.Tensor, out: torch.Tensor) -> None:
@@ -123,47 +119,38 @@ class DelayedUpdates:
         out.baddbmm_(self._torch.bmm(by_outputs, ds.mT).mul_(self._shares()), xs)
 
     def keep(self, features: torch.Tensor, by_outputs: torch.Tensor) -> None:
-        """Take the step whose gradient is ``features' by_outputs / batch``."""
-        size = features.shape[1]
-        places = self._first + self.place
-        self.recent.mul_(self._candidate.momentum).view(-1).index_fill_(0, places, 1.0)
+        """Take the step whose gradient is ``features' by_outputs / batch``; settle if it is due."""
+        size, (n, steps) = features.shape[1], self.recent.shape
+        places = self._torch.arange(n, device=self.place.device) * steps + self.place
+        self.recent.mul_(self._momentum).view(-1).index_fill_(0, places, 1.0)
         self.pending.view(-1).index_fill_(0, places, 1.0)
         for kept, one in ((self.xs, features), (self.ds, by_outputs / size)):
             if size < self._batch_size:  # the last of an epoch: the others are rows of zeros
                 lines = (0, 0, 0, self._batch_size - size)
                 one = self._torch.nn.functional.pad(one, lines)
             kept.flatten(0, 1).index_copy_(0, places, one)
-        self.place.add_(1).remainder_(self.recent.shape[1])
-
-    def count_step(self) -> None:
-        """Count a step, recorded or not, and settle the delayed updates when due."""
+        self.place.add_(1).remainder_(steps)
         self._since += 1
         if self._since == SETTLE_STEPS:
             self.settle()
 
     def settle(self) -> None:
-        """Bring ``base`` up to date with all steps."""
+        """Bring ``base`` up to date with all steps; before ``narrow`` and ``finish``."""
         if self._since:
             self._add_to_base(self.pending.mul(-self._growth))
             self.pending.zero_()
             self._since = 0
 
     def finish(self, slot: int) -> torch.Tensor:
-        """Return the weights of one network, which takes no further step; all steps are settled."""
+        """Return the weights of one network, which takes no further step."""
         one = self.narrow(slice(slot, slot + 1))
         one._add_to_base(one._step_shares())
         one.recent.zero_()
-        one.pending.zero_()
         return one.base[0]
-
-    @property
-    def _growth(self) -> float:
-        return self._candidate.learning_rate / (1 - self._candidate.momentum)
 
     def _step_shares(self) -> torch.Tensor:
         """Return the factor of each kept gradient in ``w - base``; (n, steps)."""
-        momentum = self._candidate.momentum
-        return self.recent.mul(momentum).sub_(self.pending).mul_(self._growth)
+        return self.recent.mul(self._momentum).sub_(self.pending).mul_(self._growth)
 
     def _shares(self) -> torch.Tensor:
         """Return ``_step_shares`` for each kept row, (n, 1, rows)."""

@@ -22,7 +22,7 @@ class DeviceRows:
     Attributes
     ----------
     X : float32 tensor of shape (n_samples, n_features)
-        Scaled; a table is standardised as a whole. Of ``place_images`` as they came, or uint8.
+        Scaled; a table is standardised as a whole. Images may be as they came, or uint8.
     one_hot : float32 tensor of shape (n_samples, n_classes)
     brightest : float
         Of images as they came, what is white.
@@ -47,6 +47,14 @@ def torch_device(device: str) -> str:
     return "cuda" if device == "gpu" else device
 
 
+def _placed(X: np.ndarray, y: np.ndarray, n_classes: int, device: str, *more: float) -> DeviceRows:
+    import torch
+
+    one_hot = np.eye(n_classes, dtype=np.float32)[y]
+    where = torch_device(device)
+    return DeviceRows(torch.from_numpy(X).to(where), torch.from_numpy(one_hot).to(where), *more)
+
+
 def place_parts(
     data: FoldedData, parts: Sequence[np.ndarray], n_classes: int, device: str
 ) -> DeviceRows:
@@ -55,42 +63,26 @@ def place_parts(
     For a table whose preparation is more than a mean and a deviation of each column. Row r
     of the data set as part p knows it is row p * n_samples + r of these.
     """
-    import torch
-
     X = np.concatenate([data.scaling_for(rows).transform(data.X) for rows in parts])
-    one_hot = np.tile(np.eye(n_classes, dtype=np.float32)[data.y], (len(parts), 1))
-    where = torch_device(device)
-    return DeviceRows(torch.from_numpy(X).to(where), torch.from_numpy(one_hot).to(where))
+    return _placed(X, np.tile(data.y, len(parts)), n_classes, device)
 
 
-def place_rows(data: FoldedData, n_classes: int, device: str) -> DeviceRows:
-    """Place all training rows on ``device`` (``cpu`` or ``gpu``), once in this process."""
+def place_rows(
+    data: FoldedData, n_classes: int, device: str, *, as_they_came: bool = False
+) -> DeviceRows:
+    """Place all training rows on ``device`` (``cpu`` or ``gpu``), once in this process.
+
+    With ``as_they_came`` images, bytes or numbers, that each network scales for itself.
+    """
 
     def place() -> DeviceRows:
-        import torch
-
+        if as_they_came:
+            X = np.ascontiguousarray(data.X, None if data.X.dtype == np.uint8 else np.float32)
+            return _placed(X, data.y, n_classes, device, brightest_of(X))
         X = data.scaling_for(None).transform(data.X).astype(np.float32, copy=False)
-        one_hot = np.eye(n_classes, dtype=np.float32)[data.y]
-        where = torch_device(device)
-        return DeviceRows(torch.from_numpy(X).to(where), torch.from_numpy(one_hot).to(where))
+        return _placed(X, data.y, n_classes, device)
 
-    return cached((data.token, f"torch {device}"), place)
-
-
-def place_images(data: FoldedData, n_classes: int, device: str) -> DeviceRows:
-    """Place all training images on ``device`` as they came, bytes or numbers, once."""
-
-    def place() -> DeviceRows:
-        import torch
-
-        X = np.ascontiguousarray(data.X, None if data.X.dtype == np.uint8 else np.float32)
-        one_hot = np.eye(n_classes, dtype=np.float32)[data.y]
-        where = torch_device(device)
-        return DeviceRows(
-            torch.from_numpy(X).to(where), torch.from_numpy(one_hot).to(where), brightest_of(X)
-        )
-
-    return cached((data.token, f"torch images {device}"), place)
+    return cached((data.token, f"torch {device} {as_they_came}"), place)
 
 
 def brightest_of(X: np.ndarray) -> float:

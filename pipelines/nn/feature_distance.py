@@ -15,8 +15,7 @@ class FeatureDistance:
     """The Mahalanobis distance of features to the nearest mean of a class.
 
     The covariance within the classes is common to all. Lee, Lee, Lee and Shin, A simple
-    unified framework for detecting out-of-distribution samples, NeurIPS 31 (2018); beside other
-    scores in ``benchmarks/novelty.py``.
+    unified framework for detecting out-of-distribution samples, NeurIPS 31 (2018).
 
     Attributes
     ----------

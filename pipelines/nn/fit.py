@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -15,27 +15,14 @@ from pipelines.data.bootstrap import Bootstrap
 from pipelines.data.dataset import rows_of
 from pipelines.data.placement import FoldedData, cached
 from pipelines.data.preparation import Preparation
-from pipelines.nn.device_rows import (
-    DeviceRows,
-    place_images,
-    place_parts,
-    place_rows,
-    relative_scaling,
-)
+from pipelines.nn.device_rows import DeviceRows, place_parts, place_rows, relative_scaling
 from pipelines.nn.inputs import Inputs
-from pipelines.nn.member import Member, Prediction
+from pipelines.nn.member import Member, OutOfBagPrediction, Prediction
 from pipelines.nn.settings import Training
-from pipelines.nn.size import networks_at_once, training_bytes
+from pipelines.nn.size import training_bytes
 from pipelines.nn.space import Candidate
 from pipelines.nn.stack import OK, Part, ProgressCallback, Score, Stack, Tensors, Trained
-from pipelines.nn.tasks import (
-    CandidateTask,
-    RefitTask,
-    Row,
-    Task,
-    generators_of,
-    redraw_sample,
-)
+from pipelines.nn.tasks import CandidateTask, Row, generators_of, redraw_sample
 from pipelines.nn.train import train
 
 Drawn = tuple[np.ndarray, np.ndarray]  # the rows of a sample, and those that it left out
@@ -43,7 +30,7 @@ GIB = 2**30
 DATA_SHARE = 0.9  # of a GPU's free memory that is planned with; the rest is torch's own
 
 
-def sample_of(data: FoldedData, task: Task) -> Bootstrap:
+def sample_of(data: FoldedData, task: CandidateTask) -> Bootstrap:
     """Return the bootstrap of a task, drawn again, and kept."""
     key = f"bootstrap {task.run_seed} {task.member} {task.n_folds}"
     return cached(
@@ -73,9 +60,8 @@ def cross_validate_candidate(
         that says so; both have no error.
     """
     sample = sample_of(data, task)
-    at_once = networks_that_fit(data, task, inputs, training, task.n_folds)
+    at_once, reason = room_for(data, task, inputs, training, task.n_folds)
     if at_once == 0:
-        reason = does_not_fit(data, task, inputs, training)
         return failed_rows(data, task, reason)
     generators = generators_of(task.seed, task.n_folds)
     n_rows = min(len(sample.train(fold)) for fold in range(task.n_folds))
@@ -97,84 +83,64 @@ def cross_validate_candidate(
         trained = train(stack, training, score, told_of_turn)
         for fold, part, one in zip(folds, stack.parts, trained, strict=True):
             n_validation = len(sample.validation(fold))
-            found.append(row_of(task, fold, len(part.rows), n_validation, one))
+            found.append(row_of(task, fold, len(part.rows), n_validation, "", one))
     return found
 
 
 def failed_rows(data: FoldedData, task: CandidateTask, reason: str) -> list[Row]:
-    """Return the rows of a task whose task gave none."""
+    """Return the rows of a task whose folds were not trained."""
     sample = sample_of(data, task)
     return [
-        empty_row(task, fold, len(sample.train(fold)), len(sample.validation(fold)), reason)
+        row_of(task, fold, len(sample.train(fold)), len(sample.validation(fold)), reason)
         for fold in range(task.n_folds)
     ]
 
 
 @dataclass(frozen=True, eq=False)
 class Refitted:
-    """The result of a refit.
+    """The result of a refit; without a member where training diverged or did not fit the device.
 
     Attributes
     ----------
     row : dict
-        The columns of a candidate's row, ``fold`` -1; errors and loss are of the distinct
-        training rows that the sample left out, a third of them.
-    member : Member or None
-        None where training diverged or did not fit the device.
-    test : Prediction of the test rows, or None
-    train_error : float or None
-        Part of the distinct rows it was trained on that it gets wrong.
-    out_of_bag : int32 array of shape (n_left_out,), or None
-        The training rows that its sample left out.
-    of_out_of_bag : Prediction of those, or None
+        The columns of a candidate's row, ``fold`` -1, and ``training_error``; the other errors
+        and the loss are of the distinct training rows that the sample left out, a third of them.
+    test : Prediction of the test rows
+    out_of_bag : OutOfBagPrediction
     """
 
     row: Row
-    member: Member | None
-    test: Prediction | None
-    train_error: float | None
-    out_of_bag: np.ndarray | None = None
-    of_out_of_bag: Prediction | None = None
+    member: Member | None = None
+    test: Prediction | None = None
+    out_of_bag: OutOfBagPrediction | None = None
 
 
 def refit(
     data: FoldedData,
-    task: RefitTask,
-    inputs: Inputs,
-    training: Training,
-    on_progress: ProgressCallback = lambda share: None,
-) -> Refitted:
-    """Train the candidate on the bootstrap's whole sample, and test it; the task of a refit."""
-    (one,) = refit_together(data, [task], inputs, training, on_progress)
-    return one
-
-
-def refit_together(
-    data: FoldedData,
-    tasks: Sequence[RefitTask],
+    tasks: Sequence[CandidateTask],
     inputs: Inputs,
     training: Training,
     on_progress: ProgressCallback = lambda share: None,
 ) -> list[Refitted]:
-    """Return the same of several bootstraps; all take the candidate of the first task.
+    """Train a candidate on the whole samples of bootstraps, and test it; the task of a refit.
 
-    Where the device has no room for all of them at once they are trained in turns.
+    All take the candidate of the first task. Where the device has no room for all of them at
+    once they are trained in turns.
     """
     candidate, n = tasks[0].candidate, len(tasks)
-    at_once = networks_that_fit(data, tasks[0], inputs, training, n)
+    at_once, reason = room_for(data, tasks[0], inputs, training, n)
     if 0 < at_once < n:
         return [
             one
             for first in range(0, n, at_once)
-            for one in refit_together(data, tasks[first : first + at_once], inputs, training)
+            for one in refit(data, tasks[first : first + at_once], inputs, training)
         ]
     samples = [sample_of(data, task) for task in tasks]
     drawn = [(sample.everything(), sample.out_of_bag()) for sample in samples]
     if at_once == 0:
-        reason = does_not_fit(data, tasks[0], inputs, training)
         return [
-            Refitted(empty_row(task, -1, len(own[0]), len(own[1]), reason), None, None, None)
-            for task, own in zip(tasks, drawn, strict=True)
+            Refitted(row_of(task, -1, len(rows), len(left_out), reason) | {"training_error": None})
+            for task, (rows, left_out) in zip(tasks, drawn, strict=True)
         ]
     generators = [generators_of(task.seed, 1)[0] for task in tasks]
     stack = place(
@@ -192,32 +158,27 @@ def refit_together(
         of_left_out = stack.score(slot, out_of_bag, weights)
         return of_left_out, stack.score(slot, np.unique(rows), weights), numbers
 
+    made = []
     trained = train(stack, training, collect, on_progress)
-    return [
-        _refitted(data, task, inputs, training, own, one)
-        for task, own, one in zip(tasks, drawn, trained, strict=True)
-    ]
-
-
-def _refitted(
-    data: FoldedData, task: RefitTask, inputs: Inputs, training: Training,
-    drawn: Drawn, one: Trained[tuple[Score, Score, dict[str, np.ndarray]]],
-) -> Refitted:  # fmt: skip
-    of_left_out, of_drawn, weights = one.result
-    rows, out_of_bag = drawn
-    row = row_of(task, -1, len(rows), len(out_of_bag), Trained(
-        of_left_out, one.losses, one.status, one.seconds))  # fmt: skip
-    row["losses"] = json.dumps([round(loss, 6) for loss in one.losses if math.isfinite(loss)])
-    if one.status != OK:
-        return Refitted(row, None, None, None)
-    distinct = np.unique(rows)
-    member = Member(task.candidate, inputs, weights, data.scaling_for(rows)).knowing(
-        rows_of(data.X, distinct), data.y[distinct], training
-    )
-    return Refitted(
-        row, member, member.predict(data.X_test, training), of_drawn.n_errors / of_drawn.n_rows,
-        out_of_bag, member.predict(rows_of(data.X, out_of_bag), training),
-    )  # fmt: skip
+    for task, (rows, left_out), one in zip(tasks, drawn, trained, strict=True):
+        of_left_out, of_drawn, weights = one.result
+        row = row_of(task, -1, len(rows), len(left_out), "", replace(one, result=of_left_out))
+        row["losses"] = json.dumps([round(loss, 6) for loss in one.losses if math.isfinite(loss)])
+        row["training_error"] = None
+        if one.status != OK:
+            made.append(Refitted(row))
+            continue
+        row["training_error"] = of_drawn.n_errors / of_drawn.n_rows
+        distinct = np.unique(rows)
+        member = Member(task.candidate, inputs, weights, data.scaling_for(rows)).knowing(
+            rows_of(data.X, distinct), data.y[distinct], training
+        )
+        of_out_of_bag = member.predict(rows_of(data.X, left_out), training)
+        made.append(
+            Refitted(row, member, member.predict(data.X_test, training),
+                     OutOfBagPrediction(left_out, *of_out_of_bag))
+        )  # fmt: skip
+    return made
 
 
 def place(
@@ -259,85 +220,62 @@ def rows_of_all_tasks(data: FoldedData, *, inputs: Inputs, training: Training) -
 
     For data whose preparation is not a task's own, see ``place``.
     """
-    where = place_images if _as_they_came(inputs, training) else place_rows
-    return where(data, inputs.n_classes, training.device)
+    as_they_came = _as_they_came(inputs, training)
+    return place_rows(data, inputs.n_classes, training.device, as_they_came=as_they_came)
 
 
 def _as_they_came(inputs: Inputs, training: Training) -> bool:
     return training.optimizer is not None and inputs.image_shape is not None
 
 
-def networks_that_fit(
-    data: FoldedData, task: Task, inputs: Inputs, training: Training, n: int
-) -> int:
-    """Return how many of n networks fit into the device's memory together."""
-    return networks_at_once(
-        task.candidate, inputs, n, training.batch_size, len(data.y), memory_of(training)
-    )
+def room_for(
+    data: FoldedData, task: CandidateTask, inputs: Inputs, training: Training, n: int
+) -> tuple[int, str]:
+    """Return how many of n networks the device holds together, and why not even one.
 
-
-def memory_of(training: Training) -> int | None:
-    """Return bytes that training may take of its device; None for no limit.
-
-    On a GPU what is free now, and what torch keeps of it unused: another worker, a desktop
+    On a GPU what is free now counts, and what torch keeps of it unused: another worker, a desktop
     or another library may hold the rest. The rows, which a process places once, are
     counted in ``training_bytes`` again: a few parts in a hundred on the safe side.
     """
-    if training.memory_bytes is not None or training.device == "cpu":
-        return training.memory_bytes
-    import torch
+    limit = training.memory_bytes
+    if limit is None and training.device != "cpu":
+        import torch
 
-    free, _ = torch.cuda.mem_get_info()
-    unused = torch.cuda.memory_reserved() - torch.cuda.memory_allocated()
-    return int(DATA_SHARE * (free + unused))
-
-
-def does_not_fit(data: FoldedData, task: Task, inputs: Inputs, training: Training) -> str:
-    """Return the error message for a task of which not even one network fits."""
-    needed = training_bytes(task.candidate, inputs, 1, training.batch_size, len(data.y))
-    limit = memory_of(training) or 0
-    return f"needs {needed / GIB:.1f} GiB, the device has {limit / GIB:.1f} GiB"
+        free, _ = torch.cuda.mem_get_info()
+        unused = torch.cuda.memory_reserved() - torch.cuda.memory_allocated()
+        limit = int(DATA_SHARE * (free + unused))
+    if limit is None:
+        return n, ""
+    needed = [
+        training_bytes(task.candidate, inputs, count, training.batch_size, len(data.y))
+        for count in range(1, n + 1)
+    ]
+    reason = f"needs {needed[0] / GIB:.1f} GiB, the device has {limit / GIB:.1f} GiB"
+    return sum(one <= limit for one in needed), reason
 
 
 def row_of(
-    task: Task, fold: int, n_train: int, n_validation: int,
-    trained: Trained[Score],
+    task: CandidateTask, fold: int, n_train: int, n_validation: int, reason: str,
+    trained: Trained[Score] | None = None,
 ) -> Row:  # fmt: skip
-    """Return a row of results, ``fold`` -1 for a refit."""
-    row = empty_row(task, fold, n_train, n_validation, "")
-    one = trained.result
-    row |= {
-        "n_epochs": len(trained.losses),
-        "fit_seconds": trained.seconds,
-        "score_seconds": one.seconds,
-        "status": trained.status,
-    }
-    if trained.status != OK:
-        return row
-    error = one.n_errors / n_validation if n_validation else None
-    return row | {
-        "n_errors": one.n_errors,
-        "error": error,
-        "score": None if error is None else 1 - error,
-        "loss": one.loss,
-    }
-
-
-def empty_row(task: Task, fold: int, n_train: int, n_validation: int, reason: str) -> Row:
-    """Return the same where nothing was trained."""
-    return {
+    """Return a row of results, ``fold`` -1 for a refit; ``reason`` is why nothing was trained."""
+    row = {
         "member": task.member,
         "candidate": task.number,
         "fold": fold,
         **task.candidate.parameters(),
         "n_train": n_train,
         "n_validation": n_validation,
-        "n_errors": None,
-        "error": None,
-        "score": None,
-        "loss": None,
-        "n_epochs": None,
-        "fit_seconds": None,
-        "score_seconds": None,
-        "status": f"failed: {reason}",
+        **dict.fromkeys(("n_errors", "error", "score", "loss")),
+        "n_epochs": trained and len(trained.losses),
+        "fit_seconds": trained and trained.seconds,
+        "score_seconds": trained and trained.result.seconds,
+        "status": trained.status if trained else f"failed: {reason}",
     }
+    if trained and trained.status == OK:
+        one = trained.result
+        row |= {"n_errors": one.n_errors, "loss": one.loss}
+        if n_validation:
+            row["error"] = one.n_errors / n_validation
+            row["score"] = 1 - row["error"]
+    return row

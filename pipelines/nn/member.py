@@ -45,6 +45,20 @@ class Prediction(NamedTuple):
     distance: np.ndarray
 
 
+class OutOfBagPrediction(NamedTuple):
+    """What a member says of the third of the training rows that its bootstrap sample left out.
+
+    Attributes
+    ----------
+    rows : int32 array of shape (n_left_out,)
+    probabilities, distance : as of ``Prediction``
+    """
+
+    rows: np.ndarray
+    probabilities: np.ndarray
+    distance: np.ndarray
+
+
 @dataclass(frozen=True, eq=False)
 class Member:
     """A network of the ensemble.

@@ -22,9 +22,9 @@ from torch.nn import functional
 
 from pipelines.nn.augment import augmented
 from pipelines.nn.inputs import Inputs
-from pipelines.nn.networks import Layer, as_network_takes, drawing, make_network
+from pipelines.nn.networks import as_network_takes, drawing, make_network
 from pipelines.nn.settings import Training
-from pipelines.nn.stack import DIVERGED, OK, Part, ProgressCallback, Result, Trained
+from pipelines.nn.stack import DIVERGED, OK, ProgressCallback, Result, Trained, scaling_of
 
 if TYPE_CHECKING:
     from pipelines.nn.stack import Stack
@@ -51,10 +51,10 @@ def train_modules(
         make_network(stack.candidate, stack.inputs, seed_from(part.generator))
         for part in stack.parts
     ]
-    together = len(networks) > 1 and (
-        training.device != "cpu" or training.batch_size <= MOST_TOGETHER
-    )
-    together = together and why_alone(networks[0], stack.inputs) is None
+    one, on_gpu = networks[0], training.device != "cpu"
+    # On a CPU vmap's convolution takes longer than one network after another.
+    small = training.batch_size <= MOST_TOGETHER and max(w.ndim for w in one.parameters()) < 4
+    together = len(networks) > 1 and (on_gpu or small) and vmap_can(one, stack.inputs)
     turns = [list(range(len(networks)))] if together else [[n] for n in range(len(networks))]
     trained: list[Trained[Result]] = []
     for slots in turns:
@@ -67,31 +67,25 @@ def train_modules(
     return trained
 
 
-def why_alone(network: nn.Module, inputs: Inputs) -> str | None:
-    """Return why networks like this cannot be trained side by side; None if they can."""
+def vmap_can(network: nn.Module, inputs: Inputs) -> bool:
+    """Return whether networks like this can be trained side by side."""
+    if _draws(network, inputs):  # one generator would serve them all
+        return False
     rows = as_network_takes(torch.zeros(2, inputs.n_features), inputs)
-    network = copy.deepcopy(network).train()
-    if _draws(network, rows):
-        return "it draws random numbers at each step"
     try:
-        forward = _Networks([network, copy.deepcopy(network)], torch.device("cpu"), None)
-        outputs = forward(torch.stack([rows, rows], 1))
-        outputs.sum().backward()
-    except Exception as error:  # whatever vmap cannot do
-        return f"torch.vmap cannot: {(str(error).splitlines() or [type(error).__name__])[0]}"
-    return None
-
-
-def outputs_of(network: nn.Module, inputs: Inputs) -> torch.Tensor:
-    """Return what a network makes of two rows."""
-    with torch.no_grad():
-        outputs: torch.Tensor = copy.deepcopy(network).eval()(
-            as_network_takes(torch.zeros(2, inputs.n_features), inputs)
+        forward = _Networks(
+            [copy.deepcopy(network), copy.deepcopy(network)], torch.device("cpu"), None
         )
-    return outputs
+        forward(torch.stack([rows, rows], 1)).sum().backward()
+    except Exception:  # whatever vmap cannot do
+        return False
+    return True
 
 
-def _draws(network: nn.Module, rows: torch.Tensor) -> bool:
+def _draws(network: nn.Module, inputs: Inputs) -> bool:
+    """Return whether a network draws random numbers at each step."""
+    rows = as_network_takes(torch.zeros(2, inputs.n_features), inputs)
+    network = copy.deepcopy(network).cpu().train()
     with drawing, torch.random.fork_rng(devices=[]), torch.no_grad():
         before = torch.get_rng_state()
         network(rows)
@@ -115,13 +109,15 @@ class _Networks:
         self, networks: Sequence[nn.Module], device: torch.device, dtype: torch.dtype | None
     ) -> None:
         weights, self.buffers = stack_module_state([one.to(device) for one in networks])
-        self.weights = {name: _channels_last(one) for name, one in weights.items()}
+        self.weights = {}
+        for name, own in weights.items():
+            one = own.detach()
+            if one.ndim == 5:  # of a convolution, laid out as a CPU and tensor cores take them
+                one = one.permute(0, 1, 3, 4, 2).contiguous().permute(0, 1, 4, 2, 3)
+            self.weights[name] = one.requires_grad_()
         self._dtype, self._device = dtype, device.type
         self._one = copy.deepcopy(networks[0]).to("meta").train()
         self._alone = len(networks) == 1
-        for module in self._one.modules():
-            if isinstance(module, Layer):
-                module.stacked = not self._alone
 
     def __call__(self, X: torch.Tensor) -> torch.Tensor:
         """Return outputs, (n_networks, n_rows, n_classes), of X, (n_rows, n_networks, ...)."""
@@ -140,14 +136,6 @@ class _Networks:
         return outputs.float()
 
 
-def _channels_last(weights: torch.Tensor) -> torch.Tensor:
-    """Return weights to train; of a convolution laid out as a CPU and tensor cores take them."""
-    weights = weights.detach()
-    if weights.ndim == 5:
-        weights = weights.permute(0, 1, 3, 4, 2).contiguous().permute(0, 1, 4, 2, 3)
-    return weights.requires_grad_()
-
-
 class _Trainer:
     """The training of networks that take their steps together."""
 
@@ -159,16 +147,13 @@ class _Trainer:
         self._networks = _Networks(
             networks, rows.device, torch.bfloat16 if training.precision == "bf16" else None
         )
-        self._draws = False
-        if len(slots) == 1:
-            example = as_network_takes(torch.zeros(2, stack.inputs.n_features), stack.inputs)
-            self._draws = _draws(copy.deepcopy(networks[0]).cpu().train(), example)
+        self._draws = len(slots) == 1 and _draws(networks[0], stack.inputs)
         self._seeds = [np.random.default_rng(seed_from(part.generator)) for part in self._parts]
         self._generators = [
             torch.Generator().manual_seed(seed_from(part.generator)) for part in self._parts
         ]
         self._classes = rows.one_hot.argmax(1)
-        self._scaling = _scaling_of(self._parts, rows.device)
+        self._scaling = scaling_of(self._parts, rows.device)
         self._batch_size = min(training.batch_size, stack.n_rows)
         self._n_steps = stack.n_rows // self._batch_size
         total = self._n_steps * training.max_epochs
@@ -200,7 +185,10 @@ class _Trainer:
             for number in running:
                 losses[number].append(of_epoch[number])
                 if patience:
-                    loss = self._out_of_bag_loss(number, of_epoch[number])
+                    part, slot, loss = self._parts[number], self._slots[number], of_epoch[number]
+                    if part.out_of_bag is not None and len(part.out_of_bag):
+                        rows = part.out_of_bag - slot * self._stack.step
+                        loss = self._stack.score(slot, rows, self._weights_of(number)).loss
                     since[number] += 1
                     if loss < least[number]:
                         least[number], since[number] = loss, 0
@@ -218,14 +206,6 @@ class _Trainer:
     def _weights_of(self, number: int) -> Tensors:
         arrays = self._networks.weights | self._networks.buffers
         return {name: one.detach()[number] for name, one in arrays.items()}
-
-    def _out_of_bag_loss(self, number: int, loss: float) -> float:
-        """Return the loss of the rows left out; of a network that has none, of those it drew."""
-        part, slot = self._parts[number], self._slots[number]
-        if part.out_of_bag is None or not len(part.out_of_bag):
-            return loss
-        rows = part.out_of_bag - slot * self._stack.step
-        return self._stack.score(slot, rows, self._weights_of(number)).loss
 
     def _epoch(self, on_progress: ProgressCallback) -> list[float]:
         """Make the steps of one epoch; return the mean loss of each network."""
@@ -247,12 +227,18 @@ class _Trainer:
         if augment != "none":
             images = as_network_takes(X, stack.inputs)
             X = augmented(images, augment, self._generators, stack.rows.brightest).view_as(X)
-        if self._scaling is not None:
+        if self._scaling:
             X = X.sub_(self._scaling[0]).div_(self._scaling[1])
         X = as_network_takes(X, stack.inputs)
         if X.ndim == 5:  # the networks beside the channels, where vmap's convolution wants them
             X = X.permute(1, 3, 4, 0, 2).contiguous().permute(3, 0, 4, 1, 2)
-        outputs = self._forward(X.transpose(0, 1))
+        X = X.transpose(0, 1)
+        if self._draws:
+            with drawing, torch.random.fork_rng(devices=[X.device] if X.is_cuda else []):
+                torch.manual_seed(seed_from(self._seeds[0]))
+                outputs = self._networks(X)
+        else:
+            outputs = self._networks(X)
         losses = functional.cross_entropy(
             outputs.flatten(0, 1), self._classes.index_select(0, flat), reduction="none",
             label_smoothing=self._training.label_smoothing,
@@ -263,43 +249,21 @@ class _Trainer:
         self._schedule.step()
         return losses.detach()
 
-    def _forward(self, X: torch.Tensor) -> torch.Tensor:
-        if not self._draws:
-            return self._networks(X)
-        devices = [X.device] if X.is_cuda else []
-        with drawing, torch.random.fork_rng(devices=devices):
-            torch.manual_seed(seed_from(self._seeds[0]))
-            return self._networks(X)
-
-
-def _scaling_of(parts: Sequence[Part], device: torch.device) -> tuple[torch.Tensor, ...] | None:
-    """Return centers and scales of the networks' rows, (n_networks, 1, n_features or 1) each."""
-    if any(part.scaling is None for part in parts):
-        return None
-    return tuple(
-        torch.from_numpy(
-            np.stack([np.atleast_1d(getattr(part.scaling, name)) for part in parts])
-        ).to(device, torch.float32)[:, None]
-        for name in ("center", "scale")
-    )
-
 
 def _optimizer(weights: Tensors, candidate: Any, training: Training) -> torch.optim.Optimizer:
     """Return torch's optimiser; weights of one dimension, biases and norms, do not decay."""
+    decaying, others = list[torch.Tensor](), list[torch.Tensor]()
+    for name, one in weights.items():
+        (decaying if one.ndim > 2 and not name.endswith("bias") else others).append(one)
     groups = [
-        {"params": [one for name, one in weights.items() if _decays(name, one) is decays],
-         "weight_decay": training.weight_decay * decays}
-        for decays in (True, False)
-    ]  # fmt: skip
-    groups = [group for group in groups if group["params"]]
+        {"params": some, "weight_decay": decay}
+        for some, decay in ((decaying, training.weight_decay), (others, 0.0))
+        if some
+    ]
     rate, momentum = candidate.learning_rate, candidate.momentum
     if training.optimizer == "sgd":
         return torch.optim.SGD(groups, rate, momentum, nesterov=momentum > 0, fused=True)
     return torch.optim.AdamW(groups, rate, (momentum, 0.999), fused=True)
-
-
-def _decays(name: str, weights: torch.Tensor) -> bool:
-    return weights.ndim > 2 and not name.endswith("bias")
 
 
 def _schedule(optimizer: torch.optim.Optimizer, training: Training, n_steps: int) -> Any:

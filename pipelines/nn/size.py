@@ -20,9 +20,18 @@ PER_PRODUCT, PER_WEIGHT, PER_STEP = 1.5e-11, 0.8e-9, 2.0e-5
 EPOCHS = 6  # of a typical candidate
 
 
+def _of_module(candidate: Candidate, inputs: Inputs) -> tuple[int, int, int] | None:
+    """Return a module's weights, the numbers all its layers give for a row, and its products.
+
+    Measured once for all rates; None for a network of our own writing.
+    """
+    if candidate.network in BY_HAND:
+        return None
+    return _measured(replace(candidate, learning_rate=0.0, momentum=0.0), inputs)
+
+
 @lru_cache
-def of_module(candidate: Candidate, inputs: Inputs) -> tuple[int, int, int]:
-    """Return a module's weights, the numbers all its layers give for a row, and its products."""
+def _measured(candidate: Candidate, inputs: Inputs) -> tuple[int, int, int]:
     import torch
     from torch.utils.flop_counter import FlopCounterMode
 
@@ -42,13 +51,6 @@ def of_module(candidate: Candidate, inputs: Inputs) -> tuple[int, int, int]:
             raise refusal_of_rows(candidate, error) from None
     weights = sum(one.numel() for one in network.parameters())
     return weights, sum(floats), counter.get_total_flops() // 2
-
-
-def _of_module(candidate: Candidate, inputs: Inputs) -> tuple[int, int, int] | None:
-    """Return the same, measured once for all rates; None for a network of our own writing."""
-    if candidate.network in BY_HAND:
-        return None
-    return of_module(replace(candidate, learning_rate=0.0, momentum=0.0), inputs)
 
 
 def n_weights(candidate: Candidate, inputs: Inputs) -> int:
@@ -98,23 +100,6 @@ def training_bytes(
     orders = 2 * 8 * n_rows
     scoring = max(SCORING_BYTES, FLOAT * row_floats(candidate, inputs))
     return n_networks * (own + step + orders) + shared + scoring
-
-
-def networks_at_once(
-    candidate: Candidate,
-    inputs: Inputs,
-    n_networks: int,
-    batch_size: int,
-    n_rows: int,
-    memory_bytes: int | None,
-) -> int:
-    """Return how many of a task's networks fit the device together; 0 if none does."""
-    if memory_bytes is None:
-        return n_networks
-    for count in range(n_networks, 0, -1):
-        if training_bytes(candidate, inputs, count, batch_size, n_rows) <= memory_bytes:
-            return count
-    return 0
 
 
 def scoring_rows(candidate: Candidate, inputs: Inputs) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, TypeVar
 
@@ -50,16 +50,24 @@ class Part:
 
     def scaled(self, X: torch.Tensor) -> torch.Tensor:
         """Return placed rows, brought to the scale of the network's own where they are."""
-        import torch
-
         X = X.float()  # images are placed as bytes
-        if self.scaling is None:
-            return X
-        center, scale = (
-            torch.from_numpy(np.asarray(one, dtype=np.float32)).to(X.device)
-            for one in (self.scaling.center, self.scaling.scale)
-        )
-        return X.sub_(center).div_(scale)
+        for change, one in zip((X.sub_, X.div_), scaling_of([self], X.device), strict=False):
+            change(one[0])
+        return X
+
+
+def scaling_of(parts: Sequence[Part], device: torch.device) -> list[torch.Tensor]:
+    """Return centers and scales, (n_networks, 1, n_features or 1), or none of both."""
+    import torch
+
+    if any(part.scaling is None for part in parts):
+        return []
+    return [
+        torch.from_numpy(
+            np.stack([np.atleast_1d(getattr(part.scaling, name)) for part in parts])
+        ).to(device, torch.float32)[:, None]
+        for name in ("center", "scale")
+    ]
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,4 @@
-"""Tasks of a bagging run: what each trains, and what chance decides, drawn from one seed.
-
-``cross_validate`` and ``refit`` are the tasks.
-"""
+"""Tasks of a bagging run: what each trains, and what chance decides, drawn from one seed."""
 
 from __future__ import annotations
 
@@ -20,8 +17,8 @@ Row = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class Task:
-    """The task of scoring one candidate on one bootstrap sample.
+class CandidateTask:
+    """One candidate on one bootstrap sample: its folds, or the whole sample where it is refitted.
 
     Attributes
     ----------
@@ -45,43 +42,10 @@ class Task:
     run_seed: int
     cost: float = 1.0
 
-
-class CandidateTask(Task):
-    """The candidate's folds trained together."""
-
     @property
     def name(self) -> str:
         """The task's name on the dashboard; Dask groups tasks by what precedes the dash."""
         return f"nn-member={self.member} candidate={self.number}"
-
-
-class RefitTask(Task):
-    """The best candidate of its bootstrap, trained on the whole sample."""
-
-    @property
-    def name(self) -> str:
-        """The task's name on the dashboard."""
-        return f"refit-member={self.member} candidate={self.number}"
-
-
-@dataclass(frozen=True)
-class Draws:
-    """The draws of one bootstrap's generator, in order.
-
-    More candidates come after the earlier ones, which stay the same; and each bootstrap
-    has a generator of its own, so that more bootstraps change none.
-
-    Attributes
-    ----------
-    refit_seed : int
-        Of the refit's first weights and orders.
-    candidates : tuple of (Candidate, int)
-        With the seed of each, from which its folds get theirs.
-    """
-
-    sample: Bootstrap
-    refit_seed: int
-    candidates: tuple[tuple[Candidate, int], ...]
 
 
 def generators_of(seed: int, count: int) -> list[np.random.Generator]:
@@ -94,30 +58,10 @@ def bootstrap_generator(seed: int, member: int) -> np.random.Generator:
     return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(member,)))
 
 
-def draw_member(
-    y: np.ndarray, n_folds: int, space: SearchSpace, n_candidates: int, seed: int, member: int
-) -> Draws:
-    """Draw everything that is random for one member of the ensemble.
-
-    Parameters
-    ----------
-    y : class codes of shape (n_samples,)
-    seed : int
-        Of the run.
-    member : int
-        Number of the bootstrap, from 0.
-    """
-    generator = bootstrap_generator(seed, member)
-    sample = draw_bootstrap(y, n_folds, generator)
-    refit_seed = _seed(generator)
-    candidates = tuple((space.draw(generator), _seed(generator)) for _ in range(n_candidates))
-    return Draws(sample, refit_seed, candidates)
-
-
 def redraw_sample(
     y: np.ndarray, n_folds: int, seed: int, member: int, weights: np.ndarray | None = None
 ) -> Bootstrap:
-    """Return the sample of ``draw_member``, where its seeds are known and its rows are not.
+    """Return the bootstrap of one member, whose seeds are known and whose rows are not.
 
     With ``weights`` of the rows the folds are the same, and the rows drawn in proportion.
     """
@@ -141,6 +85,9 @@ def split_tasks(
 ) -> tuple[list[CandidateTask], list[int]]:
     """Return all tasks of a run but the refits, and the seed of each member's refit.
 
+    Each bootstrap has a generator of its own, so that more bootstraps change none; and more
+    candidates come after the earlier ones, which stay the same.
+
     Raises
     ------
     InputError
@@ -150,19 +97,11 @@ def split_tasks(
     tasks, refit_seeds = [], []
     n_train = len(y) * (n_folds - 1) // n_folds
     for member in range(n_bootstrap):
-        draws = draw_member(y, n_folds, space, n_candidates, seed, member)
-        refit_seeds.append(draws.refit_seed)
-        for number, (candidate, own) in enumerate(draws.candidates):
+        generator = bootstrap_generator(seed, member)
+        draw_bootstrap(y, n_folds, generator)  # which comes before them
+        refit_seeds.append(_seed(generator))
+        for number in range(n_candidates):
+            candidate, own = space.draw(generator), _seed(generator)
             cost = predicted_cost(candidate, inputs, n_folds, training.batch_size, n_train)
             tasks.append(CandidateTask(member, number, candidate, own, n_folds, seed, cost))
     return tasks, refit_seeds
-
-
-def refit_task(
-    best: CandidateTask, refit_seed: int, inputs: Inputs, n_rows: int, training: Training
-) -> RefitTask:
-    """Return the refit of a bootstrap whose best candidate is known."""
-    cost = predicted_cost(best.candidate, inputs, 1, training.batch_size, n_rows)
-    return RefitTask(
-        best.member, best.number, best.candidate, refit_seed, best.n_folds, best.run_seed, cost
-    )

@@ -9,15 +9,10 @@ from contextlib import contextmanager
 
 import numpy as np
 
-from pipelines.nn.by_hand import StackedWeights, epoch_order, first_weights
-from pipelines.nn.delayed import LAYER, DelayedUpdates, pays
-from pipelines.nn.device_rows import DeviceRows
+from pipelines.nn.by_hand import StackedWeights, epoch_order
 from pipelines.nn.early_stopping import train_with_early_stopping
-from pipelines.nn.graph import Stepper
-from pipelines.nn.inputs import Inputs
 from pipelines.nn.settings import Training
-from pipelines.nn.space import Candidate
-from pipelines.nn.stack import DIVERGED, OK, Part, ProgressCallback, Result, Stack, Tensors, Trained
+from pipelines.nn.stack import DIVERGED, OK, ProgressCallback, Result, Stack, Tensors, Trained
 
 BATCHES_BETWEEN = 64  # of which the share done is told
 
@@ -57,12 +52,11 @@ def train(
             return train_with_early_stopping(
                 candidate, inputs, rows, parts, training, collect, on_progress
             )
-        stack = _stack(candidate, inputs, rows, parts, training.batch_size)
+        stack = StackedWeights(candidate, inputs, rows, parts, training.batch_size)
         running = list(range(len(parts)))  # slot -> part
         losses: list[list[float]] = [[] for _ in parts]
         seconds = [0.0 for _ in parts]
         ended: dict[int, Trained[Result]] = {}
-        stepper = Stepper(stack, training.batch_size)
         while running:
             started = time.perf_counter()
             orders = [epoch_order(parts[part].rows, parts[part].generator) for part in running]
@@ -72,63 +66,30 @@ def train(
                 still = n_running * (1 - (n + share) / training.max_epochs)
                 on_progress(1 - still / len(parts))
 
-            epoch_losses = _epoch(stack, stepper, orders, training.batch_size, told_of_epoch)
+            epoch_losses = _epoch(stack, orders, training.batch_size, told_of_epoch)
             share = (time.perf_counter() - started) / len(running)
             for slot in reversed(range(len(running))):
                 part = running[slot]
                 losses[part].append(epoch_losses[slot])
                 seconds[part] += share
-                if not _goes_on(losses[part], training):
-                    status = OK if math.isfinite(losses[part][-1]) else DIVERGED
+                done, finite = losses[part], math.isfinite(losses[part][-1])
+                falls = len(done) == 1 or done[-1] < (1 - training.least_fall) * done[-2]
+                if len(done) >= training.max_epochs or not (finite and falls):
+                    status = OK if finite else DIVERGED
                     result = collect(part, stack.finish(slot))
-                    ended[part] = Trained(result, tuple(losses[part]), status, seconds[part])
+                    ended[part] = Trained(result, tuple(done), status, seconds[part])
                     # The last network takes the empty slot: no memory but the stack's is needed.
                     if slot != len(running) - 1:
                         stack.move(len(running) - 1, slot)
                         running[slot] = running[-1]
                     del running[-1]
-            if running and len(running) != stack.n_slots:
+            if running and len(running) != len(stack.loss):
                 stack = stack.narrow(0, len(running))
-                stepper = Stepper(stack, training.batch_size)
         return [ended[part] for part in range(len(parts))]
-
-
-def _goes_on(losses: list[float], training: Training) -> bool:
-    """Return whether another epoch follows; never after a loss that is not finite."""
-    if len(losses) >= training.max_epochs or not math.isfinite(losses[-1]):
-        return False
-    return len(losses) == 1 or losses[-1] < (1 - training.least_fall) * losses[-2]
-
-
-def _stack(
-    candidate: Candidate, inputs: Inputs, rows: DeviceRows, parts: Sequence[Part], batch_size: int
-) -> StackedWeights:
-    import torch
-
-    weights = first_weights(candidate, inputs, [part.generator for part in parts], rows.device)
-    delayed = None
-    if pays(candidate, inputs, batch_size):
-        delayed = DelayedUpdates(candidate, weights[LAYER], batch_size)
-    velocities = {
-        name: torch.zeros_like(one)
-        for name, one in weights.items()
-        if delayed is None or name != LAYER
-    }
-    own = [part.scaling for part in parts if part.scaling is not None]
-    scaling = {
-        name: torch.from_numpy(np.stack(arrays)[:, None].astype(np.float32)).to(rows.device)
-        for name, arrays in (
-            ("center", [one.center for one in own]), ("scale", [one.scale for one in own]),
-        )
-        if own
-    }  # fmt: skip
-    loss = torch.zeros(len(parts), device=rows.device)
-    return StackedWeights(candidate, inputs, rows, weights, velocities, scaling, loss, delayed)
 
 
 def _epoch(
     stack: StackedWeights,
-    stepper: Stepper,
     orders: Sequence[np.ndarray],
     batch_size: int,
     on_progress: ProgressCallback,
@@ -143,7 +104,7 @@ def _epoch(
     batches = torch.from_numpy(together).to(device).view(len(orders), n_together, batch_size)
     batches = batches.transpose(0, 1).contiguous()
     for number, batch in enumerate(batches.unbind()):
-        stepper.step(batch)
+        stack.step(batch)
         if number % BATCHES_BETWEEN == 0:
             on_progress(number / n_together)
     stack.settle()

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from pipelines.bagging.members import MemberFiles
-from pipelines.bagging.out_of_bag import OutOfBagPrediction
 from pipelines.data.scaling import FittedScaling
+from pipelines.nn.fit import Refitted
 from pipelines.nn.inputs import Inputs, weight_shapes
-from pipelines.nn.member import Ensemble, Member, Prediction
+from pipelines.nn.member import Ensemble, Member, OutOfBagPrediction, Prediction
 from pipelines.nn.space import Candidate
 
 INPUTS = Inputs(4, 3)
@@ -36,8 +36,8 @@ def test_a_member_comes_back_as_it_was(tmp_path: Path) -> None:
     assert np.isfinite(said.distance).all()
     assert np.isnan(member(3).predict(X).distance).all()
     out_of_bag = OutOfBagPrediction(np.array([1, 4], dtype=np.int32), *(one[:2] for one in said))
-    files.save(3, known, said, out_of_bag, CLASSES)
-    files.save(0, member(0), said, out_of_bag, CLASSES)
+    files.save(3, Refitted({}, known, said, out_of_bag), CLASSES)
+    files.save(0, Refitted({}, member(0), said, out_of_bag), CLASSES)
     assert files.numbers() == [0, 3]
     assert files.has(3)
     for kept, given in zip(files.predictions(3), (said, out_of_bag), strict=True):
@@ -50,6 +50,11 @@ def test_a_member_comes_back_as_it_was(tmp_path: Path) -> None:
     assert not list(tmp_path.rglob("*.part"))
     (tmp_path / "members" / "member-00.npz").write_bytes(b"garbage")
     assert not files.has(0)
+    weights = files.weights(3).read_bytes()
+    files.weights(3).write_bytes(weights[: len(weights) // 2])
+    assert not files.has(3)
+    (tmp_path / "members" / "member-x.safetensors").touch()
+    assert files.numbers() == [0, 3]
 
 
 @pytest.mark.parametrize("bad", [
@@ -60,7 +65,7 @@ def test_predictions_that_do_not_belong_together_are_no_member(
     tmp_path: Path, bad: Prediction
 ) -> None:
     files = MemberFiles(tmp_path)
-    files.save(0, member(0), bad, NOTHING, CLASSES)
+    files.save(0, Refitted({}, member(0), bad, NOTHING), CLASSES)
     assert not files.has(0)
 
 
@@ -72,5 +77,5 @@ def test_half_a_member_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 
     monkeypatch.setattr(np, "savez", full)
     with pytest.raises(OSError, match="No space"):
-        files.save(1, member(1), NO_PREDICTION, NOTHING, CLASSES)
+        files.save(1, Refitted({}, member(1), NO_PREDICTION, NOTHING), CLASSES)
     assert not files.has(1)

@@ -6,9 +6,15 @@ import numpy as np
 import pytest
 from scipy.stats import beta, binom
 
-from pipelines.bagging.out_of_bag import OutOfBag, OutOfBagPrediction
-from pipelines.bagging.prediction_sets import prediction_sets
-from pipelines.bagging.risk_control import STARTS, THRESHOLDS, find_threshold, upper_bound
+from pipelines.bagging.guarantees import (
+    STARTS,
+    THRESHOLDS,
+    find_threshold,
+    prediction_sets,
+    upper_bound,
+)
+from pipelines.bagging.selective_prediction import OutOfBag
+from pipelines.nn.member import OutOfBagPrediction
 
 
 def draw(n: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:

@@ -84,7 +84,7 @@ def test_every_candidate_and_every_member_has_rows(finished: list[Any]) -> None:
     assert {row["worker"] for row in cells} == {"in process"}
     made = {outcome.task.member: one for outcome, _, one in finished if one is not None}
     assert set(made) == {0, 1}
-    assert made[0][1].probabilities.shape == (50, 10)
+    assert made[0].test.probabilities.shape == (50, 10)
 
 
 def test_what_is_done_is_left_out(finished: list[Any]) -> None:
@@ -105,7 +105,7 @@ def test_what_is_done_is_left_out(finished: list[Any]) -> None:
     again = list(everything(done, changed))
     (made,) = [made for _, _, made in again if made is not None]
     (before,) = [m for o, _, m in finished if m is not None and o.task.member == 1]
-    np.testing.assert_array_equal(made[1].probabilities, before[1].probabilities)
+    np.testing.assert_array_equal(made.test.probabilities, before.test.probabilities)
 
 
 def test_tables_of_candidates_and_members(finished: list[Any]) -> None:

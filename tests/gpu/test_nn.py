@@ -1,4 +1,4 @@
-"""Stacked training on a real GPU: the CPU's numbers, recorded steps, memory as predicted."""
+"""Stacked training on a real GPU: the CPU's numbers, memory as predicted."""
 
 import gc
 
@@ -11,7 +11,7 @@ from pipelines.nn.fit import cross_validate_candidate, refit
 from pipelines.nn.inputs import Inputs
 from pipelines.nn.settings import Training
 from pipelines.nn.space import Candidate
-from pipelines.nn.tasks import CandidateTask, RefitTask
+from pipelines.nn.tasks import CandidateTask
 
 DIGITS = Inputs(64, 10, (8, 8))
 CONV = Candidate("conv", 60, 0.02, 0.5, n_conv_layer=20, kernel_size=3)
@@ -54,45 +54,6 @@ def test_the_same_seed_gives_the_same_errors():
     assert [row["n_errors"] for row in one] == [row["n_errors"] for row in other]
 
 
-def recorded_step_is_the_step(candidate: Candidate, tolerance: float) -> None:
-    import torch
-
-    from pipelines.nn.device_rows import place_rows
-    from pipelines.nn.graph import EAGER_STEPS, Stepper
-    from pipelines.nn.stack import Part
-    from pipelines.nn.tasks import generators_of
-    from pipelines.nn.train import _stack, on_device
-
-    rows = place_rows(digits(), 10, "gpu")
-    batches = torch.from_numpy(np.random.default_rng(0).integers(0, 1400, (40, 3, 10))).cuda()
-    found = []
-    for recorded in (True, False):
-        with on_device(Training(device="gpu")):
-            parts = [Part(np.arange(10), own) for own in generators_of(0, 3)]
-            stack = _stack(candidate, DIGITS, rows, parts, 10)
-            stepper = Stepper(stack, 10)
-            for batch in batches.unbind():
-                (stepper if recorded else stack).step(batch)
-            assert len(batches) > EAGER_STEPS
-            stack.settle()
-            for slot in range(3):
-                found.append({name: one.cpu().numpy() for name, one in stack.finish(slot).items()})
-    for one, other in zip(found[:3], found[3:], strict=True):
-        for name in one:
-            np.testing.assert_allclose(one[name], other[name], rtol=0, atol=tolerance)
-
-
-def test_a_recorded_step_is_the_step():
-    recorded_step_is_the_step(CONV, 1e-5)
-
-
-def test_a_recorded_step_whose_update_is_put_off_is_the_step():
-    from pipelines.nn.delayed import pays
-
-    assert pays(WIDE, DIGITS, 10)
-    recorded_step_is_the_step(WIDE, 1e-5)
-
-
 def test_an_update_that_is_put_off_agrees_with_the_cpu():
     agrees_with_the_cpu(WIDE)
 
@@ -116,9 +77,9 @@ def test_memory_is_within_the_prediction():
 
 def test_a_refit_answers_as_the_cpus():
     data = digits()
-    task = RefitTask(0, 0, CONV, seed=3, n_folds=5, run_seed=0)
+    task = CandidateTask(0, 0, CONV, seed=3, n_folds=5, run_seed=0)
     gpu, cpu = (
-        refit(data, task, DIGITS, Training(device=device, max_epochs=3))
+        refit(data, [task], DIGITS, Training(device=device, max_epochs=3))[0]
         for device in ("gpu", "cpu")
     )
-    np.testing.assert_allclose(gpu.test_proba, cpu.test_proba, atol=0.02)
+    np.testing.assert_allclose(gpu.test.probabilities, cpu.test.probabilities, atol=0.02)

@@ -54,7 +54,6 @@ def test_weights_at_every_step_are_those_of_sgd(momentum: float) -> None:
         torch.testing.assert_close(outputs, torch.baddbmm(bias, x, weights), rtol=0, atol=largest)
         torch.testing.assert_close(by_inputs, d @ weights.mT, rtol=0, atol=largest)
         layer.keep(x, d)
-        layer.count_step()
         parameter.grad = x.mT @ d / size
         optimiser.step()
     layer.settle()
@@ -117,7 +116,6 @@ def test_rounding_is_that_of_a_product_added_to_the_weights() -> None:
         x = torch.from_numpy(rng.standard_normal((1, 5, 20), dtype=np.float32))
         d = torch.from_numpy(rng.standard_normal((1, 5, 8), dtype=np.float32))
         layer.keep(x, d)
-        layer.count_step()
         plain.grad = x.mT @ d / 5
         exact.grad = x.double().mT @ d.double() / 5
         for optimiser in optimisers:

@@ -9,20 +9,19 @@ import numpy as np
 import pytest
 import torch
 from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
 
-from benchmarks.stacked_modules import fold_by_fold
 from pipelines.data.placement import FoldedData
 from pipelines.errors import InputError
-from pipelines.nn import modules
-from pipelines.nn.device_rows import place_images, place_rows
+from pipelines.nn.device_rows import place_rows
 from pipelines.nn.fit import cross_validate_candidate, refit
 from pipelines.nn.inputs import Inputs
-from pipelines.nn.modules import why_alone
-from pipelines.nn.networks import make_network, network_lines
+from pipelines.nn.modules import MOST_TOGETHER, WARM_UP, seed_from, vmap_can
+from pipelines.nn.networks import as_network_takes, make_network, network_lines
 from pipelines.nn.settings import Training
 from pipelines.nn.space import Candidate
 from pipelines.nn.stack import Part, Stack, Tensors, Trained
-from pipelines.nn.tasks import generators_of, refit_task
+from pipelines.nn.tasks import generators_of
 from pipelines.nn.train import train
 
 from .conftest import DIGITS, UNIT, WINE
@@ -70,7 +69,7 @@ def stack_of(data: FoldedData, candidate: Candidate, slots: slice = slice(None))
         )
         for size, own in zip((200, 203, 191), generators_of(5, 3), strict=True)
     ]
-    rows = place_images(data, 10, "cpu")
+    rows = place_rows(data, 10, "cpu", as_they_came=True)
     return Stack(candidate, DIGITS, rows, parts[slots], n_rows=191)
 
 
@@ -78,6 +77,45 @@ def trained(
     data: FoldedData, training: Training, slots: slice = slice(None), candidate: Candidate = CNN
 ) -> list[Trained]:
     return train(stack_of(data, candidate, slots), training, copied)
+
+
+def fold_by_fold(stack: Stack, training: Training) -> list[list[float]]:
+    """Train each network of a stack by a plain loop; the mean loss of each epoch of each."""
+    candidate, rows = stack.candidate, stack.rows
+    size = min(training.batch_size, stack.n_rows)
+    n_rows = stack.n_rows // size * size
+    losses: list[list[float]] = []
+    for part in stack.parts:
+        network = make_network(candidate, stack.inputs, seed_from(part.generator)).train()
+        seed_from(part.generator), seed_from(part.generator)  # of draws and augmentation
+        images = as_network_takes(part.scaled(rows.X.clone()), stack.inputs)
+        dataset = TensorDataset(images, rows.one_hot.argmax(1))
+        groups = [
+            {"params": [one for one in network.parameters() if (one.ndim > 1) is decays],
+             "weight_decay": training.weight_decay * decays}
+            for decays in (True, False)
+        ]  # fmt: skip
+        optimizer = torch.optim.SGD(
+            groups, candidate.learning_rate, candidate.momentum, nesterov=True
+        )
+        schedule = torch.optim.lr_scheduler.OneCycleLR(
+            optimizer, candidate.learning_rate, pct_start=WARM_UP, cycle_momentum=False,
+            total_steps=n_rows // size * training.max_epochs + 1,
+        )  # fmt: skip
+        criterion = nn.CrossEntropyLoss(label_smoothing=training.label_smoothing)
+        losses.append([])
+        for _ in range(training.max_epochs):
+            order = part.generator.permutation(part.rows)[:n_rows]
+            total = 0.0
+            for X, y in DataLoader(dataset, batch_size=size, sampler=order.tolist()):
+                optimizer.zero_grad()
+                loss = criterion(network(X), y)
+                loss.backward()
+                optimizer.step()
+                schedule.step()
+                total += loss.item()
+            losses[-1].append(total / (n_rows // size))
+    return losses
 
 
 @pytest.mark.parametrize("batch_size", [16, 128])
@@ -92,20 +130,23 @@ def test_folds_train_as_by_a_plain_loop(digits: FoldedData, batch_size: int) -> 
 
 
 @pytest.mark.parametrize("augment", ["none", "digits", "trivialaugment"])
-def test_side_by_side_and_alone_give_the_same(digits: FoldedData, augment: str) -> None:
+@pytest.mark.parametrize("candidate", [CNN, Candidate("mlp", 8, 0.05, 0.9)])
+def test_side_by_side_and_alone_give_the_same(
+    digits: FoldedData, augment: str, candidate: Candidate
+) -> None:
+    """Of dense layers by vmap; a CPU takes convolutions one network at a time."""
     training = Training.of("cnn", 191, batch_size=32, max_epochs=2, augment=augment)
-    together = trained(digits, training)
+    together = trained(digits, training, candidate=candidate)
     for slot, one in enumerate(together):
-        (alone,) = trained(digits, training, slice(slot, slot + 1))
+        (alone,) = trained(digits, training, slice(slot, slot + 1), candidate)
         assert one.losses == pytest.approx(alone.losses, rel=2e-3)
         assert one.result.keys() == alone.result.keys()
-        assert "0.norm.running_mean" in one.result
-    again = trained(digits, training)
+    again = trained(digits, training, candidate=candidate)
     for one, same in zip(together, again, strict=True):
         for name, weights in one.result.items():
             np.testing.assert_array_equal(weights, same.result[name])
     if augment != "none":
-        plain = trained(digits, replace(training, augment="none"))
+        plain = trained(digits, replace(training, augment="none"), candidate=candidate)
         assert plain[0].losses != together[0].losses
 
 
@@ -139,7 +180,7 @@ def test_folds_and_refit_of_a_module(digits: FoldedData) -> None:
     rows = cross_validate_candidate(digits, task, DIGITS, training)
     assert [row["status"] for row in rows] == ["ok"] * 3
     assert np.mean([row["error"] for row in rows]) < 0.2
-    done = refit(digits, refit_task(task, 3, DIGITS, len(digits.y), training), DIGITS, training)
+    done = refit(digits, [replace(task, seed=3)], DIGITS, training)[0]
     assert done.member is not None
     np.testing.assert_array_equal(done.test.probabilities, done.member.predict_proba(digits.X_test))
     assert (done.test.probabilities.argmax(axis=1) != digits.y_test).mean() < 0.15
@@ -160,36 +201,29 @@ def test_a_table(wine: FoldedData, name: str, optimizer: str) -> None:
 
 
 def test_a_network_is_described_before_it_is_trained() -> None:
-    small, large = (Training.of("cnn", 300, batch_size=size) for size in (16, 64))
-    (line,) = network_lines(CNN, DIGITS, small)
-    assert "cnn: 1,030 weights, folds side by side" in line
-    assert "where torch.vmap can" in network_lines(CNN, DIGITS, large)[0]
-    mine = Candidate(f"{__name__}:Mine", 4, 0.1, 0.9)
-    assert "one fold after another, as it draws" in network_lines(mine, WINE, small)[0]
+    assert network_lines(CNN, DIGITS) == ["network    cnn: 1,030 weights"]
     fixed = replace(WINE, module=nn.Linear(13, 4))
     with pytest.raises(InputError, match=r"each of 3 classes.*gives \(2, 4\)"):
-        network_lines(Candidate("x:Linear", 0, 0.1, 0.9), fixed, small)
+        network_lines(Candidate("x:Linear", 0, 0.1, 0.9), fixed)
     with pytest.raises(InputError, match="must take rows of this data set"):
-        network_lines(
-            Candidate("x:Linear", 0, 0.1, 0.9), replace(fixed, module=nn.Linear(7, 3)), small
-        )
+        network_lines(Candidate("x:Linear", 0, 0.1, 0.9), replace(fixed, module=nn.Linear(7, 3)))
 
 
-def test_what_keeps_networks_from_training_side_by_side() -> None:
-    def why(name: str, inputs: Inputs = WINE) -> str | None:
-        return why_alone(make_network(Candidate(name, 4, 0.1, 0.9, 4), inputs), inputs)
-
-    assert why("cnn", DIGITS) is None
-    assert why("mlp") is None
-    assert why(f"{__name__}:Mine") == "it draws random numbers at each step"
-    assert "vmap cannot" in (why(f"{__name__}:Branching") or "")
+@pytest.mark.parametrize(
+    ("name", "inputs", "can"),
+    [("cnn", DIGITS, True), ("mlp", WINE, True), (f"{__name__}:Mine", WINE, False),
+     (f"{__name__}:Branching", WINE, False)],
+)  # fmt: skip
+def test_what_vmap_can_train_side_by_side(name: str, inputs: Inputs, can: bool) -> None:
+    """Not what draws random numbers, nor what branches on its numbers."""
+    assert vmap_can(make_network(Candidate(name, 4, 0.1, 0.9, 4), inputs), inputs) is can
 
 
 def test_networks_of_torchvision() -> None:
     pytest.importorskip("torchvision")
     for inputs in (COLOURED, Inputs(32 * 32, 5, (32, 32))):
         network = make_network(Candidate("resnet18", 0, 0.1, 0.9), inputs)
-        assert why_alone(network, inputs) is None
+        assert vmap_can(network, inputs)
         images = torch.zeros(2, *COLOURED.image_shape)[:, : len(inputs.image_shape or ()) * 2 - 3]
         assert network(images).shape == (2, 5)
     with pytest.raises(InputError, match=r"torchvision.models.*did you mean 'resnet18'"):
@@ -236,5 +270,5 @@ def test_the_study_s_networks_are_trained_by_torch_where_they_are_asked_to(
     assert training.optimizer == "sgd"
     rows = cross_validate_candidate(digits, task, DIGITS, training)
     assert np.mean([row["error"] for row in rows]) < 0.25
-    assert modules.MOST_TOGETHER >= 16
+    assert MOST_TOGETHER >= 16
     assert place_rows(digits, 10, "cpu").X.dtype == torch.float32

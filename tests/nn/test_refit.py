@@ -12,7 +12,7 @@ from pipelines.data.placement import FoldedData
 from pipelines.nn.fit import cross_validate_candidate, refit
 from pipelines.nn.size import training_bytes
 from pipelines.nn.space import SearchSpace
-from pipelines.nn.tasks import redraw_sample, refit_task
+from pipelines.nn.tasks import redraw_sample
 
 from .conftest import CANDIDATE, DIGITS, TRAINING, UNIT, WINE
 
@@ -23,7 +23,7 @@ def test_a_candidate_that_does_not_fit_is_rows_that_say_so(digits: FoldedData) -
     rows = cross_validate_candidate(digits, UNIT, DIGITS, training)
     assert [row["status"] for row in rows] == ["failed: needs 0.3 GiB, the device has 0.3 GiB"] * 3
     assert all(row["error"] is None and row["n_epochs"] is None for row in rows)
-    refitted = refit(digits, refit_task(UNIT, 3, DIGITS, len(digits.y), training), DIGITS, training)
+    refitted = refit(digits, [replace(UNIT, seed=3)], DIGITS, training)[0]
     assert refitted.member is None
     assert refitted.row["status"].startswith("failed: needs")
 
@@ -33,25 +33,25 @@ def test_a_candidate_that_diverges_is_rows_that_say_so(digits: FoldedData) -> No
     rows = cross_validate_candidate(digits, task, DIGITS, TRAINING)
     assert [row["status"] for row in rows] == ["diverged"] * 3
     assert all(row["error"] is None and row["loss"] is None for row in rows)
-    refitted = refit(digits, refit_task(task, 3, DIGITS, len(digits.y), TRAINING), DIGITS, TRAINING)
+    refitted = refit(digits, [replace(task, seed=3)], DIGITS, TRAINING)[0]
     assert refitted.member is None
     assert refitted.test is None
     assert refitted.row["status"] == "diverged"
 
 
 def test_a_refit_is_on_the_whole_sample(digits: FoldedData) -> None:
-    task = refit_task(UNIT, 77, DIGITS, len(digits.y), TRAINING)
-    done = refit(digits, task, DIGITS, TRAINING)
+    task = replace(UNIT, seed=77)
+    done = refit(digits, [task], DIGITS, TRAINING)[0]
     assert done.row["n_train"] == len(digits.y)
     assert done.row["n_validation"] / len(digits.y) == pytest.approx(math.exp(-1), abs=0.06)
     assert done.row["fold"] == -1
-    assert done.train_error is not None
-    assert done.train_error < done.row["error"] < 0.3
+    assert done.row["training_error"] is not None
+    assert done.row["training_error"] < done.row["error"] < 0.3
     assert done.member is not None
     assert done.test is not None
     np.testing.assert_array_equal(done.test.probabilities, done.member.predict_proba(digits.X_test))
     assert (done.test.probabilities.argmax(axis=1) != digits.y_test).mean() < 0.3
-    again = refit(digits, task, DIGITS, TRAINING)
+    again = refit(digits, [task], DIGITS, TRAINING)[0]
     for name, one in done.member.weights.items():
         np.testing.assert_array_equal(one, again.member.weights[name])
 
@@ -62,7 +62,7 @@ def test_a_table(wine: FoldedData) -> None:
     rows = cross_validate_candidate(wine, task, WINE, TRAINING)
     assert [row["status"] for row in rows] == ["ok"] * 3
     assert np.mean([row["error"] for row in rows]) < 0.12
-    done = refit(wine, refit_task(task, 1, WINE, len(wine.y), TRAINING), WINE, TRAINING)
+    done = refit(wine, [replace(task, seed=1)], WINE, TRAINING)[0]
     sample = redraw_sample(wine.y, 3, 0, 1).everything()
     assert done.member is not None
     np.testing.assert_allclose(done.member.scaling.center, wine.X[sample].mean(axis=0))

@@ -9,12 +9,12 @@ import pytest
 import torch
 
 from pipelines.data.placement import FoldedData
+from pipelines.nn.by_hand import StackedWeights
 from pipelines.nn.device_rows import place_rows
 from pipelines.nn.inputs import Inputs, weight_shapes
 from pipelines.nn.size import (
     SCORING_BYTES,
     n_weights,
-    networks_at_once,
     predicted_cost,
     scoring_rows,
     training_bytes,
@@ -22,7 +22,6 @@ from pipelines.nn.size import (
 from pipelines.nn.space import Candidate
 from pipelines.nn.stack import Part
 from pipelines.nn.tasks import generators_of
-from pipelines.nn.train import _stack
 
 from .conftest import DIGITS
 
@@ -42,7 +41,7 @@ def test_a_stack_holds_no_more_than_predicted(
     batch = torch.zeros(5, batch_size, dtype=torch.int64)
     cpu = torch.profiler.ProfilerActivity.CPU
     with torch.profiler.profile(activities=[cpu], profile_memory=True) as profiled:
-        stack = _stack(candidate, DIGITS, rows, parts, batch_size)
+        stack = StackedWeights(candidate, DIGITS, rows, parts, batch_size)
         stack.step(batch)
         stack.step(batch)
     events = profiled.profiler.kineto_results.events()  # in the order in which they happened
@@ -58,16 +57,11 @@ def test_the_studys_largest_candidate() -> None:
     largest = Candidate("conv", 1999, 0.1, 0.1, n_conv_layer=999, kernel_size=2)
     expected = 999 * 5 + (999 * 27 * 27 + 1) * 1999 + 2000 * 10
     assert n_weights(largest, MNIST) == expected
-    memory = 40 * 2**30
+    gib = training_bytes(largest, MNIST, 5, 10, 60_000) / 2**30
     # Its update is put off: there is no velocity but of the small layers.
-    assert networks_at_once(largest, MNIST, 5, 10, 60_000, memory) == 5
-    assert networks_at_once(largest, MNIST, 5, 10, 60_000, memory // 2) == 3
-    assert networks_at_once(largest, MNIST, 5, 10, 60_000, memory // 8) == 0
+    assert 27 < gib < 40
     fast = replace(largest, momentum=0.9)  # too many steps would have to be kept
-    assert networks_at_once(fast, MNIST, 5, 10, 60_000, memory) == 3
-    assert networks_at_once(fast, MNIST, 5, 10, 60_000, 2 * memory) == 5
-    assert networks_at_once(fast, MNIST, 5, 10, 60_000, memory // 4) == 0
-    assert networks_at_once(largest, MNIST, 5, 10, 60_000, None) == 5
+    assert 1.8 * gib < training_bytes(fast, MNIST, 5, 10, 60_000) / 2**30 < 2 * gib
 
 
 def test_rows_scored_at_once_keep_to_their_share() -> None:

@@ -6,7 +6,7 @@ import numpy as np
 
 from pipelines.data.placement import FoldedData
 from pipelines.nn.space import SearchSpace
-from pipelines.nn.tasks import draw_member, redraw_sample, split_tasks
+from pipelines.nn.tasks import redraw_sample, split_tasks
 
 from .conftest import DIGITS, TRAINING
 
@@ -31,6 +31,5 @@ def test_a_bootstraps_generator_is_that_of_the_study(digits: FoldedData) -> None
 
     spawned = np.random.SeedSequence(9).spawn(3)[2]
     expected = draw_bootstrap(digits.y, 4, np.random.default_rng(spawned))
-    draws = draw_member(digits.y, 4, SPACE, 1, seed=9, member=2)
-    for sample in (draws.sample, redraw_sample(digits.y, 4, seed=9, member=2)):
-        np.testing.assert_array_equal(sample.everything(), expected.everything())
+    sample = redraw_sample(digits.y, 4, seed=9, member=2)
+    np.testing.assert_array_equal(sample.everything(), expected.everything())

@@ -10,7 +10,7 @@ import torch
 
 from benchmarks.bagging.plain import Net, train_plainly
 from pipelines.data.placement import FoldedData
-from pipelines.nn.by_hand import epoch_order, first_weights
+from pipelines.nn.by_hand import StackedWeights, epoch_order, first_weights
 from pipelines.nn.device_rows import DeviceRows, place_rows, relative_scaling
 from pipelines.nn.inputs import Inputs
 from pipelines.nn.networks import log_certainty, network_to_ask
@@ -18,7 +18,7 @@ from pipelines.nn.settings import Training
 from pipelines.nn.space import Candidate
 from pipelines.nn.stack import Part, Stack, Tensors, Trained
 from pipelines.nn.tasks import generators_of
-from pipelines.nn.train import _stack, train
+from pipelines.nn.train import train
 
 from .conftest import DIGITS, WINE
 
@@ -62,7 +62,7 @@ def assert_close(found: dict, expected: dict, tolerance: float = 2e-5) -> None:
 @CASES
 def test_gradients_are_those_of_autograd(digits: FoldedData, candidate: Candidate) -> None:
     rows = place_rows(digits, 10, "cpu")
-    stack = _stack(candidate, DIGITS, rows, parts_of(len(digits.y)), 10)
+    stack = StackedWeights(candidate, DIGITS, rows, parts_of(len(digits.y)), 10)
     batch = torch.from_numpy(np.random.default_rng(3).integers(0, 300, (3, 10)))
     nets = []
     for slot in range(3):

@@ -137,7 +137,7 @@ def test_what_is_deferred_has_a_guarantee_and_novel_samples_are_named(
     assert "warning    novel sample (p = 0.00" in of_bars
 
 
-def test_an_ensemble_of_before_is_asked_as_before(
+def test_an_ensemble_without_its_guarantees_is_asked(
     tmp_path: Path, guaranteed: tuple[Path, str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder, own = tmp_path / "old", image(tmp_path / "zero.png", 0)

@@ -227,22 +227,6 @@ def test_an_interrupted_ensemble_is_compared(tmp_path: Path) -> None:
     assert "2 runs compared" in write_comparison(runs, tmp_path / "page.html").read_text()
 
 
-def test_a_member_that_is_cut_is_as_good_as_none(tmp_path: Path) -> None:
-    pytest.importorskip("torch", reason="networks need torch, which comes with the extra nn")
-    from pipelines.bagging.members import MemberFiles
-
-    folder = copy_of("nn_bagging-finished", tmp_path)
-    files = MemberFiles(folder)
-    assert files.has(0)
-    assert files.has(1)
-    cut("members/member-00.npy")(folder)
-    cut("members/member-01.safetensors")(folder)
-    assert not files.has(0)
-    assert not files.has(1)
-    (folder / "members" / "member-x.safetensors").touch()
-    assert files.numbers() == [0, 1]
-
-
 def test_records_of_another_run_are_not_used(tmp_path: Path) -> None:
     folders, kept = [], (KEPT / SVM / "journal.jsonl").read_text()
     for seed in (0, 1):
