@@ -14,6 +14,7 @@ class Solutions:
 
     intercepts, objectives : float64; iterations, status : int64
     solved : int64 (n_folds, n_problems), the number of different solutions
+    single : the same, of C's solved from a kernel in single precision
     seconds : float64 (n_folds, n_problems), wall time on the thread that solved it
     coefficients : float64, or float32 where that is large, (n_folds, n, n_classes, n_C), or None
         ``ovo``: the multipliers of each sorted row in the problem of its class
@@ -32,6 +33,7 @@ class Solutions:
     iterations: np.ndarray
     status: np.ndarray
     solved: np.ndarray
+    single: np.ndarray
     seconds: np.ndarray
     support: np.ndarray
     coefficients: np.ndarray | None = None

@@ -219,7 +219,7 @@ def walk_rows(
     tol: float,
     limit: int,
     out: Path,
-) -> int:
+) -> tuple[int, int]:
     """Walk along C like ``walk``, from kernel rows in place of a kernel.
 
     source : kernel rows of the problem's rows
@@ -242,8 +242,8 @@ def walk_rows(
         out.intercepts[c] = level
         if n_bounded == 0 and out.status[c] == CONVERGED:
             out.repeat_from(c + 1)
-            return c + 1
-    return Cs.size
+            return c + 1, Cs.size
+    return Cs.size, Cs.size
 
 
 def _pulls(

@@ -8,7 +8,7 @@ import numpy as np
 
 from pipelines.svm.cpu.blocks import class_pulls, copy_block, mark_support
 from pipelines.svm.cpu.by_fold import Job, jobs_in_order, solve_by_fold
-from pipelines.svm.cpu.exact import ExactKernel, ExactRows
+from pipelines.svm.cpu.exact import ExactKernel
 from pipelines.svm.cpu.small_pairs import has_small_pairs, walk_small_pairs
 from pipelines.svm.cpu.solve import Walker, longest_first, solve_pair, solve_rest
 from pipelines.svm.cpu.threads import Resources, scratch
@@ -38,15 +38,14 @@ def _open_whole(
         class_pulls(kernel, starts, weights, first, min(first + step, n), pulls)
 
     list(resources.pool.map(run, range(0, n, step)))
-    better = None if exact is None else exact.of_all
-    return partial(walk, kernel, np.diagonal(kernel).copy(), better), pulls
+    return partial(walk, kernel, np.diagonal(kernel).copy(), exact, None), pulls
 
 
 def open_block(
     source: np.ndarray,
     places: np.ndarray,
-    transform: Callable[[np.ndarray], object] | None,
-    exact: Callable[[], ExactRows] | None,
+    exact: ExactKernel | None,
+    rows: np.ndarray | None,
     starts: np.ndarray,
     weights: np.ndarray,
 ) -> tuple[Walker, np.ndarray]:
@@ -54,21 +53,17 @@ def open_block(
 
     Parameters
     ----------
-    source : float32 array of shape (m, m)
-        Kernel, or with ``transform`` shared products, of some rows.
+    source : float32 array of shape (m, m), kernel of some rows
     places : int64 array, where in ``source`` the rows are, increasing
-    transform : makes the kernel from the block of shared products, in place
-    exact : as for ``walk``
+    exact, rows : the same in double precision and where in it they are, as for ``walk``
     """
     n, block = places.size, source
-    if transform is not None or n < len(source):
+    if n < len(source):
         block = scratch(n)
         copy_block(source, places, block)
-    if transform is not None:
-        transform(block)
     pulls = np.empty((len(weights), len(starts) - 1, n))
     class_pulls(block, starts, weights, 0, n, pulls)
-    return partial(walk, block, np.diagonal(block).copy(), exact), pulls
+    return partial(walk, block, np.diagonal(block).copy(), exact, rows), pulls
 
 
 def solve_in_memory(
@@ -98,16 +93,13 @@ def solve_in_memory(
 
     def solve(number: int, fold: int) -> None:
         if number == _ALL_PAIRS:
-            for one in walk_small_pairs(search, kernel, exact is not None, fold, out):
+            for one in walk_small_pairs(search, kernel, exact, fold, out):
                 solve(one, fold)
             return
         rows = search.problems[number].pair_rows(search.layout)
         if not search.of_two:
             rows = rows[search.weights[fold, rows] > 0]
-        better = None
-        if exact is not None:
-            better = exact.of_all if search.of_two else partial(exact.of, rows)
-        opened = partial(open_block, kernel, rows, None, better)
+        opened = partial(open_block, kernel, rows, exact, None if search.of_two else rows)
         solve_pair(search, number, fold, rows, opened, out)
 
     def with_support(fold: int) -> Found:

@@ -62,8 +62,7 @@ def solve_pairwise(
                 products.between(some, some, block)
             kernel_values(block, search.kernel, block, pool)
             exact = resources.exact_kernel(rows, search.kernel)
-            better = None if exact is None else partial(exact.of, some)
-            opened = partial(open_block, block, np.arange(len(some)), None, better)
+            opened = partial(open_block, block, np.arange(len(some)), exact, some)
         solve_pair(search, number, fold, some, opened, out)
 
     def with_support(fold: int) -> Found:
@@ -108,6 +107,8 @@ def score_pairwise(
             values = np.empty((len(some), n), np.float32)
             products.between(some, np.arange(n), values)
         kernel_values(values, kernel, out=values)
-        between = None if exact is None else lambda at, some=some: exact.between(some[at])
+        between = None
+        if exact is not None:
+            between = lambda at, others, some=some: exact.between(some[at], others)  # noqa: E731
         found.append(score_pairs(values, np.arange(len(some)), fold, solutions, search, between))
     return Scores.of(found, np.argsort(in_order))

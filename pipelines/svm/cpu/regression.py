@@ -12,7 +12,6 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -279,8 +278,7 @@ class _Solver:
         else:
             place = np.searchsorted(self.used, train)
             doubled = np.tile(self.values[np.ix_(place, place)], (2, 2))
-            exact = None if self.exact is None else partial(self.exact.of, twice)
-            walk(doubled, np.diagonal(doubled).copy(), exact, *rules)
+            walk(doubled, np.diagonal(doubled).copy(), self.exact, twice, *rules)
         return path._replace(betas=path.betas[:, :n] + path.betas[:, n:])
 
     def predict(

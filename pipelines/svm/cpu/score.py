@@ -1,12 +1,11 @@
 """Predictions of every C of a fold, by one matrix product for each class and LIBSVM's votes."""
 
 from collections.abc import Callable, Iterator
-from functools import partial
+from itertools import pairwise
 
 import numpy as np
 
 from pipelines.svm.path_result import Scores
-from pipelines.svm.problems import Layout
 from pipelines.svm.search import Search
 from pipelines.svm.solutions import Solutions
 
@@ -25,21 +24,21 @@ _UNCERTAIN = 1e-6
 
 
 def pair_parts(
-    kernel: np.ndarray, coefficients: np.ndarray, layout: Layout, n_C: int
+    kernel: np.ndarray, coefficients: np.ndarray, starts: np.ndarray, n_C: int
 ) -> np.ndarray:
     """Sum up what each class's support vectors add to each pair's decision values.
 
-    kernel : float (n_rows, n) between the rows to score and all sorted rows
+    kernel : float (n_rows, n) between the rows to score and some sorted rows
     coefficients : float (n, n_classes, n_C or more)
+    starts : int64 (n_classes + 1,), where among them each class begins
 
     Returns an array (n_classes, n_classes, n_C, n_rows) of the kernel's dtype.
     """
-    parts = []
-    for code in range(layout.n_classes):
-        columns = layout.rows_of(code)
-        factors = coefficients[columns, :, :n_C].astype(kernel.dtype)
-        product = kernel[:, columns] @ factors.reshape(columns.stop - columns.start, -1)
-        parts.append(product.reshape(-1, layout.n_classes, n_C).transpose(1, 2, 0))
+    parts, n_classes = [], starts.size - 1
+    for first, last in pairwise(starts):
+        factors = coefficients[first:last, :, :n_C].astype(kernel.dtype)
+        product = kernel[:, first:last] @ factors.reshape(last - first, n_classes * n_C)
+        parts.append(product.reshape(len(kernel), n_classes, n_C).transpose(1, 2, 0))
     return np.stack(parts)
 
 
@@ -86,8 +85,10 @@ def vote(values: np.ndarray, n_classes: int) -> np.ndarray:
     return -votes.max(axis=0).astype(np.int64) % n_classes
 
 
-def undecided(values: np.ndarray, within: np.ndarray, n_classes: int) -> np.ndarray:
-    """Return the rows whose class may change if values within ``within`` of 0 change sign.
+def undecided(
+    values: np.ndarray, within: np.ndarray, n_classes: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return C's and rows whose class may change if values within ``within`` of 0 change sign.
 
     values : from ``pair_decisions``; within : float64 (n_C,)
     """
@@ -106,7 +107,8 @@ def undecided(values: np.ndarray, within: np.ndarray, n_classes: int) -> np.ndar
     lead = sure[best, np.arange(len(rows))]
     number = np.arange(n_classes)[:, None]
     other = (number != best) & ((most > lead) | ((most == lead) & (number < best)))
-    return np.unique(rows[other.any(axis=0)])
+    changes = other.any(axis=0)
+    return places[changes], rows[changes]
 
 
 def _rows_of(kernel: np.ndarray, rows: np.ndarray) -> np.ndarray:
@@ -116,69 +118,100 @@ def _rows_of(kernel: np.ndarray, rows: np.ndarray) -> np.ndarray:
     return kernel[rows]
 
 
+# Of some sorted rows with some sorted rows, in double precision.
+ExactValues = Callable[[np.ndarray, np.ndarray], np.ndarray]
+
+
 def score_pairs(
     kernel: np.ndarray,
     rows: np.ndarray,
     fold: int,
     solutions: Solutions,
     search: Search,
-    exact_kernel: Callable[[np.ndarray], np.ndarray] | None = None,
+    exact: ExactValues | None = None,
 ) -> Scores:
     """Predict some rows of ``kernel`` by one-vs-one.
 
     kernel : float32 (m, n), some rows against all sorted rows
     rows : int64 (n_rows,), the rows of ``kernel`` to score
-    exact_kernel : gives some of those rows in double precision, for rows whose prediction
-        the rounding of ``kernel`` may change; None where there is no other
+    exact : the kernel of some of those rows with some of all rows, where the rounding of
+        ``kernel`` may change a prediction; None where there is no other
     """
     n_C = solutions.intercepts.shape[2]
     different = int(solutions.solved[fold].max())
-    score = partial(
-        _score_rows, solutions.pairs[fold], search,
-        np.ascontiguousarray(solutions.intercepts[fold][:, :different]),
-    )  # fmt: skip
+    repeat = np.minimum(np.arange(n_C), different - 1)
     step = max(1, min(_PART_BYTES // (4 * search.layout.n_classes**2 * different),
                       _EXACT_BYTES // (8 * kernel.shape[1])))  # fmt: skip
     found = []
     for at in range(0, max(1, len(rows)), step):
         some = rows[at : at + step]
-        scores, doubtful = score(_rows_of(kernel, some))
-        if exact_kernel is not None and doubtful.size:
-            again, _ = score(exact_kernel(some[doubtful]))
-            scores.codes[doubtful] = again.codes
-            if scores.values is not None:
-                scores.values[doubtful] = again.values
-        found.append(scores)
-    repeat = np.minimum(np.arange(n_C), different - 1)
-    values = [scores.values for scores in found if scores.values is not None]
-    return Scores(
-        np.concatenate([scores.codes for scores in found])[:, repeat],
-        np.concatenate(values)[:, :, repeat] if values else None,
-    )
+        intercepts = np.ascontiguousarray(solutions.intercepts[fold][:, :different])
+        scores, Cs, doubtful = _score_rows(
+            _rows_of(kernel, some), solutions.pairs[fold], search.layout.starts, intercepts, search
+        )
+        if exact is not None and doubtful.size:
+            _score_again(scores, some, Cs, doubtful, exact, fold, solutions, search)
+        found.append(
+            Scores(
+                scores.codes[:, repeat],
+                None if scores.values is None else scores.values[:, :, repeat],
+            )
+        )
+    return Scores.of(found, np.arange(len(rows)))
 
 
 def _score_rows(
-    coefficients: np.ndarray, search: Search, intercepts: np.ndarray, kernel: np.ndarray
-) -> tuple[Scores, np.ndarray]:
-    """Score all rows of ``kernel``; return also those whose prediction rounding may change.
+    kernel: np.ndarray,
+    coefficients: np.ndarray,
+    starts: np.ndarray,
+    intercepts: np.ndarray,
+    search: Search,
+) -> tuple[Scores, np.ndarray, np.ndarray]:
+    """Score all rows of ``kernel``; return also C's and rows whose prediction rounding may change.
 
-    Where decision values are asked for, those are all rows as soon as one value is less
+    Where decision values are asked for, those are all rows, at each C at which one value is less
     certain than the solution.
     """
     n_C, n_classes = intercepts.shape[1], search.layout.n_classes
-    parts = pair_parts(kernel, coefficients, search.layout, n_C)
+    parts = pair_parts(kernel, coefficients, starts, n_C)
     values = pair_decisions(parts, intercepts)
-    codes = vote(values, n_classes).T
-    certain = (
-        max(parts.max(initial=0.0), -parts.min(initial=0.0)) * _UNCERTAIN <= search.settings.tol
-    )
-    if search.with_values:
-        kept = values.transpose(2, 0, 1).astype(np.float32)
-        return Scores(codes, kept), np.arange(0 if certain else len(kernel))
-    if certain:
-        return Scores(codes), np.empty(0, np.int64)
+    scores = Scores(vote(values, n_classes).T)
     within = _UNCERTAIN * np.abs(parts).max(axis=(0, 1, 3), initial=0.0).astype(np.float64)
-    return Scores(codes), undecided(values, within, n_classes)
+    if search.with_values:
+        scores.values = values.transpose(2, 0, 1).astype(np.float32)
+        Cs, rows = np.nonzero(np.tile(within[:, None] > search.settings.tol, len(kernel)))
+    elif within.max(initial=0.0) > search.settings.tol:
+        Cs, rows = undecided(values, within, n_classes)
+    else:
+        Cs = rows = np.empty(0, np.int64)
+    return scores, Cs, rows
+
+
+def _score_again(
+    scores: Scores,
+    rows: np.ndarray,
+    Cs: np.ndarray,
+    doubtful: np.ndarray,
+    exact: ExactValues,
+    fold: int,
+    solutions: Solutions,
+    search: Search,
+) -> None:
+    """Score in double precision, from the support vectors of the C's that are in doubt.
+
+    rows : those of ``scores``, and ``Cs``, ``doubtful``: which of them are in doubt at which C
+    """
+    some, among = np.unique(doubtful), slice(Cs.min(), Cs.max() + 1)
+    coefficients = solutions.pairs[fold][:, :, among]
+    support = np.flatnonzero(solutions.support[fold, among].any(axis=0))
+    again, _, _ = _score_rows(
+        exact(rows[some], support), coefficients[support],
+        np.searchsorted(support, search.layout.starts),
+        np.ascontiguousarray(solutions.intercepts[fold][:, among]), search,
+    )  # fmt: skip
+    scores.codes[some, among] = again.codes
+    if scores.values is not None:
+        scores.values[some, :, among] = again.values
 
 
 def score_two(
@@ -187,31 +220,28 @@ def score_two(
     fold: int,
     solutions: Solutions,
     search: Search,
-    exact_kernel: Callable[[np.ndarray], np.ndarray] | None = None,
+    exact: ExactValues | None = None,
 ) -> Scores:
     """Predict two classes like ``score_pairs``, from decision values kept by the walk.
 
-    What single precision leaves uncertain is told from parts of some rows' values.
+    What single precision leaves uncertain is told from parts of some rows' values; of a hard C
+    those of the walk are exact, but for the digits that they are kept in.
     """
-    values = solutions.rest[fold][0][:, rows].T
-    n_C = values.shape[1]
+    values, single = solutions.rest[fold][0][:, rows].T, int(solutions.single[fold, 0])
     some = rows[:: max(1, len(rows) // _SAMPLE)]
-    parts = pair_parts(kernel[some], solutions.pairs[fold], search.layout, n_C)
-    within = _UNCERTAIN * np.abs(parts).max(axis=(0, 1, 3), initial=0.0)
-    scores = Scores(
-        (values <= 0).astype(np.int64), values[:, None].copy() if search.with_values else None
-    )
+    parts = pair_parts(kernel[some], solutions.pairs[fold], search.layout.starts, single)
+    size = 1.0 + np.abs(solutions.intercepts[fold, 0])
+    size[:single] = np.abs(parts).max(axis=(0, 1, 3), initial=0.0)
+    within = _UNCERTAIN * size
+    scores = Scores((values <= 0).astype(np.int64))
     if search.with_values:
-        near = np.full(len(rows), within.max(initial=0.0) > search.settings.tol)
+        scores.values = values[:, None].copy()
+        near = np.tile(within > search.settings.tol, (len(rows), 1))
     else:
-        near = (np.abs(values) < within).any(axis=1)
-    if exact_kernel is not None and near.any():
-        again, _ = _score_rows(
-            solutions.pairs[fold], search, solutions.intercepts[fold], exact_kernel(rows[near])
-        )
-        scores.codes[near] = again.codes
-        if scores.values is not None:
-            scores.values[near] = again.values
+        near = np.abs(values) < within
+    if exact is not None and near.any():
+        doubtful, Cs = np.nonzero(near)
+        _score_again(scores, rows, Cs, doubtful, exact, fold, solutions, search)
     return scores
 
 

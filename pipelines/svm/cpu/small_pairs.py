@@ -9,6 +9,7 @@ import numpy as np
 
 from pipelines.svm.compiled import compiled
 from pipelines.svm.cpu.blocks import class_pulls
+from pipelines.svm.cpu.exact import ExactKernel
 from pipelines.svm.cpu.problem import (
     EAGER,
     PLACE,
@@ -46,7 +47,7 @@ def _walk_pairs(
     Cs: np.ndarray,
     tol: float,
     limit: int,
-    convex: bool,
+    exact_ns: float,
     coefficients: np.ndarray,
     intercepts: np.ndarray,
     objectives: np.ndarray,
@@ -108,7 +109,7 @@ def _walk_pairs(
                     state[q, p] = 0.0
             done, hard = walk_easily(
                 block, diagonal, slot, given, state, numbers, compact, compact_diagonal, work, Cs,
-                tol, limit, convex, betas, residuals, intercepts[number], objectives[number],
+                tol, limit, exact_ns, betas, residuals, intercepts[number], objectives[number],
                 iterations[number], status[number],
             )  # fmt: skip
             if hard:
@@ -126,12 +127,12 @@ def _walk_pairs(
 
 
 def walk_small_pairs(
-    search: Search, kernel: np.ndarray, convex: bool, fold: int, out: Solutions
+    search: Search, kernel: np.ndarray, exact: ExactKernel | None, fold: int, out: Solutions
 ) -> list[int]:
     """Solve all pairs of a fold that are easy; write to their places in ``out``.
 
     kernel : float32 (n, n), of all sorted rows
-    convex : whether it is positive definite for certain
+    exact : see ``walk``
 
     Returns the numbers of the pairs that are left: hard, or without training rows of a class.
     """
@@ -141,8 +142,9 @@ def walk_small_pairs(
     out.solved[fold] = 0
     _walk_pairs(
         kernel, rows, np.searchsorted(rows, search.layout.starts), bounds, settings.Cs,
-        settings.tol, settings.limit(_MOST_ROWS), convex, out.pairs[fold], out.intercepts[fold],
-        out.objectives[fold], out.iterations[fold], out.status[fold], out.solved[fold],
+        settings.tol, settings.limit(_MOST_ROWS), np.inf if exact is None else exact.value_ns,
+        out.pairs[fold], out.intercepts[fold], out.objectives[fold], out.iterations[fold],
+        out.status[fold], out.solved[fold],
     )  # fmt: skip
     left: list[int] = np.flatnonzero(out.solved[fold] == 0).tolist()
     out.solved[fold, left] = 1

@@ -18,7 +18,7 @@ from pipelines.svm.solutions import CONVERGED, Solutions
 Found = TypeVar("Found")
 
 # ``walk`` or ``walk_rows`` with their kernel given; it takes the problem's data, see ``problem``.
-Walker = Callable[[np.ndarray, np.ndarray, float, int, Path], int]
+Walker = Callable[[np.ndarray, np.ndarray, float, int, Path], tuple[int, int]]
 
 # From where each class begins, int64 (n_classes + 1,), and weights, float64 (n_folds, n):
 # a walker on the kernel of n rows, and that kernel times the weights over each class,
@@ -60,7 +60,9 @@ def _walk(
         betas, decisions, out.intercepts[fold, number], out.objectives[fold, number],
         out.iterations[fold, number], out.status[fold, number],
     )  # fmt: skip
-    out.solved[fold, number] = walker(given, settings.Cs, settings.tol, settings.limit(n), path)
+    out.solved[fold, number], out.single[fold, number] = walker(
+        given, settings.Cs, settings.tol, settings.limit(n), path
+    )
     if decisions.size:  # the walk leaves residuals there
         np.subtract(given[Y], decisions, out=decisions)
         decisions += path.intercepts[:, None]

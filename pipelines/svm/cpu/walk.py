@@ -8,12 +8,10 @@ Each C is solved by inner solves on working sets.  What is easy takes microsecon
 is compiled as a whole; what is hard takes milliseconds, and Python calls the compiled parts.
 """
 
-from collections.abc import Callable
-
 import numpy as np
 
 from pipelines.svm.compiled import compiled
-from pipelines.svm.cpu.exact import ExactRows
+from pipelines.svm.cpu.exact import ExactKernel, ExactRows
 from pipelines.svm.cpu.newton import Newton
 from pipelines.svm.cpu.problem import (
     BETA,
@@ -59,11 +57,13 @@ from pipelines.svm.solutions import CONVERGED, ITERATION_LIMIT, STALLED
 WORKING_SHARE = 0.2
 _LARGEST_WORKING_SET = 4096
 
-# A problem is hard at a C when SMO has taken this many nanoseconds, by a rough count, and
-# as many for each value of its kernel: more than the exact kernel costs.
-_HARD_NS, _HARD_NS_A_VALUE = 3e6, 4.0
-# What an SMO iteration takes, and each of its rows.
-_ITERATION_NS, _ROW_NS = 150.0, 1.2
+# A problem is hard at a C when SMO has taken as long, this C and the last, as Newton's method
+# is expected to, both counted roughly in nanoseconds.  What an SMO iteration takes, and each of
+# its rows:
+_ITERATION_NS, _ROW_NS = 60.0, 1.0
+# What Newton's method takes at a C: for itself, and by powers of the number of free rows.
+_NEWTON_NS = (5e5, 8e3, 10.0, 0.01)
+_LEAST_NEWTON_NS = _NEWTON_NS[0]
 
 # A kernel in single precision is off by this share of its values; where that makes of a
 # residual more than this share of the tolerance, the problem is hard, too.
@@ -90,6 +90,21 @@ def _rounded(kernel: np.ndarray, state: np.ndarray) -> float:
 
 
 @compiled(inner=True)
+def _newton_ns(state: np.ndarray, exact_ns: float) -> float:
+    """Return what Newton's method is expected to take, its rows of the exact kernel among it."""
+    n_free, n_support = 0.0, 0.0
+    for k in range(state.shape[1]):
+        beta = state[BETA, k]
+        n_support += beta != 0.0
+        n_free += state[LOWER, k] < beta < state[UPPER, k]
+    made, linear, square, cube = _NEWTON_NS
+    return (
+        made + n_free * (linear + n_free * (square + n_free * cube))
+        + exact_ns * n_support * state.shape[1]
+    )  # fmt: skip
+
+
+@compiled(inner=True)
 def _solve_one_C(
     kernel: np.ndarray,
     diagonal: np.ndarray,
@@ -103,31 +118,35 @@ def _solve_one_C(
     level: float,
     tol: float,
     limit: int,
-    may_be_hard: bool,
-) -> tuple[int, int, int]:
+    exact_ns: float,
+    spent: float,
+) -> tuple[int, int, int, float]:
     """Solve working sets until every row meets the stopping rule, or the problem is hard.
 
     A round that changes nothing counts as an iteration, so that every solve ends.
 
-    Returns iterations and status, and the number of members.
+    Returns iterations and status, the number of members, and what it took beside ``spent``.
     """
-    done, idle, n = 0, 0, state.shape[1]
-    left = _HARD_NS + _HARD_NS_A_VALUE * n * n
+    done, idle, n, begun, due = 0, 0, state.shape[1], spent, _LEAST_NEWTON_NS
+    may_be_hard = exact_ns < np.inf
     while True:
         top, bottom, i, j = optimality(state, n)
         if not (top - bottom >= tol):
-            return done, CONVERGED, n_members
+            return done, CONVERGED, n_members, spent - begun
         if done >= limit:
-            return done, ITERATION_LIMIT, n_members
+            return done, ITERATION_LIMIT, n_members, spent - begun
         if idle == MOST_IDLE_ROUNDS:
-            return done, STALLED, n_members
-        if may_be_hard and (left <= 0.0 or idle > 0):
-            return done, _HARD, n_members
+            return done, STALLED, n_members, spent - begun
+        if may_be_hard:
+            if spent >= due:
+                due = _newton_ns(state, exact_ns)
+            if spent >= due or idle > 0:
+                return done, _HARD, n_members, spent - begun
         count = select(state, numbers, n, level, i, j)
         lanes = _ITERATION_NS + _ROW_NS * min(n, count + count // 2 + 32)
         most = limit - done
         if may_be_hard:
-            most = min(most, int(left / lanes) + 1)
+            most = min(most, int((due - spent) / lanes) + 1)
         if count > compact.shape[0]:
             iterations, status = solve_dense(kernel, diagonal, state, n, tol, most)
             lanes = _ITERATION_NS + _ROW_NS * n
@@ -151,7 +170,7 @@ def _solve_one_C(
                     m += 1
             subtract_rows(state, RESIDUAL, n, kernel, numbers[CHANGED], state[FACTORS], m)
             level = intercept_of(work, n_members)
-        left -= iterations * lanes
+        spent += iterations * lanes
         done += max(1, iterations)
         # What a round leaves undone without a step, the next would leave, too.
         idle = idle + 1 if iterations == 0 or status == STALLED else 0
@@ -171,7 +190,7 @@ def walk_easily(
     Cs: np.ndarray,
     tol: float,
     limit: int,
-    convex: bool,
+    exact_ns: float,
     betas: np.ndarray,
     residuals: np.ndarray,
     intercepts: np.ndarray,
@@ -181,13 +200,14 @@ def walk_easily(
 ) -> tuple[int, bool]:
     """Solve for every C by SMO, until one is hard.
 
-    convex : else every C starts from multipliers of 0, and none is hard
+    exact_ns : what a value of the exact kernel takes; infinite where there is none: every C
+        then starts from multipliers of 0, and none is hard
 
     Returns how many C were solved, and whether the next is hard.
     """
     n, reached = state.shape[1], reach(given)
     n_members = n_support = n_bounded = ZERO
-    level = 0.0
+    level, took, convex = 0.0, 0.0, exact_ns < np.inf
     for c in range(Cs.size):
         m, changed = begin(c, Cs, given, state, numbers, n_support, n_bounded, SCALE_SHARE)
         if m > 0:
@@ -196,9 +216,9 @@ def walk_easily(
         if not convex:
             for k in range(n):
                 state[BETA, k], state[RESIDUAL, k] = 0.0, given[Y, k]
-        iterations[c], status[c], n_members = _solve_one_C(
+        iterations[c], status[c], n_members, took = _solve_one_C(
             kernel, diagonal, slot, state, numbers, compact, compact_diagonal, work, n_members,
-            level, tolerance_at(Cs[c], tol, reached), limit, convex,
+            level, tolerance_at(Cs[c], tol, reached), limit, exact_ns, took,
         )  # fmt: skip
         if convex and _rounded(kernel, state) > _ROUNDED_SHARE * tol:
             status[c] = _HARD
@@ -252,6 +272,11 @@ class _HardWalk:
         self._newton.forget()
         self.numbers[PLACE] = -1
 
+    @property
+    def in_single(self) -> bool:
+        """Whether it had to go on with the kernel in single precision."""
+        return self._store is self._kernel
+
     def _make_residuals(self) -> None:
         state = self.state
         for beta, residual in ((BETA, RESIDUAL), (OLD_BETA, OLD_RESIDUAL)):
@@ -267,7 +292,7 @@ class _HardWalk:
 
     def _hold(self, rows: np.ndarray) -> None:
         """See that the kernel of some rows is there."""
-        if self._store is not self._kernel and not self._exact.hold(rows):
+        if not self.in_single and not self._exact.hold(rows):
             self._use_kernel()
             self._make_residuals()
 
@@ -343,21 +368,23 @@ def _walk_hard(
 def walk(
     kernel: np.ndarray,
     diagonal: np.ndarray,
-    exact: Callable[[], ExactRows] | None,
+    exact: ExactKernel | None,
+    places: np.ndarray | None,
     given: np.ndarray,
     Cs: np.ndarray,
     tol: float,
     limit: int,
     out: Path,
-) -> int:
+) -> tuple[int, int]:
     """Solve one binary problem for every C, each from the last solution.
 
     Parameters
     ----------
     kernel : float32 array of shape (n, n), exactly symmetric
     diagonal : float32 array of shape (n,)
-    exact : gives rows of the same kernel in float64; None for a kernel that is not positive
+    exact : the same kernel in double precision; None for a kernel that is not positive
         definite: every C then starts from 0, as in LIBSVM
+    places : int64 (n,), where among the rows of ``exact`` the problem's are; None for all
     given : the problem, float64 (5 or 3, n), see ``problem``
     Cs : float64 array of shape (n_C,), ascending
     tol, limit : stopping tolerance, and the largest number of iterations for one C
@@ -365,7 +392,8 @@ def walk(
 
     Returns
     -------
-    int : how many C were solved; the rest has the last one's solution
+    solved : int, how many C; the rest has the last one's solution
+    single : int, how many C have one from a kernel in single precision
     """
     n = given.shape[1]
     state, numbers = new_state(given, Cs[0])
@@ -373,10 +401,12 @@ def walk(
     solved, hard = walk_easily(
         kernel, diagonal, np.arange(n), given, state, numbers,
         np.empty((capacity, capacity + 16), np.float32), np.empty(capacity, np.float32),
-        np.empty((6, capacity)), Cs, tol, limit, exact is not None, *out,
+        np.empty((6, capacity)), Cs, tol, limit, np.inf if exact is None else exact.value_ns, *out,
     )  # fmt: skip
+    single = Cs.size
     if hard and exact is not None:
-        rest = _HardWalk(kernel, exact(), given, state, numbers)
-        solved = _walk_hard(rest, Cs, tol, limit, out, solved)
+        rest, first = _HardWalk(kernel, exact.of(places), given, state, numbers), solved
+        solved = _walk_hard(rest, Cs, tol, limit, out, first)
+        single = Cs.size if rest.in_single else first
     out.repeat_from(solved)
-    return solved
+    return solved, single

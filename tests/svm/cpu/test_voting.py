@@ -33,7 +33,7 @@ def test_the_rows_are_those_whose_winner_the_uncertain_signs_decide() -> None:
     by_pair = pair_decisions(parts_of(values), np.zeros((len(PAIRS), 3)))
     np.testing.assert_array_equal(by_pair, values.transpose(1, 2, 0))
     codes = vote(by_pair, N_CLASSES).T
-    found = set(undecided(by_pair, np.full(3, within), N_CLASSES).tolist())
+    found = set(undecided(by_pair, np.full(3, within), N_CLASSES)[1].tolist())
     for v in range(600):
         near = [(c, p) for c in range(3) for p in range(len(PAIRS)) if abs(values[v, p, c]) < 1e-4]
         changes = False
