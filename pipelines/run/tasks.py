@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 import uuid
 from abc import ABC, abstractmethod
@@ -15,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 
 from cluster_setup.workers import forecast_workers
 from pipelines.data.placement import Placed
-from pipelines.run.batching import in_batches, measured_together
 from pipelines.run.errors import RunStopped
 from pipelines.run.events import Line, Message, ProgressEvent, to_scheduler
 from pipelines.run.outcomes import (
@@ -41,6 +41,11 @@ SECONDS_FOR_A_WORKER = 300  # to come back, when the last has died
 SECONDS_FOR_COPIES = 60  # of the shared data, one a host, before others of that host ask for theirs
 SECONDS_BETWEEN_LOOKS = 5  # at whether one may still come
 SECONDS_BETWEEN_EVENTS = 0.1
+# A scheduler takes a millisecond or two for a Dask task, and some kilobytes; a worker that has done
+# one waits some more for the next. So where there are very many, several share one of Dask's, and
+# never so many that the end is uneven: no batch is more than half a percent of a worker's share.
+BATCHES = 2000
+BATCHES_PER_WORKER = 200
 RESULTS_AT_ONCE = 100  # taken from workers, so that the first is not kept waiting for all
 
 
@@ -357,6 +362,49 @@ class OnCluster(_Runner):
                 done = as_completed(first, loop=self.client.loop, timeout=SECONDS_FOR_COPIES)
                 deque(done, maxlen=0)
         return first + [fetch(address) for address in workers if address not in one_a_host.values()]
+
+
+def in_batches(
+    tasks: Sequence[AnyTask], n_workers: int, alone: Collection[str]
+) -> list[tuple[AnyTask, ...]]:
+    """Return tasks in batches, in their order; where there are few, each is a batch of its own.
+
+    Parameters
+    ----------
+    tasks : in the order in which they are handed out
+    alone : names of those that share with none; nor do tasks that need others
+    """
+    most = max(BATCHES, BATCHES_PER_WORKER * n_workers)
+    if len(tasks) <= most:
+        return [(task,) for task in tasks]
+    share = sum(task.cost for task in tasks) / most
+    # Where nothing is predicted, by number.
+    least = len(tasks) // most + 1
+    batches: list[tuple[AnyTask, ...]] = []
+    room, cost = 0, 0.0
+    for task in tasks:
+        shares = not needs_of(task) and task.name not in alone
+        fits = cost + task.cost <= share if share else room > 0
+        if shares and batches and fits:
+            batches[-1] += (task,)
+            room, cost = room - 1, cost + task.cost
+        else:
+            batches.append((task,))
+            room, cost = (least - 1, task.cost) if shares else (0, math.inf)
+    return batches
+
+
+def measured_together(
+    work: Work, shared: Any, tasks: Sequence[AnyTask], line: Line | None = None
+) -> list[dict[str, Any]]:
+    """Run a batch: of each task what ``measured`` gives, or its ``error``."""
+    found = []
+    for task in tasks:
+        try:
+            found.append(measured(work, shared, task, [], line))
+        except Exception as error:
+            found.append({"error": describe(error)})
+    return found
 
 
 def _fetched(data: Any) -> None:
