@@ -45,12 +45,12 @@ bench: .venv/.dev  ## time the grid search against its peers, keep the result
 slurm-demo: .venv/.dev  ## a real Slurm on this machine, a run on it that loses a job, and its end
 	$(BIN)/python -m tests.slurm_on_one_machine.demo
 
-chaos: .venv/.dev  ## disturb runs in every known way, minutes to half an hour; keep the table
-	$(BIN)/python -m tests.chaos --keep
+chaos: .venv/.dev  ## disturb runs in every known way, minutes to half an hour
+	$(BIN)/python -m tests.chaos
 	$(BIN)/python -m tests.chaos.malformed
 
-chaos-ranks: .venv/.dev  ## kill ranks and launchers of one training at random, 20 times; keep the table
-	$(BIN)/python -m tests.chaos.ranks --keep
+chaos-ranks: .venv/.dev  ## kill ranks and launchers of one training at random, 20 times
+	$(BIN)/python -m tests.chaos.ranks
 
 gpu-check:  ## on a machine with a GPU, with the Python given: PYTHON=python3; installs nothing
 	$(PYTHON) -m benchmarks.gpu_check
