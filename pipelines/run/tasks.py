@@ -293,9 +293,9 @@ class OnCluster(_Runner):
             return {}
         data, made = self._scatter(shared), []
         for rank, batch in enumerate(batches):
-            task, run, of = batch[0], measured_together, (batch,)
-            if len(batch) == 1:
-                run, of = measured, (task, results.of(task))
+            task = batch[0]
+            run: Any = measured if len(batch) == 1 else measured_together
+            of = (task, results.of(task)) if len(batch) == 1 else (batch,)
             # What needs others ends a piece of work, and goes before all that waits.
             with dask.annotate(priority=1 if needs_of(task) else -rank, retries=RETRIES):
                 one = dask.delayed(run, pure=False)(
