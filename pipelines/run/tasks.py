@@ -259,7 +259,10 @@ class OnCluster(_Runner):
                 ended = done.next_batch(block=False)
                 for start in range(0, len(ended), RESULTS_AT_ONCE):
                     some = ended[start : start + RESULTS_AT_ONCE]
-                    found = self._fetch(some)
+                    # In one journey for all of them: for each by itself it takes longer than a
+                    # short task. Without those that were lost with their worker.
+                    finished = {one.key: one for one in some if one.status == "finished"}
+                    found = self.client.gather(finished, errors="skip") if finished else {}
                     for future in some:
                         batch = futures.pop(future)
                         outcomes = _outcomes(future, batch, found.get(future.key))
@@ -274,15 +277,6 @@ class OnCluster(_Runner):
         finally:
             if futures and self.client.status == "running":
                 self.client.cancel(list(futures), force=True)
-
-    def _fetch(self, futures: Sequence[Future]) -> Mapping[Any, Any]:
-        """Fetch the results of finished tasks by key; None for those lost with their worker.
-
-        In one journey for all of them: for each by itself it takes longer than a short task.
-        """
-        finished = {future.key: future for future in futures if future.status == "finished"}
-        found: Mapping[Any, Any] = self.client.gather(finished, errors="skip") if finished else {}
-        return found
 
     def _submit(
         self, work: Work, shared: Any, batches: Sequence[Batch[AnyTask]], results: Results
@@ -314,11 +308,9 @@ class OnCluster(_Runner):
         return f"{batch[0].name}{more} {self._run}-{self._round}"
 
     def _scatter(self, shared: Any) -> Future:
-        if self._scattered is None or self._scattered[0] is not shared:
-            self._scattered = (shared, self._scatter_when_a_worker_is_there(shared))
-        return self._scattered[1]
-
-    def _scatter_when_a_worker_is_there(self, shared: Any) -> Future:
+        """Scatter the data once, when a worker is there."""
+        if self._scattered is not None and self._scattered[0] is shared:
+            return self._scattered[1]
         until = time.monotonic() + SECONDS_FOR_A_WORKER
         while True:
             try:
@@ -326,6 +318,7 @@ class OnCluster(_Runner):
                 self.client.wait_for_workers(1, timeout=min(max(1.0, left), SECONDS_BETWEEN_LOOKS))
                 data = self.client.scatter(Placed(shared), hash=False)
                 self._copies = self._copy_to_every_worker(data)
+                self._scattered = shared, data
                 return data
             except (TimeoutError, OSError, RuntimeError) as error:
                 forecast = forecast_workers(self.client)
