@@ -12,7 +12,7 @@ PINNED := nn images gpu hpc intel notebooks docs dev
 # Words of an earlier language of the project's own, which the field's have replaced.
 FORMER_WORDS := Ledger|Teller|muster|strangers|referral|class_sets|gangs?|GangBroken|Judgement|Diary|aloud|would_use|asks_again|give_back_memory|judge_unit|LeftOut|let_go|hand_over|queue_of|settle_rare|gone_of
 
-.PHONY: demo test test-all lint docs notebooks bench slurm-demo chaos chaos-ranks gpu-check test-gpu-install test-release constraints clean
+.PHONY: demo test test-all lint docs notebooks bench chaos chaos-ranks gpu-check test-gpu-install test-release constraints clean
 
 demo: .venv/.base  ## run the main job on the handwritten digits
 	$(BIN)/python -m pipelines.svm_grid
@@ -42,15 +42,12 @@ notebooks: .venv/.notebooks  ## JupyterLab with the Dask panel
 bench: .venv/.dev  ## time the grid search against its peers, keep the result
 	$(BIN)/python -m benchmarks.svm_grid
 
-slurm-demo: .venv/.dev  ## a real Slurm on this machine, a run on it that loses a job, and its end
-	$(BIN)/python -m tests.slurm_on_one_machine.demo
-
-chaos: .venv/.dev  ## disturb runs in every known way, minutes to half an hour; keep the table
-	$(BIN)/python -m tests.chaos --keep
+chaos: .venv/.dev  ## disturb runs in every known way, minutes to half an hour
+	$(BIN)/python -m tests.chaos
 	$(BIN)/python -m tests.chaos.malformed
 
-chaos-ranks: .venv/.dev  ## kill ranks and launchers of one training at random, 20 times; keep the table
-	$(BIN)/python -m tests.chaos.ranks --keep
+chaos-ranks: .venv/.dev  ## kill ranks and launchers of one training at random, 20 times
+	$(BIN)/python -m tests.chaos.ranks
 
 gpu-check:  ## on a machine with a GPU, with the Python given: PYTHON=python3; installs nothing
 	$(PYTHON) -m benchmarks.gpu_check

@@ -33,7 +33,16 @@ def describe_workers(client: Client) -> list[dict[str, Any]]:
         The workers cannot import this program, or none answers.
     """
     try:
-        found = _ask(client)
+        for left in reversed(range(TIMES_TO_ASK)):
+            try:
+                client.wait_for_workers(1, timeout=SECONDS_FOR_A_WORKER)
+                if found := client.run(_describe):
+                    break
+            except OSError:  # a worker died while it was asked; its successor may answer
+                if not left:
+                    raise
+        else:
+            raise TimeoutError("none answered")
     except Exception as error:  # whatever the workers raised
         raise ClusterError(
             f"--cluster must have workers that can import this program, "
@@ -41,18 +50,6 @@ def describe_workers(client: Client) -> list[dict[str, Any]]:
             "install it in their environment"
         ) from None
     return [{"address": address, **about} for address, about in sorted(found.items())]
-
-
-def _ask(client: Client) -> dict[str, dict[str, Any]]:
-    for left in reversed(range(TIMES_TO_ASK)):
-        try:
-            client.wait_for_workers(1, timeout=SECONDS_FOR_A_WORKER)
-            if found := client.run(_describe):
-                return found
-        except OSError:  # a worker died while it was asked; its successor may answer
-            if not left:
-                raise
-    raise TimeoutError("none answered")
 
 
 def _describe(dask_worker: Any) -> dict[str, Any]:

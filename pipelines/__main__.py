@@ -15,10 +15,7 @@ COMMANDS = {
     "pagerank": "PageRank of a graph",
     "data-parallel": "one network trained by many workers at once",
     "report": "redraw the pages of runs, or compare runs",
-    "check": "submit one job to a queue, and say what its worker sees",
 }
-# Of the others the module is their name.
-MODULES = {"report": "pipelines.report.__main__", "check": "cluster_setup.check"}
 
 
 def usage() -> str:
@@ -40,8 +37,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     name, *rest = list(sys.argv[1:] if argv is None else argv) or ["--help"]
     command = name.replace("_", "-")
     if command in COMMANDS:
-        module = MODULES.get(command, f"pipelines.{command.replace('-', '_')}")
-        return int(import_module(module).main(rest))
+        package = f"pipelines.{command.replace('-', '_')}"
+        module = import_module(f"{package}.__main__" if command == "report" else package)
+        return int(module.main(rest))
     take_any_terminal()
     try:
         if name in ("-h", "--help"):

@@ -52,7 +52,7 @@ def test_the_script_finds_modules_beside_which_it_is_started(tmp_path: Path) -> 
 
 def test_every_command_of_the_package_has_a_name_here() -> None:
     files = {path.stem.replace("_", "-") for path in (ROOT / "pipelines").glob("[a-z]*.py")}
-    assert files - {"errors", "console"} | {"report", "check"} == set(COMMANDS)
+    assert files - {"errors", "console"} | {"report"} == set(COMMANDS)
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -68,22 +68,6 @@ def test_a_command_that_there_is_not(capsys: pytest.CaptureFixture[str]) -> None
     assert main(["pagerang"]) == 2
     error = capsys.readouterr().err
     assert error.splitlines() == ["pleasingly: unknown command 'pagerang'; did you mean pagerank?"]
-
-
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (["--profile", "none\x1b[2J"], "got 'none\\x1b[2J'; "),
-        (["--profil", "sulis"], "unrecognized arguments: --profil sulis; see pleasingly check"),
-    ],
-)
-def test_a_mistake_in_a_check_is_one_line(
-    words: list[str], message: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["check", *words]) == 2
-    (line,) = capsys.readouterr().err.splitlines()
-    assert line.startswith("check: ")
-    assert message in line
 
 
 def test_the_script_is_this(capsys: pytest.CaptureFixture[str]) -> None:

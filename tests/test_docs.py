@@ -28,7 +28,7 @@ import pytest
 from PIL import Image
 
 from cluster_setup.on_this_machine.devices import visible_gpus
-from pipelines.__main__ import COMMANDS, MODULES
+from pipelines.__main__ import COMMANDS
 
 ROOT = Path(__file__).parents[1]
 # Those of the notebooks are one program each, and run as such.
@@ -73,8 +73,7 @@ def as_module(command: str) -> str:
 
     def module(found: re.Match[str]) -> str:
         assert found[1] in COMMANDS, found[0]
-        module = MODULES.get(found[1], f"pipelines.{found[1].replace('-', '_')}")
-        return f"python -m {module.removesuffix('.__main__')}"
+        return f"python -m pipelines.{found[1].replace('-', '_')}"
 
     command = re.sub(r"\bpleasingly ([a-z]\S*)", module, command)
     return command.replace("pleasingly --", "python -m pipelines --")
@@ -243,12 +242,6 @@ def dry_without_ranks(command: str, sandbox: Path) -> None:
     assert "nothing was run" in run(f"{command} --dry-run", sandbox)
 
 
-def without_a_queue(command: str, sandbox: Path) -> None:
-    command = command.replace("NAME", "generic-slurm")
-    said = run(f"PATH={Path(sys.executable).parent} {command}", sandbox, status=2)
-    assert "needs the command sbatch" in said
-
-
 def with_own_class(command: str, sandbox: Path) -> None:
     (page,) = (page for page in PAGES if page.name == "own-estimator.md")
     (code,) = (code for code in blocks(page, "python") if "class NearestMean" in code)
@@ -326,7 +319,6 @@ HOW: list[tuple[str, Callable[[str, Path], None]]] = [
     (r"python -m pipelines\.cross_validate --estimators", with_less),
     (r"python -m pipelines\.cross_validate", few_fits),
     (r"python -m pipelines\b", with_less),
-    (r"python -m cluster_setup.check", without_a_queue),
     (r"python -m benchmarks\.", parsed),
     (r"make ", planned_by_make),
     (r"\.venv/bin/uv pip install", extra),

@@ -14,7 +14,7 @@ import logging
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Generic, Protocol, TypeVar
@@ -98,52 +98,49 @@ def measured(
     With a ``line`` the work can tell how far it is. What numba finds in its cache it does not
     compile; that is so from the second run on.
     """
-    from numba.core.event import install_timer
-
     if isinstance(shared, Placed):
         shared = shared.shared
     arguments = [needed] if needs_of(task) else []
     reporter = ProgressReporter(task.name, _here(), line()) if line else None
     named = {"report": reporter} if reporter else {}
-    compiling: list[float] = []
-    told = compilation_reported(reporter.compiling) if reporter else nullcontext()
     started, clock = time.time(), time.perf_counter()
-    with install_timer("numba:compile", compiling.append), told:
+    with compilation_reported(reporter.compiling if reporter else None) as compilation:
         try:
             result = work(shared, task, *arguments, **named)
         except SystemExit as error:  # code of the user's ends its task, not the worker
             raise RuntimeError(f"the task ended Python with {error!r}") from None
     return {
         "result": result, "worker": _here(), "started": started,
-        "seconds": time.perf_counter() - clock, "compile_seconds": sum(compiling),
+        "seconds": time.perf_counter() - clock,
+        "compile_seconds": compilation.duration if compilation.done else 0.0,
     }  # fmt: skip
 
 
 @contextmanager
-def compilation_reported(report: Callable[[int], None]) -> Iterator[None]:
-    """Call ``report`` inside with how many functions of ours numba has begun to compile.
+def compilation_reported(report: Callable[[int], None] | None) -> Iterator[Any]:
+    """Yield a numba timer of compilation, and call ``report`` with how many functions are begun.
 
-    What it finds in its cache it does not compile; then it is never called. What ``svm.compiled``
-    would log of it is not logged, too.
+    Of ours alone. What numba finds in its cache it does not compile; then it is never called. Where
+    it is called, ``svm.compiled`` does not log that, too.
     """
-    from numba.core.event import Listener, install_listener
+    from numba.core.event import TimingListener, install_listener
 
-    class Count(Listener):
+    class Compilation(TimingListener):
         n = 0
 
         def on_start(self, event: Any) -> None:
-            if str(event.data["dispatcher"].py_func.__module__).startswith("pipelines."):
+            super().on_start(event)
+            module = str(event.data["dispatcher"].py_func.__module__)
+            if report is not None and module.startswith("pipelines."):
                 self.n += 1
                 report(self.n)
 
-        def on_end(self, event: Any) -> None:
-            """Send the time so far when the next batch begins, or when fits are reported."""
-
     logger, silent = logging.getLogger("pipelines.svm.compiled"), logging.Filter("nothing")
-    logger.addFilter(silent)
+    if report is not None:
+        logger.addFilter(silent)
     try:
-        with install_listener("numba:compile", Count()):
-            yield
+        with install_listener("numba:compile", Compilation()) as compilation:
+            yield compilation
     finally:
         logger.removeFilter(silent)
 

@@ -61,7 +61,12 @@ def failed_fits(record: Mapping[str, Any], parameters: Sequence[str]) -> list[st
     lines = []
     for failure in record["failures"]:
         named = [
-            " ".join(f"{name}={_short(cell[name])}" for name in parameters)
+            " ".join(
+                f"{name}={value:.3g}"
+                if isinstance(value := cell[name], float)
+                else f"{name}={value}"
+                for name in parameters
+            )
             for cell in failure["cells"][:CELLS_NAMED]
         ]
         if more := failure["count"] - len(named):
@@ -71,7 +76,3 @@ def failed_fits(record: Mapping[str, Any], parameters: Sequence[str]) -> list[st
             + "; ".join(named)
         )
     return lines
-
-
-def _short(number: float) -> str:
-    return f"{number:.3g}" if isinstance(number, float) else str(number)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 import uuid
 from abc import ABC, abstractmethod
@@ -15,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 
 from cluster_setup.workers import forecast_workers
 from pipelines.data.placement import Placed
-from pipelines.run.batching import in_batches, measured_together
 from pipelines.run.errors import RunStopped
 from pipelines.run.events import Line, Message, ProgressEvent, to_scheduler
 from pipelines.run.outcomes import (
@@ -41,6 +41,11 @@ SECONDS_FOR_A_WORKER = 300  # to come back, when the last has died
 SECONDS_FOR_COPIES = 60  # of the shared data, one a host, before others of that host ask for theirs
 SECONDS_BETWEEN_LOOKS = 5  # at whether one may still come
 SECONDS_BETWEEN_EVENTS = 0.1
+# A scheduler takes a millisecond or two for a Dask task, and some kilobytes; a worker that has done
+# one waits some more for the next. So where there are very many, several share one of Dask's, and
+# never so many that the end is uneven: no batch is more than half a percent of a worker's share.
+BATCHES = 2000
+BATCHES_PER_WORKER = 200
 RESULTS_AT_ONCE = 100  # taken from workers, so that the first is not kept waiting for all
 
 
@@ -254,7 +259,10 @@ class OnCluster(_Runner):
                 ended = done.next_batch(block=False)
                 for start in range(0, len(ended), RESULTS_AT_ONCE):
                     some = ended[start : start + RESULTS_AT_ONCE]
-                    found = self._fetch(some)
+                    # In one journey for all of them: for each by itself it takes longer than a
+                    # short task. Without those that were lost with their worker.
+                    finished = {one.key: one for one in some if one.status == "finished"}
+                    found = self.client.gather(finished, errors="skip") if finished else {}
                     for future in some:
                         batch = futures.pop(future)
                         outcomes = _outcomes(future, batch, found.get(future.key))
@@ -270,15 +278,6 @@ class OnCluster(_Runner):
             if futures and self.client.status == "running":
                 self.client.cancel(list(futures), force=True)
 
-    def _fetch(self, futures: Sequence[Future]) -> Mapping[Any, Any]:
-        """Fetch the results of finished tasks by key; None for those lost with their worker.
-
-        In one journey for all of them: for each by itself it takes longer than a short task.
-        """
-        finished = {future.key: future for future in futures if future.status == "finished"}
-        found: Mapping[Any, Any] = self.client.gather(finished, errors="skip") if finished else {}
-        return found
-
     def _submit(
         self, work: Work, shared: Any, batches: Sequence[Batch[AnyTask]], results: Results
     ) -> dict[Future, Batch[AnyTask]]:
@@ -288,9 +287,9 @@ class OnCluster(_Runner):
             return {}
         data, made = self._scatter(shared), []
         for rank, batch in enumerate(batches):
-            task, run, of = batch[0], measured_together, (batch,)
-            if len(batch) == 1:
-                run, of = measured, (task, results.of(task))
+            task = batch[0]
+            run: Any = measured if len(batch) == 1 else measured_together
+            of = (task, results.of(task)) if len(batch) == 1 else (batch,)
             # What needs others ends a piece of work, and goes before all that waits.
             with dask.annotate(priority=1 if needs_of(task) else -rank, retries=RETRIES):
                 one = dask.delayed(run, pure=False)(
@@ -309,11 +308,9 @@ class OnCluster(_Runner):
         return f"{batch[0].name}{more} {self._run}-{self._round}"
 
     def _scatter(self, shared: Any) -> Future:
-        if self._scattered is None or self._scattered[0] is not shared:
-            self._scattered = (shared, self._scatter_when_a_worker_is_there(shared))
-        return self._scattered[1]
-
-    def _scatter_when_a_worker_is_there(self, shared: Any) -> Future:
+        """Scatter the data once, when a worker is there."""
+        if self._scattered is not None and self._scattered[0] is shared:
+            return self._scattered[1]
         until = time.monotonic() + SECONDS_FOR_A_WORKER
         while True:
             try:
@@ -321,6 +318,7 @@ class OnCluster(_Runner):
                 self.client.wait_for_workers(1, timeout=min(max(1.0, left), SECONDS_BETWEEN_LOOKS))
                 data = self.client.scatter(Placed(shared), hash=False)
                 self._copies = self._copy_to_every_worker(data)
+                self._scattered = shared, data
                 return data
             except (TimeoutError, OSError, RuntimeError) as error:
                 forecast = forecast_workers(self.client)
@@ -357,6 +355,49 @@ class OnCluster(_Runner):
                 done = as_completed(first, loop=self.client.loop, timeout=SECONDS_FOR_COPIES)
                 deque(done, maxlen=0)
         return first + [fetch(address) for address in workers if address not in one_a_host.values()]
+
+
+def in_batches(
+    tasks: Sequence[AnyTask], n_workers: int, alone: Collection[str]
+) -> list[tuple[AnyTask, ...]]:
+    """Return tasks in batches, in their order; where there are few, each is a batch of its own.
+
+    Parameters
+    ----------
+    tasks : in the order in which they are handed out
+    alone : names of those that share with none; nor do tasks that need others
+    """
+    most = max(BATCHES, BATCHES_PER_WORKER * n_workers)
+    if len(tasks) <= most:
+        return [(task,) for task in tasks]
+    share = sum(task.cost for task in tasks) / most
+    # Where nothing is predicted, by number.
+    least = len(tasks) // most + 1
+    batches: list[tuple[AnyTask, ...]] = []
+    room, cost = 0, 0.0
+    for task in tasks:
+        shares = not needs_of(task) and task.name not in alone
+        fits = cost + task.cost <= share if share else room > 0
+        if shares and batches and fits:
+            batches[-1] += (task,)
+            room, cost = room - 1, cost + task.cost
+        else:
+            batches.append((task,))
+            room, cost = (least - 1, task.cost) if shares else (0, math.inf)
+    return batches
+
+
+def measured_together(
+    work: Work, shared: Any, tasks: Sequence[AnyTask], line: Line | None = None
+) -> list[dict[str, Any]]:
+    """Run a batch: of each task what ``measured`` gives, or its ``error``."""
+    found = []
+    for task in tasks:
+        try:
+            found.append(measured(work, shared, task, [], line))
+        except Exception as error:
+            found.append({"error": describe(error)})
+    return found
 
 
 def _fetched(data: Any) -> None:

@@ -11,11 +11,8 @@ import sys
 import tempfile
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from datetime import date
 from pathlib import Path
 
-from benchmarks.keep import RESULTS, keep
-from tests.chaos.page import describe, page
 from tests.chaos.runs import KINDS, Chaos, Result
 
 
@@ -23,13 +20,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Disturb runs; exit status 1 if one did not hold."""
     options = _parser().parse_args(argv)
     results: list[Result] = []
-    skipped: dict[str, str] = {}
     todo: list[tuple[str, int]] = []
     with tempfile.TemporaryDirectory(prefix="chaos-", dir=options.folder) as folder:
         chaos = Chaos(Path(folder), options.seed)
         for name in options.only or KINDS:
             if reason := KINDS[name].missing():
-                skipped[name] = reason
                 print(f"{name}: not tried: {reason}", flush=True)
                 continue
             numbers = options.number or range(options.runs or KINDS[name].n_runs)
@@ -42,9 +37,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     results.sort(key=lambda result: todo.index((result.kind, result.number)))
     failed = [result for result in results if result.broken]
     print(f"{len(results)} runs disturbed, {len(failed)} did not hold")
-    if options.keep:
-        record = describe(results, skipped, options.seed, date.today().isoformat())
-        print(f"kept in {keep(Path(options.keep), 'chaos', record, page(record))}")
     return 1 if failed else 0
 
 
@@ -64,9 +56,6 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--jobs", type=int, default=1, metavar="N", help="so many at a time")
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="default: 0")
     parser.add_argument("--folder", metavar="DIR", help="where the runs are carried out")
-    parser.add_argument(
-        "--keep", nargs="?", const=RESULTS, metavar="DIR", help=f"keep the table in {RESULTS}"
-    )
     return parser
 
 

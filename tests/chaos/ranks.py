@@ -14,15 +14,10 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
-from datetime import date
 from pathlib import Path
 from typing import Any
 
 import psutil
-
-from benchmarks.keep import RESULTS, keep, markdown_table
-from benchmarks.machine import describe_machine, in_words
-from pipelines.run.environment import commit, versions
 
 COMMAND = [sys.executable, "-m", "pipelines.data_parallel"]
 RUN = ["--points", "4000", "--batch-size", "16", "--cluster", "local", "--workers", "2",
@@ -36,9 +31,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--kills", type=int, default=20, metavar="N", help="default: 20")
     parser.add_argument("--epochs", type=int, default=400, metavar="N", help="default: 400")
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="default: 0")
-    parser.add_argument(
-        "--keep", nargs="?", const=RESULTS, metavar="DIR", help=f"keep the table in {RESULTS}"
-    )
     options = parser.parse_args(argv)
     chance, epochs = random.Random(options.seed), ["--epochs", str(options.epochs)]
     runs: list[dict[str, Any]] = []
@@ -58,18 +50,6 @@ def main(argv: Sequence[str] | None = None) -> int:
             print(_line(runs[-1]), flush=True)
     all_held = killed == options.kills and all(run["held"] for run in runs)
     print(f"{killed} kills in all, all held" if all_held else "did not hold")
-    if options.keep:
-        record = {
-            "date": date.today().isoformat(),
-            "seed": options.seed,
-            "epochs": options.epochs,
-            "undisturbed": losses,
-            "runs": runs,
-            "machine": describe_machine(),
-            "versions": versions(),
-            "commit": commit(),
-        }
-        print(f"kept in {keep(Path(options.keep), 'chaos-ranks', record, page(record))}")
     return 0 if all_held else 1
 
 
@@ -114,34 +94,6 @@ def _line(run: dict[str, Any]) -> str:
         f"killed {run['ranks']} ranks, {run['launchers']} launchers: status {run['status']}, loss "
         f"{run['loss']:.4g}, {run['processes_left']} processes left, restarts took "
         f"{seconds or 'no'} s"
-    )
-
-
-def page(record: dict[str, Any]) -> str:
-    """The record as Markdown."""
-    table = markdown_table(
-        ["run", "ranks killed", "launchers killed", "exit status", "loss", "processes left",
-         "restarts took, seconds", "held"],
-        [
-            [
-                str(number), str(run["ranks"]), str(run["launchers"]), str(run["status"]),
-                f"{run['loss']:.3g}", str(run["processes_left"]),
-                ", ".join(f"{one['seconds']:.1f}" for one in run["restarts"]),
-                "yes" if run["held"] else "no",
-            ]
-            for number, run in enumerate(record["runs"], start=1)
-        ],
-    )  # fmt: skip
-    losses = ", ".join(f"{one:.3g}" for one in record["undisturbed"])
-    return (
-        f"# Ranks and launchers killed, {record['date']}\n\n"
-        f"`make chaos-ranks`, seed {record['seed']}, commit {(record['commit'] or 'unknown')[:12]},"
-        f" on {in_words(record['machine'])}.\n\n"
-        f"The approximator on two ranks, {record['epochs']} epochs, a kill every 5 to 15 s; a "
-        "launcher is started anew with `--resume`. Undisturbed trainings ended with losses of "
-        f"{losses}.\n\n{table}\n\n"
-        "A restart lasts from a loss being noticed to the new ranks' first step, all that was lost "
-        "meanwhile with it; what a launcher's death costs is not in it.\n"
     )
 
 

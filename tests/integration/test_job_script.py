@@ -1,4 +1,4 @@
-"""A run that a job of a real Slurm starts, and the site check."""
+"""A run that a job of a real Slurm starts."""
 
 from __future__ import annotations
 
@@ -8,10 +8,6 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
-
-import pytest
-
-from cluster_setup.check import main
 
 from .conftest import jobs_in_queue, wait_until
 
@@ -43,23 +39,3 @@ def test_the_script_of_the_documentation_runs_everything(
     assert about["cluster"]["kind"] == "slurm"
     assert about["cluster"]["workers"][0]["address"].startswith("tls://")
     assert list(shared.iterdir()) == []
-
-
-def test_check_says_what_a_worker_sees(
-    profile: Profile, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["--profile", profile(directives=["--gres=gpu:1"])]) == 0
-    said = capsys.readouterr().out
-    python = ".".join(map(str, sys.version_info[:3]))
-    assert "s until the job ran" in said
-    assert "CUDA_VISIBLE_DEVICES 0" in said
-    assert f"python     {python}, the same" in said
-    assert "dask       2026.7.1, the same" in said
-    assert "torch      " in said
-
-
-def test_check_of_a_job_that_dies(profile: Profile, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["--profile", profile(python="/no/such/python")]) == 2
-    said = capsys.readouterr().err
-    assert len(said.splitlines()) == 1
-    assert "/no/such/python: No such file or directory" in said

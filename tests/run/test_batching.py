@@ -12,9 +12,8 @@ import pytest
 from distributed import Client
 
 from cluster_setup import open_cluster
-from pipelines.run import batching
-from pipelines.run.batching import in_batches
-from pipelines.run.tasks import RETRIES, OnCluster
+from pipelines.run import tasks as batching
+from pipelines.run.tasks import RETRIES, OnCluster, in_batches
 
 
 @dataclass(frozen=True)
