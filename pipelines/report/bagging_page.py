@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import json
-import math
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
@@ -97,18 +94,12 @@ class BaggingReport(Report):
         return f"{members}, each the best of {count(candidates, 'candidate')}"
 
     def conclusion(self) -> str:
-        """Give the error of the vote, and that of a member."""
-        record = self.record
-        if record.vote_test_error is None:
+        """Give the error of the vote."""
+        if (error := self.record.vote_test_error) is None:
             return "No member has been refitted on all its data and tested yet."
-        n_members = record.options.n_bootstrap if self.members is None else len(self.members)
-        error = percent(record.vote_test_error)
-        text = f"The vote of {count(n_members or 0, 'member')} has {error} error on the test set"
-        if None not in (record.n_vote_errors, record.dataset.n_test):
-            text += f" ({record.n_vote_errors:,} of {record.dataset.n_test:,})"
-        if record.members_mean_test_error is not None:
-            text += f", a single member {percent(record.members_mean_test_error)} on average"
-        return f"{text}."
+        n_members = self.record.options.n_bootstrap if self.members is None else len(self.members)
+        voters = count(n_members or 0, "member")
+        return f"The vote of {voters} has {percent(error)} error on the test set."
 
     def cards(self) -> list[Card]:
         """Return errors, and what is deferred to a human."""
@@ -143,18 +134,18 @@ class BaggingReport(Report):
         if "error_mean" in ordered:
             ordered = ordered.sort_values("error_mean", kind="stable")
         certainty = [*map(Text, self._rules()), *map(self._certainty, GROUPS)]
-        ensemble: list[Chart | None] = [self._ensemble_size()]
         if self.predictions is not None and len(self.predictions):
-            ensemble += [self._selective_prediction(self.predictions),
-                         self._calibration(self.predictions)]  # fmt: skip
+            certainty.append(
+                Columns([self._selective_prediction(self.predictions),
+                         self._calibration(self.predictions)])
+            )  # fmt: skip
+        members = Listing("Members", self.members, formats)
         return [
-            Section("members", "Members",
-                    [Listing("Members", self.members, formats), self._searches()]),
+            Section("members", "Members", [members, self._searches(), self._ensemble_size()]),
             Section("certainty", "When not to trust a prediction", certainty, link="Certainty"),
-            Section("ensemble", "The ensemble", [Columns([*ensemble, self._losses()])]),
             candidates_section(ordered, formats, "mean error over the folds"),
             test_section(self),
-        ]  # fmt: skip
+        ]
 
     def _rules(self) -> list[str]:
         """Return sentences on the rule, the guarantee, the prediction sets and novel samples."""
@@ -285,34 +276,6 @@ class BaggingReport(Report):
         title = "The search of every member"
         draw = partial(series_chart, [panel], title, width=WIDE)
         return Chart("member_searches", draw, alt, caption, wide=True)
-
-    def _losses(self) -> Chart | None:
-        found = {}
-        for row in (row for task in self.tasks for row in task.rows if row.get("fold") == -1):
-            with suppress(ValueError, TypeError):  # runs of before have none
-                losses = [float(loss) for loss in json.loads(row.get("losses", ""))]
-                if losses and all(map(math.isfinite, losses)):
-                    found[int(row["member"])] = losses
-        if not found:
-            return None
-        best = None
-        if self.members is not None and len(self.members):
-            best = int(self.members.sort_values("test_error", kind="stable")["member"].iloc[0])
-        series = []
-        for member, values in sorted(found.items()):
-            look, label = {"color": BLUE, "alpha": 0.5, "linewidth": 1.1, "marker": "."}, "a member"
-            if member == best:
-                look = {"color": VERMILLION, "zorder": 3, "marker": "."}
-                label = f"member {best}, the best on the test"
-            series.append(Series(np.arange(1, len(values) + 1), values, label, look=look))
-        panel = Panel(series, "epoch", "mean cross-entropy")
-        alt = "Mean training loss of every member after each epoch."
-        caption = (
-            "Mean cross-entropy of each member on its bootstrap sample in each epoch of its refit, "
-            "which ends when the loss falls by less than a fifth."
-        )
-        draw = partial(series_chart, [panel], "Training of the members", 4.0)
-        return Chart("member_losses", draw, alt, caption)
 
 
 def calibration_bins(predictions: pd.DataFrame) -> pd.DataFrame:

@@ -74,10 +74,10 @@ class SvmReport(Report):
         return " × ".join(known) or "A search"
 
     def conclusion(self) -> str:
-        """Give the best candidate and its errors."""
+        """Name the best candidate."""
         if self.best is None:
             return "No candidate has a score yet."
-        return self.answer_with(self.candidate_name(self.best.model_dump()))
+        return f"The best is {self.candidate_name(self.best.model_dump())}."
 
     def candidate_name(self, candidate: Mapping[str, Any]) -> str:
         """Name a candidate by its parameters."""

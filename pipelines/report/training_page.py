@@ -68,33 +68,25 @@ class TrainingReport(Report):
         trainings, network = self.record.trainings or (), self.record.options.network
         return f"{count(len(trainings), 'training')} of {network or 'a network'}"
 
-    def _metric(self, value: float) -> str:
-        return percent(value) if self.record.metric == ERROR else significant(value)
-
     def conclusion(self) -> str:
-        """Name the best training, with its loss and its error."""
+        """Name the best training."""
         best = self.best_training
         if best is None:
             return "No epoch has ended yet."
-        text = f"{best.strategy} on {count(best.ranks, 'rank')} reaches the lowest validation loss"
-        text += f", {significant(best.validation_loss)}"
-        if best.test_metric is not None:
-            metric = self._metric(best.test_metric)
-            text += f"; its {self.record.metric} on the test set is {metric}"
-        return f"{text}."
+        return f"{best.strategy} on {count(best.ranks, 'rank')} reaches the lowest validation loss."
 
     def cards(self) -> list[Card]:
         """Return losses, rows a second and restarts."""
         cards, best = [], self.best_training
         if best is not None:
-            note = f"{best.strategy} on {count(best.ranks, 'rank')}, validation"
-            cards.append(Card("lowest loss", significant(best.validation_loss), note))
+            cards.append(Card("validation loss", significant(best.validation_loss), "the lowest"))
             if best.test_metric is not None:
-                value = self._metric(best.test_metric)
+                shown = percent if self.record.metric == ERROR else significant
+                value = shown(best.test_metric)
                 cards.append(Card(f"test {self.record.metric}", value, "of the same network"))
         cards += self.baseline_cards()
         if not self.times.empty:
-            most = self.times.loc[self.times["rows a second"].idxmax()]
+            most = self.times.sort_values("rows a second").iloc[-1]
             note = f"{most['strategy']} on {count(most['ranks'], 'rank')}"
             cards.append(Card("rows a second", f"{most['rows a second']:,.0f}", note))
         if restarts := self.record.restarts:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -44,7 +43,7 @@ SIGNIFICANT = 0.05  # p, below which a difference is called that
 LEAST_SECONDS = 1e-5  # of a fit, on a logarithmic axis
 OF_PAIRS = {
     "p_holm": "p, Holm", "p_first": "P(first better)", "p_same": "P(same)",
-    "p_second": "P(second better)", "mean": "difference", "std": "standard deviation",
+    "p_second": "P(second better)", "mean": "difference", "std": "standard deviation (n - 1)",
 }  # fmt: skip
 
 
@@ -119,7 +118,7 @@ class ValidationReport(Report):
         """Name the best, and say whether it differs from the second best."""
         if (best := self.record.best) is None:
             return "" if len(self.candidates) else "No candidate has all of its folds yet."
-        text = self.answer_with(f"{_short(best.algorithm or '')} ({_words(best.parameters)})")
+        text = f"The best is {_short(best.algorithm or '')} ({_words(best.parameters)})."
         if self.pairs is None or len(self.best_of) < 2:
             return text
         first, second, *_ = self.best_of
@@ -232,9 +231,6 @@ class ValidationReport(Report):
         measure, table = self.measure, self.pairs.copy()
         if measure.is_loss:
             table[["mean", "t", "effect"]] *= -1
-        # The table of the comparison divides by one less, as its t does.
-        n = max((len(found) for found in self.fold_scores.values()), default=1)
-        table["std"] *= math.sqrt((n - 1) / n)
         order = ["first", "second", "mean", "std", "t", "effect", "p", "p_holm", "p_first",
                  "p_same", "p_second"]  # fmt: skip
         table = table[order].rename(columns=OF_PAIRS)
@@ -248,7 +244,8 @@ class ValidationReport(Report):
             "of a grid is judged on the folds that chose it, so small differences mean little."
         )
         formats = dict.fromkeys(map(str, table), "{:.3f}".format) | {
-            "difference": partial(measure.text, sign="+"), "standard deviation": measure.text,
+            "difference": partial(measure.text, sign="+"),
+            "standard deviation (n - 1)": measure.text,
         }  # fmt: skip
         return [Text(words), Listing("Comparison", table, formats, tall=False)]
 

@@ -55,8 +55,7 @@ def test_tasks_side_by_side_on_one_worker_share_its_lane():
 
 def test_the_time_between_a_stop_and_its_resumption_is_cut_out():
     tasks = [task("a", 0, 50), task("a", 52, 50), task("a", 50_000, 60)]
-    (idle,) = idle_periods(tasks)
-    assert (idle.started, idle.seconds) == (102, 49_898)
+    assert idle_periods(tasks) == [(102, 50_000)]
     assert shown_seconds(tasks) == pytest.approx(162)
     figure = drawn(timeline(tasks))
     assert max(right for _, right, _ in bars(figure)) < 180
