@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -20,7 +19,7 @@ from pipelines.report.base import Report, candidates_section
 from pipelines.report.charts import Panel, Series, dashed, dots, how_to_read, series_chart
 from pipelines.report.classification import test_section
 from pipelines.report.parts import Card, Chart, Columns, Listing, Section, Text
-from pipelines.report.style import BLUE, INK, SKY, VERMILLION, WIDE
+from pipelines.report.style import BLUE, INK, VERMILLION
 from pipelines.report.wording import count, percent, wrong_of
 from pipelines.run_folder import names
 from pipelines.run_folder.columns import (
@@ -141,7 +140,7 @@ class BaggingReport(Report):
             )  # fmt: skip
         members = Listing("Members", self.members, formats)
         return [
-            Section("members", "Members", [members, self._searches(), self._ensemble_size()]),
+            Section("members", "Members", [members, self._ensemble_size()]),
             Section("certainty", "When not to trust a prediction", certainty, link="Certainty"),
             candidates_section(ordered, formats, "mean error over the folds"),
             test_section(self),
@@ -247,35 +246,6 @@ class BaggingReport(Report):
         title = "Deferring the uncertain to a human"
         draw = partial(series_chart, [panel], title, 4.0)
         return Chart("selective_prediction", draw, alt, caption)
-
-    def _searches(self) -> Chart | None:
-        table = self.candidates
-        if table.empty or not np.isfinite(table["error_mean"]).any():
-            return None
-        numbers = np.unique(table["member"])
-        best, others = table[table["is_best"]], table[~table["is_best"]]
-        series = [
-            Series(np.searchsorted(numbers, some["member"]), some["error_mean"], label, look=look)
-            for some, label, look in (
-                (others, "candidate, cv error", dots(SKY, "o", 4, markeredgecolor=BLUE)),
-                (best, "chosen, cv error", dots(VERMILLION, "o", 6.5, gid="best")),
-            )
-        ]
-        if self.members is not None:
-            at = np.searchsorted(numbers, self.members["member"])
-            look: Any = dots(INK, "_", 14, markeredgewidth=1.6, gid="test")
-            series.append(Series(at, self.members["test_error"], "refitted, test error", look=look))
-        step = -(-len(numbers) // 24)
-        ticks = range(0, len(numbers), step), [str(one) for one in numbers[::step]]
-        panel = Panel(series, "member", "error", scales=("linear", "percent"), ticks=ticks)
-        alt = "Validation error of every candidate of every member; the tables have the numbers."
-        caption = (
-            "Mean validation error of every candidate over its folds; the one of the smallest "
-            "validation loss was refitted on the whole bootstrap sample."
-        )
-        title = "The search of every member"
-        draw = partial(series_chart, [panel], title, width=WIDE)
-        return Chart("member_searches", draw, alt, caption, wide=True)
 
 
 def calibration_bins(predictions: pd.DataFrame) -> pd.DataFrame:

@@ -24,7 +24,7 @@ from pipelines.report.charts import (
     series_chart,
 )
 from pipelines.report.classification import test_section
-from pipelines.report.parts import Chart, Columns, Listing, Part, Section, Text
+from pipelines.report.parts import Chart, Listing, Part, Section, Text
 from pipelines.report.style import BLUE, NARROW, VERMILLION, WIDE
 from pipelines.report.wording import count, shortened
 from pipelines.run_folder import names
@@ -40,7 +40,6 @@ from pipelines.run_folder.tables import read_table
 
 MOST_CURVES = 9
 SIGNIFICANT = 0.05  # p, below which a difference is called that
-LEAST_SECONDS = 1e-5  # of a fit, on a logarithmic axis
 OF_PAIRS = {
     "p_holm": "p, Holm", "p_first": "P(first better)", "p_same": "P(same)",
     "p_second": "P(second better)", "mean": "difference", "std": "standard deviation (n - 1)",
@@ -169,7 +168,7 @@ class ValidationReport(Report):
         return [
             self.candidates_section(named, more, formats),
             Section("comparison", "Comparison of algorithms",
-                    [Columns([self._algorithms(), self._cost()]), *self._pairs()],
+                    [self._algorithms(), *self._pairs()],
                     link="Comparison"),
             Section("curves", "Curves", [self._validation_curves(), self._learning_curve()]),
             test_section(self),
@@ -194,36 +193,6 @@ class ValidationReport(Report):
             [shortened(_short(name), 18) for name in scores], width=WIDE if is_wide else NARROW,
         )  # fmt: skip
         return Chart("algorithms", draw, alt, caption, wide=is_wide)
-
-    def _cost(self) -> Chart | None:
-        table, measure = self.candidates, self.measure
-        if not {"fit_seconds", "score_mean"} <= set(table):
-            return None
-        table = table.dropna(subset=["score_mean", "fit_seconds"])
-        if len(table) < 2:
-            return None
-        table = table.assign(
-            shown=measure.of(table["score_mean"]),
-            seconds=table["fit_seconds"].clip(lower=LEAST_SECONDS),
-        )
-        series = [
-            Series(
-                some["seconds"], some["shown"], shortened(_short(str(name)), 24),
-                look=dots(COLOURS[i % len(COLOURS)], MARKS[i % len(MARKS)], 6, alpha=0.75),
-            )
-            for i, (name, some) in enumerate(table.groupby("algorithm", sort=False))
-        ]  # fmt: skip
-        ring = dots(VERMILLION, "o", 13, markerfacecolor="none", markeredgewidth=2)
-        series.append(Series(table["seconds"].head(1), table["shown"].head(1), look=ring))
-        panel = Panel(series, "seconds of a fit, shared work divided evenly", measure.name,
-                      scales=("log", self.y_scale))  # fmt: skip
-        alt = f"Seconds of a fit against {measure.name}, for every candidate."
-        caption = (
-            f"Every candidate: how long a fit takes, and its mean {measure.name}. The best is "
-            "ringed."
-        )
-        draw = partial(series_chart, [panel], "Time of a fit")
-        return Chart("time_against_score", draw, alt, caption)
 
     def _pairs(self) -> list[Part]:
         if self.pairs is None or self.pairs.empty:

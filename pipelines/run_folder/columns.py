@@ -198,7 +198,6 @@ ROWS: dict[str, type[Row]] = {
 OF_SEARCH, OF_BAGGING = SearchRow.dtypes(), BaggingRow.dtypes()
 # What tells one candidate from another, and one cell.
 SVM_CANDIDATE, BAGGING_CANDIDATE = ("C", "gamma"), ("member", "candidate")
-VALIDATION_CANDIDATE = ("candidate",)
 VALIDATION_CELL = ("algorithm", "candidate", "fold")
 SVM_CELL, BAGGING_CELL = (*SVM_CANDIDATE, "fold"), (*BAGGING_CANDIDATE, "fold")
 

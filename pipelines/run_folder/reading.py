@@ -53,20 +53,6 @@ class FinishedTask:
 
 
 @dataclass(frozen=True)
-class WrongImages:
-    """The wrongly classified test samples of an image data set.
-
-    ``row``, ``true`` and ``predicted`` have shape (m,), ``images`` (m, h, w), of colour
-    (m, h, w, 3).
-    """
-
-    row: np.ndarray
-    true: np.ndarray
-    predicted: np.ndarray
-    images: np.ndarray
-
-
-@dataclass(frozen=True)
 class RunData:
     """All that a run left in its folder, whatever its command; tables are read when asked for.
 
@@ -133,8 +119,8 @@ class RunData:
         return read_table(self.path / names.RESIDUALS, Residual)
 
     @cached_property
-    def wrong_images(self) -> WrongImages | None:
-        """The wrong test samples of an image data set."""
+    def wrong_images(self) -> dict[int, np.ndarray]:
+        """The wrong test samples of an image data set, by their row; see ``as_pictures``."""
         return read_wrong_images(self.path / names.WRONG, self.record.dataset.image_shape)
 
     @property
@@ -187,8 +173,8 @@ def as_pictures(pixels: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
     return images if len(shape) == 2 else np.moveaxis(images, 1, -1)
 
 
-def read_wrong_images(path: Path, shape: tuple[int, ...] | None) -> WrongImages | None:
-    """Return the wrong test samples of an image data set; None where there is no such file.
+def read_wrong_images(path: Path, shape: tuple[int, ...] | None) -> dict[int, np.ndarray]:
+    """Return the wrong test samples of an image data set by their row, if there is such a file.
 
     Raises
     ------
@@ -196,17 +182,14 @@ def read_wrong_images(path: Path, shape: tuple[int, ...] | None) -> WrongImages 
         The file is damaged.
     """
     if not path.is_file() or shape is None:
-        return None
+        return {}
     try:
         with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
-            row, true, predicted, pixels = (arrays[n] for n in ("row", "true", "predicted", "X"))
-        row, true, predicted = (np.asarray(one, dtype=np.int64) for one in (row, true, predicted))
-        if not row.shape == true.shape == predicted.shape == (len(pixels),):
-            raise ValueError("arrays of different lengths")
+            row, pixels = arrays["row"], arrays["X"]
         images = as_pictures(pixels, shape)
         if not np.issubdtype(images.dtype, np.number) or not np.isfinite(images).all():
             raise ValueError("pixels that are no numbers")
+        return dict(zip(map(int, row), images, strict=True))
     except DAMAGE as error:
-        rule = f"an .npz file of row, true, predicted and {shape[-2]} x {shape[-1]} images X"
+        rule = f"an .npz file of row and {shape[-2]} x {shape[-1]} images X"
         raise damaged(path, rule, one_line(error)) from None
-    return WrongImages(row, true, predicted, images)

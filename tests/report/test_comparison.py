@@ -75,7 +75,8 @@ def test_a_page_that_cannot_be_written_is_one_line_and_status_2(make_run, tmp_pa
 def test_runs_with_the_same_folds_are_tested_fold_by_fold(make_run, edit_run, tmp_path):
     def worse(cells):
         n_errors = cells["n_errors"] + cells["fold"].map({0: 4, 1: 2, 2: 6, 3: 4})
-        return cells.assign(n_errors=n_errors, error=n_errors / cells["n_validation"])
+        error = n_errors / cells["n_validation"]
+        return cells.assign(n_errors=n_errors, error=error, score=1 - error)
 
     folders = [make_run(name="one"), make_run(name="two", change=worse)]
     differences = -np.array([4, 2, 6, 4]) / 200

@@ -62,7 +62,7 @@ def test_a_cross_validation_says_whether_the_best_differs_from_the_second(make_r
         assert verdict in report.conclusion()
     text = Page(write_report(folder)).text
     assert "svm knn -1.10 % 2.00 % -1.500" in text, "of errors, where less is better"
-    assert {"algorithms", "time_against_score", "validation_curves"} <= figures_in(folder)
+    assert {"algorithms", "validation_curves"} <= figures_in(folder)
 
 
 @pytest.mark.parametrize(
