@@ -18,7 +18,7 @@ from pipelines.report.bagging_figures import (
 from pipelines.report.base import Report, candidates_section
 from pipelines.report.charts import Panel, Series, dashed, dots, how_to_read, series_chart
 from pipelines.report.classification import test_section
-from pipelines.report.parts import Card, Chart, Columns, Listing, Section, Text
+from pipelines.report.parts import Card, Chart, Columns, Listing, Part, Section, Text
 from pipelines.report.style import BLUE, INK, VERMILLION
 from pipelines.report.wording import count, percent, wrong_of
 from pipelines.run_folder import names
@@ -41,10 +41,9 @@ ERRORS = ("training_error", "test_error", "cv_error", "out_of_bag_error", "error
 MOST_POINTS = 40  # of a group, each with a panel
 N_BINS = 15  # of the calibration error
 GROUPS = {
-    "own": ("the images that were given with --image", "Your own images, as the members see them."),
-    "chosen": ("the test samples that were chosen with --explain", "The samples you chose."),
-    "disagreement": ("the test samples on which the members disagree most",
-                     "The test samples on which the members disagree most."),
+    "own": "Your own images, as the members see them.",
+    "chosen": "The samples you chose.",
+    "disagreement": "The test samples on which the members disagree most.",
 }  # fmt: skip
 
 
@@ -132,7 +131,7 @@ class BaggingReport(Report):
         ordered, formats = self.candidates, dict.fromkeys(ERRORS, percent)
         if "error_mean" in ordered:
             ordered = ordered.sort_values("error_mean", kind="stable")
-        certainty = [*map(Text, self._rules()), *map(self._certainty, GROUPS)]
+        certainty: list[Part | None] = [*map(Text, self._rules()), *map(self._certainty, GROUPS)]
         if self.predictions is not None and len(self.predictions):
             certainty.append(
                 Columns([self._selective_prediction(self.predictions),
@@ -170,16 +169,16 @@ class BaggingReport(Report):
         samples = self.explained.get(group, [])[:MOST_POINTS]
         if not samples:
             return None
-        what, caption = GROUPS[group]
+        caption = GROUPS[group]
         words = "; ".join(
             f"{sample.name}: {describe_prediction(sample, self.classes)}" for sample in samples
         )
-        alt = f"Every member's certainty of every class, for {what}. {words}."
+        alt = f"{caption} Every member's certainty of every class: {words}."
         reads = how_to_read(len(samples[0].probabilities), "member")
         caption += f" Certainty of each class: {reads}. The vote is orange"
         caption += ", and so is the title where the rule defers the sample to a human."
         draw = partial(certainty_panels, samples, self.classes)
-        return Chart(f"certainty_{group}", draw, alt, caption, wide=len(samples) > 1)
+        return Chart(f"certainty_{group}", draw, caption, wide=len(samples) > 1, alt=alt)
 
     def _ensemble_size(self) -> Chart | None:
         subsets = read_table(self.path / names.SIZES, SubsetErrors)
@@ -196,12 +195,11 @@ class BaggingReport(Report):
         title = "Error against ensemble size"
         if self.record.vote_test_error is not None:
             title += f": {percent(self.record.vote_test_error)} by all {mean.index[-1]}"
-        alt = "Test error of the vote against the number of members."
         caption = (
             "Test error of the vote against the number of members; the band spans the best and the "
             "worst of the subsets that were drawn."
         )
-        return Chart("ensemble_size", partial(series_chart, [panel], title, 4.0), alt, caption)
+        return Chart("ensemble_size", partial(series_chart, [panel], title, 4.0), caption)
 
     def _calibration(self, table: pd.DataFrame) -> Chart:
         bins = calibration_bins(table)
@@ -215,15 +213,13 @@ class BaggingReport(Report):
                       scales=("percent", "percent"))  # fmt: skip
         error = self.record.test_calibration_error
         title = "Calibration" + ("" if error is None else f": expected error {percent(error)}")
-        alt = "Share of right answers against the certainty of the mean probability."
         caption = (
             "Share of right answers among the test samples of about equal certainty, in 15 bins, "
             "and its 95 % interval, which is wide where samples are few."
         )
-        return Chart("calibration", partial(series_chart, [panel], title, 4.0), alt, caption)
+        return Chart("calibration", partial(series_chart, [panel], title, 4.0), caption)
 
     def _selective_prediction(self, table: pd.DataFrame) -> Chart:
-        alt = "Error among the predictions kept, against their share."
         kept, errors = kept_errors(table)
         # Until the first error there is nothing to see.
         start = max(0, min(int(np.argmax(errors > 0)) - 1, int(np.searchsorted(kept, 0.5))))
@@ -245,7 +241,7 @@ class BaggingReport(Report):
         )
         title = "Deferring the uncertain to a human"
         draw = partial(series_chart, [panel], title, 4.0)
-        return Chart("selective_prediction", draw, alt, caption)
+        return Chart("selective_prediction", draw, caption)
 
 
 def calibration_bins(predictions: pd.DataFrame) -> pd.DataFrame:

@@ -221,7 +221,7 @@ class Report(RunData):
             (f"{count(cluster.n_workers or 0, 'worker')} ({cluster.kind})", cluster.n_workers),
             (f"solver {record.solver or record.options.solver}",
              record.solver or record.options.solver),
-            (f"started {timestamp(record.started)}", record.started),
+            (f"started {timestamp(record.started or '')}", record.started),
             (f"finished in {duration(record.wall_seconds)}", record.wall_seconds is not None),
         )  # fmt: skip
         return f"{', '.join(text for text, is_known in known if is_known)}."
@@ -297,7 +297,6 @@ class Report(RunData):
             )
         if not self.tasks:
             return [Text(" ".join(words))]
-        alt = "The tasks of each worker over time; the table of the workers has the numbers."
         caption = (
             "Each bar is a task on its worker; what stays pale is idle time. The share at the "
             "right is the time the worker was busy."
@@ -317,7 +316,7 @@ class Report(RunData):
         draw = partial(timeline, self.tasks, addresses)
         return [
             Text(" ".join(words)),
-            Chart("timeline", draw, alt, caption, wide=True),
+            Chart("timeline", draw, caption, wide=True),
             Listing("Workers", pd.DataFrame(rows), formats),
         ]
 

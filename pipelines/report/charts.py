@@ -344,8 +344,8 @@ def heat_map(
         frame.set_path_effects([withStroke(linewidth=4.4, foreground="white")])
         axes.add_patch(frame)
         key.insert(0, Patch(facecolor="none", edgecolor=VERMILLION, lw=2, label=words))
-    name_places(axes.xaxis, [significant(value) for value in means.columns])
-    name_places(axes.yaxis, [significant(value) for value in means.index])
+    name_places(axes.xaxis, [*map(significant, means.columns.to_numpy(float))])
+    name_places(axes.yaxis, [*map(significant, means.index.to_numpy(float))])
     title_and_key(figure, title, key)
     return figure
 

@@ -144,7 +144,7 @@ def _confusion(counts: np.ndarray, names: Sequence[str]) -> Chart:
         )
     caption = "Counts of test samples: those classified right in blue, errors in yellow to red."
     draw = partial(confusion_matrix, counts, names)
-    return Chart("confusion_matrix", draw, alt + ".", caption, wide=len(names) > MOST_BESIDE)
+    return Chart("confusion_matrix", draw, caption, len(names) > MOST_BESIDE, f"{alt}.")
 
 
 def _wrong_parts(run: RunData) -> list[Part | None]:
@@ -219,4 +219,4 @@ def residuals_chart(residuals: pd.DataFrame) -> Chart:
         "Test samples by the best candidate, fitted on all training rows: predicted against true, "
         "and the residuals."
     )
-    return Chart("residuals", partial(series_chart, panels), alt, caption, wide=True)
+    return Chart("residuals", partial(series_chart, panels), caption, wide=True, alt=alt)

@@ -140,12 +140,11 @@ def write_comparison(folders: Sequence[Path], page: Path) -> Path:
 
 def _sections(runs: Runs, page: Path) -> list[Section]:
     table = _table(runs)
-    alt = "Cross-validation and test error and wall time of each run; the table has the numbers."
     caption = (
         "Dots are mean errors of the best candidate over the folds, diamonds errors on the test "
         "samples."
     )
-    errors = Chart(page.stem, partial(draw_table, table), alt, caption, wide=True)
+    errors = Chart(page.stem, partial(draw_table, table), caption, wide=True)
     paired = (
         "Runs with the same folds: the error of the best candidate of the first less that of the "
         "second. p is of the corrected resampled t-test (Nadeau and Bengio), p, Holm corrects it "
@@ -178,19 +177,17 @@ def _sections(runs: Runs, page: Path) -> list[Section]:
 
 def _data_warning(runs: Runs) -> str:
     """Warn if the runs were made on different data, whose errors cannot be compared."""
-    sizes: dict[tuple[Any, ...], str] = {}
-    prints: dict[str, set[str]] = {}
-    for record in (run.record for run in runs.values()):
-        about = record.dataset
-        rows = "" if about.n_train is None else f", {count(about.n_train, 'row')}"
-        sizes[about.name, about.n_train, about.n_test] = f"{about.name or '–'}{rows}"
-        # Commands prepare the same data in ways of their own: no print is that of another command.
-        prints.setdefault(record.command, set()).add(about.fingerprint or "")
-    if len(sizes) < 2 and all(len(found) < 2 for found in prints.values()):
+    # Commands prepare the same data in ways of their own: no print is that of another command.
+    about = [(run.record.command, run.record.dataset) for run in runs.values()]
+    if (
+        len({(data.name, data.n_train, data.n_test) for _, data in about}) < 2
+        and len({(command, data.fingerprint) for command, data in about})
+        == len({command for command, _ in about})
+    ):  # fmt: skip
         return ""
     return (
-        f"These runs have different data ({'; '.join(sizes.values())}): errors on different data, "
-        "or on other rows of the same data, do not show which run is better."
+        "These runs have different data: errors on different data, or on other rows of the same "
+        "data, do not show which run is better."
     )
 
 

@@ -74,10 +74,9 @@ class GraphReport(Report):
         table = Listing("Highest ranks", top, {"rank": "{:.6g}".format})
         charts: list[Chart | None] = [self._convergence()]
         if record.distribution.counts:
-            alt = "Histogram of the ranks."
             draw = partial(distribution, record.distribution)
             caption = "How many nodes have which rank, on logarithmic axes."
-            charts.append(Chart("distribution", draw, alt, caption))
+            charts.append(Chart("distribution", draw, caption))
         return [
             Section("top", "Highest ranks", [note, table]),
             Section("figures", "Figures", [Columns(charts)]),
@@ -96,11 +95,10 @@ class GraphReport(Report):
             ends = [shown["iteration"].min(), shown["iteration"].max()]
             series.append(Series(ends, [tol, tol], f"tol {tol:g}", look=dashed()))
         panel = Panel(series, "iteration", "L1 norm of the change", scales=("linear", "log"))
-        alt = "The change of every iteration, which falls to tol."
         caption = (
             "L1 norm of the change in each iteration; it shrinks at least by the factor alpha."
         )
-        return Chart("convergence", partial(series_chart, [panel], "Convergence"), alt, caption)
+        return Chart("convergence", partial(series_chart, [panel], "Convergence"), caption)
 
 
 def distribution(ranks: Distribution) -> Figure:

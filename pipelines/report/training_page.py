@@ -147,14 +147,13 @@ class TrainingReport(Report):
         if shown.empty:
             return None
         kinds: list[Any] = list(shown.groupby(["strategy", "ranks"], sort=False))
-        alt = "Validation loss against epochs, steps and seconds."
         caption = (
             "Validation loss after each epoch, against epochs, steps and seconds. Of several "
             "repeats the line is the median, the band goes from the lowest to the highest."
         )
         panels = [self._panel(kinds, column, label) for column, label in ACROSS]
         draw = partial(series_chart, panels, "Validation loss")
-        return Chart("convergence", draw, alt, caption, wide=True)
+        return Chart("convergence", draw, caption, wide=True)
 
     def _panel(self, kinds: Sequence[Any], column: str, label: str) -> Panel:
         most = max(int(ranks) for (_, ranks), _ in kinds)
@@ -187,9 +186,8 @@ class TrainingReport(Report):
             "is the rest, including the gathering of batches. The table has milliseconds of a "
             "step, means over the ranks, without the first epoch."
         )
-        alt = "Time of a step in three parts; the table has the numbers."
         caption = "Milliseconds of a step; strategy and ranks at the left."
-        chart = Chart("training_times", partial(training_times, times), alt, caption)
+        chart = Chart("training_times", partial(training_times, times), caption)
         return [
             Text(words), Columns([chart, self._speed_up()]),
             Listing("Times", times, {"rows a second": "{:,.0f}".format}, tall=False),
@@ -202,7 +200,6 @@ class TrainingReport(Report):
         ranks = sorted(times["ranks"].unique())
         fewest = times[times["ranks"] == ranks[0]].set_index("strategy")["rows a second"]
         rates = times.assign(speed_up=times["rows a second"] / times["strategy"].map(fewest))
-        alt = "Rows a second against ranks; the table has the numbers."
         series = [Series(ranks, np.array(ranks) / ranks[0], "each rank alike", look=dashed())]
         for i, (strategy, some) in enumerate(rates.groupby("strategy", sort=False)):
             ordered = some.sort_values("ranks")
@@ -210,7 +207,7 @@ class TrainingReport(Report):
             series.append(Series(ordered["ranks"], ordered["speed_up"], str(strategy), look=look))
         panel = Panel(series, "ranks", "rows a second, against the fewest ranks")
         caption = "Rows a second against ranks, as a multiple of the fewest."
-        return Chart("speed_up", partial(series_chart, [panel], "Speed-up"), alt, caption)
+        return Chart("speed_up", partial(series_chart, [panel], "Speed-up"), caption)
 
 
 def training_times(times: pd.DataFrame) -> Figure:

@@ -180,7 +180,6 @@ class ValidationReport(Report):
         scores, measure = self.fold_scores, self.measure
         if not scores:
             return None
-        alt = f"The {measure.name} on every fold of the best candidate of each algorithm."
         reads = how_to_read(max(map(len, scores.values())), "fold")
         caption = (
             f"The best candidate of each algorithm, its {measure.name}: {reads}. The best "
@@ -192,7 +191,7 @@ class ValidationReport(Report):
             samples_chart, samples, measure, "The best of each algorithm",
             [shortened(_short(name), 18) for name in scores], width=WIDE if is_wide else NARROW,
         )  # fmt: skip
-        return Chart("algorithms", draw, alt, caption, wide=is_wide)
+        return Chart("algorithms", draw, caption, wide=is_wide)
 
     def _pairs(self) -> list[Part]:
         if self.pairs is None or self.pairs.empty:
@@ -212,10 +211,9 @@ class ValidationReport(Report):
             f"above, within or below ± {self.record.options.rope} (Corani and Benavoli). The best "
             "of a grid is judged on the folds that chose it, so small differences mean little."
         )
-        formats = dict.fromkeys(map(str, table), "{:.3f}".format) | {
-            "difference": partial(measure.text, sign="+"),
-            "standard deviation (n - 1)": measure.text,
-        }  # fmt: skip
+        formats: dict[str, Any] = dict.fromkeys(map(str, table), "{:.3f}".format)
+        formats["difference"] = partial(measure.text, sign="+")
+        formats["standard deviation (n - 1)"] = measure.text
         return [Text(words), Listing("Comparison", table, formats, tall=False)]
 
     def _validation_curves(self) -> Chart | None:
@@ -235,7 +233,7 @@ class ValidationReport(Report):
             "candidate, which is orange."
         )
         draw = partial(series_chart, panels, "One parameter at a time")
-        return Chart("validation_curves", draw, alt, caption, wide=len(panels) > 1)
+        return Chart("validation_curves", draw, caption, wide=len(panels) > 1, alt=alt)
 
     def curves_of(self, algorithm: str, best: int) -> dict[str, pd.DataFrame]:
         """Return, for each parameter, the candidates that differ from the best in it alone.
@@ -267,10 +265,10 @@ class ValidationReport(Report):
             table, look = table.assign(x=np.arange(len(x))), dots(BLUE)
             ticks = table["x"].tolist(), [shortened(str(one), 10) for one in table["value"]]
         mean, std = self.measure.of(table["score_mean"]), table["score_std"]
-        best = table["score_mean"].argmax()
+        best = [int(table["score_mean"].argmax())]
         series = [
             Series(table["x"], mean, band=(mean - std, mean + std), look=look),
-            Series(table["x"].iloc[[best]], mean.iloc[[best]],
+            Series(table["x"].iloc[best], mean.iloc[best],
                    look=dots(VERMILLION, "o", 7, zorder=3)),
         ]  # fmt: skip
         title = shortened(_short(algorithm), 28)
@@ -294,13 +292,12 @@ class ValidationReport(Report):
             label = shortened(_short(name), 24)
             series.append(Series(line["n_train"], mean, label, (mean - std, mean + std), look))
         panel = Panel(series, "training rows", measure.name, scales=("linear", self.y_scale))
-        alt = f"The {measure.name} against the number of training rows."
         caption = (
             f"Mean {measure.name} on the validation rows, and its standard deviation, when the "
             "best candidate of an algorithm is fitted on a share of the training rows."
         )
         draw = partial(series_chart, [panel], "Learning curve")
-        return Chart("learning_curve", draw, alt, caption)
+        return Chart("learning_curve", draw, caption)
 
 
 def _short(algorithm: str) -> str:

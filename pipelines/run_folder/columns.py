@@ -63,13 +63,6 @@ class BaggingRow(Row):
     status: str
 
 
-class RankingRow(Row):
-    """The one task of ``pagerank`` on one worker."""
-
-    worker: str = ""
-    status: str
-
-
 class SearchRow(Row):
     """A candidate of a search on a split; its fold is -1 where that is not the search's.
 
@@ -192,7 +185,7 @@ class EpochRow(Row):
 
 
 ROWS: dict[str, type[Row]] = {
-    "svm_grid": SvmRow, "nn_bagging": BaggingRow, "pagerank": RankingRow,
+    "svm_grid": SvmRow, "nn_bagging": BaggingRow,
     "cross_validate": SearchRow, "data_parallel": EpochRow,
 }  # fmt: skip
 OF_SEARCH, OF_BAGGING = SearchRow.dtypes(), BaggingRow.dtypes()

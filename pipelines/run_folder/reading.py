@@ -14,7 +14,7 @@ import pandas as pd
 from pipelines.run_folder import names
 from pipelines.run_folder.columns import ROWS, Prediction, Residual, Row
 from pipelines.run_folder.digests import refuse_changed
-from pipelines.run_folder.journal import read_journal
+from pipelines.run_folder.journal import Journal
 from pipelines.run_folder.record import Record, read_record
 from pipelines.run_folder.schema import DAMAGE, damaged, one_line
 from pipelines.run_folder.tables import as_table, read_table
@@ -90,13 +90,14 @@ class RunData:
         refuse_changed(folder, record.files, *read, may_be_gone=True)
         rows = ROWS.get(record.command, Row)
         try:
-            journal = read_journal(folder / names.JOURNAL, rows, record.fingerprint)
+            with Journal(folder / names.JOURNAL, rows, record.fingerprint, False) as journal:
+                records = journal.records
         except (OSError, ValueError) as error:
             raise damaged(folder / names.JOURNAL, "lines of JSON", error) from None
         cells = read_table(folder / cls.cells_file, rows)
         if cells is None:
-            cells = cells_of(journal, rows, list(cls.place))
-        return cls(folder, metadata, record, cells, tasks_of(journal))
+            cells = cells_of(records, rows, list(cls.place))
+        return cls(folder, metadata, record, cells, tasks_of(records))
 
     @cached_property
     def candidates(self) -> pd.DataFrame:

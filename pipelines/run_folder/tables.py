@@ -12,8 +12,6 @@ from pydantic import BaseModel, ConfigDict, create_model
 from pipelines.run_folder.columns import Row
 from pipelines.run_folder.schema import damaged, one_line
 
-MOST_CELLS = 10**8  # rows times columns
-
 
 def read_table(path: Path, rows: type[Row]) -> pd.DataFrame | None:
     """Return a Parquet or CSV file of such rows; None where there is none.
@@ -27,22 +25,12 @@ def read_table(path: Path, rows: type[Row]) -> pd.DataFrame | None:
         return None
     is_csv = path.suffix == ".csv"
     try:
-        table = pd.read_csv(path) if is_csv else _read_parquet(path)
+        table = pd.read_csv(path) if is_csv else pd.read_parquet(path)
         return as_table(table, rows)
     # What pandas and pyarrow make of damaged content is of many classes.
     except Exception as error:
         rule = f"a {'CSV' if is_csv else 'Parquet'} table with {', '.join(rows.required())}"
         raise damaged(path, rule, one_line(error)) from None
-
-
-def _read_parquet(path: Path) -> pd.DataFrame:
-    import pyarrow.parquet as pq
-
-    with pq.ParquetFile(path) as file:
-        found = file.metadata
-        if found.num_rows * found.num_columns > MOST_CELLS:
-            raise ValueError(f"{found.num_rows:,} rows are more than a run writes")
-    return pd.read_parquet(path)
 
 
 def as_table(table: pd.DataFrame, rows: type[Row]) -> pd.DataFrame:
