@@ -10,13 +10,18 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from pipelines.report.bagging_figures import (
-    ExplainedSample,
-    certainty_panels,
-    describe_prediction,
-)
 from pipelines.report.base import Report, candidates_section
-from pipelines.report.charts import Panel, Series, dashed, dots, how_to_read, series_chart
+from pipelines.report.charts import (
+    ExplainedSample,
+    Panel,
+    Series,
+    certainty_panels,
+    dashed,
+    describe_prediction,
+    dots,
+    how_to_read,
+    series_chart,
+)
 from pipelines.report.classification import test_section
 from pipelines.report.parts import Card, Chart, Columns, Listing, Part, Section, Text
 from pipelines.report.style import BLUE, INK, VERMILLION
@@ -30,10 +35,9 @@ from pipelines.run_folder.columns import (
     SubsetErrors,
     VotedPrediction,
 )
-from pipelines.run_folder.reading import as_pictures
+from pipelines.run_folder.reading import as_pictures, read_table
 from pipelines.run_folder.schema import DAMAGE, damaged, one_line
 from pipelines.run_folder.statistics import wilson
-from pipelines.run_folder.tables import read_table
 
 EXPLAINED = ("name", "group", "X", "true", "probabilities", "vote", "deferred")
 # Columns of members and of candidates that are read in percent.

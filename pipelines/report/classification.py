@@ -16,6 +16,7 @@ from matplotlib.patches import Rectangle
 from pipelines.report.charts import (
     Panel,
     Series,
+    class_name,
     dashed,
     dots,
     matrix,
@@ -42,11 +43,6 @@ MOST_BESIDE = 15  # classes whose confusion matrix is no wider than half the pag
 MOST_NUMBERED = 30  # classes whose counts still have room
 MOST_IMAGES = 40
 SURENESS = ("margin", "certainty")  # columns that say how sure a prediction was
-
-
-def class_name(classes: Sequence[str], code: int) -> str:
-    """Return the name of a class code, or the code itself where it has no name."""
-    return classes[code] if 0 <= code < len(classes) else str(code)
 
 
 def test_section(run: RunData) -> Section:

@@ -15,8 +15,8 @@ from pipelines.report.style import BLUE, SKY, one_axes, powers_of_ten
 from pipelines.report.wording import significant
 from pipelines.run_folder import names
 from pipelines.run_folder.columns import Iteration
+from pipelines.run_folder.reading import read_table
 from pipelines.run_folder.record import Distribution
-from pipelines.run_folder.tables import read_table
 
 
 @dataclass(frozen=True)

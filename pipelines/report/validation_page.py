@@ -36,7 +36,7 @@ from pipelines.run_folder.columns import (
 )
 from pipelines.run_folder.measures import measure_of
 from pipelines.run_folder.ranking import candidates_of
-from pipelines.run_folder.tables import read_table
+from pipelines.run_folder.reading import read_table
 
 MOST_CURVES = 9
 SIGNIFICANT = 0.05  # p, below which a difference is called that
