@@ -274,7 +274,7 @@ class Search(SearchJob[Options]):
 
     def summary_lines(self, record: Mapping[str, Any]) -> list[str]:
         """Return the best candidate, its errors, the time, and what failed."""
-        from pipelines.run_folder.tables import read_table
+        from pipelines.run_folder.reading import read_table
 
         candidates = read_table(self.path / names.CANDIDATES, columns.SvmCandidate)
         assert candidates is not None

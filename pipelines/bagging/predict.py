@@ -22,7 +22,7 @@ from pipelines.data.tables.words import counted
 from pipelines.errors import InputError, opt, program
 from pipelines.nn.member import Ensemble, Prediction
 from pipelines.nn.settings import need_torch
-from pipelines.report.bagging_figures import ExplainedSample, certainty_panels
+from pipelines.report.charts import ExplainedSample, certainty_panels
 from pipelines.report.style import figure_style, save
 from pipelines.run_folder.digests import refuse_changed
 from pipelines.run_folder.reading import as_pictures

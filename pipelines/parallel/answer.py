@@ -17,7 +17,7 @@ from pipelines.parallel.problem import CLASSES, Problem
 from pipelines.process_group.group import Group
 from pipelines.run_folder import names
 from pipelines.run_folder.columns import EpochRow
-from pipelines.run_folder.tables import as_table
+from pipelines.run_folder.reading import as_table
 
 
 @dataclass(frozen=True)

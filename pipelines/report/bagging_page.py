@@ -2,28 +2,29 @@
 
 from __future__ import annotations
 
-import json
-import math
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from pipelines.report.bagging_figures import (
-    ExplainedSample,
-    certainty_panels,
-    describe_prediction,
-)
 from pipelines.report.base import Report, candidates_section
-from pipelines.report.charts import Panel, Series, dashed, dots, how_to_read, series_chart
+from pipelines.report.charts import (
+    ExplainedSample,
+    Panel,
+    Series,
+    certainty_panels,
+    dashed,
+    describe_prediction,
+    dots,
+    how_to_read,
+    series_chart,
+)
 from pipelines.report.classification import test_section
-from pipelines.report.parts import Card, Chart, Columns, Listing, Section, Text
-from pipelines.report.style import BLUE, INK, SKY, VERMILLION, WIDE
+from pipelines.report.parts import Card, Chart, Columns, Listing, Part, Section, Text
+from pipelines.report.style import BLUE, INK, VERMILLION
 from pipelines.report.wording import count, percent, wrong_of
 from pipelines.run_folder import names
 from pipelines.run_folder.columns import (
@@ -34,10 +35,9 @@ from pipelines.run_folder.columns import (
     SubsetErrors,
     VotedPrediction,
 )
-from pipelines.run_folder.reading import as_pictures
+from pipelines.run_folder.reading import as_pictures, read_table
 from pipelines.run_folder.schema import DAMAGE, damaged, one_line
 from pipelines.run_folder.statistics import wilson
-from pipelines.run_folder.tables import read_table
 
 EXPLAINED = ("name", "group", "X", "true", "probabilities", "vote", "deferred")
 # Columns of members and of candidates that are read in percent.
@@ -45,10 +45,9 @@ ERRORS = ("training_error", "test_error", "cv_error", "out_of_bag_error", "error
 MOST_POINTS = 40  # of a group, each with a panel
 N_BINS = 15  # of the calibration error
 GROUPS = {
-    "own": ("the images that were given with --image", "Your own images, as the members see them."),
-    "chosen": ("the test samples that were chosen with --explain", "The samples you chose."),
-    "disagreement": ("the test samples on which the members disagree most",
-                     "The test samples on which the members disagree most."),
+    "own": "Your own images, as the members see them.",
+    "chosen": "The samples you chose.",
+    "disagreement": "The test samples on which the members disagree most.",
 }  # fmt: skip
 
 
@@ -97,18 +96,12 @@ class BaggingReport(Report):
         return f"{members}, each the best of {count(candidates, 'candidate')}"
 
     def conclusion(self) -> str:
-        """Give the error of the vote, and that of a member."""
-        record = self.record
-        if record.vote_test_error is None:
+        """Give the error of the vote."""
+        if (error := self.record.vote_test_error) is None:
             return "No member has been refitted on all its data and tested yet."
-        n_members = record.options.n_bootstrap if self.members is None else len(self.members)
-        error = percent(record.vote_test_error)
-        text = f"The vote of {count(n_members or 0, 'member')} has {error} error on the test set"
-        if None not in (record.n_vote_errors, record.dataset.n_test):
-            text += f" ({record.n_vote_errors:,} of {record.dataset.n_test:,})"
-        if record.members_mean_test_error is not None:
-            text += f", a single member {percent(record.members_mean_test_error)} on average"
-        return f"{text}."
+        n_members = self.record.options.n_bootstrap if self.members is None else len(self.members)
+        voters = count(n_members or 0, "member")
+        return f"The vote of {voters} has {percent(error)} error on the test set."
 
     def cards(self) -> list[Card]:
         """Return errors, and what is deferred to a human."""
@@ -142,19 +135,19 @@ class BaggingReport(Report):
         ordered, formats = self.candidates, dict.fromkeys(ERRORS, percent)
         if "error_mean" in ordered:
             ordered = ordered.sort_values("error_mean", kind="stable")
-        certainty = [*map(Text, self._rules()), *map(self._certainty, GROUPS)]
-        ensemble: list[Chart | None] = [self._ensemble_size()]
+        certainty: list[Part | None] = [*map(Text, self._rules()), *map(self._certainty, GROUPS)]
         if self.predictions is not None and len(self.predictions):
-            ensemble += [self._selective_prediction(self.predictions),
-                         self._calibration(self.predictions)]  # fmt: skip
+            certainty.append(
+                Columns([self._selective_prediction(self.predictions),
+                         self._calibration(self.predictions)])
+            )  # fmt: skip
+        members = Listing("Members", self.members, formats)
         return [
-            Section("members", "Members",
-                    [Listing("Members", self.members, formats), self._searches()]),
+            Section("members", "Members", [members, self._ensemble_size()]),
             Section("certainty", "When not to trust a prediction", certainty, link="Certainty"),
-            Section("ensemble", "The ensemble", [Columns([*ensemble, self._losses()])]),
             candidates_section(ordered, formats, "mean error over the folds"),
             test_section(self),
-        ]  # fmt: skip
+        ]
 
     def _rules(self) -> list[str]:
         """Return sentences on the rule, the guarantee, the prediction sets and novel samples."""
@@ -180,16 +173,16 @@ class BaggingReport(Report):
         samples = self.explained.get(group, [])[:MOST_POINTS]
         if not samples:
             return None
-        what, caption = GROUPS[group]
+        caption = GROUPS[group]
         words = "; ".join(
             f"{sample.name}: {describe_prediction(sample, self.classes)}" for sample in samples
         )
-        alt = f"Every member's certainty of every class, for {what}. {words}."
+        alt = f"{caption} Every member's certainty of every class: {words}."
         reads = how_to_read(len(samples[0].probabilities), "member")
         caption += f" Certainty of each class: {reads}. The vote is orange"
         caption += ", and so is the title where the rule defers the sample to a human."
         draw = partial(certainty_panels, samples, self.classes)
-        return Chart(f"certainty_{group}", draw, alt, caption, wide=len(samples) > 1)
+        return Chart(f"certainty_{group}", draw, caption, wide=len(samples) > 1, alt=alt)
 
     def _ensemble_size(self) -> Chart | None:
         subsets = read_table(self.path / names.SIZES, SubsetErrors)
@@ -206,12 +199,11 @@ class BaggingReport(Report):
         title = "Error against ensemble size"
         if self.record.vote_test_error is not None:
             title += f": {percent(self.record.vote_test_error)} by all {mean.index[-1]}"
-        alt = "Test error of the vote against the number of members."
         caption = (
             "Test error of the vote against the number of members; the band spans the best and the "
             "worst of the subsets that were drawn."
         )
-        return Chart("ensemble_size", partial(series_chart, [panel], title, 4.0), alt, caption)
+        return Chart("ensemble_size", partial(series_chart, [panel], title, 4.0), caption)
 
     def _calibration(self, table: pd.DataFrame) -> Chart:
         bins = calibration_bins(table)
@@ -225,15 +217,13 @@ class BaggingReport(Report):
                       scales=("percent", "percent"))  # fmt: skip
         error = self.record.test_calibration_error
         title = "Calibration" + ("" if error is None else f": expected error {percent(error)}")
-        alt = "Share of right answers against the certainty of the mean probability."
         caption = (
             "Share of right answers among the test samples of about equal certainty, in 15 bins, "
             "and its 95 % interval, which is wide where samples are few."
         )
-        return Chart("calibration", partial(series_chart, [panel], title, 4.0), alt, caption)
+        return Chart("calibration", partial(series_chart, [panel], title, 4.0), caption)
 
     def _selective_prediction(self, table: pd.DataFrame) -> Chart:
-        alt = "Error among the predictions kept, against their share."
         kept, errors = kept_errors(table)
         # Until the first error there is nothing to see.
         start = max(0, min(int(np.argmax(errors > 0)) - 1, int(np.searchsorted(kept, 0.5))))
@@ -255,64 +245,7 @@ class BaggingReport(Report):
         )
         title = "Deferring the uncertain to a human"
         draw = partial(series_chart, [panel], title, 4.0)
-        return Chart("selective_prediction", draw, alt, caption)
-
-    def _searches(self) -> Chart | None:
-        table = self.candidates
-        if table.empty or not np.isfinite(table["error_mean"]).any():
-            return None
-        numbers = np.unique(table["member"])
-        best, others = table[table["is_best"]], table[~table["is_best"]]
-        series = [
-            Series(np.searchsorted(numbers, some["member"]), some["error_mean"], label, look=look)
-            for some, label, look in (
-                (others, "candidate, cv error", dots(SKY, "o", 4, markeredgecolor=BLUE)),
-                (best, "chosen, cv error", dots(VERMILLION, "o", 6.5, gid="best")),
-            )
-        ]
-        if self.members is not None:
-            at = np.searchsorted(numbers, self.members["member"])
-            look: Any = dots(INK, "_", 14, markeredgewidth=1.6, gid="test")
-            series.append(Series(at, self.members["test_error"], "refitted, test error", look=look))
-        step = -(-len(numbers) // 24)
-        ticks = range(0, len(numbers), step), [str(one) for one in numbers[::step]]
-        panel = Panel(series, "member", "error", scales=("linear", "percent"), ticks=ticks)
-        alt = "Validation error of every candidate of every member; the tables have the numbers."
-        caption = (
-            "Mean validation error of every candidate over its folds; the one of the smallest "
-            "validation loss was refitted on the whole bootstrap sample."
-        )
-        title = "The search of every member"
-        draw = partial(series_chart, [panel], title, width=WIDE)
-        return Chart("member_searches", draw, alt, caption, wide=True)
-
-    def _losses(self) -> Chart | None:
-        found = {}
-        for row in (row for task in self.tasks for row in task.rows if row.get("fold") == -1):
-            with suppress(ValueError, TypeError):  # runs of before have none
-                losses = [float(loss) for loss in json.loads(row.get("losses", ""))]
-                if losses and all(map(math.isfinite, losses)):
-                    found[int(row["member"])] = losses
-        if not found:
-            return None
-        best = None
-        if self.members is not None and len(self.members):
-            best = int(self.members.sort_values("test_error", kind="stable")["member"].iloc[0])
-        series = []
-        for member, values in sorted(found.items()):
-            look, label = {"color": BLUE, "alpha": 0.5, "linewidth": 1.1, "marker": "."}, "a member"
-            if member == best:
-                look = {"color": VERMILLION, "zorder": 3, "marker": "."}
-                label = f"member {best}, the best on the test"
-            series.append(Series(np.arange(1, len(values) + 1), values, label, look=look))
-        panel = Panel(series, "epoch", "mean cross-entropy")
-        alt = "Mean training loss of every member after each epoch."
-        caption = (
-            "Mean cross-entropy of each member on its bootstrap sample in each epoch of its refit, "
-            "which ends when the loss falls by less than a fifth."
-        )
-        draw = partial(series_chart, [panel], "Training of the members", 4.0)
-        return Chart("member_losses", draw, alt, caption)
+        return Chart("selective_prediction", draw, caption)
 
 
 def calibration_bins(predictions: pd.DataFrame) -> pd.DataFrame:

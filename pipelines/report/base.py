@@ -33,7 +33,7 @@ from pipelines.run_folder import names
 from pipelines.run_folder.measures import Measure, measure_of
 from pipelines.run_folder.reading import RunData
 from pipelines.run_folder.record import BestMetadata
-from pipelines.run_folder.statistics import WithinOneStandardError, within_one_standard_error
+from pipelines.run_folder.statistics import within_one_standard_error
 from pipelines.run_folder.work_time import busy_share, worker_timelines, workers_of
 
 MOST_FAILED_CELLS = 50
@@ -65,8 +65,8 @@ class Report(RunData):
         return "A run"
 
     def conclusion(self) -> str:
-        """Give the answer in a sentence; empty where there is none yet."""
-        return self.answer_with("The best candidate")
+        """Name the answer, whose numbers are on the cards; or say why there is none yet."""
+        return ""
 
     def cards(self) -> list[Card]:
         """Return the numbers that a reader acts on."""
@@ -111,21 +111,6 @@ class Report(RunData):
         """The best candidate."""
         return self.record.best
 
-    def answer_with(self, candidate: str) -> str:
-        """Give the best candidate and its errors in a sentence."""
-        record, measure, best, found = self.record, self.measure, self.best, []
-        if best is not None and best.score_mean is not None:
-            mean_and_spread = measure.mean_and_spread(best.score_mean, best.score_std)
-            found.append(f"{mean_and_spread} cross-validated {measure.name}")
-        if (error := record.test_error) is not None:
-            what = percent(error) if measure.is_error else f"{percent(error)} error"
-            n_wrong, n_test = record.n_test_errors, record.dataset.n_test
-            counted = "" if None in (n_wrong, n_test) else f" ({n_wrong:,} of {n_test:,})"
-            found.append(f"{what} on the test set{counted}")
-        elif (score := record.test_scores.get(self.scoring or "")) is not None:
-            found.append(f"{measure.text(measure.of(score))} on the test set")
-        return f"{candidate}: {', '.join(found)}." if found else ""
-
     def score_cards(self) -> list[Card]:
         """Return scores, what they should beat, and how many candidates are as good."""
         record, measure, best, cards = self.record, self.measure, self.best, []
@@ -154,14 +139,17 @@ class Report(RunData):
             note = "" if error is None else f"calibration error {percent(error)}"
             cards.append(Card("test log loss", f"{record.test_log_loss:.4f}", note))
         cards += self.baseline_cards()
-        if (found := self.as_good) is not None:
-            within, tied = int(found.within.sum()) - 1, int(found.tied.sum()) - 1
+        if marks := self.as_good:
+            within, tied = sum(map(bool, marks)) - 1, sum("tied" in mark for mark in marks)
             note = "within one standard error" + (f", {tied:,} of them tied" if tied else "")
-            if within and not found.has_simpler:
+            simplest = [i for i, mark in enumerate(marks) if mark.endswith(self.simplest)]
+            if within and not simplest:
                 note += f"; the best is the {self.simplest}"
-            elif within:
-                score = measure.text(measure.of(found.simplest["score_mean"]))
-                note += f"; the {self.simplest}: {self.candidate_name(found.simplest)}, {score}"
+            for row in self.candidates.iloc[simplest].to_dict("records"):
+                name = self.candidate_name({str(name): value for name, value in row.items()})
+                note += (
+                    f"; the {self.simplest}: {name}, {measure.text(measure.of(row['score_mean']))}"
+                )
             cards.append(
                 Card("as good as the best", count(within, "other") if within else "no other", note)
             )
@@ -183,12 +171,13 @@ class Report(RunData):
         return [Card("baseline", value, f"{what} of {baseline.words}")]
 
     @property
-    def as_good(self) -> WithinOneStandardError | None:
-        """The candidates that are as good as the best, of a search that says what is simple."""
+    def as_good(self) -> list[str] | None:
+        """What each candidate is beside the best, of a search that says what is simple."""
         table = self.candidates
-        if table.empty or not {"score_mean", *self.simple_by} <= set(table) or not self.simple_by:
+        if table.empty or not self.simple_by or not set(self.simple_by) <= set(table):
             return None
-        return within_one_standard_error(table, int(table["n_ok"].max()), self.simple_by)
+        n_folds = int(table["n_ok"].max())
+        return within_one_standard_error(table, n_folds, self.simple_by, self.simplest)
 
     def candidates_section(
         self,
@@ -205,16 +194,15 @@ class Report(RunData):
         formats : of these columns, see ``Listing``
         words : on the columns
         """
-        table, measure, found = self.candidates, self.measure, self.as_good
+        table, measure = self.candidates, self.measure
         if table.empty:
             return Section("candidates", "Candidates", [])
         score = f"cv {measure.name}"
-        marks = "" if found is None else found.marks(self.simplest)
         frame = pd.DataFrame(
             {
                 "rank": table["rank"], **named, score: measure.of(table["score_mean"]),
                 "standard deviation": table["score_std"], "folds with a score": table["n_ok"],
-                **more, "as good": marks,
+                **more, "as good": self.as_good or "",
             }
         )  # fmt: skip
         shown = {score: measure.text, "standard deviation": measure.text, **formats}
@@ -223,27 +211,20 @@ class Report(RunData):
     def subtitle(self) -> str:
         """Say what was done, on what, and when."""
         record = self.record
-        dataset, cluster = record.dataset, record.cluster
-        text = self.size()
-        if n_folds := self.n_folds:
-            text += f", {n_folds}-fold cross-validation"
-        if dataset.n_train is not None:
-            text += f" on {count(dataset.n_train, 'training sample')}"
-            details = []
-            if dataset.n_features is not None:
-                details.append(count(dataset.n_features, "feature"))
-            if dataset.n_classes is not None:
-                details.append(count(dataset.n_classes, "class", "classes"))
-            text += f" ({', '.join(details)})" if details else ""
-        if cluster.n_workers:
-            text += f"; {count(cluster.n_workers, 'worker')} ({cluster.kind})"
-        if solver := record.solver or record.options.solver:
-            text += f", solver {solver}"
-        if record.started:
-            text += f"; started {timestamp(record.started)}"
-        if record.wall_seconds is not None:
-            text += f", finished in {duration(record.wall_seconds)}"
-        return text + "."
+        data, cluster = record.dataset, record.cluster
+        known = (
+            (self.size(), True),
+            (f"{self.n_folds}-fold cross-validation", self.n_folds),
+            (count(data.n_train or 0, "training sample"), data.n_train is not None),
+            (count(data.n_features or 0, "feature"), data.n_features is not None),
+            (count(data.n_classes or 0, "class", "classes"), data.n_classes is not None),
+            (f"{count(cluster.n_workers or 0, 'worker')} ({cluster.kind})", cluster.n_workers),
+            (f"solver {record.solver or record.options.solver}",
+             record.solver or record.options.solver),
+            (f"started {timestamp(record.started or '')}", record.started),
+            (f"finished in {duration(record.wall_seconds)}", record.wall_seconds is not None),
+        )  # fmt: skip
+        return f"{', '.join(text for text, is_known in known if is_known)}."
 
     def state(self) -> str:
         """Say why the page is incomplete; empty for a finished run."""
@@ -316,7 +297,6 @@ class Report(RunData):
             )
         if not self.tasks:
             return [Text(" ".join(words))]
-        alt = "The tasks of each worker over time; the table of the workers has the numbers."
         caption = (
             "Each bar is a task on its worker; what stays pale is idle time. The share at the "
             "right is the time the worker was busy."
@@ -336,25 +316,20 @@ class Report(RunData):
         draw = partial(timeline, self.tasks, addresses)
         return [
             Text(" ".join(words)),
-            Chart("timeline", draw, alt, caption, wide=True),
+            Chart("timeline", draw, caption, wide=True),
             Listing("Workers", pd.DataFrame(rows), formats),
         ]
 
     def _files(self) -> Listing:
-        """List what the run left; the figures and the page itself are made of it."""
+        """List what the run left; the page itself has the figures."""
         found = [
             path for path in sorted(self.path.rglob("*"))
             if path.is_file() and path.suffix not in (".svg", ".png", ".part")
             and path.name != names.REPORT
         ]  # fmt: skip
-        found.sort(key=lambda path: list(CONTENT).index(path.name) if path.name in CONTENT else 99)
         paths = [path.relative_to(self.path).as_posix() for path in found]
-        files = {
-            "file": paths, "kB": [path.stat().st_size / 1000 for path in found],
-            "content": [CONTENT.get(path.name, "") for path in found],
-        }  # fmt: skip
-        links = [quote(path) for path in paths]
-        return Listing("Files", pd.DataFrame(files), {"kB": "{:,.1f}".format}, links)
+        files = pd.DataFrame({"file": paths, "kB": [one.stat().st_size / 1000 for one in found]})
+        return Listing("Files", files, {"kB": "{:,.1f}".format}, [quote(path) for path in paths])
 
     def _how_to_reproduce(self) -> list[Part | None]:
         record, dataset = self.record, self.record.dataset
@@ -402,26 +377,3 @@ def candidates_section(
     paper = Text(f"On paper: the first 30. All of them are in {names.CANDIDATES}.", style="paper")
     text = Text(f"{which}, best first by the {order}. {words}".strip())
     return Section("candidates", "Candidates", [text, Listing("Candidates", frame, formats), paper])
-
-
-CONTENT = {
-    names.RECORD: "options, seed, versions, devices, times, the answer",
-    names.JOURNAL: "every task as it was done, with its rows",
-    names.CELLS: "a row for each cell",
-    names.CANDIDATES: "means of every candidate, best first",
-    names.PREDICTIONS: "the predictions of all test samples",
-    names.WRONG: "the images of the wrong test samples",
-    names.MODEL: "the best candidate, fitted on all training rows",
-    names.PROBABILITIES: "calibrated probabilities of the test rows",
-    names.MEMBERS: "the members and their errors",
-    names.MEMBER_PROBABILITIES: "every member's probabilities of the test samples",
-    names.SIZES: "errors of subsets of the members",
-    names.EXPLAINED: "certainty of the members, of the samples that are drawn",
-    names.RANKS: "the ranks of all nodes",
-    names.ITERATIONS: "the change of every iteration",
-    names.COMPARISON: "algorithms compared in pairs",
-    names.LEARNING_CURVE: "scores on shares of the training rows",
-    names.NESTED: "scores of the outer folds",
-    names.RESIDUALS: "true and predicted numbers of the test rows",
-    "performance.html": "Dask's own page of the run",
-}

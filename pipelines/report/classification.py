@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from io import BytesIO
 
@@ -16,6 +16,7 @@ from matplotlib.patches import Rectangle
 from pipelines.report.charts import (
     Panel,
     Series,
+    class_name,
     dashed,
     dots,
     matrix,
@@ -36,17 +37,12 @@ from pipelines.report.parts import (
 from pipelines.report.style import BLUE, SKY
 from pipelines.report.wording import count, percent, shortened, significant
 from pipelines.run_folder.names import PREDICTIONS
-from pipelines.run_folder.reading import RunData, WrongImages
+from pipelines.run_folder.reading import RunData
 
 MOST_BESIDE = 15  # classes whose confusion matrix is no wider than half the page
 MOST_NUMBERED = 30  # classes whose counts still have room
 MOST_IMAGES = 40
 SURENESS = ("margin", "certainty")  # columns that say how sure a prediction was
-
-
-def class_name(classes: Sequence[str], code: int) -> str:
-    """Return the name of a class code, or the code itself where it has no name."""
-    return classes[code] if 0 <= code < len(classes) else str(code)
 
 
 def test_section(run: RunData) -> Section:
@@ -144,7 +140,7 @@ def _confusion(counts: np.ndarray, names: Sequence[str]) -> Chart:
         )
     caption = "Counts of test samples: those classified right in blue, errors in yellow to red."
     draw = partial(confusion_matrix, counts, names)
-    return Chart("confusion_matrix", draw, alt + ".", caption, wide=len(names) > MOST_BESIDE)
+    return Chart("confusion_matrix", draw, caption, len(names) > MOST_BESIDE, f"{alt}.")
 
 
 def _wrong_parts(run: RunData) -> list[Part | None]:
@@ -160,12 +156,12 @@ def _wrong_parts(run: RunData) -> list[Part | None]:
         **{name: [class_name(run.classes, code) for code in wrong[name]]
            for name in ("true", "predicted")}
     )  # fmt: skip
-    pictures = _pictures(run.wrong_images)
+    drawn = pictures(run.wrong_images)
     words = zip(wrong["row"], wrong["true"], wrong["predicted"], strict=True)
     images = [
-        (pictures[row], f"{row}: {true} → {predicted}",
+        (drawn[row], f"{row}: {true} → {predicted}",
          f"Test sample {row}: {true} taken for {predicted}")
-        for row, true, predicted in words if row in pictures
+        for row, true, predicted in words if row in drawn
     ][:MOST_IMAGES]  # fmt: skip
     note = count(len(wrong), "wrong test sample")
     if len(wrong) > MOST_ROWS:
@@ -180,20 +176,18 @@ def _wrong_parts(run: RunData) -> list[Part | None]:
     return [heading, Text(f"{note} {how}"), Gallery(images), Folded("As a table", [table])]
 
 
-def _pictures(wrong: WrongImages | None) -> dict[int, str]:
-    """Return wrong test samples by their row as small images, ink dark on light."""
-    if wrong is None or not len(wrong.row):
-        return {}
-    brightest = max(1.0, float(wrong.images.max()))
+def pictures(images: Mapping[int, np.ndarray]) -> dict[int, str]:
+    """Return images as data URIs, ink dark on light: the brightest pixel of all is darkest."""
+    brightest = max((1.0, *(float(pixels.max()) for pixels in images.values())))
     found = {}
-    for row, pixels in zip(wrong.row, wrong.images, strict=True):
+    for row, pixels in images.items():
         shades = pixels  # colours are as they are, a single channel is ink
         if pixels.ndim == 2:
             shades = 255 - np.clip(255 * pixels.astype(float) / brightest, 0, 255)
         file = BytesIO()
         PIL.Image.fromarray(shades.astype(np.uint8)).save(file, format="png")
         encoded = base64.b64encode(file.getvalue()).decode("ascii")
-        found[int(row)] = f"data:image/png;base64,{encoded}"
+        found[row] = f"data:image/png;base64,{encoded}"
     return found
 
 
@@ -221,4 +215,4 @@ def residuals_chart(residuals: pd.DataFrame) -> Chart:
         "Test samples by the best candidate, fitted on all training rows: predicted against true, "
         "and the residuals."
     )
-    return Chart("residuals", partial(series_chart, panels), alt, caption, wide=True)
+    return Chart("residuals", partial(series_chart, panels), caption, wide=True, alt=alt)

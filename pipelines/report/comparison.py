@@ -27,10 +27,10 @@ from pipelines.report.style import (
     figure_style,
     percent_labels,
 )
-from pipelines.report.wording import count, duration, percent, plain
+from pipelines.report.wording import count, duration, percent, plain, wrong_of
 from pipelines.run_folder.names import REPORT
 from pipelines.run_folder.record import read_record
-from pipelines.run_folder.statistics import corrected_t, holm, interval
+from pipelines.run_folder.statistics import corrected_t, holm
 
 # Where a run is kept and how it is watched says nothing of its result.
 NOT_COMPARED = {"results", "resume", "quiet", "dry_run", "dashboard"}
@@ -140,40 +140,22 @@ def write_comparison(folders: Sequence[Path], page: Path) -> Path:
 
 def _sections(runs: Runs, page: Path) -> list[Section]:
     table = _table(runs)
-    alt = "Cross-validation and test error and wall time of each run; the table has the numbers."
     caption = (
         "Dots are mean errors of the best candidate over the folds, diamonds errors on the test "
         "samples."
     )
-    errors = Chart(page.stem, partial(draw_table, table), alt, caption, wide=True)
+    errors = Chart(page.stem, partial(draw_table, table), caption, wide=True)
     paired = (
         "Runs with the same folds: the error of the best candidate of the first less that of the "
         "second. p is of the corrected resampled t-test (Nadeau and Bengio), p, Holm corrects it "
         "for the number of pairs. The best of a grid is judged on the folds that chose it, so "
         "small differences speak for little."
     )
-    records = [run.record for run in runs.values()]
-    frame = pd.DataFrame(
-        {
-            "run": list(runs),
-            "data": [one.dataset.name for one in records],
-            "rows": pd.array([one.dataset.n_train for one in records], dtype="Int64"),
-            "searched": [run.size() for run in runs.values()],
-            "cv error": table["cv_error_mean"],
-            "standard deviation": table["cv_error_std"],
-            "test error": table["test_error"],
-            "95 % interval": [
-                interval(one.n_test_errors, one.dataset.n_test).removeprefix("95 % interval ")
-                if None not in (one.n_test_errors, one.dataset.n_test)
-                else ""
-                for one in records
-            ],
-            "wall time": table["wall_seconds"],
-            "workers": pd.array([one.cluster.n_workers for one in records], dtype="Int64"),
-            "status": table["status"],
-        }
-    )
-    formats = dict.fromkeys(("cv error", "standard deviation", "test error"), percent)
+    frame = table.drop(columns="command").rename_axis("run").reset_index()
+    frame.insert(3, "searched", [run.size() for run in runs.values()])
+    wrong = [wrong_of(one.record.n_test_errors, one.record.dataset.n_test) for one in runs.values()]
+    frame.insert(7, "95 % interval", [words.partition("interval ")[2] for words in wrong])
+    formats = dict.fromkeys(("cv_error_mean", "cv_error_std", "test_error"), percent)
     pages = [run.path / REPORT for run in runs.values()]
     links = [
         quote(os.path.relpath(one.resolve(), page.resolve().parent)) if one.is_file() else ""
@@ -186,7 +168,7 @@ def _sections(runs: Runs, page: Path) -> list[Section]:
     of_pairs |= dict.fromkeys(("t", "p", "p, Holm"), "{:.3f}".format)
     return [
         Section("runs", "Runs",
-                [Listing("Runs", frame, {**formats, "wall time": duration}, links), errors]),
+                [Listing("Runs", frame, {**formats, "wall_seconds": duration}, links), errors]),
         Section("paired", "Fold by fold",
                 [Text(paired), Listing("Fold by fold", paired_table(runs), of_pairs)]),
         Section("options", "Options that differ", [Listing("Options that differ", differing)]),
@@ -195,19 +177,17 @@ def _sections(runs: Runs, page: Path) -> list[Section]:
 
 def _data_warning(runs: Runs) -> str:
     """Warn if the runs were made on different data, whose errors cannot be compared."""
-    sizes: dict[tuple[Any, ...], str] = {}
-    prints: dict[str, set[str]] = {}
-    for record in (run.record for run in runs.values()):
-        about = record.dataset
-        rows = "" if about.n_train is None else f", {count(about.n_train, 'row')}"
-        sizes[about.name, about.n_train, about.n_test] = f"{about.name or '–'}{rows}"
-        # Commands prepare the same data in ways of their own: no print is that of another command.
-        prints.setdefault(record.command, set()).add(about.fingerprint or "")
-    if len(sizes) < 2 and all(len(found) < 2 for found in prints.values()):
+    # Commands prepare the same data in ways of their own: no print is that of another command.
+    about = [(run.record.command, run.record.dataset) for run in runs.values()]
+    if (
+        len({(data.name, data.n_train, data.n_test) for _, data in about}) < 2
+        and len({(command, data.fingerprint) for command, data in about})
+        == len({command for command, _ in about})
+    ):  # fmt: skip
         return ""
     return (
-        f"These runs have different data ({'; '.join(sizes.values())}): errors on different data, "
-        "or on other rows of the same data, do not show which run is better."
+        "These runs have different data: errors on different data, or on other rows of the same "
+        "data, do not show which run is better."
     )
 
 
@@ -252,21 +232,16 @@ def _folds(run: Report) -> tuple[Any, ...] | None:
     about, options = run.record.dataset, run.record.options
     if None in (about.fingerprint, options.folds):
         return None
-    cv = getattr(options, "cv", None) or "auto"
+    cv = options.cv or "auto"
     return run.record.command, about.fingerprint, options.folds, options.seed, cv
 
 
 def errors_of_best(run: Report) -> pd.Series:
-    """Return the error, or else 1 less the score, of the best candidate on each fold."""
+    """Return 1 less the score of the best candidate on each fold."""
     cells, best = run.cells, run.record.best
     values: dict[str, Any] = {} if best is None else best.model_dump()
-    own = [name for name in run.place if name in cells and name != "fold" and name in values]
-    if cells.empty or not own or "fold" not in cells:
+    own = [name for name in run.place if values.get(name) is not None]
+    if cells.empty or not own or not {"fold", "score", *own} <= set(cells):
         return pd.Series(dtype=float)
-    for name in own:
-        is_number = pd.api.types.is_numeric_dtype(cells[name])
-        same = np.isclose(cells[name], values[name], atol=0) if is_number else None
-        cells = cells[cells[name] == values[name] if same is None else same]
-    has_error = "error" in cells and cells["error"].notna().any()
-    errors = cells["error"] if has_error else 1 - cells["score"]
-    return pd.Series(errors.to_numpy(float), index=cells["fold"].to_numpy())
+    cells = cells.merge(pd.DataFrame([{name: values[name] for name in own}]), on=own)
+    return 1 - cells.set_index("fold")["score"]

@@ -12,11 +12,11 @@ from pipelines.report.base import Report
 from pipelines.report.charts import Panel, Series, dashed, grid_lines, series_chart
 from pipelines.report.parts import Card, Chart, Columns, Listing, Pairs, Section, Text
 from pipelines.report.style import BLUE, SKY, one_axes, powers_of_ten
-from pipelines.report.wording import count, significant
+from pipelines.report.wording import significant
 from pipelines.run_folder import names
 from pipelines.run_folder.columns import Iteration
+from pipelines.run_folder.reading import read_table
 from pipelines.run_folder.record import Distribution
-from pipelines.run_folder.tables import read_table
 
 
 @dataclass(frozen=True)
@@ -35,18 +35,11 @@ class GraphReport(Report):
         return sizes + (f", alpha {alpha:g}" if alpha is not None else "")
 
     def conclusion(self) -> str:
-        """Name the highest node, and say how exact its rank is."""
-        record = self.record
-        if not record.top:
+        """Name the highest node."""
+        if not self.record.top:
             return "There are no ranks yet."
-        first = record.top[0]
-        text = f"Node {first.node} ranks highest, with {significant(first.rank)}"
-        if record.n_iterations is not None:
-            ended = "converged" if record.converged else "not converged"
-            text += f"; {ended} after {count(record.n_iterations, 'iteration')}"
-        if record.bound is not None:
-            text += f"; the ranks are off by at most {record.bound:.1e} in total"
-        return f"{text}."
+        first = self.record.top[0]
+        return f"Node {first.node} ranks highest, with {significant(first.rank)}."
 
     def cards(self) -> list[Card]:
         """Return what tells how exact the ranks are."""
@@ -81,10 +74,9 @@ class GraphReport(Report):
         table = Listing("Highest ranks", top, {"rank": "{:.6g}".format})
         charts: list[Chart | None] = [self._convergence()]
         if record.distribution.counts:
-            alt = "Histogram of the ranks."
             draw = partial(distribution, record.distribution)
             caption = "How many nodes have which rank, on logarithmic axes."
-            charts.append(Chart("distribution", draw, alt, caption))
+            charts.append(Chart("distribution", draw, caption))
         return [
             Section("top", "Highest ranks", [note, table]),
             Section("figures", "Figures", [Columns(charts)]),
@@ -103,11 +95,10 @@ class GraphReport(Report):
             ends = [shown["iteration"].min(), shown["iteration"].max()]
             series.append(Series(ends, [tol, tol], f"tol {tol:g}", look=dashed()))
         panel = Panel(series, "iteration", "L1 norm of the change", scales=("linear", "log"))
-        alt = "The change of every iteration, which falls to tol."
         caption = (
             "L1 norm of the change in each iteration; it shrinks at least by the factor alpha."
         )
-        return Chart("convergence", partial(series_chart, [panel], "Convergence"), alt, caption)
+        return Chart("convergence", partial(series_chart, [panel], "Convergence"), caption)
 
 
 def distribution(ranks: Distribution) -> Figure:

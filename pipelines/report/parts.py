@@ -61,16 +61,16 @@ class Chart:
     ----------
     name : of its files
     draw : function without arguments
-    alt : what it shows in words, for who does not see it
     caption : how to read it
     wide : whether it takes the width of the page
+    alt : what it shows, for who does not see it; by default the caption
     """
 
     name: str
     draw: Callable[[], Figure]
-    alt: str
     caption: str
     wide: bool = False
+    alt: str = ""
     kind: ClassVar[str] = "chart"
 
 

@@ -27,8 +27,8 @@ class SvmReport(Report):
 
     title = "SVM grid search"
     candidate_row = SvmCandidate
-    place = SVM_CELL
-    sizes = ("n_c", "n_gamma", "folds")
+    place: ClassVar[Sequence[str]] = SVM_CELL
+    sizes: ClassVar[Sequence[str]] = ("n_c", "n_gamma", "folds")
     simple_by: ClassVar[Sequence[str]] = SVM_CANDIDATE
     own_scoring: ClassVar[str | None] = None  # of a run that names none
 
@@ -74,10 +74,10 @@ class SvmReport(Report):
         return " × ".join(known) or "A search"
 
     def conclusion(self) -> str:
-        """Give the best candidate and its errors."""
+        """Name the best candidate."""
         if self.best is None:
             return "No candidate has a score yet."
-        return self.answer_with(self.candidate_name(self.best.model_dump()))
+        return f"The best is {self.candidate_name(self.best.model_dump())}."
 
     def candidate_name(self, candidate: Mapping[str, Any]) -> str:
         """Name a candidate by its parameters."""
@@ -129,7 +129,9 @@ class SvmReport(Report):
         }  # fmt: skip
         charts = Columns([self._folds_of_best_gamma(), self._map()])
         return [
-            self.candidates_section(table[by] if len(table) else {}, more, formats, words),
+            self.candidates_section(
+                {name: table[name] for name in by if name in table}, more, formats, words
+            ),
             Section("grid", "The grid", [charts]),
             test_section(self),
         ]
@@ -157,7 +159,7 @@ class SvmReport(Report):
         if "epsilon" in self.simple_by:
             caption += " Each C and gamma by its best epsilon."
         alt = f"{title} of every C and gamma; the best is {words}."
-        return Chart("heat_map", draw, alt, caption)
+        return Chart("heat_map", draw, caption, alt=alt)
 
     def _folds_of_best_gamma(self) -> Chart | None:
         best, cells, measure = self.best, self.cells, self.measure
@@ -172,12 +174,11 @@ class SvmReport(Report):
             Sample(i, measure.of(of_C["score"].to_numpy(float)), bool(np.isclose(C, best.C)))
             for i, (C, of_C) in enumerate(by_C)
         ]
-        alt = f"Validation {measure.name} of the folds against C, at the best gamma."
         reads = how_to_read(self.n_folds or 1, "fold")
         caption = f"The folds at gamma = {gamma}: {reads}. The best C is orange."
         draw = partial(samples_chart, samples, measure, f"Folds at gamma = {gamma}",
                        [significant(C) for C, _ in by_C], "C")  # fmt: skip
-        return Chart("fold_errors_best", draw, alt, caption) if samples else None
+        return Chart("fold_errors_best", draw, caption) if samples else None
 
 
 @dataclass(frozen=True)

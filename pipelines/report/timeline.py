@@ -8,7 +8,7 @@ import numpy as np
 from matplotlib.collections import PolyCollection
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
-from matplotlib.ticker import FuncFormatter, MultipleLocator
+from matplotlib.ticker import MaxNLocator
 
 from pipelines.report.style import INK, PALE, SKY, VERMILLION, WHITE, WIDE
 from pipelines.report.wording import duration, shortened
@@ -41,24 +41,24 @@ def timeline(tasks: Sequence[FinishedTask], workers: Sequence[str] = ()) -> Figu
     origin = min(task.started for task in tasks)
 
     def place(moment: float) -> float:
-        gone = sum(p.seconds - seam for p in breaks if p.started + p.seconds <= moment)
-        return moment - origin - gone
+        gone = sum(end - start - seam for start, end in breaks if end <= moment)
+        return (moment - origin - gone) / second
 
-    end = max(total + seam * len(breaks), 1e-6)
+    end = max((total + seam * len(breaks)) / second, 1e-6)
     axes.barh(range(len(rows)), end, height=0.8, color=PALE, zorder=0)
     bars, edges = [], []
     for number, row in enumerate(rows):
         for task, level, n_levels in _levels(row.tasks):
             left = place(task.started)
             top = number - 0.4 + 0.8 * level / n_levels
-            low, right = top + 0.8 / n_levels, left + max(task.seconds, 1e-3 * end)
+            low, right = top + 0.8 / n_levels, left + max(task.seconds / second, 1e-3 * end)
             bars.append([(left, top), (right, top), (right, low), (left, low)])
             edges.append(VERMILLION if task.n_failed else WHITE)
         share = "" if row.busy_share is None else f"{100 * row.busy_share:.0f} %"
         if len(rows) <= MOST_LABELS:
             axes.text(end * 1.006, number, share, va="center", fontsize=9, color=INK)
     # White between the bars must not pass for idle time where the bars are narrow.
-    median = float(np.median([task.seconds for task in tasks]))
+    median = float(np.median([task.seconds for task in tasks])) / second
     thin = min(0.5, 0.06 * median / end * 72 * WIDE)
     axes.add_collection(
         PolyCollection(
@@ -67,16 +67,12 @@ def timeline(tasks: Sequence[FinishedTask], workers: Sequence[str] = ()) -> Figu
         ),
         autolim=False,
     )  # fmt: skip
-    for idle in breaks:
-        x = place(idle.started + idle.seconds) - seam / 2
+    for start, stop in breaks:
+        x = place(stop) - seam / 2 / second
         axes.axvline(x, color=INK, ls=(0, (3, 3)), lw=1, zorder=3)
-        stopped = f"stopped for {duration(idle.seconds)}"
+        stopped = f"stopped for {duration(stop - start)}"
         axes.text(x, -0.55, stopped, ha="center", va="bottom", fontsize=8.5)
-    # Steps of 1, 2 or 5 times a power of ten that cut the time into 5 to 12 parts.
-    power = 10.0 ** np.floor(np.log10(end / second / 5))
-    step = power * max(digit for digit in (1, 2, 5) if digit * power <= end / second / 5)
-    axes.xaxis.set_major_locator(MultipleLocator(step * second))
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value / second:g}"))
+    axes.xaxis.set_major_locator(MaxNLocator(12, steps=[1, 2, 5, 10]))
     axes.set(xlim=(0, end), ylim=(len(rows) - 0.5, -0.5))
     every = -(-len(rows) // MOST_LABELS)
     named = [worker_name(row.worker) for row in rows[::every]]

@@ -68,33 +68,25 @@ class TrainingReport(Report):
         trainings, network = self.record.trainings or (), self.record.options.network
         return f"{count(len(trainings), 'training')} of {network or 'a network'}"
 
-    def _metric(self, value: float) -> str:
-        return percent(value) if self.record.metric == ERROR else significant(value)
-
     def conclusion(self) -> str:
-        """Name the best training, with its loss and its error."""
+        """Name the best training."""
         best = self.best_training
         if best is None:
             return "No epoch has ended yet."
-        text = f"{best.strategy} on {count(best.ranks, 'rank')} reaches the lowest validation loss"
-        text += f", {significant(best.validation_loss)}"
-        if best.test_metric is not None:
-            metric = self._metric(best.test_metric)
-            text += f"; its {self.record.metric} on the test set is {metric}"
-        return f"{text}."
+        return f"{best.strategy} on {count(best.ranks, 'rank')} reaches the lowest validation loss."
 
     def cards(self) -> list[Card]:
         """Return losses, rows a second and restarts."""
         cards, best = [], self.best_training
         if best is not None:
-            note = f"{best.strategy} on {count(best.ranks, 'rank')}, validation"
-            cards.append(Card("lowest loss", significant(best.validation_loss), note))
+            cards.append(Card("validation loss", significant(best.validation_loss), "the lowest"))
             if best.test_metric is not None:
-                value = self._metric(best.test_metric)
+                shown = percent if self.record.metric == ERROR else significant
+                value = shown(best.test_metric)
                 cards.append(Card(f"test {self.record.metric}", value, "of the same network"))
         cards += self.baseline_cards()
         if not self.times.empty:
-            most = self.times.loc[self.times["rows a second"].idxmax()]
+            most = self.times.sort_values("rows a second").iloc[-1]
             note = f"{most['strategy']} on {count(most['ranks'], 'rank')}"
             cards.append(Card("rows a second", f"{most['rows a second']:,.0f}", note))
         if restarts := self.record.restarts:
@@ -155,14 +147,13 @@ class TrainingReport(Report):
         if shown.empty:
             return None
         kinds: list[Any] = list(shown.groupby(["strategy", "ranks"], sort=False))
-        alt = "Validation loss against epochs, steps and seconds."
         caption = (
             "Validation loss after each epoch, against epochs, steps and seconds. Of several "
             "repeats the line is the median, the band goes from the lowest to the highest."
         )
         panels = [self._panel(kinds, column, label) for column, label in ACROSS]
         draw = partial(series_chart, panels, "Validation loss")
-        return Chart("convergence", draw, alt, caption, wide=True)
+        return Chart("convergence", draw, caption, wide=True)
 
     def _panel(self, kinds: Sequence[Any], column: str, label: str) -> Panel:
         most = max(int(ranks) for (_, ranks), _ in kinds)
@@ -195,9 +186,8 @@ class TrainingReport(Report):
             "is the rest, including the gathering of batches. The table has milliseconds of a "
             "step, means over the ranks, without the first epoch."
         )
-        alt = "Time of a step in three parts; the table has the numbers."
         caption = "Milliseconds of a step; strategy and ranks at the left."
-        chart = Chart("training_times", partial(training_times, times), alt, caption)
+        chart = Chart("training_times", partial(training_times, times), caption)
         return [
             Text(words), Columns([chart, self._speed_up()]),
             Listing("Times", times, {"rows a second": "{:,.0f}".format}, tall=False),
@@ -210,7 +200,6 @@ class TrainingReport(Report):
         ranks = sorted(times["ranks"].unique())
         fewest = times[times["ranks"] == ranks[0]].set_index("strategy")["rows a second"]
         rates = times.assign(speed_up=times["rows a second"] / times["strategy"].map(fewest))
-        alt = "Rows a second against ranks; the table has the numbers."
         series = [Series(ranks, np.array(ranks) / ranks[0], "each rank alike", look=dashed())]
         for i, (strategy, some) in enumerate(rates.groupby("strategy", sort=False)):
             ordered = some.sort_values("ranks")
@@ -218,7 +207,7 @@ class TrainingReport(Report):
             series.append(Series(ordered["ranks"], ordered["speed_up"], str(strategy), look=look))
         panel = Panel(series, "ranks", "rows a second, against the fewest ranks")
         caption = "Rows a second against ranks, as a multiple of the fewest."
-        return Chart("speed_up", partial(series_chart, [panel], "Speed-up"), alt, caption)
+        return Chart("speed_up", partial(series_chart, [panel], "Speed-up"), caption)
 
 
 def training_times(times: pd.DataFrame) -> Figure:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -25,7 +24,7 @@ from pipelines.report.charts import (
     series_chart,
 )
 from pipelines.report.classification import test_section
-from pipelines.report.parts import Chart, Columns, Listing, Part, Section, Text
+from pipelines.report.parts import Chart, Listing, Part, Section, Text
 from pipelines.report.style import BLUE, NARROW, VERMILLION, WIDE
 from pipelines.report.wording import count, shortened
 from pipelines.run_folder import names
@@ -37,14 +36,13 @@ from pipelines.run_folder.columns import (
 )
 from pipelines.run_folder.measures import measure_of
 from pipelines.run_folder.ranking import candidates_of
-from pipelines.run_folder.tables import read_table
+from pipelines.run_folder.reading import read_table
 
 MOST_CURVES = 9
 SIGNIFICANT = 0.05  # p, below which a difference is called that
-LEAST_SECONDS = 1e-5  # of a fit, on a logarithmic axis
 OF_PAIRS = {
     "p_holm": "p, Holm", "p_first": "P(first better)", "p_same": "P(same)",
-    "p_second": "P(second better)", "mean": "difference", "std": "standard deviation",
+    "p_second": "P(second better)", "mean": "difference", "std": "standard deviation (n - 1)",
 }  # fmt: skip
 
 
@@ -119,7 +117,7 @@ class ValidationReport(Report):
         """Name the best, and say whether it differs from the second best."""
         if (best := self.record.best) is None:
             return "" if len(self.candidates) else "No candidate has all of its folds yet."
-        text = self.answer_with(f"{_short(best.algorithm or '')} ({_words(best.parameters)})")
+        text = f"The best is {_short(best.algorithm or '')} ({_words(best.parameters)})."
         if self.pairs is None or len(self.best_of) < 2:
             return text
         first, second, *_ = self.best_of
@@ -170,7 +168,7 @@ class ValidationReport(Report):
         return [
             self.candidates_section(named, more, formats),
             Section("comparison", "Comparison of algorithms",
-                    [Columns([self._algorithms(), self._cost()]), *self._pairs()],
+                    [self._algorithms(), *self._pairs()],
                     link="Comparison"),
             Section("curves", "Curves", [self._validation_curves(), self._learning_curve()]),
             test_section(self),
@@ -182,7 +180,6 @@ class ValidationReport(Report):
         scores, measure = self.fold_scores, self.measure
         if not scores:
             return None
-        alt = f"The {measure.name} on every fold of the best candidate of each algorithm."
         reads = how_to_read(max(map(len, scores.values())), "fold")
         caption = (
             f"The best candidate of each algorithm, its {measure.name}: {reads}. The best "
@@ -194,37 +191,7 @@ class ValidationReport(Report):
             samples_chart, samples, measure, "The best of each algorithm",
             [shortened(_short(name), 18) for name in scores], width=WIDE if is_wide else NARROW,
         )  # fmt: skip
-        return Chart("algorithms", draw, alt, caption, wide=is_wide)
-
-    def _cost(self) -> Chart | None:
-        table, measure = self.candidates, self.measure
-        if not {"fit_seconds", "score_mean"} <= set(table):
-            return None
-        table = table.dropna(subset=["score_mean", "fit_seconds"])
-        if len(table) < 2:
-            return None
-        table = table.assign(
-            shown=measure.of(table["score_mean"]),
-            seconds=table["fit_seconds"].clip(lower=LEAST_SECONDS),
-        )
-        series = [
-            Series(
-                some["seconds"], some["shown"], shortened(_short(str(name)), 24),
-                look=dots(COLOURS[i % len(COLOURS)], MARKS[i % len(MARKS)], 6, alpha=0.75),
-            )
-            for i, (name, some) in enumerate(table.groupby("algorithm", sort=False))
-        ]  # fmt: skip
-        ring = dots(VERMILLION, "o", 13, markerfacecolor="none", markeredgewidth=2)
-        series.append(Series(table["seconds"].head(1), table["shown"].head(1), look=ring))
-        panel = Panel(series, "seconds of a fit, shared work divided evenly", measure.name,
-                      scales=("log", self.y_scale))  # fmt: skip
-        alt = f"Seconds of a fit against {measure.name}, for every candidate."
-        caption = (
-            f"Every candidate: how long a fit takes, and its mean {measure.name}. The best is "
-            "ringed."
-        )
-        draw = partial(series_chart, [panel], "Time of a fit")
-        return Chart("time_against_score", draw, alt, caption)
+        return Chart("algorithms", draw, caption, wide=is_wide)
 
     def _pairs(self) -> list[Part]:
         if self.pairs is None or self.pairs.empty:
@@ -232,9 +199,6 @@ class ValidationReport(Report):
         measure, table = self.measure, self.pairs.copy()
         if measure.is_loss:
             table[["mean", "t", "effect"]] *= -1
-        # The table of the comparison divides by one less, as its t does.
-        n = max((len(found) for found in self.fold_scores.values()), default=1)
-        table["std"] *= math.sqrt((n - 1) / n)
         order = ["first", "second", "mean", "std", "t", "effect", "p", "p_holm", "p_first",
                  "p_same", "p_second"]  # fmt: skip
         table = table[order].rename(columns=OF_PAIRS)
@@ -247,9 +211,9 @@ class ValidationReport(Report):
             f"above, within or below ± {self.record.options.rope} (Corani and Benavoli). The best "
             "of a grid is judged on the folds that chose it, so small differences mean little."
         )
-        formats = dict.fromkeys(map(str, table), "{:.3f}".format) | {
-            "difference": partial(measure.text, sign="+"), "standard deviation": measure.text,
-        }  # fmt: skip
+        formats: dict[str, Any] = dict.fromkeys(map(str, table), "{:.3f}".format)
+        formats["difference"] = partial(measure.text, sign="+")
+        formats["standard deviation (n - 1)"] = measure.text
         return [Text(words), Listing("Comparison", table, formats, tall=False)]
 
     def _validation_curves(self) -> Chart | None:
@@ -269,7 +233,7 @@ class ValidationReport(Report):
             "candidate, which is orange."
         )
         draw = partial(series_chart, panels, "One parameter at a time")
-        return Chart("validation_curves", draw, alt, caption, wide=len(panels) > 1)
+        return Chart("validation_curves", draw, caption, wide=len(panels) > 1, alt=alt)
 
     def curves_of(self, algorithm: str, best: int) -> dict[str, pd.DataFrame]:
         """Return, for each parameter, the candidates that differ from the best in it alone.
@@ -301,10 +265,10 @@ class ValidationReport(Report):
             table, look = table.assign(x=np.arange(len(x))), dots(BLUE)
             ticks = table["x"].tolist(), [shortened(str(one), 10) for one in table["value"]]
         mean, std = self.measure.of(table["score_mean"]), table["score_std"]
-        best = table["score_mean"].argmax()
+        best = [int(table["score_mean"].argmax())]
         series = [
             Series(table["x"], mean, band=(mean - std, mean + std), look=look),
-            Series(table["x"].iloc[[best]], mean.iloc[[best]],
+            Series(table["x"].iloc[best], mean.iloc[best],
                    look=dots(VERMILLION, "o", 7, zorder=3)),
         ]  # fmt: skip
         title = shortened(_short(algorithm), 28)
@@ -328,13 +292,12 @@ class ValidationReport(Report):
             label = shortened(_short(name), 24)
             series.append(Series(line["n_train"], mean, label, (mean - std, mean + std), look))
         panel = Panel(series, "training rows", measure.name, scales=("linear", self.y_scale))
-        alt = f"The {measure.name} against the number of training rows."
         caption = (
             f"Mean {measure.name} on the validation rows, and its standard deviation, when the "
             "best candidate of an algorithm is fitted on a share of the training rows."
         )
         draw = partial(series_chart, [panel], "Learning curve")
-        return Chart("learning_curve", draw, alt, caption)
+        return Chart("learning_curve", draw, caption)
 
 
 def _short(algorithm: str) -> str:

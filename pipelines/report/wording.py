@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from datetime import UTC, datetime
 
 from pipelines.run_folder.statistics import interval
 
@@ -54,15 +53,9 @@ def wrong_of(n_wrong: int | None, n_test: int | None) -> str:
     return f"{n_wrong:,} of {n_test:,} test samples, {interval(n_wrong, n_test)}"
 
 
-def timestamp(text: object) -> str:
-    """Return an ISO-8601 time as ``2025-11-20 10:13 UTC``; the text itself if it is none."""
-    try:
-        time = datetime.fromisoformat(str(text))
-    except ValueError:
-        return str(text)
-    if time.tzinfo is not None:
-        time = time.astimezone(UTC)
-    return f"{time:%Y-%m-%d %H:%M} UTC"
+def timestamp(text: str) -> str:
+    """Return a time of ``run.json``, which is in UTC, as ``2025-11-20 10:13 UTC``."""
+    return f"{text[:16].replace('T', ' ')} UTC"
 
 
 def shortened(name: str, length: int) -> str:

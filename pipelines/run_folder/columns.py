@@ -63,13 +63,6 @@ class BaggingRow(Row):
     status: str
 
 
-class RankingRow(Row):
-    """The one task of ``pagerank`` on one worker."""
-
-    worker: str = ""
-    status: str
-
-
 class SearchRow(Row):
     """A candidate of a search on a split; its fold is -1 where that is not the search's.
 
@@ -192,13 +185,12 @@ class EpochRow(Row):
 
 
 ROWS: dict[str, type[Row]] = {
-    "svm_grid": SvmRow, "nn_bagging": BaggingRow, "pagerank": RankingRow,
+    "svm_grid": SvmRow, "nn_bagging": BaggingRow,
     "cross_validate": SearchRow, "data_parallel": EpochRow,
 }  # fmt: skip
 OF_SEARCH, OF_BAGGING = SearchRow.dtypes(), BaggingRow.dtypes()
 # What tells one candidate from another, and one cell.
 SVM_CANDIDATE, BAGGING_CANDIDATE = ("C", "gamma"), ("member", "candidate")
-VALIDATION_CANDIDATE = ("candidate",)
 VALIDATION_CELL = ("algorithm", "candidate", "fold")
 SVM_CELL, BAGGING_CELL = (*SVM_CANDIDATE, "fold"), (*BAGGING_CANDIDATE, "fold")
 

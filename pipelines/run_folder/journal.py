@@ -23,7 +23,7 @@ from pydantic_core import from_json
 from pipelines.errors import InputError
 from pipelines.run_folder.columns import Row
 from pipelines.run_folder.digests import FileDigest, FileName
-from pipelines.run_folder.schema import Number, Part, Seconds, read_bytes
+from pipelines.run_folder.schema import Number, Part, Seconds
 
 AnyRow = TypeVar("AnyRow", bound=Row)
 
@@ -80,19 +80,6 @@ def _without_checksum(line: bytes) -> bytes:
     if int(checksum.rstrip(b"}\n")) != zlib.crc32(record):
         raise ValueError("the line is not as it was written")
     return record + b"}"
-
-
-def read_journal(
-    path: Path, rows: type[Row] = Row, fingerprint: str | None = None
-) -> list[dict[str, Any]]:
-    """Return the records of a run that another process may be writing; none where there is no file.
-
-    Raises
-    ------
-    OSError, ValueError
-        The file cannot be read.
-    """
-    return read_records(read_bytes(path), rows, fingerprint)[0] if path.is_file() else []
 
 
 class Journal:

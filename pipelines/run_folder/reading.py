@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
 import pandas as pd
+from pydantic import BaseModel, ConfigDict, create_model
 
 from pipelines.run_folder import names
 from pipelines.run_folder.columns import ROWS, Prediction, Residual, Row
 from pipelines.run_folder.digests import refuse_changed
-from pipelines.run_folder.journal import read_journal
+from pipelines.run_folder.journal import Journal
 from pipelines.run_folder.record import Record, read_record
 from pipelines.run_folder.schema import DAMAGE, damaged, one_line
-from pipelines.run_folder.tables import as_table, read_table
 
 
 @dataclass(frozen=True)
@@ -50,20 +50,6 @@ class FinishedTask:
     def n_failed(self) -> int:
         """The number of its cells that failed."""
         return sum(str(row.get("status", "ok")).startswith("failed") for row in self.rows)
-
-
-@dataclass(frozen=True)
-class WrongImages:
-    """The wrongly classified test samples of an image data set.
-
-    ``row``, ``true`` and ``predicted`` have shape (m,), ``images`` (m, h, w), of colour
-    (m, h, w, 3).
-    """
-
-    row: np.ndarray
-    true: np.ndarray
-    predicted: np.ndarray
-    images: np.ndarray
 
 
 @dataclass(frozen=True)
@@ -104,13 +90,14 @@ class RunData:
         refuse_changed(folder, record.files, *read, may_be_gone=True)
         rows = ROWS.get(record.command, Row)
         try:
-            journal = read_journal(folder / names.JOURNAL, rows, record.fingerprint)
+            with Journal(folder / names.JOURNAL, rows, record.fingerprint, False) as journal:
+                records = journal.records
         except (OSError, ValueError) as error:
             raise damaged(folder / names.JOURNAL, "lines of JSON", error) from None
         cells = read_table(folder / cls.cells_file, rows)
         if cells is None:
-            cells = cells_of(journal, rows, list(cls.place))
-        return cls(folder, metadata, record, cells, tasks_of(journal))
+            cells = cells_of(records, rows, list(cls.place))
+        return cls(folder, metadata, record, cells, tasks_of(records))
 
     @cached_property
     def candidates(self) -> pd.DataFrame:
@@ -133,8 +120,8 @@ class RunData:
         return read_table(self.path / names.RESIDUALS, Residual)
 
     @cached_property
-    def wrong_images(self) -> WrongImages | None:
-        """The wrong test samples of an image data set."""
+    def wrong_images(self) -> dict[int, np.ndarray]:
+        """The wrong test samples of an image data set, by their row; see ``as_pictures``."""
         return read_wrong_images(self.path / names.WRONG, self.record.dataset.image_shape)
 
     @property
@@ -187,8 +174,8 @@ def as_pictures(pixels: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
     return images if len(shape) == 2 else np.moveaxis(images, 1, -1)
 
 
-def read_wrong_images(path: Path, shape: tuple[int, ...] | None) -> WrongImages | None:
-    """Return the wrong test samples of an image data set; None where there is no such file.
+def read_wrong_images(path: Path, shape: tuple[int, ...] | None) -> dict[int, np.ndarray]:
+    """Return the wrong test samples of an image data set by their row, if there is such a file.
 
     Raises
     ------
@@ -196,17 +183,67 @@ def read_wrong_images(path: Path, shape: tuple[int, ...] | None) -> WrongImages 
         The file is damaged.
     """
     if not path.is_file() or shape is None:
-        return None
+        return {}
     try:
         with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
-            row, true, predicted, pixels = (arrays[n] for n in ("row", "true", "predicted", "X"))
-        row, true, predicted = (np.asarray(one, dtype=np.int64) for one in (row, true, predicted))
-        if not row.shape == true.shape == predicted.shape == (len(pixels),):
-            raise ValueError("arrays of different lengths")
+            row, pixels = arrays["row"], arrays["X"]
         images = as_pictures(pixels, shape)
         if not np.issubdtype(images.dtype, np.number) or not np.isfinite(images).all():
             raise ValueError("pixels that are no numbers")
+        return dict(zip(map(int, row), images, strict=True))
     except DAMAGE as error:
-        rule = f"an .npz file of row, true, predicted and {shape[-2]} x {shape[-1]} images X"
+        rule = f"an .npz file of row and {shape[-2]} x {shape[-1]} images X"
         raise damaged(path, rule, one_line(error)) from None
-    return WrongImages(row, true, predicted, images)
+
+
+def read_table(path: Path, rows: type[Row]) -> pd.DataFrame | None:
+    """Return a Parquet or CSV file of such rows; None where there is none.
+
+    Raises
+    ------
+    InputError
+        It cannot be read, lacks a column, or a value breaks the rule of its column.
+    """
+    if not path.is_file():
+        return None
+    is_csv = path.suffix == ".csv"
+    try:
+        table = pd.read_csv(path) if is_csv else pd.read_parquet(path)
+        return as_table(table, rows)
+    # What pandas and pyarrow make of damaged content is of many classes.
+    except Exception as error:
+        rule = f"a {'CSV' if is_csv else 'Parquet'} table with {', '.join(rows.required())}"
+        raise damaged(path, rule, one_line(error)) from None
+
+
+def as_table(table: pd.DataFrame, rows: type[Row]) -> pd.DataFrame:
+    """Return the table in the dtypes of its rows, and what else it has.
+
+    Raises
+    ------
+    ValueError
+        A column is missing, or a value breaks the rule of its column.
+    """
+    if not table.columns.is_unique:
+        raise ValueError("two columns of one name")
+    known = {name: table[name].convert_dtypes() for name in rows.model_fields if name in table}
+    values = {
+        name: column.astype(object).where(column.notna(), None).tolist()
+        for name, column in known.items()
+    }
+    checked, dtypes = _columns_of(rows).model_validate(values), rows.dtypes()
+    columns = {name: pd.Series(getattr(checked, name), table.index, dtypes[name]) for name in known}
+    return table.assign(**columns)
+
+
+@cache
+def _columns_of(rows: type[Row]) -> type[BaseModel]:
+    """Return the schema of a table of rows: for each field of a row a list of such values."""
+    fields: dict[str, Any] = {
+        name: (
+            list[Annotated[field.annotation, name, *field.metadata]],  # type: ignore[name-defined]
+            ... if field.is_required() else None,
+        )
+        for name, field in rows.model_fields.items()
+    }
+    return create_model(rows.__name__, __config__=ConfigDict(strict=True), **fields)

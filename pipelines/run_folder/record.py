@@ -23,7 +23,6 @@ from pipelines.run_folder.schema import (
     Share,
     Side,
     one_line,
-    read_bytes,
 )
 
 WAY_OUT = "name a folder that a command wrote with --results"
@@ -362,7 +361,7 @@ def read_record(folder: Path, argument: str = "RUN") -> tuple[dict[str, Any], Re
             f"{argument} must be a run folder {problem}, got {str(folder)!r}: {WAY_OUT}"
         )
     try:
-        metadata = from_json(content := read_bytes(path))
+        metadata = from_json(content := path.read_bytes())
         if not isinstance(metadata, dict):
             raise ValueError(f"it holds a {type(metadata).__name__}, not one object")
         return metadata, Record.model_validate_json(content)

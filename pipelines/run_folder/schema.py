@@ -27,9 +27,6 @@ DAMAGE = (
     SyntaxError, NotImplementedError, RuntimeError, zipfile.BadZipFile,
 )  # fmt: skip
 
-# More than any run writes; what claims to be larger is not tried.
-MOST_BYTES = 2**30
-
 
 class Part(BaseModel):
     """A record with fields of known types, and any others kept as they are."""
@@ -57,18 +54,3 @@ def damaged(path: Path, rule: str, problem: object, way_out: str = DRAW_OR_RESUM
         f"{path.name} of a run must hold {rule}; {str(path)!r} is damaged ({one_line(problem)}): "
         f"{way_out}"
     )
-
-
-def read_bytes(path: Path) -> bytes:
-    """Return a file's content.
-
-    Raises
-    ------
-    OSError
-        It cannot be read.
-    ValueError
-        It is larger than anything a run writes.
-    """
-    if (size := path.stat().st_size) > MOST_BYTES:
-        raise ValueError(f"it has {size:,} bytes, a run writes at most {MOST_BYTES:,}")
-    return path.read_bytes()

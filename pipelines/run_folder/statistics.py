@@ -96,66 +96,38 @@ def holm(p_values: Sequence[float]) -> list[float]:
     return corrected.tolist()
 
 
-@dataclass(frozen=True)
-class WithinOneStandardError:
-    """The candidates within one standard error of the best.
-
-    Attributes
-    ----------
-    tied, within : bool Series, one value for each candidate
-        Whether its mean is that of the best, and whether it is less than one standard error of
-        the best from it. The best itself is among both.
-    simplest : the row of the simplest candidate within
-    """
-
-    tied: pd.Series
-    within: pd.Series
-    simplest: Mapping[str, Any]
-
-    @property
-    def has_simpler(self) -> bool:
-        """Whether the simplest candidate is not the best one itself."""
-        return not self.tied.iloc[0] or self.simplest["rank"] != 1
-
-    def marks(self, simplest: str = "simplest") -> list[str]:
-        """Return the mark of each candidate, best first, as the table of candidates shows it."""
-        marks = [
-            "tied" if tied else "within 1 SE" if within else ""
-            for tied, within in zip(self.tied, self.within, strict=True)
-        ]
-        marks[0] = "best"
-        if self.has_simpler:
-            marks[int(self.simplest["rank"]) - 1] += f", {simplest}"
-        return marks
-
-
 def within_one_standard_error(
-    candidates: pd.DataFrame, n_folds: int, by: Sequence[str]
-) -> WithinOneStandardError | None:
-    """Compare candidates, best first, with the best; None where none has a score.
+    candidates: pd.DataFrame, n_folds: int, by: Sequence[str], simplest: str = "simplest"
+) -> list[str] | None:
+    """Return what each candidate is beside the best; None where none has a score.
 
     Breiman et al., Classification and regression trees (1984), choose the simplest candidate
     within one standard error of the best.
 
     Parameters
     ----------
-    candidates : table with ``rank``, means and standard deviations
+    candidates : table with ``rank``, means and standard deviations, best first
     n_folds : int
     by : columns of which a simpler candidate has smaller values, the most important first
+    simplest : the word for the simplest candidate
+
+    Returns
+    -------
+    "best", "tied", "within 1 SE" or "", a string for each candidate; that of the simplest of the
+    first three ends with the word for it, unless that is the best
     """
-    if candidates.empty:
-        return None
-    mean, std = candidates["score_mean"], candidates["score_std"]
-    best = float(mean.iloc[0])
-    if math.isnan(best):
+    mean, std = candidates.get("score_mean"), candidates.get("score_std")
+    if mean is None or std is None or mean.head(1).isna().all():
         return None
     error = standard_error(float(std.iloc[0]), n_folds)
-    tied = mean.round(TIE_DECIMALS) == round(best, TIE_DECIMALS)
-    within = tied | (mean > best - (0.0 if math.isnan(error) else error))
-    simplest = candidates[within].sort_values([*by, "rank"]).iloc[0].to_dict()
-    return WithinOneStandardError(
-        tied, within, {str(name): value for name, value in simplest.items()}
-    )
+    tied = mean.round(TIE_DECIMALS) == round(float(mean.iloc[0]), TIE_DECIMALS)
+    within = tied | (mean > mean.iloc[0] - (0.0 if math.isnan(error) else error))
+    marks = np.where(tied, "tied", np.where(within, "within 1 SE", "")).tolist()
+    marks[0] = "best"
+    order = candidates.reset_index(drop=True)[within.to_numpy()].sort_values([*by, "rank"])
+    if first := int(order.index[0]):
+        marks[first] += f", {simplest}"
+    return marks
 
 
 @dataclass(frozen=True)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from pipelines.run_folder.reading import FinishedTask
 
@@ -25,26 +26,13 @@ class WorkerTimeline:
         return self.busy_seconds / self.present_seconds if self.present_seconds else None
 
 
-@dataclass(frozen=True)
-class IdlePeriod:
-    """A time at which the run was stopped, between a run and its resumption."""
-
-    started: float
-    seconds: float
-
-
-def all_workers(tasks: Iterable[FinishedTask]) -> set[str]:
-    """Return the workers that the journal names."""
-    return {worker for task in tasks for worker in task.workers}
-
-
 def workers_of(tasks: Sequence[FinishedTask], known: Sequence[str]) -> list[str]:
     """Return the workers that ``run.json`` knows, in its order, those that ran no task among them.
 
     None, where the journal names no worker that ``run.json`` knows: then the two speak of
     different runs.
     """
-    return list(known) if all_workers(tasks) & set(known) else []
+    return list(known) if {worker for task in tasks for worker in task.workers} & {*known} else []
 
 
 def worker_timelines(
@@ -78,26 +66,22 @@ def busy_share(tasks: Sequence[FinishedTask], workers: Sequence[str] = ()) -> fl
     return sum(row.busy_seconds for row in rows) / present if present else None
 
 
-def idle_periods(tasks: Sequence[FinishedTask]) -> list[IdlePeriod]:
-    """Return the times without any unit that are longer than all the others together.
+def idle_periods(tasks: Sequence[FinishedTask]) -> list[tuple[float, float]]:
+    """Return start and end of times without any task that are longer than all others together.
 
     A resumed run has such a time between its parts; drawn to scale it would
     leave no room for the work.
     """
-    gaps = [
-        IdlePeriod(end, start - end)
-        for (_, end), (start, _) in zip(_spans(tasks), _spans(tasks)[1:], strict=False)
-    ]
-    if not gaps:
-        return []
-    whole = max(task.ended for task in tasks) - min(task.started for task in tasks)
-    kept: list[IdlePeriod] = []
-    for gap in sorted(gaps, key=lambda gap: -gap.seconds):
-        whole -= gap.seconds
-        if gap.seconds < max(SECONDS_OF_PAUSE, whole):
+    spans = _spans(tasks)
+    gaps = [(end, start) for (_, end), (start, _) in pairwise(spans)]
+    left = spans[-1][1] - spans[0][0] if spans else 0.0
+    kept = []
+    for start, end in sorted(gaps, key=lambda gap: gap[0] - gap[1]):
+        left -= end - start
+        if end - start < max(SECONDS_OF_PAUSE, left):
             break
-        kept.append(gap)
-    return sorted(kept, key=lambda gap: gap.started)
+        kept.append((start, end))
+    return sorted(kept)
 
 
 def shown_seconds(tasks: Sequence[FinishedTask]) -> float:
@@ -118,11 +102,11 @@ def _parts(tasks: Sequence[FinishedTask]) -> list[tuple[float, float]]:
     """Return start and end of each period of work between two idle periods."""
     if not tasks:
         return []
-    parts, start = [], min(task.started for task in tasks)
-    for idle in idle_periods(tasks):
-        parts.append((start, idle.started))
-        start = idle.started + idle.seconds
-    return [*parts, (start, max(task.ended for task in tasks))]
+    idle = idle_periods(tasks)
+    starts = [min(task.started for task in tasks), *(end for _, end in idle)]
+    return list(
+        zip(starts, [*(start for start, _ in idle), max(t.ended for t in tasks)], strict=True)
+    )
 
 
 def _spans(tasks: Sequence[FinishedTask]) -> list[tuple[float, float]]:

@@ -131,14 +131,13 @@ def of_grid(record: Mapping[str, Any], candidates: pd.DataFrame, run: Path) -> l
 
 def _as_good(candidates: pd.DataFrame, n_folds: int) -> Iterator[str]:
     """Give lines on the candidates that tie with the best, and the simplest of them."""
-    found = within_one_standard_error(candidates, n_folds, columns.SVM_CANDIDATE)
-    if found is None or (n := int(found.within.sum())) == 1:
+    marks = within_one_standard_error(candidates, n_folds, columns.SVM_CANDIDATE) or []
+    if (n := sum(map(bool, marks))) < 2:
         return
-    tied = f" ({more} tied with it)" if (more := int(found.tied.sum()) - 1) else ""
+    tied = f" ({more} tied with it)" if (more := sum("tied" in mark for mark in marks)) else ""
     others = "1 other candidate is" if n == 2 else f"{n - 1:,} other candidates are"
     yield f"           {others} within one standard error of the best{tied}"
-    if found.has_simpler:
-        C, gamma = found.simplest["C"], found.simplest["gamma"]
+    for C, gamma in candidates[["C", "gamma"]][["simplest" in mark for mark in marks]].to_numpy():
         yield f"simplest   of these: C = {C:.3g}, gamma = {gamma:.3g}"
 
 

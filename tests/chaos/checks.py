@@ -10,7 +10,7 @@ import pandas as pd
 
 from pipelines.data.model_file import read_model
 from pipelines.run_folder.columns import ROWS, Row
-from pipelines.run_folder.journal import read_journal
+from pipelines.run_folder.journal import Journal
 from tests.chaos.program import Broken
 from tests.chaos.workloads import Workload
 
@@ -49,10 +49,9 @@ def must_be_readable(folder: Path) -> None:
 def must_equal(workload: Workload, folder: Path, truth: Path) -> None:
     """Hold a finished run to the one that nobody disturbed."""
     record = _record(folder)
-    kept = read_journal(
-        folder / "journal.jsonl", ROWS.get(workload.command, Row), record.get("fingerprint")
-    )
-    tasks = [one["task"] for one in kept]
+    rows, fingerprint = ROWS.get(workload.command, Row), record.get("fingerprint")
+    with Journal(folder / "journal.jsonl", rows, fingerprint, write=False) as journal:
+        tasks = [one["task"] for one in journal.records]
     if len(tasks) != workload.n_tasks or len(set(tasks)) != len(tasks):
         raise Broken(
             f"{workload.n_tasks} tasks, but {len(tasks)} records of {len(set(tasks))} tasks"

@@ -60,7 +60,7 @@ def test_the_folder_holds_the_run(finished: tuple[Path, str]) -> None:
     page = (folder / "report.html").read_text()
     for words in ("Comparison of algorithms", "Shared work", "prefixes of one forest", "Holm"):
         assert words in page
-    for name in ("algorithms", "validation_curves", "time_against_score", "confusion_matrix"):
+    for name in ("algorithms", "validation_curves", "confusion_matrix"):
         drawn = (folder / f"{name}.svg").read_text()
         assert len(drawn) > 1000
         assert "mathdefault" not in drawn  # matplotlib's own label of a logarithmic axis

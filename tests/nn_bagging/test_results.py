@@ -61,7 +61,7 @@ def test_the_folder_holds_the_run(finished: tuple[Path, str]) -> None:
     np.testing.assert_allclose(predictions.disagreement, 1 - votes)
     for name in (
         "certainty_disagreement", "certainty_chosen", "certainty_own", "ensemble_size",
-        "calibration", "selective_prediction", "member_searches", "confusion_matrix",
+        "calibration", "selective_prediction", "confusion_matrix",
     ):  # fmt: skip
         assert (folder / f"{name}.svg").stat().st_size > 1000
         assert (folder / f"{name}.png").read_bytes().startswith(b"\x89PNG")

@@ -1,6 +1,7 @@
 """Small run folders, written the way a run leaves them."""
 
 import json
+import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,8 +13,7 @@ import pytest
 from pipelines.report import write_report
 from pipelines.run_folder import ranking
 
-from .bagging_folder import write_bagging_run
-
+KEPT = Path(__file__).parents[1] / "run_folder" / "kept"
 N_FOLDS, N_VALIDATION, STARTED = 4, 200, 1_763_633_600.0
 WORKERS = ("tcp://127.0.0.1:40001", "tcp://127.0.0.1:40002")
 
@@ -129,6 +129,18 @@ def write_run(
     return folder
 
 
+def write_ensemble(folder: Path, **changes: Any) -> Path:
+    """Copy a kept ensemble to a new folder, with samples of each group and changes of these."""
+    shutil.copytree(KEPT / "nn_bagging-finished", folder)
+    with np.load(folder / "explained.npz") as file:
+        explained = {name: file[name] for name in file}
+    explained["group"] = np.array([*["disagreement"] * 4, "chosen", "own"])
+    explained["name"] = np.array([*explained["name"][:5], "photo.png"])
+    explained["true"][5] = -1
+    np.savez(folder / "explained.npz", **{**explained, **changes})
+    return folder
+
+
 @pytest.fixture
 def make_run(tmp_path: Path) -> Callable[..., Path]:
     """A function that writes a finished run to a folder of this test, as ``write_run`` does."""
@@ -148,7 +160,7 @@ def grid_page(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def ensemble_page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The page of a finished ensemble, drawn once for the tests that only look at it."""
-    return write_report(write_bagging_run(tmp_path_factory.mktemp("ensemble") / "run"))
+    return write_report(write_ensemble(tmp_path_factory.mktemp("ensemble") / "run"))
 
 
 @pytest.fixture

@@ -6,12 +6,12 @@ import pytest
 from PIL import Image
 
 from pipelines.report.classification import (
-    _pictures,
     class_name,
     confusion_matrix,
+    pictures,
 )
 from pipelines.report.style import figure_style, save
-from pipelines.run_folder.reading import WrongImages, as_pictures
+from pipelines.run_folder.reading import as_pictures
 
 
 def test_every_count_is_written_and_only_errors_have_a_colour():
@@ -58,9 +58,8 @@ def test_a_code_without_a_name_is_its_own_name():
 
 
 def test_coloured_images_are_shown_in_their_colours():
-    codes = np.arange(3)
     images = np.random.default_rng(0).integers(0, 200, (3, 5, 4, 3), np.uint8)
-    uri = _pictures(WrongImages(codes, codes, codes, images))[1]
+    uri = pictures(dict(enumerate(images)))[1]
     content = base64.b64decode(uri.partition(",")[2])
     np.testing.assert_array_equal(np.asarray(Image.open(BytesIO(content))), images[1])
 

@@ -63,19 +63,11 @@ def test_a_run_without_an_answer_is_shown_as_far_as_it_got(make_run, edit_run, t
     assert "– – – – 2 stopped" in compared(folders, tmp_path)
 
 
-def test_a_page_that_cannot_be_written_is_one_line_and_status_2(make_run, tmp_path: Path, capsys):
-    page = tmp_path / "absent" / "comparison.html"
-    assert main([str(make_run()), "--compare", str(page)]) == 2
-    (line,) = capsys.readouterr().err.splitlines()
-    assert line.startswith(
-        f"report: --compare must be a file that can be written, got {str(page)!r}"
-    )
-
-
 def test_runs_with_the_same_folds_are_tested_fold_by_fold(make_run, edit_run, tmp_path):
     def worse(cells):
         n_errors = cells["n_errors"] + cells["fold"].map({0: 4, 1: 2, 2: 6, 3: 4})
-        return cells.assign(n_errors=n_errors, error=n_errors / cells["n_validation"])
+        error = n_errors / cells["n_validation"]
+        return cells.assign(n_errors=n_errors, error=error, score=1 - error)
 
     folders = [make_run(name="one"), make_run(name="two", change=worse)]
     differences = -np.array([4, 2, 6, 4]) / 200

@@ -25,7 +25,7 @@ EMPTY, FULL = pd.DataFrame({"a": []}), pd.DataFrame({"a": ["b"]})
     [
         (None, False),
         (Text("words alone"), False),
-        (Chart("drawn", Figure, "", ""), True),
+        (Chart("drawn", Figure, ""), True),
         (Listing("rows", FULL), True),
         (Listing("no rows", EMPTY), False),
         (Listing("no table", None), False),

@@ -24,28 +24,24 @@ def test_one_run_is_compared_with_nothing(make_run):
     assert not (folder.parent / "comparison.html").exists()
 
 
-def test_a_folder_that_does_not_exist_is_one_line_and_status_2(tmp_path, capsys):
-    assert main([str(tmp_path / "absent")]) == 2
+@pytest.mark.parametrize(
+    ("argv", "said"),
+    [
+        (["absent"], "report: RUN must be a run folder that exists, got 'absent': name a folder"),
+        (["."], "RUN must be a run folder with a run.json"),
+        (["run"], "RUN must be a folder that can be written, got 'run'"),
+        (["run", "--compare", "absent/page.html"],
+         "--compare must be a file that can be written, got 'absent/page.html'"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_read_or_written_is_one_line_and_status_2(
+    make_run, argv, said, tmp_path, monkeypatch, capsys
+):
+    monkeypatch.chdir(tmp_path)
+    (make_run() / "heat_map.svg").mkdir()  # stands in for any refusal of the file system
+    assert main(argv) == 2
     (line,) = capsys.readouterr().err.splitlines()
-    assert line == (
-        f"report: RUN must be a run folder that exists, got {str(tmp_path / 'absent')!r}: "
-        "name a folder that a command wrote with --results"
-    )
-
-
-def test_a_folder_without_a_run_is_one_line_and_status_2(tmp_path, capsys):
-    assert main([str(tmp_path)]) == 2
-    (line,) = capsys.readouterr().err.splitlines()
-    assert "RUN must be a run folder with a run.json" in line
-
-
-def test_a_folder_that_cannot_be_written_is_one_line_and_status_2(make_run, capsys):
-    folder = make_run()
-    (folder / "heat_map.svg").mkdir()  # stands in for any refusal of the file system
-    assert main([str(folder)]) == 2
-    (line,) = capsys.readouterr().err.splitlines()
-    assert "RUN must be a folder that can be written" in line
-    assert str(folder) in line
+    assert said in line
 
 
 @pytest.mark.slow

@@ -28,7 +28,7 @@ from pipelines.report.comparison import write_comparison
 from pipelines.run.groups import options_of_resumed_run
 from pipelines.run_folder.columns import SVM_CANDIDATE, SvmRow
 from pipelines.run_folder.folder import RunFolder
-from pipelines.run_folder.journal import Journal, read_journal
+from pipelines.run_folder.journal import Journal
 from pipelines.run_folder.ranking import candidates_of
 from pipelines.svm_grid import Options as SvmOptions
 
@@ -246,8 +246,8 @@ def test_records_of_another_run_are_not_used(tmp_path: Path) -> None:
         assert [record["task"] for record in journal.records] == ["of 0"]
         assert journal.n_foreign == 1 + len(kept.splitlines())
         journal.append(rows | {"task": "later"})
-    found = read_journal(one.journal_path, SvmRow, one.record["fingerprint"])
-    assert [record["task"] for record in found] == ["of 0", "later"]
+    with Journal(one.journal_path, SvmRow, one.record["fingerprint"], write=False) as journal:
+        assert [record["task"] for record in journal.records] == ["of 0", "later"]
 
 
 def test_a_row_without_a_score_says_that_its_fit_failed() -> None:

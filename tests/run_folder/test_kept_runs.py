@@ -18,8 +18,10 @@ import pytest
 from pipelines.report import write_report
 from pipelines.report.comparison import compare_table, write_comparison
 from tests.command_runs import cells, record
+from tests.report.page_reader import Page
 
 KEPT = Path(__file__).with_name("kept")
+RESULTS = Path(__file__).parents[2] / "benchmarks" / "results"
 COMMANDS = ("svm_grid", "nn_bagging")
 ANSWERS = {"svm_grid": ("best", "test_error"), "nn_bagging": ("vote_test_error", "members")}
 # What an equal fit gives on any machine.
@@ -34,6 +36,15 @@ EXACT = {
 def kept(tmp_path: Path) -> Path:
     """A copy of the kept runs, to write in."""
     return shutil.copytree(KEPT, tmp_path / "kept")
+
+
+@pytest.mark.parametrize(
+    "page", sorted(RESULTS.glob("*/report.html")), ids=lambda page: page.parent.name
+)
+def test_a_kept_page_lists_the_files_that_are_kept_beside_it(page: Path) -> None:
+    listed = [one["href"] for one in Page(page).all("a") if one.get("class") is None]
+    files = [name for name in listed if name and not name.startswith("#")]
+    assert [name for name in files if not (page.parent / name).is_file()] == []
 
 
 @pytest.mark.parametrize("command", COMMANDS)

@@ -51,19 +51,15 @@ def test_the_standard_error_is_that_of_the_corrected_deviation() -> None:
 
 def test_ties_and_the_simplest_within_one_standard_error() -> None:
     candidates = grid([[0.30, 0.11, 0.10], [0.31, 0.10, 0.13]], std=0.03)  # error 0.015
-    found = within_one_standard_error(candidates, FOLDS, ("C", "gamma"))
-    assert found is not None
-    assert found.tied.sum() == 2
-    assert found.within.sum() == 3
-    assert (found.simplest["C"], found.simplest["gamma"]) == (10.0, 1.0)
-    assert found.has_simpler
+    marks = within_one_standard_error(candidates, FOLDS, ("C", "gamma"))
+    assert marks == ["best", "tied", "within 1 SE, simplest", "", "", ""]
+    assert candidates.loc[2, ["C", "gamma"]].tolist() == [10.0, 1.0]
 
 
 def test_alone_the_best_is_the_simplest() -> None:
-    found = within_one_standard_error(grid([[0.3, 0.1]], std=0.0), FOLDS, ("C", "gamma"))
-    assert found is not None
-    assert found.within.sum() == 1
-    assert not found.has_simpler
+    candidates = grid([[0.3, 0.1]], std=0.0)
+    assert within_one_standard_error(candidates, FOLDS, ("C", "gamma")) == ["best", ""]
+    assert within_one_standard_error(candidates * np.nan, FOLDS, ("C", "gamma")) is None
 
 
 @pytest.mark.parametrize(

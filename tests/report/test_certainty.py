@@ -2,7 +2,7 @@ from pathlib import Path
 
 import numpy as np
 
-from pipelines.report.bagging_figures import ExplainedSample, certainty_panels
+from pipelines.report.charts import ExplainedSample, certainty_panels
 from pipelines.report.style import VERMILLION, figure_style, save
 
 
