@@ -29,7 +29,6 @@ from pipelines.graph.edges import (
     Piece,
     chosen_columns,
     make_block,
-    names_in,
     number_nodes,
 )
 
@@ -132,7 +131,7 @@ class EdgeFile:
 
     def names(self, part: Part) -> pa.Array:
         """Return the nodes that occur in a part."""
-        names = names_in(self.read(part))
+        names = self.read(part).names
         pa.default_memory_pool().release_unused()  # or it keeps hundreds of MB
         return names
 
