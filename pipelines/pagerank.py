@@ -135,7 +135,7 @@ class PageRank(job.Job[Options]):
         if options.distributed:
             return [f"graph      {data.name}, in partitions on all workers", surfer]
         from pipelines.graph.graph import graph_of
-        from pipelines.graph.personalisation import surfer_on
+        from pipelines.graph.iteration import surfer_on
         from pipelines.graph.ranks import Problem
 
         graph = graph_of(data, self_loops=options.self_loops, repeated=options.repeated)

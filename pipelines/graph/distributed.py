@@ -36,9 +36,9 @@ from pipelines.graph.iteration import (
     RandomSurfer,
     Stop,
     ignore,
+    surfer_on,
 )
 from pipelines.graph.partitions import Partitioning
-from pipelines.graph.personalisation import surfer_on
 from pipelines.graph.random_graphs import RandomGraph
 from pipelines.graph.ranks import Ranks
 from pipelines.run.cluster import refuse_unshared

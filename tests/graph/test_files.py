@@ -151,8 +151,3 @@ def test_a_missing_column_is_named_with_the_nearest(tmp_path):
         compute_pagerank(path, weight="wieght")
     with pytest.raises(InputError, match=r"^source must be the name of a column"):
         compute_pagerank(path, source="who")
-
-
-def test_a_graph_has_the_name_of_its_file(tmp_path):
-    (tmp_path / "edges.csv").write_text("a,b\nb,c\n")
-    assert open_edges(tmp_path / "edges.csv").name == "edges.csv"

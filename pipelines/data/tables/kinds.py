@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from pipelines.data.tables.layout import DATE, NUMBER
+from pipelines.data.tables.files import DATE, NUMBER
 from pipelines.data.tables.words import counted, listed, short
 from pipelines.errors import InputError, opt
 
