@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 SUFFIXES = (".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp")
 INK = 0.2  # share of the brightest pixel from which on a pixel counts as ink
 MOST_PIXELS = 80_000_000
-ORIENTATION = 0x0112  # of Exif
 FINE = 8  # pixels, for one of the data's, on which strokes are measured and changed
 MEASURED = 100  # images of the data whose strokes are
 USUAL = (0.1, 0.9)  # quantiles of their widths that a stroke is brought between
@@ -56,7 +55,7 @@ def open_image(path: str | Path) -> Image.Image:
                     f"it has {image.width} x {image.height} pixels, of {MOST_PIXELS:,} at most"
                 )
             image.load()
-            upright = ImageOps.exif_transpose(image) if ORIENTATION in image.getexif() else image
+            upright = ImageOps.exif_transpose(image)
     except (OSError, Image.DecompressionBombError, SyntaxError, EOFError) as error:
         reason = getattr(error, "strerror", None) or "not a readable image"
         raise ValueError(reason) from None

@@ -14,6 +14,7 @@ import shutil
 import sys
 import tempfile
 import time
+from collections.abc import Iterable
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
@@ -239,7 +240,7 @@ def _decode_all(
     is_read, unreadable = np.ones(len(paths), bool), []
     decode_one = partial(_decoded, size=reading.size, gray=reading.gray)
     with ExitStack() as pool:
-        images = map(decode_one, paths)
+        images: Iterable[np.ndarray | str] = map(decode_one, paths)
         if len(paths) >= FEW:
             executor = pool.enter_context(ProcessPoolExecutor(cpu_count()))
             images = executor.map(decode_one, paths, chunksize=BATCH)

@@ -145,8 +145,9 @@ def _write_partitions(
     if (earlier := _read(folder / GRAPH)) is not None and earlier["wanted"] == wanted:
         bounds = tuple(earlier["bounds"])
         graph = Partitioning(str(folder), bounds, earlier["weighted"], earlier["n_edges"])
-        is_file = isinstance(edges, EdgeFile)
-        return graph, partitions.read_nodes(folder / NODES) if is_file else edges.nodes
+        if isinstance(edges, RandomGraph):
+            return graph, edges.nodes
+        return graph, partitions.read_nodes(folder / NODES)
     for path in folder.glob("partition-*"):
         shutil.rmtree(path)
     # Not by ``client.scheduler_info``: what that asks for may be overwritten by the client's own
