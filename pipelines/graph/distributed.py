@@ -162,10 +162,10 @@ def _write_partitions(
     if isinstance(edges, RandomGraph):
         nodes = edges.nodes
     else:
-        names = _in_spite_of_deaths(lambda: _names(client, edges, parts))
+        names = _in_spite_of_deaths(partial(_names, client, edges, parts))
         if names is None:
             edges = replace(edges, text=True)
-            names = _in_spite_of_deaths(lambda: _names(client, edges, parts))
+            names = _in_spite_of_deaths(partial(_names, client, edges, parts))
         nodes = pd.Index(names.to_pandas())
         if not len(nodes):
             raise no_edges_error()
