@@ -7,7 +7,6 @@ save 200 times n². What it did not try: the same by multiplying columns, which 
 
 from __future__ import annotations
 
-import argparse
 import importlib.util
 import sys
 import time
@@ -33,24 +32,21 @@ Variant = Callable[[Graph, Stop], IterationResult]
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the benchmark; give its exit status: 0, or 2 for bad input."""
-    return exit_status(COMMAND, lambda: _run(_parser().parse_args(argv)))
-
-
-def _run(options: argparse.Namespace) -> None:
-    record = measure(options.nodes, options.degree, options.iterations, options.device)
-    text = page(record)
-    path = keep(Path(options.results), f"pagerank-study-{options.device}", record, text)
-    print(f"\n{text}\nkept in {path}")
-
-
-def _parser() -> OneLineParser:
     parser = OneLineParser(prog=f"python -m {COMMAND}", description=__doc__)
     add_count(parser, "--nodes", 10_000)
     add_count(parser, "--degree", 50, "edges that leave a node, on average")
     add_count(parser, "--iterations", 200)
     parser.add_argument("--device", choices=("cpu", "gpu"), default="cpu")
     add_results(parser)
-    return parser
+
+    def run() -> None:
+        options = parser.parse_args(argv)
+        record = measure(options.nodes, options.degree, options.iterations, options.device)
+        text = page(record)
+        path = keep(Path(options.results), f"pagerank-study-{options.device}", record, text)
+        print(f"\n{text}\nkept in {path}")
+
+    return exit_status(COMMAND, run)
 
 
 def time_on_gpu() -> None:
@@ -173,10 +169,10 @@ def variants(device: str) -> tuple[dict[str, Variant], dict[str, str]]:
     }  # fmt: skip
     able: dict[str, Variant] = {}
     missing: dict[str, str] = {}
-    if device == "cpu":
-        able["pull"] = lambda graph, stop: _solve(graph, stop, "cpu")
-    elif cugraph.can_rank("uniform", personal=False):
-        able["cugraph"] = lambda graph, stop: _solve(graph, stop, "gpu")
+    if device == "cpu" or cugraph.can_rank("uniform", personal=False):
+        able["pull" if device == "cpu" else "cugraph"] = lambda graph, stop: (
+            Problem(graph, RandomSurfer(graph.n_nodes), ["rank"], stop, device).solve().iterated
+        )
     else:
         missing["cugraph"] = "cugraph or cudf is not installed"
     for library, kind in libraries.items():
@@ -189,11 +185,6 @@ def variants(device: str) -> tuple[dict[str, Variant], dict[str, str]]:
                 variant = partial(rank_by_matrices, arrays, layout, scaling)
                 able[f"{library}-{layout}-{scaling}"] = variant
     return able, missing
-
-
-def _solve(graph: Graph, stop: Stop, device: str) -> IterationResult:
-    surfer = RandomSurfer(graph.n_nodes)
-    return Problem(graph, surfer, ["rank"], stop, device).solve().iterated
 
 
 def measure(n_nodes: int, degree: float, n_iterations: int, device: str) -> dict[str, Any]:

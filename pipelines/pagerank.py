@@ -106,6 +106,8 @@ class Options(RunOptions):
 class PageRank(job.Job[Options]):
     """Ranks of all nodes: where a surfer is who follows edges and sometimes jumps."""
 
+    ranks: Ranks
+
     command = "pagerank"
     description = "PageRank of a graph: an edge list or a random one."
     kind_of_options = Options
@@ -133,7 +135,7 @@ class PageRank(job.Job[Options]):
         if options.distributed:
             return [f"graph      {data.name}, in partitions on all workers", surfer]
         from pipelines.graph.graph import graph_of
-        from pipelines.graph.personalisation import surfer_on
+        from pipelines.graph.iteration import surfer_on
         from pipelines.graph.ranks import Problem
 
         graph = graph_of(data, self_loops=options.self_loops, repeated=options.repeated)
@@ -165,8 +167,25 @@ class PageRank(job.Job[Options]):
         """Iterate on one worker, or on all; these go on from what an earlier session left."""
         from pipelines.graph.ranks import RankTask, rank_nodes
 
-        if self.options.distributed:
-            return self._work_on_all(session, cluster)
+        options, every = self.options, self.options.checkpoint_every
+        if options.distributed:
+            from pipelines.graph.distributed import distributed_pagerank
+
+            def show(iteration: int, change: float) -> None:
+                if iteration % every == 0:
+                    session.echo(f"iteration  {iteration:,}: change {change:.2g}")
+
+            try:
+                ranks = self.ranks = distributed_pagerank(
+                    cluster.client, self.source, session.path / PARTITIONS,
+                    self_loops=options.self_loops, repeated=options.repeated, alpha=options.alpha,
+                    personalise=options.personalise, dangling=options.dangling,
+                    stop=options.stop(), checkpoint_every=every, device=self.device, callback=show,
+                )  # fmt: skip
+            except InputError as error:
+                session.folder.update(status="stopped", reason=str(error))
+                raise
+            return {"n_partitions": ranks.n_partitions}
         problem = replace(self.problem, device=self.device, n_threads=cluster.threads)
         todo = [RankTask()]
         with session.journal_writer(cluster, todo) as journal_writer:
@@ -175,31 +194,9 @@ class PageRank(job.Job[Options]):
                     status = f"failed: {outcome.error}"
                     journal_writer.record(outcome, [{"worker": outcome.worker, "status": status}])
                     raise RunStopped(f"no ranks were computed: {status}")
-                self.ranks: Ranks = outcome.result
+                self.ranks = outcome.result
                 journal_writer.record(outcome, [{"worker": outcome.worker, "status": "ok"}])
         return {}
-
-    def _work_on_all(self, session: Session, cluster: Cluster) -> dict[str, Any]:
-        from pipelines.graph.distributed import distributed_pagerank
-
-        options, every = self.options, self.options.checkpoint_every
-
-        def show(iteration: int, change: float) -> None:
-            if iteration % every == 0:
-                session.echo(f"iteration  {iteration:,}: change {change:.2g}")
-
-        try:
-            ranks = distributed_pagerank(
-                cluster.client, self.source, session.path / PARTITIONS,
-                self_loops=options.self_loops, repeated=options.repeated, alpha=options.alpha,
-                personalise=options.personalise, dangling=options.dangling, stop=options.stop(),
-                checkpoint_every=every, device=self.device, callback=show,
-            )  # fmt: skip
-        except InputError as error:
-            session.folder.update(status="stopped", reason=str(error))
-            raise
-        self.ranks = ranks
-        return {"n_partitions": ranks.n_partitions}
 
     def summarize(self, session: Session, cluster: Cluster | None) -> dict[str, Any]:
         """Write ranks and iterations; name the highest ranks, and say how exact they are."""

@@ -124,7 +124,29 @@ def load_dataset(
             rows, labels, classes = rows[kept], labels[kept], np.unique(labels[kept])
             lines += [line] if line else []
         y = encoded(labels)
-        train, test = _split_off_test(y, classes, source, test_size, seed, in_order)
+        # As the folds will be: whole groups, the last rows, or stratified.
+        n_test, order = max(1, round(test_size * len(y))), np.arange(len(y))
+        if in_order:
+            train, test = order[:-n_test], order[-n_test:]
+        elif source.groups is not None:
+            from sklearn.model_selection import GroupShuffleSplit
+
+            if len(np.unique(source.groups)) < 2:
+                raise InputError(
+                    f"{opt('groups')} must have at least two groups, got one; name another column"
+                )
+            splitter = GroupShuffleSplit(1, test_size=test_size, random_state=seed)
+            ((train, test),) = splitter.split(order, y, source.groups)
+        elif source.task == CLASSIFICATION:
+            train, test = split_test(y, test_size, seed, classes)
+        else:
+            mixed = np.random.default_rng(seed).permutation(len(y))
+            train, test = mixed[n_test:], mixed[:n_test]
+        if len(train) < 2:
+            raise InputError(
+                f"{opt('dataset')} must have at least two training rows, it has {len(train)}; add "
+                "rows"
+            )
         X_test, y_test, test = rows_of(source.X, rows[test]), y[test], rows[test]
     else:
         y = encoded(labels)
@@ -184,34 +206,6 @@ def load_dataset(
         )
     found = np.ascontiguousarray(found, np.float64)
     return dataset.with_features(found[rows[train]], found[test], Scaling("standardise"))
-
-
-def _split_off_test(
-    y: Array, classes: Array, source: Source, test_size: float, seed: int, in_order: bool
-) -> tuple[Array, Array]:
-    """Split off test rows as the folds will be: whole groups, the last rows, or stratified."""
-    n_test, order = max(1, round(test_size * len(y))), np.arange(len(y))
-    if in_order:
-        train, test = order[:-n_test], order[-n_test:]
-    elif source.groups is not None:
-        from sklearn.model_selection import GroupShuffleSplit
-
-        if len(np.unique(source.groups)) < 2:
-            raise InputError(
-                f"{opt('groups')} must have at least two groups, got one; name another column"
-            )
-        splitter = GroupShuffleSplit(1, test_size=test_size, random_state=seed)
-        ((train, test),) = splitter.split(order, y, source.groups)
-    elif source.task == CLASSIFICATION:
-        return split_test(y, test_size, seed, classes)
-    else:
-        mixed = np.random.default_rng(seed).permutation(len(y))
-        train, test = mixed[n_test:], mixed[:n_test]
-    if len(train) < 2:
-        raise InputError(
-            f"{opt('dataset')} must have at least two training rows, it has {len(train)}; add rows"
-        )
-    return train, test
 
 
 def _load(

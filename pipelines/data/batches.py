@@ -100,7 +100,7 @@ class Batches:
         # torch shares an array's memory, but for one that is read-only, which it copies.
         self._columns: Columns = {
             name: torch.as_tensor(
-                one if isinstance(one, torch.Tensor) else np.require(one, requirements="CW"),
+                one if isinstance(one, torch.Tensor) else np.require(one, requirements=["C", "W"]),
                 device="cpu" if on_host else device,
             )
             for name, one in columns.items()

@@ -138,7 +138,12 @@ class Dataset:
         digest = hashlib.sha256()
         parts = [self.X_train, self.y_train, self.X_test, self.y_test, self.classes]
         for part in parts if self.groups is None else [*parts, self.groups]:
-            for array in _arrays_of(part):
+            columns = [part]
+            if not isinstance(part, np.ndarray):
+                columns = [part[name].to_numpy() for name in part.columns]
+            for array in columns:
+                if array.dtype == object:  # text, in UTF-8
+                    array = np.frombuffer("\0".join(map(str, array)).encode(), np.uint8)
                 digest.update(f"{array.dtype.str} {array.shape};".encode())
                 digest.update(np.ascontiguousarray(array).view(np.uint8).data)
         return digest.hexdigest()
@@ -159,14 +164,3 @@ class Dataset:
             "fingerprint": self.fingerprint,
             **({} if self.table is None else {"table": dict(self.table)}),
         }
-
-
-def _arrays_of(part: Any) -> list[Array]:
-    """Return an array; of a DataFrame its columns, text as what it is in UTF-8."""
-    if isinstance(part, np.ndarray):
-        return [part]
-    columns = [part[name].to_numpy() for name in part.columns]
-    return [
-        np.frombuffer("\0".join(map(str, one)).encode(), np.uint8) if one.dtype == object else one
-        for one in columns
-    ]

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 SUFFIXES = (".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp")
 INK = 0.2  # share of the brightest pixel from which on a pixel counts as ink
 MOST_PIXELS = 80_000_000
-ORIENTATION = 0x0112  # of Exif
 FINE = 8  # pixels, for one of the data's, on which strokes are measured and changed
 MEASURED = 100  # images of the data whose strokes are
 USUAL = (0.1, 0.9)  # quantiles of their widths that a stroke is brought between
@@ -56,26 +55,20 @@ def open_image(path: str | Path) -> Image.Image:
                     f"it has {image.width} x {image.height} pixels, of {MOST_PIXELS:,} at most"
                 )
             image.load()
-            upright = ImageOps.exif_transpose(image) if ORIENTATION in image.getexif() else image
-            return _eight_bits(upright)
+            upright = ImageOps.exif_transpose(image)
     except (OSError, Image.DecompressionBombError, SyntaxError, EOFError) as error:
         reason = getattr(error, "strerror", None) or "not a readable image"
         raise ValueError(reason) from None
-
-
-def _eight_bits(image: Image.Image) -> Image.Image:
-    from PIL import Image
-
-    if image.mode.startswith("I") or image.mode == "F":  # 16 bits, 32 bits, numbers
-        values = np.asarray(image, np.float64)
+    if upright.mode.startswith("I") or upright.mode == "F":  # 16 bits, 32 bits, numbers
+        values = np.asarray(upright, np.float64)
         most = next((most for most in (1, 255, 65535) if values.max() <= most), values.max())
-        most = 65535 if image.mode.startswith("I;16") else most
+        most = 65535 if upright.mode.startswith("I;16") else most
         return Image.fromarray(np.rint(values.clip(0) * (255 / most)).astype(np.uint8))
-    if image.has_transparency_data:
-        paper = Image.new("RGBA", image.size, "white")
-        paper.alpha_composite(image.convert("RGBA"))
-        image = paper
-    return image.convert("L" if image.mode in ("1", "L", "LA") else "RGB")
+    if upright.has_transparency_data:
+        paper = Image.new("RGBA", upright.size, "white")
+        paper.alpha_composite(upright.convert("RGBA"))
+        upright = paper
+    return upright.convert("L" if upright.mode in ("1", "L", "LA") else "RGB")
 
 
 def decode(path: str | Path, size: int | None = None, gray: bool = False) -> np.ndarray:
@@ -200,8 +193,15 @@ def read_image(path: Path, form: ImageFormat) -> np.ndarray:
         The file cannot be read as an image, or it is of one colour where ink is looked for.
     """
     try:
-        if form.ink_side is None:
-            return _photograph(path, form).astype(np.float32).ravel()
+        if form.ink_side is None:  # those that are not square were taken as they are
+            side = form.height if form.height == form.width else None
+            pixels = decode(path, side, form.channels == 1)
+            if pixels.shape[-2:] != (form.height, form.width):
+                raise ValueError(
+                    f"it has {pixels.shape[-1]} x {pixels.shape[-2]} pixels, and the run's images "
+                    f"{form.width} x {form.height}"
+                )
+            return pixels.astype(np.float32).ravel()
         grey = np.asarray(open_image(path).convert("L"), dtype=np.float64)
     except ValueError as error:
         raise InputError(
@@ -219,41 +219,23 @@ def read_image(path: Path, form: ImageFormat) -> np.ndarray:
         )
     ink = _cut_out(ink * (255 / ink.max()))
     if form.strokes is not None:
-        ink = _with_strokes(ink, form.strokes, form.ink_side)
+        from scipy.ndimage import grey_dilation, grey_erosion
+
+        fine = _enlarged(ink, FINE * form.ink_side / max(ink.shape))
+        width = _stroke_width(fine)
+        radius = round((float(np.clip(width, *form.strokes)) - width) * FINE / 2)
+        across = np.arange(-abs(radius), abs(radius) + 1)
+        disk = across[:, None] ** 2 + across**2 <= radius**2
+        change = grey_dilation if radius > 0 else grey_erosion
+        changed = change(np.pad(fine, abs(radius)), footprint=disk) if radius else ink
+        if radius and changed.max() > INK * 255:
+            ink = _cut_out(changed * (255 / changed.max()))
     return _place(ink, form, form.ink_side).ravel()
-
-
-def _photograph(path: Path, form: ImageFormat) -> np.ndarray:
-    """Decode as the data set's images were; those that are not square were taken as they are."""
-    gray = form.channels == 1
-    pixels = decode(path, form.height if form.height == form.width else None, gray)
-    if pixels.shape[-2:] != (form.height, form.width):
-        raise ValueError(
-            f"it has {pixels.shape[-1]} x {pixels.shape[-2]} pixels, and the run's images "
-            f"{form.width} x {form.height}"
-        )
-    return pixels
 
 
 def _cut_out(ink: np.ndarray) -> np.ndarray:
     rows, columns = (np.flatnonzero((ink > INK * 255).any(axis=axis)) for axis in (1, 0))
     return ink[rows[0] : rows[-1] + 1, columns[0] : columns[-1] + 1]
-
-
-def _with_strokes(ink: np.ndarray, usual: tuple[float, float], ink_side: int) -> np.ndarray:
-    """Return ink whose strokes are of a usual width once its longer side is ``ink_side``."""
-    from scipy.ndimage import grey_dilation, grey_erosion
-
-    fine = _enlarged(ink, FINE * ink_side / max(ink.shape))
-    width = _stroke_width(fine)
-    radius = round((float(np.clip(width, *usual)) - width) * FINE / 2)
-    if radius == 0:
-        return ink
-    across = np.arange(-abs(radius), abs(radius) + 1)
-    disk = across[:, None] ** 2 + across**2 <= radius**2
-    fine = np.pad(fine, abs(radius))
-    changed = (grey_dilation if radius > 0 else grey_erosion)(fine, footprint=disk)
-    return _cut_out(changed * (255 / changed.max())) if changed.max() > INK * 255 else ink
 
 
 def _enlarged(ink: np.ndarray, scale: float) -> np.ndarray:

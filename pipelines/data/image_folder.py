@@ -14,9 +14,11 @@ import shutil
 import sys
 import tempfile
 import time
-import warnings
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterable
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
@@ -211,14 +213,14 @@ def _decode_all(
 ) -> None:
     """Decode the images of a folder into the files of a cache."""
     import psutil
-    from joblib import Parallel, cpu_count, delayed
+    from joblib import cpu_count
 
     paths = [path for some in files.values() for path in some]
     labels = np.repeat(np.arange(len(files), dtype=np.int32), [*map(len, files.values())])
     shape: tuple[int, ...] = (3, reading.size or 0, reading.size or 0)[reading.gray :]
     if reading.size is None:  # that of the first which can be read
-        images = (_decoded(path, None, reading.gray) for path in paths)
-        first = next((image for image in images if not isinstance(image, str)), None)
+        readable = (_decoded(path, None, reading.gray) for path in paths)
+        first = next((image for image in readable if not isinstance(image, str)), None)
         if first is None:
             raise InputError(
                 f"{opt('dataset')} must hold an image that can be read, none of "
@@ -236,32 +238,32 @@ def _decode_all(
     to.mkdir()
     X = np.lib.format.open_memmap(to / "X.npy", "w+", np.uint8, (len(paths), *shape))
     is_read, unreadable = np.ones(len(paths), bool), []
-    n_processes = 1 if len(paths) < FEW else cpu_count()
-    decoded = stream = Parallel(n_processes, batch_size=BATCH, return_as="generator")(
-        delayed(_decoded)(path, reading.size, reading.gray) for path in paths
-    )
-    if show_progress and sys.stderr.isatty():
-        from rich.console import Console
-        from rich.progress import track
+    decode_one = partial(_decoded, size=reading.size, gray=reading.gray)
+    with ExitStack() as pool:
+        images: Iterable[np.ndarray | str] = map(decode_one, paths)
+        if len(paths) >= FEW:
+            executor = pool.enter_context(ProcessPoolExecutor(cpu_count()))
+            images = executor.map(decode_one, paths, chunksize=BATCH)
+        if show_progress and sys.stderr.isatty():
+            from rich.console import Console
+            from rich.progress import track
 
-        console = Console(stderr=True, width=shutil.get_terminal_size().columns)
-        decoded = track(decoded, "decoding  ", len(paths), console=console)
-    for i, (path, image) in enumerate(zip(paths, decoded, strict=True)):
-        name = os.path.relpath(path, root)
-        if isinstance(image, str):
-            is_read[i] = False
-            unreadable.append((name, image))
-        elif image.shape == shape:
-            X[i] = image
-        else:
-            with warnings.catch_warnings(action="ignore"):  # of what is decoded and not used
-                stream.close()
-            raise InputError(
-                _several_sizes(
-                    f"{shape[-1]} x {shape[-2]} and {image.shape[-1]} x {image.shape[-2]} "
-                    f"('{name}')"
+            console = Console(stderr=True, width=shutil.get_terminal_size().columns)
+            images = track(images, "decoding  ", len(paths), console=console)
+        for i, (path, image) in enumerate(zip(paths, images, strict=True)):
+            name = os.path.relpath(path, root)
+            if isinstance(image, str):
+                is_read[i] = False
+                unreadable.append((name, image))
+            elif image.shape == shape:
+                X[i] = image
+            else:
+                raise InputError(
+                    _several_sizes(
+                        f"{shape[-1]} x {shape[-2]} and {image.shape[-1]} x {image.shape[-2]} "
+                        f"('{name}')"
+                    )
                 )
-            )
     X.flush()
     if unreadable:
         np.save(to / "X.npy", X[is_read])

@@ -28,10 +28,12 @@ def write_model(path: Path, arrays: Arrays, about: Mapping[str, Any]) -> None:
     from safetensors.numpy import save_file
 
     contiguous = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
-    metadata = {name: json.dumps(value, default=_plain) for name, value in about.items()}
+    metadata = {name: json.dumps(value, default=np.generic.item) for name, value in about.items()}
     try:
         save_file(contiguous, path, metadata=metadata)
-        path.chmod(0o666 & ~_umask())  # safetensors leaves it to its owner alone
+        umask = os.umask(0o077)  # it cannot be asked for otherwise
+        os.umask(umask)
+        path.chmod(0o666 & ~umask)  # safetensors leaves it to its owner alone
     except SafetensorError as error:  # what it makes of a full disk or a missing folder
         raise OSError(f"{path} cannot be written: {error}") from None
 
@@ -74,12 +76,6 @@ def load_model(
         raise InputError(f"{path} must be {is_to_be}: {error}; {way_out}") from None
 
 
-def _umask() -> int:
-    mask = os.umask(0o077)  # it cannot be asked for otherwise
-    os.umask(mask)
-    return mask
-
-
 def labels_as_json(labels: np.ndarray) -> dict[str, Any]:
     """Return labels with their dtype."""
     return {"dtype": labels.dtype.str, "values": labels.tolist()}
@@ -97,10 +93,3 @@ def labels_from_json(stored: Mapping[str, Any]) -> np.ndarray:
     if dtype.itemsize > WIDEST_LABEL:
         raise ValueError(f"labels of type {dtype.str} take {dtype.itemsize:,} bytes each")
     return np.array(stored["values"], dtype=dtype)
-
-
-def _plain(value: Any) -> Any:
-    """Return a numpy number as Python's."""
-    if isinstance(value, np.generic):
-        return value.item()
-    raise TypeError(f"a {type(value).__name__} cannot be stored in a model's file")

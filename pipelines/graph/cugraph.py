@@ -29,17 +29,22 @@ NEEDS_ON_SEVERAL = (*NEEDS, "dask_cudf")
 
 def can_rank(dangling: str, personal: bool, needs: tuple[str, ...] = NEEDS) -> bool:
     """Return whether cugraph is installed and has the rule asked for dangling nodes."""
-    return not _missing(needs) and _same_rule(dangling, personal)
+    try:
+        check(dangling, personal, needs)
+    except InputError:
+        return False
+    return True
 
 
 def check(dangling: str, personal: bool, needs: tuple[str, ...] = NEEDS) -> None:
     """Raise InputError where it cannot be run here, or would compute something else."""
-    if missing := _missing(needs):
-        raise InputError(
-            f"{opt('device')} must be cpu where cuGraph cannot run, got gpu: {missing[0]} is not "
-            f"installed; leave it out"
-        )
-    if not _same_rule(dangling, personal):
+    for name in needs:
+        if importlib.util.find_spec(name) is None:
+            raise InputError(
+                f"{opt('device')} must be cpu where cuGraph cannot run, got gpu: {name} is not "
+                f"installed; leave it out"
+            )
+    if dangling == "none" or (dangling == "uniform" and personal):
         raise InputError(
             f"{opt('dangling')} must be personalised for cuGraph, or uniform without personal "
             f"vectors, got {dangling}; take the CPU"
@@ -153,11 +158,3 @@ def _rank(
     change = stop.tol if converged and stop.tol is not None else float("nan")
     seconds = [time.perf_counter() - began]
     return IterationResult(ranks, [change], converged, error, seconds, setup_seconds, nbytes)
-
-
-def _missing(needs: tuple[str, ...]) -> list[str]:
-    return [name for name in needs if importlib.util.find_spec(name) is None]
-
-
-def _same_rule(dangling: str, personal: bool) -> bool:
-    return dangling == "personalised" or (dangling == "uniform" and not personal)

@@ -36,9 +36,9 @@ from pipelines.graph.iteration import (
     RandomSurfer,
     Stop,
     ignore,
+    surfer_on,
 )
 from pipelines.graph.partitions import Partitioning
-from pipelines.graph.personalisation import surfer_on
 from pipelines.graph.random_graphs import RandomGraph
 from pipelines.graph.ranks import Ranks
 from pipelines.run.cluster import refuse_unshared
@@ -145,8 +145,9 @@ def _write_partitions(
     if (earlier := _read(folder / GRAPH)) is not None and earlier["wanted"] == wanted:
         bounds = tuple(earlier["bounds"])
         graph = Partitioning(str(folder), bounds, earlier["weighted"], earlier["n_edges"])
-        is_file = isinstance(edges, EdgeFile)
-        return graph, partitions.read_nodes(folder / NODES) if is_file else edges.nodes
+        if isinstance(edges, RandomGraph):
+            return graph, edges.nodes
+        return graph, partitions.read_nodes(folder / NODES)
     for path in folder.glob("partition-*"):
         shutil.rmtree(path)
     # Not by ``client.scheduler_info``: what that asks for may be overwritten by the client's own
@@ -161,10 +162,10 @@ def _write_partitions(
     if isinstance(edges, RandomGraph):
         nodes = edges.nodes
     else:
-        names = _in_spite_of_deaths(lambda: _names(client, edges, parts))
+        names = _in_spite_of_deaths(partial(_names, client, edges, parts))
         if names is None:
             edges = replace(edges, text=True)
-            names = _in_spite_of_deaths(lambda: _names(client, edges, parts))
+            names = _in_spite_of_deaths(partial(_names, client, edges, parts))
         nodes = pd.Index(names.to_pandas())
         if not len(nodes):
             raise no_edges_error()

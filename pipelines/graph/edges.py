@@ -28,12 +28,13 @@ MOST_NODES = 2**31 - 1
 class Block:
     """Some edges, between named nodes.
 
-    source, target : arrow arrays of m names, none missing, both of one type
+    names : arrow array of the nodes that occur, each once
+    ends : int32 of shape (2, m), positions of sources and targets among the names
     weight : float64 of shape (m,), finite and at least 0; None where every edge counts 1
     """
 
-    source: pa.Array
-    target: pa.Array
+    names: pa.Array
+    ends: NDArray[np.int32]
     weight: NDArray[np.float64] | None = None
 
 
@@ -66,7 +67,10 @@ def make_block(source: Any, target: Any, weight: Any = None, where: str = "") ->
             f"{opt('edges')} must have as many sources as targets, got {len(source)} and "
             f"{len(target)}; pass columns of one length"
         )
-    return Block(source, target, None if weight is None else _weights(weight, len(source), where))
+    encoded = pa.concat_arrays([source, target]).dictionary_encode()
+    ends = encoded.indices.to_numpy(zero_copy_only=False).reshape(2, -1)
+    weights = None if weight is None else _weights(weight, len(source), where)
+    return Block(encoded.dictionary, ends, weights)
 
 
 def chosen_columns(
@@ -105,20 +109,16 @@ def number_nodes(blocks: Iterable[Block], nodes: pd.Index | None = None) -> tupl
     InputError
         There are no edges, more than 2^31 - 1 nodes, or a node that ``nodes`` does not have.
     """
-    pieces = [(*_by_name(block), block.weight) for block in blocks]
-    if not pieces:
+    known = list(blocks)
+    if not known:
         raise no_edges_error()
     if nodes is None:
-        nodes = sorted_names([names for names, _, _ in pieces])
+        nodes = sorted_names([block.names for block in known])
     check_node_count(len(nodes))
-    sources, targets, weights = [], [], []
-    for names, codes, weight in pieces:
-        numbers = positions_of(names, nodes)[codes]
-        sources.append(numbers[: len(codes) // 2])
-        targets.append(numbers[len(codes) // 2 :])
-        weights.append(weight)
-    weight = None if weights[0] is None else np.concatenate([w for w in weights if w is not None])
-    return (np.concatenate(sources), np.concatenate(targets), weight), nodes
+    ends = [positions_of(block.names, nodes)[block.ends] for block in known]
+    source, target = np.concatenate(ends, axis=1)
+    weights = [block.weight for block in known if block.weight is not None]
+    return (source, target, np.concatenate(weights) if weights else None), nodes
 
 
 def sorted_names(names: Iterable[pa.Array]) -> pd.Index:
@@ -128,11 +128,6 @@ def sorted_names(names: Iterable[pa.Array]) -> pd.Index:
     if pa.types.is_integer(union.type):
         return pd.Index(np.sort(union.to_numpy(zero_copy_only=False)))
     return pd.Index(union.take(pc.array_sort_indices(union)).to_pandas())
-
-
-def names_in(block: Block) -> pa.Array:
-    """Return the names that occur in a block, each once."""
-    return _by_name(block)[0]
 
 
 def positions_of(names: pa.Array, nodes: pd.Index) -> NDArray[np.int32]:
@@ -191,14 +186,6 @@ def check_choice(name: str, value: str, choices: tuple[str, ...]) -> None:
 def short_repr(value: object) -> str:
     """Shorten a value to one line of about thirty characters at most."""
     return " ".join(reprlib.repr(value.item() if isinstance(value, np.generic) else value).split())
-
-
-def _by_name(block: Block) -> tuple[pa.Array, NDArray[np.int32]]:
-    """Return the names of a block, and its sources, then its targets, as positions among them."""
-    both = pa.chunked_array([block.source, block.target]).combine_chunks()
-    encoded = both.combine_chunks() if isinstance(both, pa.ChunkedArray) else both
-    encoded = encoded.dictionary_encode()
-    return encoded.dictionary, encoded.indices.to_numpy(zero_copy_only=False)
 
 
 def _arrow(column: Any, where: str) -> pa.Array:

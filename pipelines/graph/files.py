@@ -29,7 +29,6 @@ from pipelines.graph.edges import (
     Piece,
     chosen_columns,
     make_block,
-    names_in,
     number_nodes,
 )
 
@@ -115,7 +114,16 @@ class EdgeFile:
         InputError
             The part cannot be read or breaks a rule of edges.
         """
-        table = self._read_parquet(part) if self.kind == ".parquet" else self._read_text(part)
+        wanted = [self.source, self.target] + ([self.weight] if self.weight else [])
+        try:
+            if self.kind == ".parquet":
+                table = parquet.ParquetFile(part.path).read_row_group(part.begin, columns=wanted)
+            else:
+                table = self._read_text(part)
+        except (OSError, pa.ArrowException) as error:
+            if "conversion error to int64" in str(error):
+                raise NamesAreText from None
+            raise unreadable(part.path, error) from None
         where = f" of '{self.path}'"
         if part.begin > self.begin:
             where += f" from {'row group' if self.kind == '.parquet' else 'byte'} {part.begin} on"
@@ -132,7 +140,7 @@ class EdgeFile:
 
     def names(self, part: Part) -> pa.Array:
         """Return the nodes that occur in a part."""
-        names = names_in(self.read(part))
+        names = self.read(part).names
         pa.default_memory_pool().release_unused()  # or it keeps hundreds of MB
         return names
 
@@ -141,13 +149,6 @@ class EdgeFile:
         piece = number_nodes([self.read(part)], nodes)[0]
         pa.default_memory_pool().release_unused()
         return piece
-
-    def _read_parquet(self, part: Part) -> pa.Table:
-        wanted = [self.source, self.target] + ([self.weight] if self.weight else [])
-        try:
-            return parquet.ParquetFile(part.path).read_row_group(part.begin, columns=wanted)
-        except (OSError, pa.ArrowException) as error:
-            raise unreadable(part.path, error) from None
 
     def _read_text(self, part: Part) -> pa.Table:
         with open(part.path, "rb") as file:
@@ -169,24 +170,19 @@ class EdgeFile:
         if not rows.endswith(b"\n"):
             rows += b"\n"
         delimiter = "," if self.kind == ".csv" else "\t"
-        try:
-            return arrow_csv.read_csv(
-                pa.py_buffer(rows),
-                arrow_csv.ReadOptions(
-                    column_names=list(self.columns), use_threads=False, block_size=len(rows) + 1
-                ),
-                arrow_csv.ParseOptions(
-                    delimiter=delimiter, quote_char=False if self.kind == ".txt" else '"'
-                ),
-                arrow_csv.ConvertOptions(
-                    column_types=types, include_columns=list(types), null_values=[""],
-                    strings_can_be_null=True,
-                ),
-            )  # fmt: skip
-        except pa.ArrowInvalid as error:
-            if "conversion error to int64" in str(error):
-                raise NamesAreText from None
-            raise unreadable(self.path, error) from None
+        return arrow_csv.read_csv(
+            pa.py_buffer(rows),
+            arrow_csv.ReadOptions(
+                column_names=list(self.columns), use_threads=False, block_size=len(rows) + 1
+            ),
+            arrow_csv.ParseOptions(
+                delimiter=delimiter, quote_char=False if self.kind == ".txt" else '"'
+            ),
+            arrow_csv.ConvertOptions(
+                column_types=types, include_columns=list(types), null_values=[""],
+                strings_can_be_null=True,
+            ),
+        )  # fmt: skip
 
 
 def open_edges(

@@ -167,7 +167,8 @@ def _block(edges: Any, source: str | None, target: str | None, weight: str | Non
     if isinstance(edges, pd.DataFrame | pa.Table):
         columns = list(edges.columns if isinstance(edges, pd.DataFrame) else edges.column_names)
         names = chosen_columns(columns, source, target, weight)
-        return make_block(*(None if name is None else edges[name] for name in names))
+        weights = None if names[2] is None else edges[names[2]]
+        return make_block(edges[names[0]], edges[names[1]], weights)
     if isinstance(edges, tuple) and len(edges) in (2, 3):
         return make_block(*edges)
     pairs = np.asarray(edges)

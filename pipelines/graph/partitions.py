@@ -174,7 +174,7 @@ def write_rows(graph: Partitioning, self_loops: str, repeated: str, n_pieces: in
     out = np.zeros(graph.n_nodes)
     add_out(rows.source, rows.weight, out)
     sources = np.flatnonzero(out)
-    save_array(graph.path(p, "out-node"), sources)
+    save_array(graph.path(p, "out-node"), sources.astype(np.int32))
     save_array(graph.path(p, "out-weight"), out[sources])
     return rows.n_edges
 

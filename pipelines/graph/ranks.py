@@ -19,8 +19,8 @@ from pipelines.graph.iteration import (
     RandomSurfer,
     Stop,
     ignore,
+    surfer_on,
 )
-from pipelines.graph.personalisation import surfer_on
 from pipelines.graph.pull import pull_ranks, reciprocal_of
 
 

@@ -61,8 +61,3 @@ def test_fingerprint_is_the_same_for_equal_arrays(small):
 )
 def test_fingerprint_sees_each_array(small, change):
     assert dataclasses.replace(small, **change).fingerprint != small.fingerprint
-
-
-def test_fields_cannot_be_replaced(small):
-    with pytest.raises(dataclasses.FrozenInstanceError):
-        small.name = "other"

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis.extra import numpy as hnp
 
-from pipelines.data.idx import read_idx
+from pipelines.data.images import read_idx
 
 EXAMPLE = np.arange(24, dtype=np.uint8).reshape(2, 3, 4)
 

@@ -111,20 +111,6 @@ def test_many_files_are_decoded_by_processes_in_their_order(
     np.testing.assert_array_equal(load(folder).X, expected)
 
 
-@pytest.mark.slow
-def test_a_hundred_thousand_files(tmp_path: Path) -> None:
-    for name in "ab":
-        one = put(tmp_path / f"{name}.png")
-        (tmp_path / "own" / name).mkdir(parents=True)
-        for i in range(50_000):
-            os.link(one, tmp_path / "own" / name / f"{i:05}.png")
-    pixel = decode(tmp_path / "a.png", 1)
-    source = load(tmp_path / "own", size=1)
-    assert source.X.shape == (100_000, 3)
-    assert (pixel.ravel() == source.X).all()
-    assert (source.y == np.repeat(["a", "b"], 50_000)).all()
-
-
 def test_resizing_and_cropping_are_those_of_torchvision(tmp_path: Path) -> None:
     from torchvision.transforms import v2
 

@@ -88,11 +88,6 @@ def test_limit_takes_training_rows_in_their_order(table):
     assert places == sorted(places)
 
 
-def test_large_limit_changes_nothing(table):
-    whole, same = (load_dataset(table, target="label", limit=limit) for limit in (None, 32))
-    assert whole.fingerprint == same.fingerprint
-
-
 def test_seed_decides(table):
     prints = [load_dataset(table, target="label", seed=s).fingerprint for s in (0, 0, 1)]
     assert prints[0] == prints[1] != prints[2]
@@ -151,11 +146,6 @@ def test_one_class_only(tmp_path, write_mnist, refused):
 def test_test_label_that_training_lacks(tmp_path, write_mnist, refused):
     write_mnist(tmp_path, train_labels=np.arange(30, dtype=np.uint8) % 9)
     refused(lambda: load_dataset("mnist", data_dir=tmp_path), "--data-dir", "'9'", "training")
-
-
-def test_limit_and_test_size_are_checked(refused):
-    refused(lambda: load_dataset("digits", limit=9), "--limit", "at least 10", "got 9")
-    refused(lambda: load_dataset("digits", test_size=1.0), "--test-size", "between 0 and 1")
 
 
 def test_importing_costs_only_numpy():

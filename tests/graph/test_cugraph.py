@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from distributed import Client
 
 from pipelines.errors import InputError
 from pipelines.graph import compute_pagerank, cugraph
@@ -108,22 +107,16 @@ def comms(monkeypatch):
     return heard
 
 
-@pytest.fixture
-def two_workers():
-    with Client(n_workers=2, threads_per_worker=1, processes=False, dashboard_address=":0") as one:
-        yield one
-
-
-def test_ranks_of_nodes_without_edges_and_of_edges_that_repeat(comms, two_workers, tmp_path):
+def test_ranks_of_nodes_without_edges_and_of_edges_that_repeat(comms, in_process, tmp_path):
     graph = RandomGraph("erdos", 300, 2, 3)
-    ours = distributed_pagerank(two_workers, graph, tmp_path, device="gpu", stop=Stop(1e-11))
+    ours = distributed_pagerank(in_process, graph, tmp_path, device="gpu", stop=Stop(1e-11))
     assert np.abs(ours.iterated.ranks - compute_pagerank(graph, tol=1e-12).values).sum() < 1e-10
     assert ours.iterated.converged
     assert ours.residual < 1e-10
     assert comms == ["open", "closed"]
 
 
-def test_weights_and_personal_vectors(comms, two_workers, tmp_path):
+def test_weights_and_personal_vectors(comms, in_process, tmp_path):
     rng = np.random.default_rng(0)
     path = tmp_path / "edges.csv"
     frame = pd.DataFrame({"a": rng.integers(80, size=300), "b": rng.integers(80, size=300)})
@@ -131,7 +124,7 @@ def test_weights_and_personal_vectors(comms, two_workers, tmp_path):
     vectors = pd.DataFrame({"x": {3: 1.0}, "y": {4: 1.0, 5: 3.0}}).fillna(0)
     common: dict[str, Any] = {"personalise": vectors, "dangling": "personalised"}
     ours = distributed_pagerank(
-        two_workers, open_edges(path, weight="w"), tmp_path / "work", device="gpu",
+        in_process, open_edges(path, weight="w"), tmp_path / "work", device="gpu",
         stop=Stop(1e-11), part_bytes=1000, **common,
     )  # fmt: skip
     alone = compute_pagerank(path, weight="w", tol=1e-12, **common)
@@ -149,9 +142,9 @@ def test_one_gpu(comms, personalise):
     assert comms == []
 
 
-def test_what_did_not_converge_is_said(comms, two_workers, tmp_path):
+def test_what_did_not_converge_is_said(comms, in_process, tmp_path):
     graph = RandomGraph("erdos", 300, 2, 3)
-    ours = distributed_pagerank(two_workers, graph, tmp_path, device="gpu", stop=Stop(1e-11, 3))
+    ours = distributed_pagerank(in_process, graph, tmp_path, device="gpu", stop=Stop(1e-11, 3))
     assert not ours.iterated.converged
     assert ours.residual > 1e-4
 

@@ -25,12 +25,6 @@ from pipelines.graph.random_graphs import RandomGraph
 from pipelines.run.errors import RunStopped
 
 
-@pytest.fixture
-def in_process():
-    with Client(n_workers=2, threads_per_worker=1, processes=False, dashboard_address=":0") as one:
-        yield one
-
-
 def test_a_random_graph_on_four_workers(four_workers, tmp_path):
     graph = RandomGraph("rmat", 50_000, 6, 2)
     called: list[int] = []

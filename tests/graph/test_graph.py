@@ -40,14 +40,6 @@ def test_repeated_edges_and_self_loops_follow_the_rule():
         graph_of((np.array([1]), np.array([1])), self_loops="drop")
 
 
-def test_a_repeated_edge_counts_as_its_weight():
-    repeated = (np.array([0, 0, 0, 1, 2]), np.array([1, 1, 2, 0, 0]))
-    weighted = (np.array([0, 0, 1, 2]), np.array([1, 2, 0, 0]), np.array([2.0, 1, 1, 1]))
-    assert np.allclose(
-        compute_pagerank(repeated, tol=1e-12).values, compute_pagerank(weighted, tol=1e-12).values
-    )
-
-
 @given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), min_size=1, max_size=60))
 def test_rows_hold_every_edge(pairs):
     graph = graph_of(np.array(pairs), nodes=10)

@@ -76,15 +76,6 @@ def test_ranks_do_not_depend_on_threads_or_on_the_order_of_edges():
     assert np.abs(one.values - turned.values).sum() < 1e-8
 
 
-def test_many_vectors_are_the_vectors_one_by_one():
-    n, edges = FAMILIES["R-MAT"]
-    vectors = pd.DataFrame(np.random.default_rng(0).random((n, 5)))
-    together = compute_pagerank(edges, nodes=n, personalise=vectors, tol=1e-12)
-    for column in vectors:
-        alone = compute_pagerank(edges, nodes=n, personalise=vectors[column], tol=1e-12)
-        assert np.abs(alone.values[:, 0] - together.values[:, column]).sum() < 1e-11
-
-
 def test_a_number_of_iterations_gives_those_of_the_plain_iteration():
     n, (source, target) = FAMILIES["R-MAT"]
     ours = compute_pagerank((source, target), nodes=n, tol=None, iterations=7)

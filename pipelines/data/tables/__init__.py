@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING
 
 from pipelines.data.tables.files import SUFFIXES, read_frame
 from pipelines.data.tables.kinds import Kinds, columns_of
-from pipelines.data.tables.table import MISSING, Missing, RawTable, Reading, read_raw_table
-from pipelines.data.tables.target import Task
+from pipelines.data.tables.table import MISSING, Missing, RawTable, Reading, Task, read_raw_table
 
 if TYPE_CHECKING:
     from pipelines.data.tables.preprocess import TablePreprocessor

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from pipelines.data.tables.layout import DATE, NUMBER
+from pipelines.data.tables.files import DATE, NUMBER
 from pipelines.data.tables.words import counted, listed, short
 from pipelines.errors import InputError, opt
 
@@ -193,20 +193,22 @@ def columns_of(frame: pd.DataFrame, kinds: Kinds, path: Path) -> pd.DataFrame:
     X = np.empty((len(frame), len(kinds.numbers)))
     for i, name in enumerate(kinds.numbers):
         X[:, i] = to_numbers(frame[name])
-        for bad, rule, way_out in (
-            (np.isnan(X[:, i]) & frame[name].notna().to_numpy(), "numbers in",
-             "correct the cell, or leave it empty (missing)"),
-            (np.abs(X[:, i]) > LARGEST, "numbers within single precision, ±3.4e38, in",
-             "scale the column, or empty the cell, which means missing"),
-        ):  # fmt: skip
-            if bad.any():
-                row = int(np.argmax(bad))
-                cell = frame[name].iloc[row]
-                raise InputError(
-                    f"{opt('dataset')} must have {rule} column {short(name)}, '{path}' has "
-                    f"{short(cell if np.isnan(X[row, i]) else float(X[row, i]))} in data row "
-                    f"{row + 1}; {way_out}"
-                )
+        broken = np.isnan(X[:, i]) & frame[name].notna().to_numpy()
+        if broken.any():
+            row = int(np.argmax(broken))
+            raise InputError(
+                f"{opt('dataset')} must have numbers in column {short(name)}, '{path}' has "
+                f"{short(frame[name].iloc[row])} in data row {row + 1}; correct the cell, or leave "
+                "it empty (missing)"
+            )
+        large = np.abs(X[:, i]) > LARGEST
+        if large.any():
+            row = int(np.argmax(large))
+            raise InputError(
+                f"{opt('dataset')} must have numbers within single precision, ±3.4e38, column "
+                f"{short(name)} of '{path}' has {float(X[row, i])} in data row {row + 1}; scale "
+                "the column, or empty the cell, which means missing"
+            )
     whole = pd.DataFrame(X, columns=list(kinds.numbers))
     for name in kinds.categories:
         cells = frame[name].astype(object)
