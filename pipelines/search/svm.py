@@ -135,20 +135,23 @@ def _calibrate(problem: Problem, best: SVMParameters, backend: Backend) -> Calib
     """
     data, splits, decisions = problem.data, problem.splits["search", 1.0], list[np.ndarray]()
 
-    def on_split(g: int, split: int, fits: list[CellFit]) -> None:
-        if fits[0].decisions is None:
-            raise RuntimeError(f"split {len(decisions)} of the calibration {fits[0].status}")
-        decisions.append(fits[0].decisions)
-
     # Where the scaling learns, every split has rows of its own.
     for some in [[split] for split in splits] if data.scaling.learns else [splits]:
         X = data.scaled(backend.device, rows=some[0][0] if data.scaling.learns else None)
+        fits: dict[int, CellFit] = {}  # splits end in no special order
         backend.fit_cells(
             Work(
-                X, data.y, some, range(len(some)), [best.gamma], [best.C], best.settings, on_split,
-                decisions=True,
+                X, data.y, some, range(len(some)), [best.gamma], [best.C], best.settings,
+                lambda g, split, found, fits=fits: fits.update({split: found[0]}), decisions=True,
             )
         )  # fmt: skip
+        for split in range(len(some)):
+            values = fits[split].decisions
+            if values is None:
+                raise RuntimeError(
+                    f"split {len(decisions)} of the calibration {fits[split].status}"
+                )
+            decisions.append(values)
     rows = np.concatenate([validation for _, validation in splits])
     return fit_sigmoids(np.concatenate(decisions), data.y[rows])
 

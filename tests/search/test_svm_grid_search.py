@@ -239,14 +239,14 @@ print(search.best_params_)
         ),
         ({"scoring": "f1_marco"}, "^scoring must be a scorer .*; did you mean f1_macro?"),
         ({"scoring": "roc_auc"}, "^scoring='roc_auc' cannot score these 10 classes"),
-        ({"n_jobs": 0}, "^n_jobs must not be 0"),
+        ({"n_jobs": 0}, "^n_jobs == 0"),
         ({"param_grid": {"shrink": [1]}}, "Invalid parameter 'shrink' for estimator PathSVC"),
         ({"param_grid": {"kernel": ["precomputed"]}}, "^param_grid must hold kernels .* a name"),
         ({"scoring": ["f1_macro", "accuracy"]}, "refit must be set to a scorer key"),
         ({"kernel": "precomputed", "solver": "sklearn"}, "^X must be a square matrix"),
         (
             {"probability": True, "cv": ShuffleSplit(2, random_state=0)},
-            "probability=True needs a cv whose folds validate every row once, and",
+            "probability=True needs a cv whose folds validate every row once; use for",
         ),
     ],
 )
