@@ -7,12 +7,11 @@ from numba import cuda, types
 from pipelines.svm.cpu.kernels import kernel_values
 from pipelines.svm.cpu.kernels import shared_products as cpu_products
 from pipelines.svm.cuda.block import Parts, Products, Rows, Work
-from pipelines.svm.cuda.distances import cross_products, prepare_rows, symmetric_products
 from pipelines.svm.cuda.gpu import launch
 from pipelines.svm.cuda.inner import gatherer
 from pipelines.svm.cuda.kernel_values import falling_expm1, fill_kernel, pulls_kernel
-from pipelines.svm.cuda.start import CHUNK, pack, row_subtractor
-from pipelines.svm.cuda.survey import choose, most_eager, survey
+from pipelines.svm.cuda.passes import CHUNK, choose, most_eager, pack, row_subtractor, survey
+from pipelines.svm.cuda.products import cross_products, prepare_rows, symmetric_products
 from pipelines.svm.kernel import Kernel
 
 THREADS = 4

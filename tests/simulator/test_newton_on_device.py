@@ -12,8 +12,8 @@ from pipelines.svm.cuda.gpu import launch
 from pipelines.svm.cuda.inner import mark_of
 from pipelines.svm.cuda.launches import Launching
 from pipelines.svm.cuda.newton import EXTRA_ROWS, directions, extend, solve_active
+from pipelines.svm.cuda.passes import CHUNK
 from pipelines.svm.cuda.path import cross_validate_path_cuda
-from pipelines.svm.cuda.start import CHUNK
 from pipelines.svm.kernel import Kernel
 from pipelines.svm.solutions import CONVERGED
 

@@ -27,17 +27,21 @@ from pipelines.svm.cuda.block import (
 )
 from pipelines.svm.cuda.hard import FREE_SHARE, HARD_ITERATIONS, HARD_SHARE, hard_functions
 from pipelines.svm.cuda.inner import gatherer, inner_solver, mark_of, round_up
-from pipelines.svm.cuda.start import (
+from pipelines.svm.cuda.passes import (
     CHUNK,
+    choose,
+    count_support,
+    dual_objective,
+    most_eager,
     pack,
     reach,
     restore,
     row_subtractor,
     scale,
     starter,
+    survey,
     tolerance_at,
 )
-from pipelines.svm.cuda.survey import choose, count_support, dual_objective, most_eager, survey
 from pipelines.svm.rules import HARD_SCALE_SHARE, INNER_GAP, MOST_IDLE_ROUNDS, SCALE_SHARE
 from pipelines.svm.solutions import CONVERGED, ITERATION_LIMIT, STALLED
 
