@@ -424,6 +424,16 @@ def test_folds_may_come_from_a_generator() -> None:
     assert found.n_splits_ == 3
 
 
+@pytest.mark.parametrize("solver", ["path", "sklearn"])
+def test_a_training_part_may_lack_a_class(solver: str) -> None:
+    width = make_scorer(lambda y, values: values.ndim, response_method="decision_function")
+    folds = [(np.flatnonzero(KINDS != 1), np.arange(0, 178, 5)), (np.arange(178), np.arange(9))]
+    for scoring in ("accuracy", width):
+        ours = SVMGridSearch(param_grid=GRID, cv=folds, solver=solver, scoring=scoring, tol=1e-6)
+        same_as_its_peer(ours, GridSearchCV(SVC(tol=1e-6), GRID, cv=folds, scoring=scoring), WINE,
+                         KINDS)  # fmt: skip
+
+
 def test_folds_may_be_masks() -> None:
     half = np.arange(len(KINDS)) % 2 == 0
     masks = [(half, ~half), (~half, half)]
