@@ -8,14 +8,13 @@ from pipelines.svm.cpu.kernels import kernel_values
 from pipelines.svm.cpu.kernels import shared_products as cpu_products
 from pipelines.svm.cuda.block import Parts, Products, Rows, Work
 from pipelines.svm.cuda.gpu import launch
-from pipelines.svm.cuda.inner import gatherer
 from pipelines.svm.cuda.kernel_values import falling_expm1
 from pipelines.svm.cuda.passes import CHUNK, choose, most_eager, pack, row_subtractor, survey
 from pipelines.svm.cuda.products import cross_products, prepare_rows, symmetric_products
 from pipelines.svm.kernel import Kernel
 
 THREADS = 4
-subtract, gather_poly = row_subtractor("rbf"), gatherer("poly")
+subtract = row_subtractor("rbf")
 
 
 def test_expm1_is_good_to_two_units_in_the_last_place():

@@ -322,6 +322,7 @@ def test_what_is_no_saved_estimator_is_refused_in_one_line(tmp_path: Path) -> No
         ({"tol": 0}, "'tol' parameter .* Got 0"),
         ({"max_iter": 0}, "'max_iter' parameter .* Got 0"),
         ({"n_jobs": 0}, "'n_jobs' parameter .* Got 0"),
+        ({"memory_bytes": 0}, "'memory_bytes' parameter .* Got 0"),
     ],
 )
 def test_parameters_that_cannot_be_used(parameters: dict[str, Any], words: str) -> None:

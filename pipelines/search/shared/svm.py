@@ -62,15 +62,6 @@ def settings_of(estimator: Any) -> Settings:
     return estimator.settings if isinstance(estimator, SVMParameters) else Settings.of(estimator)
 
 
-def gamma_on(estimator: Any, X: Any) -> float:
-    """Return the number that ``gamma`` stands for on some rows; 1 if the kernel has no gamma."""
-    if isinstance(estimator, SVMParameters):
-        return estimator.gamma
-    if estimator.kernel in ("linear", PRECOMPUTED) or callable(estimator.kernel):
-        return 1.0
-    return gamma_of(estimator.gamma, X)
-
-
 def predicted_cost(C: float, gamma: float, n_features: int) -> float:
     """Return relative time of one fit of scaled rows.
 
@@ -168,7 +159,7 @@ class SVCs(KernelMachines):
 
     @property
     def splits_together(self) -> bool:  # type: ignore[override]
-        return load_backend(self.solver, self.device).shares_splits
+        return load_backend(self.solver, self.device).shares_C
 
     @property
     def one_launch(self) -> bool:  # type: ignore[override]
@@ -262,8 +253,10 @@ def _batches(
         gammas: dict[Any, float] = {}
         for i, one in enumerate(estimators):
             if one.gamma not in gammas:
-                some = X[splits[number][0]] if one.gamma == "scale" else X
-                gammas[one.gamma] = gamma_on(one, some)
+                gammas[one.gamma] = 1.0  # of a kernel without gamma
+                if isinstance(one, SVMParameters) or one.kernel not in ("linear", PRECOMPUTED):
+                    some = X[splits[number][0]] if one.gamma == "scale" else X
+                    gammas[one.gamma] = gamma_of(one.gamma, some)
             gamma, C = gammas[one.gamma], float(one.C)
             members[C, gamma, number].append(i)
             on[gamma].add(number)

@@ -16,7 +16,6 @@ from pipelines.svm.compiled import kept_by_arguments
 from pipelines.svm.cuda.block import (
     SIMULATED,
     WARP,
-    Exact,
     Near,
     Parts,
     Products,
@@ -181,7 +180,7 @@ def smo_kernel(name: str, block_size: int, registers: int | None = None, newton:
             g, entry = jobs[taken[0], 0], jobs[taken[0], 1]
             offset, n, fold = entries[entry, 0], entries[entry, 1], entries[entry, 2]
             products = Products(shared, gammas[g], coef0, degree)
-            exact = Exact(features, exact_gammas[g], exact_coef0, degree)
+            exact = Products(features, exact_gammas[g], exact_coef0, degree)
             sides = Sides(pulls[g, fold], factors[entry], entries[entry, 3], entries[entry, 4])
             rows = Rows(
                 signed[offset : offset + n], columns[offset : offset + n],
