@@ -265,7 +265,7 @@ def _batches(
     for gamma in on:
         alike[tuple(sorted(Cs[gamma])), tuple(sorted(on[gamma]))].append(gamma)
     for (own_Cs, own_splits), some in alike.items():
-        yield some, own_Cs, own_splits, members
+        yield tuple(some), own_Cs, own_splits, members
 
 
 def _response(
