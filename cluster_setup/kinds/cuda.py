@@ -46,6 +46,7 @@ def open_client(options: ClusterOptions) -> AbstractContextManager[Client]:
             f"--workers must be at most {len(gpus)} with --cluster cuda, the number of GPUs "
             f"here, got {workers}; leave it out for all of them"
         )
+    import dask.config
     from dask_cuda import LocalCUDACluster
 
     return on_this_machine.open_client(
@@ -55,4 +56,5 @@ def open_client(options: ClusterOptions) -> AbstractContextManager[Client]:
         threads_per_worker=1,
         # What Dask stores is in use to the end; the rest lives in the solvers.
         device_memory_limit=None,
+        rmm_pool_size=dask.config.get("distributed.rmm.pool-size", None),
     )

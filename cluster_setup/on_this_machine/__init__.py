@@ -41,13 +41,15 @@ def open_client(options: ClusterOptions, cluster_class: Any, **more: Any) -> Ite
     **more
         Further arguments of ``cluster_class``.
     """
+    import dask.config
     from distributed import Client, Security
 
     if options.tls:
         connection = {"protocol": "tls://", "security": Security.temporary()}
     else:
         options.echo(security.NO_TLS)
-        connection = {"protocol": "tcp://"}
+        # "tcp", or "ucx" where that is set
+        connection = {"protocol": f"{dask.config.get('distributed.comm.default-scheme')}://"}
     start = partial(
         with_time_limits(cluster_class),
         host=LOOPBACK,

@@ -134,21 +134,22 @@ def _calibrate(problem: Problem, best: SVMParameters, backend: Backend) -> Calib
     validation rows leaks into their decision values.
     """
     data, splits, decisions = problem.data, problem.splits["search", 1.0], list[np.ndarray]()
+    fits: dict[int, CellFit] = {}  # splits end in no special order
 
-    def on_split(g: int, split: int, fits: list[CellFit]) -> None:
-        if fits[0].decisions is None:
-            raise RuntimeError(f"split {len(decisions)} of the calibration {fits[0].status}")
-        decisions.append(fits[0].decisions)
+    def on_split(g: int, split: int, found: list[CellFit]) -> None:
+        fits[split] = found[0]
 
     # Where the scaling learns, every split has rows of its own.
     for some in [[split] for split in splits] if data.scaling.learns else [splits]:
         X = data.scaled(backend.device, rows=some[0][0] if data.scaling.learns else None)
-        backend.fit_cells(
-            Work(
-                X, data.y, some, range(len(some)), [best.gamma], [best.C], best.settings, on_split,
-                decisions=True,
-            )
-        )  # fmt: skip
+        numbers, what = range(len(some)), ([best.gamma], [best.C], best.settings)
+        backend.fit_cells(Work(X, data.y, some, numbers, *what, on_split, decisions=True))
+        for split in numbers:
+            values = fits[split].decisions
+            if values is None:
+                why = fits[split].status
+                raise RuntimeError(f"split {len(decisions)} of the calibration {why}")
+            decisions.append(values)
     rows = np.concatenate([validation for _, validation in splits])
     return fit_sigmoids(np.concatenate(decisions), data.y[rows])
 

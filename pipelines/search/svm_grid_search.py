@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
+from joblib import effective_n_jobs
 from numpy.typing import ArrayLike
 from sklearn.base import _fit_context, clone
 from sklearn.metrics import get_scorer, get_scorer_names
@@ -28,7 +29,6 @@ from pipelines.svm.parameters import (
     CONSTRAINTS,
     factors_by_code,
     positive,
-    refuse_overlap,
     rows_that_count,
 )
 from pipelines.svm.path_svc import PathSVC
@@ -225,7 +225,6 @@ class SVMGridSearch(GridSearch):
             Parameters or data cannot be used, or every fit failed.
         """
         template = clone(self.estimator).set_params(kernel=self.kernel, probability=False)
-        candidates = list(ParameterGrid(self._grid()))
         rows, labels = template.validated(X, y)
         classes, codes = np.unique(labels, return_inverse=True)
         if len(classes) < 2:
@@ -244,9 +243,30 @@ class SVMGridSearch(GridSearch):
         folds: list[Any] = []
         if self.probability and self.refit:
             folds = list(check_cv(self.cv, labels, classifier=True).split(rows, labels, groups))
-            refuse_overlap(folds, len(labels))
+            validated = np.bincount(np.concatenate([rows for _, rows in folds]))
+            if not np.array_equal(validated, np.ones(len(labels))):
+                raise ValueError(
+                    "probability=True needs a cv whose folds validate every row once; use for "
+                    "instance StratifiedKFold"
+                )
         runner = self._choose_backend(sample_weight is not None)
-        self._refuse_candidates(candidates, classes)
+        for params in ParameterGrid(self._grid()):
+            template.set_params(**params)
+            kernel = params.get("kernel", self.kernel)
+            if (callable(kernel) or kernel == PRECOMPUTED) and kernel != self.kernel:
+                raise ValueError(
+                    f"param_grid must hold kernels that have a name, got {kernel!r}; "
+                    "give it as kernel instead"
+                )
+            weight = params.get("class_weight", self.class_weight)
+            if isinstance(weight, dict):
+                factors_by_code(weight, classes)
+                one_vs_rest = params.get("decision", self.decision) == "ovr" and len(classes) > 2
+                if one_vs_rest and self._backend[0] != "path":
+                    raise ValueError(
+                        "class_weight must be None or 'balanced' for decision='ovr' with "
+                        f"solver={self._backend[0]!r}, got {weight!r}; use solver='path'"
+                    )
         searched, kinds = rows if callable(self.kernel) else X, (SVCs(*self._backend),)
         self._search(searched, labels, given, runner, kinds, self._n_threads)
         self.n_iter_ = self._n_iterations
@@ -295,39 +315,8 @@ class SVMGridSearch(GridSearch):
         if self.client is not None:
             self._n_threads = threads_per_task(describe_workers(self.client))
             return OnCluster(self.client)
-        cores = available_cores()
-        if self.n_jobs == 0:
-            raise ValueError("n_jobs must not be 0; leave it out for all cores")
-        if self.n_jobs is not None:
-            cores = self.n_jobs if self.n_jobs > 0 else max(1, cores + 1 + self.n_jobs)
+        cores = available_cores() if self.n_jobs is None else effective_n_jobs(self.n_jobs)
         # A backend that shares work fills the cores from one task, another from many.
         shares = load_backend(solver, device).shares_C
         self._n_threads = cores if shares else 1
         return InProcess(1 if shares else cores)
-
-    def _refuse_candidates(self, candidates: Sequence[Any], classes: np.ndarray) -> None:
-        """Raise an error for candidates that the backend cannot fit.
-
-        Raises
-        ------
-        ValueError
-        """
-        for names in {tuple(params) for params in candidates}:
-            clone(self.estimator).set_params(**dict.fromkeys(names))
-        for params in candidates:
-            kernel = params.get("kernel", self.kernel)
-            is_given = callable(kernel) or kernel == PRECOMPUTED
-            if is_given and kernel is not self.kernel and kernel != self.kernel:
-                raise ValueError(
-                    f"param_grid must hold kernels that have a name, got {kernel!r}; "
-                    "give it as kernel instead"
-                )
-            weight = params.get("class_weight", self.class_weight)
-            if isinstance(weight, dict):
-                factors_by_code(weight, classes)
-            rest = params.get("decision", self.decision) == "ovr" and len(classes) > 2
-            if isinstance(weight, dict) and rest and self._backend[0] != "path":
-                raise ValueError(
-                    "class_weight must be None or 'balanced' for decision='ovr' with "
-                    f"solver={self._backend[0]!r}, got {weight!r}; use solver='path'"
-                )

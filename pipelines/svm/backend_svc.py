@@ -27,6 +27,11 @@ class BackendSVC(PathSVC):
     backend: tuple[str, str] = ("path", "cpu")
     client: Any = None
 
+    def __sklearn_clone__(self) -> Self:
+        made: Self = super().__sklearn_clone__()
+        made.backend, made.client = self.backend, self.client
+        return made
+
     def __getstate__(self) -> dict[str, Any]:
         return {name: one for name, one in super().__getstate__().items() if name != "client"}
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from numbers import Integral, Real
 from typing import Any
 
@@ -11,7 +11,6 @@ import numpy as np
 from sklearn.utils._param_validation import Interval, Options, StrOptions
 from sklearn.utils.validation import _check_sample_weight
 
-from pipelines.data.placement import Fold
 from pipelines.svm.kernel import KERNELS, PRECOMPUTED
 
 ABOVE_0 = Interval(Real, 0, None, closed="neither")
@@ -27,20 +26,6 @@ CONSTRAINTS: dict[str, list[Any]] = {
     "tol": [ABOVE_0],
     "max_iter": [AT_LEAST_1, Options(Integral, {-1})],
 }
-
-
-def refuse_a_hard_margin(C: Any) -> None:
-    """Raise an error if C is infinite.
-
-    Raises
-    ------
-    ValueError
-    """
-    if isinstance(C, Real) and math.inf == C:
-        raise ValueError(
-            "C must be finite, got inf: where classes overlap a hard margin has no solution; "
-            "use a large number, 1e6 for instance"
-        )
 
 
 def factors_by_code(class_weight: Mapping[Any, float], classes: np.ndarray) -> dict[int, float]:
@@ -100,19 +85,3 @@ def positive(name: str, values: Any) -> list[Any]:
     ):
         raise ValueError(f"{name} must be positive finite numbers, at least one, got {values!r}")
     return given
-
-
-def refuse_overlap(folds: Sequence[Fold], n_rows: int) -> None:
-    """Refuse folds that do not validate every row once, as calibration needs.
-
-    Raises
-    ------
-    ValueError
-    """
-    validated = np.bincount(np.concatenate([rows for _, rows in folds]), minlength=n_rows)
-    if np.any(validated != 1):
-        raise ValueError(
-            "probability=True needs a cv whose folds validate every row once, and "
-            f"{int(np.sum(validated != 1))} of {n_rows} rows are validated never or more often; "
-            "use for instance StratifiedKFold"
-        )

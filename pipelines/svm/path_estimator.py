@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import copy
 import warnings
 from collections.abc import Callable
-from functools import cache
 from numbers import Integral
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -35,11 +33,6 @@ from pipelines.svm.solutions import ITERATION_LIMIT
 _STORED_AS = {KernelMachine: "path_svc", KernelRegressor: "path_svr"}
 
 
-# What an unfitted copy has beside its parameters: what is set by a method.
-_SET_BY_METHODS = {"backend", "client", "_metadata_request", "_sklearn_output_config"}
-_IMMUTABLE = str | float | int | None
-
-
 class PathEstimator(BaseEstimator):
     """A support vector machine by the path solver: its kernel, its rows, its file."""
 
@@ -67,25 +60,6 @@ class PathEstimator(BaseEstimator):
     n_iter_: Any
     _rows_of_fit: Any
     _sign: float = 1.0  # what the machine's coefficients are multiplied by to be LIBSVM's
-
-    @classmethod
-    @cache
-    def _get_param_names(cls) -> list[str]:
-        """Return the names of the parameters; scikit-learn reads the signature at each call."""
-        names: list[str] = super()._get_param_names()
-        return names
-
-    def __sklearn_clone__(self) -> Self:
-        # Without building anew: a search clones thousands.
-        names, made = _SET_BY_METHODS.union(self._get_param_names()), copy.copy(self)
-        made.__dict__ = {
-            name: value
-            if isinstance(value, _IMMUTABLE) or name == "client"
-            else copy.deepcopy(value)
-            for name, value in vars(self).items()
-            if name in names
-        }
-        return made
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

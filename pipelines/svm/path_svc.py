@@ -23,7 +23,6 @@ from pipelines.svm.multiclass import class_values, codes_of, compact
 from pipelines.svm.parameters import (
     CONSTRAINTS,
     factors_by_code,
-    refuse_a_hard_margin,
     rows_that_count,
 )
 from pipelines.svm.path_estimator import PathEstimator
@@ -184,7 +183,6 @@ class PathSVC(ClassifierMixin, PathEstimator):
         ConvergenceWarning
             The limit of iterations ended the fit.
         """
-        refuse_a_hard_margin(self.C)
         self._validate_params()
         if self.probability:
             return self.fit_calibrated(X, y, sample_weight)

@@ -14,7 +14,6 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
 from pipelines.svm.cpu.regression import fit_regression
 from pipelines.svm.kernel_machine import KernelRegressor
-from pipelines.svm.parameters import refuse_a_hard_margin
 from pipelines.svm.path_estimator import PathEstimator
 
 
@@ -140,7 +139,6 @@ class PathSVR(RegressorMixin, PathEstimator):
         ConvergenceWarning
             The limit of iterations ended the fit.
         """
-        refuse_a_hard_margin(self.C)
         self._validate_params()
         rows, targets = self.validated(X, y)
         gamma, weights = self.gamma_of(rows), None

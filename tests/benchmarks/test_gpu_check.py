@@ -16,7 +16,6 @@ from benchmarks.gpu import (
     carry_out,
     checks,
     child,
-    compiling,
     cuml_fits,
     device,
     figures,
@@ -25,9 +24,9 @@ from benchmarks.gpu import (
     path_grid,
 )
 from benchmarks.gpu.carry_out import FAILED, NOT_RUN, PASSED, Outcome
-from benchmarks.gpu.checks import CHECKS, Check, chosen, missing, needs_of
+from benchmarks.gpu.checks import CHECKS, Check
 from benchmarks.gpu.device import Driver, Gpu
-from benchmarks.gpu.page import describe, page, table, without_paths
+from benchmarks.gpu.page import describe, page, table
 from benchmarks.timing import Timed
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -72,14 +71,6 @@ def test_gpu_tests_take_no_fixtures():
         for node in ast.parse(path.read_text()).body:
             if isinstance(node, ast.FunctionDef) and node.name.startswith("test_"):
                 assert not node.args.args, f"{path.name}: {node.name}"
-
-
-def test_what_is_missing_is_named(monkeypatch):
-    monkeypatch.setattr(checks, "gpus", list)
-    assert missing(("json",)) == "needs a GPU, and CUDA sees none here"
-    monkeypatch.setattr(checks, "gpus", lambda: ONE_GPU)
-    assert missing(("json",)) is None
-    assert missing(("json", "nothing_a")) == "needs nothing_a, not installed here"
 
 
 def test_where_the_path_solver_is_tested_cuml_is_not_asked_for():
@@ -135,15 +126,6 @@ def test_the_grid_is_timed_on_mnist_alone(monkeypatch):
         path_grid.ovr_60000()
 
 
-def test_checks_are_chosen_by_part_of_their_name():
-    assert chosen([]) == list(CHECKS)
-    assert [check.target for check in chosen(["CUPY", "torch"])] == [
-        "tests/gpu/test_cupy.py", "tests/gpu/test_torch.py"
-    ]  # fmt: skip
-    with pytest.raises(LookupError, match="part of a check's name, got 'cuppy'; there are 'one"):
-        chosen(["cuppy"])
-
-
 def test_a_check_that_is_not_there_is_one_line(capsys, tmp_path):
     assert gpu_check.main(["--only", "cuppy", "--results", str(tmp_path)]) == 2
     out, err = capsys.readouterr()
@@ -181,16 +163,6 @@ def test_seconds_of_compiling_are_told_apart(with_a_gpu, tmp_path):
     assert 0.3 + 0.5 * compiled < outcome.compiled < 0.5 + compiled < outcome.seconds
 
 
-def test_no_second_of_compiling_counts_twice(monkeypatch):
-    now = iter(range(100))
-    monkeypatch.setattr(compiling.time, "perf_counter", lambda: next(now))
-    clock = compiling.CompileClock()
-    nested = compiling.timed(lambda: None, clock)
-    compiling.timed(nested, clock)()  # the clock is read at the first start and the last stop
-    nested()
-    assert clock.seconds == 2
-
-
 def test_a_kernels_compilation_counts():
     pytest.importorskip("numba_cuda", reason="numba-cuda is not installed")
     code = (
@@ -201,12 +173,6 @@ def test_a_kernels_compilation_counts():
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-
-
-def test_needs_are_found_by_the_name_of_a_file():
-    assert needs_of("test_torch.py") == ("torch",)
-    with pytest.raises(LookupError, match=r"test_new\.py has no entry"):
-        needs_of("test_new.py")
 
 
 def test_a_machine_without_a_driver_has_no_gpu(monkeypatch):
@@ -389,10 +355,6 @@ def test_a_failed_check_is_an_exit_status(with_a_gpu, monkeypatch, tmp_path, cap
     monkeypatch.setattr(gpu_check, "carry_out", lambda *_: [outcome])
     assert gpu_check.main(["--results", str(tmp_path)]) == 1
     assert "wrong by 3" in capsys.readouterr().err
-
-
-def test_results_name_no_place():
-    assert without_paths(f"{ROOT}/a.py and {Path.home()}/b") == "./a.py and ~/b"
 
 
 def test_the_fit_benchmark_counts_fits():

@@ -238,14 +238,14 @@ print(search.best_params_)
         ),
         ({"scoring": "f1_marco"}, "^scoring must be a scorer .*; did you mean f1_macro?"),
         ({"scoring": "roc_auc"}, "^scoring='roc_auc' cannot score these 10 classes"),
-        ({"n_jobs": 0}, "^n_jobs must not be 0"),
+        ({"n_jobs": 0}, "^n_jobs == 0"),
         ({"param_grid": {"shrink": [1]}}, "Invalid parameter 'shrink' for estimator PathSVC"),
         ({"param_grid": {"kernel": ["precomputed"]}}, "^param_grid must hold kernels .* a name"),
         ({"scoring": ["f1_macro", "accuracy"]}, "refit must be set to a scorer key"),
         ({"kernel": "precomputed", "solver": "sklearn"}, "^X must be a square matrix"),
         (
             {"probability": True, "cv": ShuffleSplit(2, random_state=0)},
-            "probability=True needs a cv whose folds validate every row once, and",
+            "probability=True needs a cv whose folds validate every row once; use for",
         ),
     ],
 )
@@ -421,6 +421,16 @@ def test_folds_may_come_from_a_generator() -> None:
     folds = (fold for fold in StratifiedKFold(3).split(X, y))
     found = SVMGridSearch(C, GAMMA, cv=folds).fit(X, y)
     assert found.n_splits_ == 3
+
+
+@pytest.mark.parametrize("solver", ["path", "sklearn"])
+def test_a_training_part_may_lack_a_class(solver: str) -> None:
+    width = make_scorer(lambda y, values: values.ndim, response_method="decision_function")
+    folds = [(np.flatnonzero(KINDS != 1), np.arange(0, 178, 5)), (np.arange(178), np.arange(9))]
+    for scoring in ("accuracy", width):
+        ours = SVMGridSearch(param_grid=GRID, cv=folds, solver=solver, scoring=scoring, tol=1e-6)
+        same_as_its_peer(ours, GridSearchCV(SVC(tol=1e-6), GRID, cv=folds, scoring=scoring), WINE,
+                         KINDS)  # fmt: skip
 
 
 def test_folds_may_be_masks() -> None:

@@ -7,16 +7,14 @@ from numba import cuda, types
 from pipelines.svm.cpu.kernels import kernel_values
 from pipelines.svm.cpu.kernels import shared_products as cpu_products
 from pipelines.svm.cuda.block import Parts, Products, Rows, Work
-from pipelines.svm.cuda.distances import cross_products, prepare_rows, symmetric_products
 from pipelines.svm.cuda.gpu import launch
-from pipelines.svm.cuda.inner import gatherer
-from pipelines.svm.cuda.kernel_values import falling_expm1, fill_kernel, pulls_kernel
-from pipelines.svm.cuda.start import CHUNK, pack, row_subtractor
-from pipelines.svm.cuda.survey import choose, most_eager, survey
+from pipelines.svm.cuda.kernel_values import falling_expm1
+from pipelines.svm.cuda.passes import CHUNK, choose, most_eager, pack, row_subtractor, survey
+from pipelines.svm.cuda.products import cross_products, prepare_rows, symmetric_products
 from pipelines.svm.kernel import Kernel
 
 THREADS = 4
-subtract, gather_poly = row_subtractor("rbf"), gatherer("poly")
+subtract = row_subtractor("rbf")
 
 
 def test_expm1_is_good_to_two_units_in_the_last_place():
@@ -42,26 +40,6 @@ def test_products_are_symmetric_and_those_of_the_cpu():
             cross_products(ready[:3], ready, form, np), ours[:3], rtol=1e-5, atol=1e-5
         )
     assert symmetric_products(prepare_rows(rows, Kernel(), np, True), Kernel(), np)[5, 7] == 0
-
-
-def test_kernel_blocks_and_class_sums():
-    rng = np.random.default_rng(2)
-    shared = rng.uniform(0, 3, size=(7, 7)).astype(np.float32)
-    shared = shared + shared.T
-    starts, weights = np.array([0, 3, 7]), rng.integers(0, 3, size=(2, 7)).astype(np.float64)
-    for form in (Kernel(), Kernel("linear"), Kernel("poly", 2, 1.0), Kernel("sigmoid", 3, 0.5)):
-        expected = kernel_values(shared, form.at(0.3))
-        rows, out = np.array([4, 0], np.int32), np.empty((2, 4), np.float32)
-        constants = [np.float32(0.3), np.float32(form.coef0), form.degree]
-        launch(fill_kernel(form.name), 2, 3, [shared, rows, 2, *constants, out])
-        np.testing.assert_allclose(out, expected[[4, 0], 2:6], rtol=1e-5)
-        pulls = np.empty((1, 2, 2, 7))
-        launch(
-            pulls_kernel(form.name), (7, 1), 2,
-            [shared, starts, weights, np.array([0.3], np.float32), *constants[1:], pulls],
-        )  # fmt: skip
-        sums = [[expected[:, a:b] @ w[a:b] for a, b in ((0, 3), (3, 7))] for w in weights]
-        np.testing.assert_allclose(pulls[0], sums, rtol=1e-5, atol=1e-6)
 
 
 @cuda.jit
@@ -130,23 +108,3 @@ def test_the_worst_rows_are_taken_and_their_changes_taken_off(quota, kinds):
     np.testing.assert_allclose(
         after, residual - kernel[:, members[:m]].astype(np.float64) @ used, rtol=1e-5, atol=1e-5
     )
-
-
-@cuda.jit
-def _members_kernel(columns, shared, m, matrix):
-    products = Products(shared, np.float32(0.5), np.float32(1), 2)
-    gather_poly(cuda.threadIdx.x, THREADS, m, columns, products, matrix)
-
-
-def test_the_members_kernel_is_compact_with_its_diagonal_below():
-    rng = np.random.default_rng(4)
-    rows = rng.normal(size=(9, 2))
-    shared = symmetric_products(
-        prepare_rows(rows, Kernel("linear"), np, True), Kernel("linear"), np
-    )
-    columns, matrix = np.array([7, 0, 3, 4, 8], np.int32), np.full((9, 8), np.nan, np.float32)
-    launch(_members_kernel, 1, THREADS, [columns, shared, 5, matrix])
-    expected = kernel_values(shared, Kernel("poly", 2, 1.0, 0.5))[columns][:, columns]
-    np.testing.assert_allclose(matrix[:5, :5], expected, rtol=1e-6)
-    np.testing.assert_array_equal(matrix[:5, 5:], 0)
-    np.testing.assert_allclose(matrix[8, :5], np.diagonal(expected), rtol=1e-6)

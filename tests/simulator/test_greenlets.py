@@ -36,32 +36,6 @@ def test_a_barrier_that_is_missing_is_noticed():
     assert (reverse(with_barrier=False) != expected).any()
 
 
-def test_all_threads_vote():
-    @cuda.jit
-    def kernel(found):
-        place = cuda.threadIdx.x
-        found[place, 0] = cuda.syncthreads_count(place < 3)
-        found[place, 1] = cuda.syncthreads_or(place == 5)
-        found[place, 2] = cuda.syncthreads_and(place != 5)
-
-    found = np.zeros((THREADS, 3))
-    kernel[1, THREADS](found)
-    np.testing.assert_array_equal(found, np.tile([3, 1, 0], (THREADS, 1)))
-
-
-def test_some_may_end_before_others_wait():
-    @cuda.jit
-    def kernel(found):
-        if cuda.threadIdx.x < 2:
-            return
-        cuda.syncthreads()
-        cuda.atomic.add(found, 0, 1)
-
-    found = np.zeros(1)
-    kernel[1, THREADS](found)
-    assert found[0] == THREADS - 2
-
-
 def test_an_error_of_one_ends_all():
     ended = []
 

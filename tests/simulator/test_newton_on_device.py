@@ -2,20 +2,12 @@
 
 import numpy as np
 import pytest
-from numba import cuda, types
-from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.model_selection import StratifiedKFold
 
 from pipelines.svm.cpu.path import cross_validate_path
-from pipelines.svm.cuda.block import Free, Near, Parts
-from pipelines.svm.cuda.gpu import launch
-from pipelines.svm.cuda.inner import mark_of
 from pipelines.svm.cuda.launches import Launching
-from pipelines.svm.cuda.newton import EXTRA_ROWS, directions, extend, solve_active
 from pipelines.svm.cuda.path import cross_validate_path_cuda
-from pipelines.svm.cuda.start import CHUNK
 from pipelines.svm.kernel import Kernel
-from pipelines.svm.solutions import CONVERGED
 
 THREADS = 4
 BOTH = Launching(block_size=THREADS)
@@ -27,101 +19,6 @@ def noisy(n, seed=0):
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n, 2))
     return X, (X[:, 0] + rng.normal(size=n) > 0).astype(int)
-
-
-def members(n, C, gamma, seed=0):
-    """A problem as an inner solve has it: kernel, residual, beta, bounds; some are free."""
-    rng = np.random.default_rng(seed)
-    X, y = noisy(n, seed)
-    matrix = np.zeros((n + 1, n))
-    matrix[:n] = rbf_kernel(X, gamma=gamma) - 1
-    label = np.where(y == 1, 1.0, -1.0)
-    beta = np.zeros(n)
-    few = min(np.count_nonzero(label > 0), np.count_nonzero(label < 0)) // 2
-    for sign in (1.0, -1.0):
-        beta[rng.permutation(np.flatnonzero(label == sign))[:few]] = sign * 0.3 * C
-    return matrix, label - matrix[:n] @ beta, beta, C * label
-
-
-@cuda.jit
-def _on_members(matrix, vectors, marks, space, lists, work, first, finest, found, solves):
-    t, n_threads = cuda.threadIdx.x, THREADS
-    tops = cuda.shared.array(THREADS, types.float64)
-    lows = cuda.shared.array(THREADS, types.float64)
-    gains = cuda.shared.array(THREADS, types.float32)
-    places = cuda.shared.array(THREADS, types.int32)
-    partners = cuda.shared.array(THREADS, types.int32)
-    facts = cuda.shared.array((2, THREADS), types.float64)
-    counts = cuda.shared.array(THREADS, types.int32)
-    chunk_factors = cuda.shared.array(CHUNK, types.float64)
-    chunk_columns = cuda.shared.array(CHUNK, types.int32)
-    parts = Parts(tops, lows, gains, places, partners, facts, counts, chunk_factors, chunk_columns)
-    near = Near(vectors[0], vectors[1], vectors[2], marks)
-    most = space.shape[1]
-    free = Free(
-        space, lists[0], lists[1], space[most + 2], space[most + 3], space[most + 4],
-        space[most + 5],
-    )  # fmt: skip
-    if solves:
-        steps, status = solve_active(
-            t, n_threads, marks.size, near, matrix, 1.0, 1e-3, finest, 1000, free, work[0],
-            work[1], parts,
-        )  # fmt: skip
-        found[0], found[1] = steps, status
-    else:
-        f = int(found[0])
-        extend(t, n_threads, first, f, near, matrix, 1.0, 1e-6, free, parts.chunk_factors)
-        level, wished = directions(t, n_threads, f, free, parts)
-        found[1], found[2] = level, wished
-
-
-def on_members(matrix, residual, beta, bounds, most, rows=(), first=0, finest=1e-3, solves=True):
-    n = residual.size
-    vectors = np.stack([residual, beta, bounds])
-    marks = np.array([mark_of(b, bound) for b, bound in zip(beta, bounds, strict=True)], np.int32)
-    space, lists = np.zeros((most + EXTRA_ROWS, most)), np.zeros((2, n + 4), np.int32)
-    lists[0, : len(rows)] = rows
-    found = np.array([float(len(rows)), 0.0, 0.0])
-    launch(
-        _on_members, 1, THREADS,
-        [matrix, vectors, marks, space, lists, np.zeros((2, n)), first, finest, found, solves],
-    )  # fmt: skip
-    return found, vectors, space
-
-
-@pytest.mark.parametrize("f", [2, 4, 7, 13])
-def test_directions_solve_the_bordered_system(f):
-    matrix, residual, beta, bounds = members(20, 1.0, 0.5)
-    rows = np.random.default_rng(1).permutation(20)[:f]
-    found, _, space = on_members(matrix, residual, beta, bounds, 16, rows, solves=False)
-    K = matrix[rows][:, rows] + 1 + 1e-6 * np.eye(f)
-    border = np.block([[K, np.ones((f, 1))], [np.ones((1, f)), np.zeros((1, 1))]])
-    expected = np.linalg.solve(border, np.append(residual[rows], 0.0))
-    d, v = space[18, :f], space[19, :f]
-    scale = np.abs(expected[:f]).max()
-    np.testing.assert_allclose(d, expected[:f], atol=1e-8 * scale)
-    np.testing.assert_allclose(v, np.linalg.solve(K, np.ones(f)), atol=1e-8 * np.abs(v).max())
-    assert found[1] == pytest.approx(expected[f])
-    assert found[2] == pytest.approx(d @ K @ d)
-    factor = np.tril(space[:f, :f], -1) + np.diag(1 / np.diagonal(space[:f, :f]))
-    np.testing.assert_allclose(factor, np.linalg.cholesky(K), atol=1e-7)
-
-
-@pytest.mark.parametrize("C", [1.0, 1e4, 1e6])
-def test_members_are_solved(C):
-    n = 40
-    matrix, residual, beta, bounds = members(n, C, 0.3, seed=2)
-    before = 0.5 * beta @ matrix[:n] @ beta - np.sign(bounds) @ beta
-    found, (after, solved, _), _ = on_members(matrix, residual, beta, bounds, n)
-    K = matrix[:n]
-    np.testing.assert_allclose(after, np.sign(bounds) - K @ solved, atol=1e-9 * C)
-    assert abs(solved.sum()) <= 1e-12 * np.abs(solved).sum()
-    assert ((solved * np.sign(bounds) >= 0) & (np.abs(solved) <= C)).all()
-    assert found[1] == CONVERGED
-    assert found[0] < 40
-    rise, fall = solved < np.maximum(bounds, 0), solved > np.minimum(bounds, 0)
-    assert after[rise].max() - after[fall].min() < 1e-3
-    assert 0.5 * solved @ K @ solved - np.sign(bounds) @ solved < before
 
 
 def agree(X, y, gamma, Cs, folds, launching=BOTH, rtol=1e-4, **options):

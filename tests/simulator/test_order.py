@@ -8,8 +8,8 @@ from sklearn.datasets import load_digits
 from sklearn.model_selection import StratifiedKFold
 
 from pipelines.svm.cpu import path as cpu_path
-from pipelines.svm.cuda.distances import prepare_rows, symmetric_products
 from pipelines.svm.cuda.launches import class_distances, class_starts, make_table, order_jobs
+from pipelines.svm.cuda.products import prepare_rows, symmetric_products
 from pipelines.svm.kernel import Kernel
 from pipelines.svm.search import Form, search_folds
 

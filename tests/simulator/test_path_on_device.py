@@ -231,13 +231,6 @@ def test_order_of_C_does_not_matter():
     np.testing.assert_array_equal(one.decisions[0][0][order], two.decisions[0][0])
 
 
-def test_more_blocks_than_shared_memory_holds_are_refused():
-    X, y = blobs((4, 4))
-    folds = [(np.arange(8), np.arange(8))]
-    with pytest.raises(ValueError, match=r"blocks_per_multiprocessor must leave .* got 64, which"):
-        cross_validate_path_cuda(X, y, 1.0, [1.0], folds, launching=Launching(256, 64))
-
-
 def test_blocks_suit_the_size_of_the_problems():
     """On an H100: every launch is resident at once, and large problems get more members."""
     h100 = Limits(132, 227 << 10, 228 << 10, 1 << 16, True)

@@ -66,18 +66,6 @@ def test_votes_that_tie_go_to_the_smallest_class() -> None:
     assert codes_of(np.array([[-3.0, -1.0, -2.0]]), 3, "ovr").tolist() == [1]
 
 
-@pytest.mark.parametrize("labels", ["numbers", "words"])
-def test_a_saved_machine_predicts_the_same(tmp_path: Path, labels: str) -> None:
-    X, y = DIGITS
-    if labels == "words":
-        y = np.array([f"digit {code}" for code in y])
-    machine, _ = machine_of(X, y, "ovo")
-    machine.save(tmp_path / "model.safetensors")
-    loaded = KernelMachine.load(tmp_path / "model.safetensors")
-    np.testing.assert_array_equal(loaded.predict(X), machine.predict(X))
-    assert loaded.classes_.tolist() == machine.classes_.tolist()
-
-
 def test_parts_that_do_not_belong_together_are_refused(tmp_path: Path) -> None:
     machine, _ = machine_of(*DIGITS, "ovo")
     path = tmp_path / "model.safetensors"
@@ -94,15 +82,6 @@ def test_parts_that_do_not_belong_together_are_refused(tmp_path: Path) -> None:
         one.save(path)
         with pytest.raises(InputError, match="must be a model that this program saved: its "):
             KernelMachine.load(path)
-
-
-def test_what_is_no_machine_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "model.safetensors"
-    with pytest.raises(InputError, match="must be a model that this program saved"):
-        KernelMachine.load(path)
-    path.write_bytes(b"\x80\x04 a pickle, perhaps")
-    with pytest.raises(InputError, match="must be a model that this program saved"):
-        KernelMachine.load(path)
 
 
 @pytest.mark.parametrize("name", KERNELS)

@@ -308,7 +308,7 @@ def test_what_is_no_saved_estimator_is_refused_in_one_line(tmp_path: Path) -> No
     ("parameters", "words"),
     [
         ({"C": 0}, "The 'C' parameter of PathSVC must be .* Got 0 instead"),
-        ({"C": np.inf}, r"C must be finite, got inf: .* no solution; use"),
+        ({"C": np.inf}, r"'C' parameter .* in the range \(0.0, inf\). Got inf"),
         ({"C": "1"}, "The 'C' parameter of PathSVC must be .* Got '1' instead"),
         ({"gamma": "large"}, "'gamma' parameter .*'scale'"),
         ({"gamma": -1.0}, "'gamma' parameter .* Got -1.0"),
@@ -322,6 +322,7 @@ def test_what_is_no_saved_estimator_is_refused_in_one_line(tmp_path: Path) -> No
         ({"tol": 0}, "'tol' parameter .* Got 0"),
         ({"max_iter": 0}, "'max_iter' parameter .* Got 0"),
         ({"n_jobs": 0}, "'n_jobs' parameter .* Got 0"),
+        ({"memory_bytes": 0}, "'memory_bytes' parameter .* Got 0"),
     ],
 )
 def test_parameters_that_cannot_be_used(parameters: dict[str, Any], words: str) -> None:

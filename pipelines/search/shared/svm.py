@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-from pipelines.data.placement import to_device
 from pipelines.run_folder.names import FAILED, NOT_CONVERGED
 from pipelines.search.shared.base import Report, Respond, Response, SharedFit, Split, SplitRows
 from pipelines.svm.backends import Settings, load_backend
@@ -60,15 +59,6 @@ class SVMParameters:
 def settings_of(estimator: Any) -> Settings:
     """Return the settings of a backend for an estimator, or a candidate of ``svm_grid``."""
     return estimator.settings if isinstance(estimator, SVMParameters) else Settings.of(estimator)
-
-
-def gamma_on(estimator: Any, X: Any) -> float:
-    """Return the number that ``gamma`` stands for on some rows; 1 if the kernel has no gamma."""
-    if isinstance(estimator, SVMParameters):
-        return estimator.gamma
-    if estimator.kernel in ("linear", PRECOMPUTED) or callable(estimator.kernel):
-        return 1.0
-    return gamma_of(estimator.gamma, X)
 
 
 def predicted_cost(C: float, gamma: float, n_features: int) -> float:
@@ -168,7 +158,7 @@ class SVCs(KernelMachines):
 
     @property
     def splits_together(self) -> bool:  # type: ignore[override]
-        return load_backend(self.solver, self.device).shares_splits
+        return load_backend(self.solver, self.device).shares_C
 
     @property
     def one_launch(self) -> bool:  # type: ignore[override]
@@ -208,110 +198,73 @@ class SVCs(KernelMachines):
         report: Report,
     ) -> None:
         backend = load_backend(self.solver, self.device)
-        settings, total = settings_of(estimators[0]), len(estimators) * rows.n_splits
-        settings, done = replace(settings, device=self.device), 0
-        if not (is_plain := isinstance(estimators[0], SVMParameters)):
+        X, y, splits = rows.matrix(backend.device)
+        classes, codes = np.unique(y, return_inverse=True)
+        codes, settings = codes.astype(np.int32), settings_of(estimators[0])
+        settings = replace(settings, device=self.device)
+        decisions = "decision_function" in methods
+        if not isinstance(estimators[0], SVMParameters):
+            trained = [np.bincount(codes[splits[number][0]]) for number in rows.numbers]
+            if decisions and any(np.count_nonzero(n) not in (1, len(classes)) for n in trained):
+                # A fit that knows fewer classes has decision values of another form.
+                raise ValueError("the training rows of a split lack a class")
             settings = replace(settings, n_threads=rows.n_threads or usable_threads())
-        for part in _parts(rows, backend.device):
-            own = settings
-            if isinstance(own.class_weight, dict) and not is_plain:
-                # A backend fits class codes.
+            if isinstance(settings.class_weight, dict):  # a backend fits class codes
                 from pipelines.svm.parameters import factors_by_code
 
-                factors = factors_by_code(own.class_weight, part.classes)
-                own = replace(own, class_weight=factors)
-            for gammas, Cs, numbers, members in _batches(estimators, part):
+                factors = factors_by_code(settings.class_weight, classes)
+                settings = replace(settings, class_weight=factors)
+        done, total = 0, len(estimators) * rows.n_splits
+        for gammas, Cs, numbers, members in _batches(estimators, X, splits, rows.numbers):
 
-                def on_split(
-                    g: int, split: int, fits: list[CellFit], part: _Part = part,
-                    Cs: Any = Cs, gammas: Any = gammas, members: Any = members,
-                ) -> None:  # fmt: skip
-                    for c, (C, fit) in enumerate(zip(Cs, fits, strict=True)):
-                        for n, i in enumerate(members[C, gammas[g], split]):
-                            n_fits = int(n == 0 and (c == 0 or not backend.shares_C))
-                            place = part.places[split]
-                            respond(_response(i, place, fit, part.classes, rows, n == 0, n_fits))
+            def on_split(
+                g: int, split: int, fits: list[CellFit], Cs: Any = Cs, gammas: Any = gammas,
+                members: Any = members,
+            ) -> None:  # fmt: skip
+                place = rows.numbers.index(split)
+                for c, (C, fit) in enumerate(zip(Cs, fits, strict=True)):
+                    for n, i in enumerate(members[C, gammas[g], split]):
+                        n_fits = int(n == 0 and (c == 0 or not backend.shares_C))
+                        respond(_response(i, place, fit, classes, rows, n == 0, n_fits))
 
-                n = len(gammas) * len(Cs) * len(numbers)
+            n = len(gammas) * len(Cs) * len(numbers)
 
-                def reported(share: float, before: int = done, n: int = n) -> None:
-                    report(min(1.0, (before + share * n) / total))
+            def reported(share: float, before: int = done, n: int = n) -> None:
+                report(min(1.0, (before + share * n) / total))
 
-                backend.fit_cells(
-                    Work(
-                        part.X, part.codes, part.splits, numbers, gammas, Cs, own, on_split,
-                        "decision_function" in methods, reported, part.weights,
-                    )
-                )  # fmt: skip
-                done += n
-
-
-@dataclass(frozen=True, eq=False)
-class _Part:
-    """Splits that are fitted in one call, and what of them.
-
-    Attributes
-    ----------
-    places : for the number of a split of this part, its place in the task
-    """
-
-    X: Any
-    codes: np.ndarray
-    splits: Sequence[Split]
-    classes: np.ndarray
-    weights: np.ndarray | None
-    places: Mapping[int, int]
+            backend.fit_cells(
+                Work(
+                    X, codes, splits, numbers, gammas, Cs, settings, on_split, decisions, reported,
+                    rows.weights(None),
+                )
+            )  # fmt: skip
+            done += n
 
 
-def _parts(rows: SplitRows, device: str) -> list[_Part]:
-    """Group the splits whose training rows have every class; others stand alone.
-
-    A fit of rows without a class knows no such class: its decision values have another form.
-    Training rows of one class go with the first, as the backend refuses them.
-    """
-    X, y, splits = rows.matrix(device)
-    weights = rows.weights(None)
-    classes, codes = np.unique(y, return_inverse=True)
-    codes = codes.astype(np.int32)
-    whole, parts = dict[int, int](), []
-    for place, number in enumerate(rows.numbers):
-        train, asked = splits[number]
-        if np.count_nonzero(np.bincount(codes[train])) in (1, len(classes)):
-            whole[number] = place
-            continue
-        both = np.concatenate([train, asked])
-        known, own = np.unique(codes[train], return_inverse=True)
-        # The codes of the rows to predict are not looked at.
-        own = np.concatenate([own, np.zeros(len(asked), own.dtype)]).astype(np.int32)
-        split = (np.arange(len(train)), np.arange(len(train), len(both)))
-        own_weights = None if weights is None else weights[both]
-        some = X[to_device(both, device)]
-        parts.append(_Part(some, own, [split], classes[known], own_weights, {0: place}))
-    if whole:
-        parts.append(_Part(X, codes, splits, classes, weights, whole))
-    return parts
-
-
-def _batches(estimators: Sequence[Any], part: _Part) -> Iterator[tuple[Any, Any, Any, Any]]:
+def _batches(
+    estimators: Sequence[Any], X: Any, splits: Sequence[Split], numbers: Sequence[int]
+) -> Iterator[tuple[Any, Any, Any, Any]]:
     """Yield gammas, C's and splits for calls of a backend, and for each (C, gamma, split) the
     places of the estimators that it stands for: gammas with the same C on the same splits."""
     members: dict[tuple[float, float, int], list[int]] = defaultdict(list)
-    splits, Cs = defaultdict(set), defaultdict(set)
-    for number in part.places:
+    on, Cs = defaultdict(set), defaultdict(set)
+    for number in numbers:
         gammas: dict[Any, float] = {}
         for i, one in enumerate(estimators):
             if one.gamma not in gammas:
-                train = part.splits[number][0]
-                gammas[one.gamma] = gamma_on(one, part.X[train] if one.gamma == "scale" else part.X)
+                gammas[one.gamma] = 1.0  # of a kernel without gamma
+                if isinstance(one, SVMParameters) or one.kernel not in ("linear", PRECOMPUTED):
+                    some = X[splits[number][0]] if one.gamma == "scale" else X
+                    gammas[one.gamma] = gamma_of(one.gamma, some)
             gamma, C = gammas[one.gamma], float(one.C)
             members[C, gamma, number].append(i)
-            splits[gamma].add(number)
+            on[gamma].add(number)
             Cs[gamma].add(C)
     alike = defaultdict(list)
-    for gamma in splits:
-        alike[tuple(sorted(Cs[gamma])), tuple(sorted(splits[gamma]))].append(gamma)
-    for (own_Cs, numbers), some in alike.items():
-        yield some, own_Cs, numbers, members
+    for gamma in on:
+        alike[tuple(sorted(Cs[gamma])), tuple(sorted(on[gamma]))].append(gamma)
+    for (own_Cs, own_splits), some in alike.items():
+        yield tuple(some), own_Cs, own_splits, members
 
 
 def _response(
@@ -379,50 +332,45 @@ class SVRs(KernelMachines):
             else rows.n_threads or usable_threads(),
             "memory_bytes": settings.memory_bytes, "sample_weight": rows.weights(None),
         }  # fmt: skip
-        # Of each call, the places of its splits and of its estimators; splits whose targets are
-        # scaled have targets of their own.
-        calls: dict[tuple[int, float], tuple[dict[int, None], dict[int, None]]] = {}
-        for place, number in enumerate(rows.numbers):
-            for i, one in enumerate(estimators):
-                gamma = gamma_on(one, X[splits[number][0]])
-                key = place if scales else -1, gamma
-                places_of, members_of = calls.setdefault(key, ({}, {}))
-                places_of[place] = members_of[i] = None
 
         def predicted(values: np.ndarray, split: int, method: str, part: str) -> np.ndarray:
             return values[rows.part(split, part)]
 
-        done, n_cells = 0, len(estimators) * rows.n_splits
-        for (_, gamma), (places, members) in calls.items():
-            train = splits[rows.numbers[next(iter(places))]][0]
-            mean, scale = target_scaling(y[train]) if scales else (0.0, 1.0)
-            Cs = sorted({float(estimators[i].C) for i in members})
-            epsilons = sorted({float(estimators[i].epsilon) for i in members})
-            n, before = len(places) * len(members), done
+        done, total = 0, len(estimators) * rows.n_splits
+        # Splits whose targets are scaled have targets of their own.
+        for some in [[one] for one in rows.numbers] if scales else [rows.numbers]:
+            mean, scale = target_scaling(y[splits[some[0]][0]]) if scales else (0.0, 1.0)
+            for gammas, Cs, numbers, members in _batches(estimators, X, splits, some):
+                for gamma in gammas:
+                    cells = [(C, gamma, number) for number in numbers for C in Cs]
+                    n = sum(len(members[cell]) for cell in cells)
+                    epsilons = sorted(
+                        {float(estimators[i].epsilon) for cell in cells for i in members[cell]}
+                    )
 
-            def reported(fraction: float, before: int = before, n: int = n) -> None:
-                report((before + fraction * n) / n_cells)
+                    def reported(fraction: float, before: int = done, n: int = n) -> None:
+                        report((before + fraction * n) / total)
 
-            found = cross_validate_regression(
-                X, (y - mean) / scale, gamma, Cs, epsilons,
-                [splits[rows.numbers[place]] for place in places], on_progress=reported, **options,
-            )  # fmt: skip
-            for fold, place in enumerate(places):
-                for i in members:
-                    one = estimators[i]
-                    cell = epsilons.index(float(one.epsilon)), Cs.index(float(one.C))
-                    values = found.predictions[fold][cell] * scale + mean
-                    respond(
-                        Response(
-                            i, place, partial(predicted, values, place), None,
-                            float(found.fit_seconds[(*cell, fold)]),
-                            float(found.score_seconds[(*cell, fold)]),
-                            not found.status[(*cell, fold)],
-                            int(found.n_support[(*cell, fold)]),
-                            int(found.n_iterations[(*cell, fold)]), n_fits=int(cell[1] == 0),
-                        )
+                    found = cross_validate_regression(
+                        X, (y - mean) / scale, gamma, Cs, epsilons, [splits[k] for k in numbers],
+                        on_progress=reported, **options,
                     )  # fmt: skip
-            done += n
+                    done += n
+                    for at, (C, _, number) in enumerate(cells):
+                        fold, place = at // len(Cs), rows.numbers.index(number)
+                        for i in members[C, gamma, number]:
+                            e = epsilons.index(float(estimators[i].epsilon))
+                            cell = e, at % len(Cs), fold
+                            values = found.predictions[fold][cell[:2]] * scale + mean
+                            respond(
+                                Response(
+                                    i, place, partial(predicted, values, place), None,
+                                    float(found.fit_seconds[cell]),
+                                    float(found.score_seconds[cell]), not found.status[cell],
+                                    int(found.n_support[cell]), int(found.n_iterations[cell]),
+                                    n_fits=int(cell[1] == 0),
+                                )
+                            )  # fmt: skip
 
 
 def usable_threads() -> int:

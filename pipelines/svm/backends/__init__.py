@@ -32,7 +32,7 @@ BACKENDS = {
     "sklearnex": {"cpu": Entry("pipelines.svm.backends.sklearnex", "sklearnex", "intel")},
     "cuml": {"gpu": Entry("pipelines.svm.backends.cuml", "cuml", "gpu")},
 }
-DEFAULT = {"cpu": "path", "gpu": "path"}
+DEFAULT = "path"
 
 
 def load_backend(name: str, device: str) -> Backend:
@@ -56,7 +56,7 @@ def resolve_backend(name: str, device: str) -> str:
         There is no such solver, it runs on the other device, or its package is
         not installed here.
     """
-    asked, name = name, DEFAULT[device] if name == "auto" else name
+    asked, name = name, DEFAULT if name == "auto" else name
     if name not in BACKENDS:
         close = get_close_matches(name, BACKENDS, n=1)
         raise InputError(
@@ -67,7 +67,7 @@ def resolve_backend(name: str, device: str) -> str:
         (other,) = BACKENDS[name]
         raise InputError(
             f"{opt('solver', name)} computes on the {other.upper()}, the workers here on the "
-            f"{device.upper()}; use {opt('device', other)}, or {opt('solver', DEFAULT[device])}"
+            f"{device.upper()}; use {opt('device', other)}, or {opt('solver', DEFAULT)}"
         )
     entry = BACKENDS[name][device]
     if importlib.util.find_spec(entry.needs) is None:

@@ -146,15 +146,14 @@ class Backend(ABC):
     ----------
     device : {"cpu", "gpu"}
         Where the arrays it takes must lie.
-    shares_C, shares_splits : bool
-        Whether it fits all C, all splits, of one gamma for less than their sum.
+    shares_C : bool
+        Whether it fits all C on all splits of one gamma for less than their sum.
     shares_gammas : bool
         Whether it fits several gammas at once in less time than one after the other.
     """
 
     device = "cpu"
     shares_C = False
-    shares_splits = False
     shares_gammas = False
 
     @abstractmethod

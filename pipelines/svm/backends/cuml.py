@@ -16,7 +16,7 @@ import numpy as np
 from pipelines.data.placement import to_device, to_host
 from pipelines.svm.backends.base import OneByOne, Settings, Work, join_problems
 from pipelines.svm.multiclass import class_values, codes_of
-from pipelines.svm.problems import problems_of
+from pipelines.svm.problems import class_factors, problems_of, sort_rows
 
 
 @dataclass(frozen=True)
@@ -66,12 +66,17 @@ class CumlBackend(OneByOne):
         from cuml.svm import SVC
 
         classes, codes = np.unique(y, return_inverse=True)
-        binary, rows_of = [], []
+        layout, binary, rows_of, factors = sort_rows(y), [], [], None
         for problem in problems_of(len(classes), settings.decision):
             positive, negative = problem.first, problem.second
             sides = (codes == positive) | (codes == negative)
             rows = np.arange(len(codes)) if negative is None else np.flatnonzero(sides)
-            factors = _factors(classes, codes, positive, negative, settings)
+            if settings.class_weight is not None:
+                # Of the sides (0: negative), balanced over all classes as in SVC; but for pairs
+                # the other classes have one factor, see SVMGridSearch.
+                each = class_factors(layout, problem, np.ones(len(y)), settings.class_weight)
+                factors = {0: each[positive - 1 if negative is None else negative]}
+                factors[1] = each[positive]
             parameters = settings.svc | {"class_weight": factors}
             svc = SVC(C=C, gamma=gamma, **parameters, output_type="cupy")
             target = (codes[rows] == positive).astype(np.float32)
@@ -103,24 +108,6 @@ class CumlBackend(OneByOne):
                 for svc, rows in zip(fitted.binary, fitted.rows, strict=True)
             ]
         )
-
-
-def _factors(
-    classes: np.ndarray, codes: np.ndarray, positive: int, negative: int | None, settings: Settings
-) -> dict[int, float] | None:
-    """Return factors of C for the two sides (0: negative), balanced over all classes as in SVC."""
-    if settings.class_weight is None:
-        return None
-    if isinstance(settings.class_weight, dict):
-        assert negative is not None  # of pairs only, see SVMGridSearch
-        sides = {0: classes[negative].item(), 1: classes[positive].item()}
-        return {side: settings.class_weight.get(label, 1.0) for side, label in sides.items()}
-    counts = np.bincount(codes)
-    if negative is None:
-        own = counts[positive]
-        return {0: len(codes) / (2 * (len(codes) - own)), 1: len(codes) / (2 * own)}
-    scale = len(codes) / len(counts)
-    return {0: scale / counts[negative], 1: scale / counts[positive]}
 
 
 BACKEND = CumlBackend()

@@ -23,7 +23,6 @@ class PathBackend(Backend):
     """The path solver; see ``docs/path-solver.md``."""
 
     shares_C = True
-    shares_splits = True
     fit_path: Callable[..., FittedPath] = staticmethod(fit_path)
 
     def __init__(self) -> None:

@@ -17,7 +17,7 @@ from pipelines.svm.cuda.block import SIMULATED
 _SHARED_FOR_ALL = 48 << 10
 
 # Shared memory the system keeps for itself in each resident block.
-_RESERVED_SHARED = 1 << 10
+RESERVED_SHARED = 1 << 10
 
 # Compute capabilities with a float64 rate of half the float32 rate.
 _FAST_FLOAT64 = {(6, 0), (7, 0), (8, 0), (9, 0), (10, 0), (10, 3)}
@@ -63,12 +63,6 @@ def limits() -> Limits:
         device.MAX_REGISTERS_PER_MULTIPROCESSOR,
         tuple(device.compute_capability)[:2] in _FAST_FLOAT64,
     )
-
-
-def shared_per_block(limit: Limits, blocks_per_multiprocessor: int) -> int:
-    """Return the bytes of shared memory of a block when so many are resident together."""
-    each = limit.shared_multiprocessor // blocks_per_multiprocessor - _RESERVED_SHARED
-    return min(limit.shared_block, each)
 
 
 @cache

@@ -79,8 +79,8 @@ def hard_functions(name: str):
     def four(exact, column, a, b, c, d):
         """Return kernel values of one row with four."""
         w, x, y, z = 0.0, 0.0, 0.0, 0.0
-        for f in range(exact.features.shape[0]):
-            feature = exact.features[f]
+        for f in range(exact.shared.shape[0]):
+            feature = exact.shared[f]
             value = feature[column]
             w += term(value, feature[a])
             x += term(value, feature[b])

@@ -20,7 +20,6 @@ from pipelines.svm.cuda.block import (
     power_of_two,
     sum_of,
 )
-from pipelines.svm.kernel import KERNELS
 
 
 @device
@@ -75,20 +74,14 @@ def _sigmoid(shared, gamma, coef0, degree):
     return np.float32(math.tanh(gamma * shared + coef0))
 
 
+# (shared, gamma, coef0, degree) -> value
 _VALUES = {"rbf": _rbf, "linear": _linear, "poly": _poly, "sigmoid": _sigmoid}
-
-
-def product_function(name: str):
-    """Return a device function ``(shared, gamma, coef0, degree) -> value``."""
-    if name not in KERNELS:
-        raise ValueError(f"kernel must be one of {', '.join(KERNELS)}, got {name!r}")
-    return _VALUES[name]
 
 
 @cache
 def value_function(name: str):
     """Return a device function ``(products, shared) -> value`` of ``Products``."""
-    value_at = product_function(name)
+    value_at = _VALUES[name]
 
     @device
     def value(products, shared):
@@ -127,7 +120,7 @@ def fill_kernel(name: str):
 
     shared : float32 (m, n); rows : int32 (n_rows,); out : float32 (n_rows, width)
     """
-    value_at = product_function(name)
+    value_at = _VALUES[name]
 
     @cuda.jit(cache=True)
     def fill(shared, rows, first, gamma, coef0, degree, out):
@@ -152,7 +145,7 @@ def pulls_kernel(name: str):
     weights : float64 (n_folds, n); gammas : float32 (n_gammas,);
     pulls : float64 (n_gammas, n_folds, n_classes, n)
     """
-    value_at = product_function(name)
+    value_at = _VALUES[name]
 
     @cuda.jit(cache=True)
     def sum_classes(shared, starts, weights, gammas, coef0, degree, pulls):

@@ -8,7 +8,7 @@ import numpy as np
 
 from pipelines.data.placement import to_host
 from pipelines.svm.cuda.block import WARP
-from pipelines.svm.cuda.gpu import Limits, launch, shared_per_block
+from pipelines.svm.cuda.gpu import RESERVED_SHARED, Limits, launch
 from pipelines.svm.cuda.hard import MOST_FEATURES, hard_shape
 from pipelines.svm.cuda.kernel_values import pulls_kernel
 from pipelines.svm.cuda.smo import (
@@ -173,21 +173,10 @@ class Launching:
         return cls(128, 4) if largest <= 1 << 14 else cls(256, 2)
 
     def members(self, limit: Limits, largest: int) -> int:
-        """Return the size of a working set, for problems of ``largest`` rows.
-
-        Raises
-        ------
-        ValueError
-            Where so many blocks leave each no shared memory for a member of each thread.
-        """
-        room = shared_per_block(limit, self.blocks_per_multiprocessor)
-        room = max(0, room - fixed_shared_bytes(self.block_size)) // MEMBER_BYTES
-        if room < self.block_size:
-            raise ValueError(
-                f"blocks_per_multiprocessor must leave each block shared memory for as many "
-                f"members as it has threads, {self.block_size}; got "
-                f"{self.blocks_per_multiprocessor}, which leave it for {room}; use fewer"
-            )
+        """Return the size of a working set, for problems of ``largest`` rows."""
+        each = limit.shared_multiprocessor // self.blocks_per_multiprocessor - RESERVED_SHARED
+        room = min(limit.shared_block, each) - fixed_shared_bytes(self.block_size)
+        room = max(0, room) // MEMBER_BYTES
         fit = room // self.block_size * self.block_size
         wanted = _MOST_MEMBERS if self.capacity is None else self.capacity
         return int(max(2, min(wanted, fit, largest)))
@@ -229,22 +218,6 @@ def class_distances(shared: Any, starts: np.ndarray, kernel: Kernel, xp: Any) ->
     return own[:, None] + own - 2 * resources
 
 
-def sum_classes(
-    shared: Any, starts: np.ndarray, weights: np.ndarray, gammas: np.ndarray, kernel: Kernel,
-    xp: Any, block_size: int,
-) -> Any:  # fmt: skip
-    """Sum the kernel times fold weights by class; float64 (n_gammas, n_folds, n_classes, n)."""
-    n, n_folds = len(shared), len(weights)
-    pulls = xp.empty((len(gammas), n_folds, len(starts) - 1, n), np.float64)
-    threads = WARP * min(n_folds, max(1, block_size // WARP))
-    launch(
-        pulls_kernel(kernel.name), (n, len(gammas)), threads,
-        [shared, xp.asarray(starts), xp.asarray(np.ascontiguousarray(weights)),
-         xp.asarray(gammas, dtype=np.float32), np.float32(kernel.coef0), kernel.degree, pulls],
-    )  # fmt: skip
-    return pulls
-
-
 def solve_table(
     search: Search, numbers: Sequence[int], classes: Sequence[int], shared: Any, rows: Any,
     gammas: np.ndarray, coefficients: Any, out: list[Solutions], xp: Any, launching: Launching,
@@ -266,8 +239,14 @@ def solve_table(
     starts = class_starts(search.layout, classes)
     jobs = order_jobs(table, gammas, class_distances(shared, starts, kernel, xp))
     if len(jobs):
-        weights = search.weights[:, sorted_rows(search.layout, classes)]
-        pulls = sum_classes(shared, starts, weights, gammas, kernel, xp, launching.block_size)
+        weights = np.ascontiguousarray(search.weights[:, sorted_rows(search.layout, classes)])
+        pulls = xp.empty((n_gammas, len(weights), len(classes), len(shared)), np.float64)
+        launch(
+            pulls_kernel(kernel.name), (len(shared), n_gammas),
+            WARP * min(len(weights), max(1, launching.block_size // WARP)),
+            [shared, xp.asarray(starts), xp.asarray(weights),
+             xp.asarray(gammas, dtype=np.float32), np.float32(kernel.coef0), kernel.degree, pulls],
+        )  # fmt: skip
         n_blocks, largest = launching.n_blocks(limit, len(jobs)), int(table.entries[:, SIZE].max())
         capacity = launching.members(limit, largest)
         width = members_width(capacity, launching.block_size)

@@ -5,8 +5,8 @@ from math import isqrt, prod
 
 import numpy as np
 
-from pipelines.svm.cuda.distances import BLOCK
 from pipelines.svm.cuda.hard import hard_shape
+from pipelines.svm.cuda.products import BLOCK
 from pipelines.svm.cuda.smo import STATE_BYTES, matrix_shape, members_width
 
 # Left to the allocator's rounding and to the libraries' own work space.

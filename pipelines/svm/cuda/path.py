@@ -9,7 +9,6 @@ import numpy as np
 
 from pipelines.data.placement import to_host
 from pipelines.svm.cpu.fit import FittedPath, model_of, path_to
-from pipelines.svm.cuda.distances import cross_products, prepare_rows, symmetric_products
 from pipelines.svm.cuda.gpu import (
     Limits,
     array_module,
@@ -20,7 +19,12 @@ from pipelines.svm.cuda.gpu import (
 )
 from pipelines.svm.cuda.launches import Launching, solve_table, sorted_rows
 from pipelines.svm.cuda.memory import Plan, plan_memory
-from pipelines.svm.cuda.score import score_rows
+from pipelines.svm.cuda.products import (
+    cross_products,
+    prepare_rows,
+    score_rows,
+    symmetric_products,
+)
 from pipelines.svm.path_result import PathResult, Scores, checked, empty_result, fill_fold
 from pipelines.svm.search import Form, Search, search_all_rows, search_folds
 from pipelines.svm.solutions import Solutions

@@ -16,7 +16,6 @@ from pipelines.svm.compiled import kept_by_arguments
 from pipelines.svm.cuda.block import (
     SIMULATED,
     WARP,
-    Exact,
     Near,
     Parts,
     Products,
@@ -27,17 +26,21 @@ from pipelines.svm.cuda.block import (
 )
 from pipelines.svm.cuda.hard import FREE_SHARE, HARD_ITERATIONS, HARD_SHARE, hard_functions
 from pipelines.svm.cuda.inner import gatherer, inner_solver, mark_of, round_up
-from pipelines.svm.cuda.start import (
+from pipelines.svm.cuda.passes import (
     CHUNK,
+    choose,
+    count_support,
+    dual_objective,
+    most_eager,
     pack,
     reach,
     restore,
     row_subtractor,
     scale,
     starter,
+    survey,
     tolerance_at,
 )
-from pipelines.svm.cuda.survey import choose, count_support, dual_objective, most_eager, survey
 from pipelines.svm.rules import HARD_SCALE_SHARE, INNER_GAP, MOST_IDLE_ROUNDS, SCALE_SHARE
 from pipelines.svm.solutions import CONVERGED, ITERATION_LIMIT, STALLED
 
@@ -177,7 +180,7 @@ def smo_kernel(name: str, block_size: int, registers: int | None = None, newton:
             g, entry = jobs[taken[0], 0], jobs[taken[0], 1]
             offset, n, fold = entries[entry, 0], entries[entry, 1], entries[entry, 2]
             products = Products(shared, gammas[g], coef0, degree)
-            exact = Exact(features, exact_gammas[g], exact_coef0, degree)
+            exact = Products(features, exact_gammas[g], exact_coef0, degree)
             sides = Sides(pulls[g, fold], factors[entry], entries[entry, 3], entries[entry, 4])
             rows = Rows(
                 signed[offset : offset + n], columns[offset : offset + n],

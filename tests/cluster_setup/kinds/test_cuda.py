@@ -3,7 +3,9 @@ from __future__ import annotations
 import types
 from collections.abc import Callable
 from importlib.metadata import PackageNotFoundError
+from typing import Any
 
+import dask
 import pytest
 from distributed import LocalCluster
 
@@ -74,9 +76,11 @@ def test_a_driver_that_is_too_old_is_named_beside_the_one_needed(
         assert f"driver {needed} or newer, found {driver}; update it" in refusal("cuda")
 
 
-def test_cuda_asks_for_one_worker_a_gpu_and_no_spilling(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """What dask-cuda is asked for, which is not there."""
     gpus(monkeypatch, ["H200", "H200"], installed=True)
-    asked = {}
+    asked: dict[str, Any] = {}
 
     class LocalCUDACluster(LocalCluster):
         def __init__(self, **options: object) -> None:
@@ -86,6 +90,10 @@ def test_cuda_asks_for_one_worker_a_gpu_and_no_spilling(monkeypatch: pytest.Monk
     module = types.ModuleType("dask_cuda")
     module.LocalCUDACluster = LocalCUDACluster  # type: ignore[attr-defined]
     monkeypatch.setitem(__import__("sys").modules, "dask_cuda", module)
+    return asked
+
+
+def test_cuda_asks_for_one_worker_a_gpu_and_no_spilling(asked: dict[str, Any]) -> None:
     with open_cluster("cuda") as client:
         assert client.status == "running"
     assert asked["threads_per_worker"] == 1
@@ -93,3 +101,11 @@ def test_cuda_asks_for_one_worker_a_gpu_and_no_spilling(monkeypatch: pytest.Monk
     assert asked["host"] == "127.0.0.1"
     assert asked["protocol"] == "tls://"
     assert asked["security"].require_encryption
+    assert asked["rmm_pool_size"] is None
+
+
+def test_dasks_settings_ask_for_ucx_and_a_pool_of_rmm(asked: dict[str, Any]) -> None:
+    settings = {"distributed.comm.default-scheme": "ucx", "distributed.rmm.pool-size": "8 GB"}
+    with dask.config.set(settings), open_cluster("cuda", tls=False):
+        pass
+    assert (asked["protocol"], asked["rmm_pool_size"]) == ("ucx://", "8 GB")
