@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -15,9 +13,7 @@ from sklearn.metrics import log_loss
 from pipelines.data import load_dataset
 from pipelines.svm.kernel_machine import KernelMachine
 from pipelines.svm_grid import main
-from tests.command_runs import cells, record
-
-from .conftest import SMALL
+from tests.command_runs import SMALL, cells, record
 
 
 def test_the_terminal_shows_the_answer(finished: tuple[Path, str]) -> None:
@@ -140,30 +136,13 @@ def test_the_best_so_far_ends_as_the_best(finished: tuple[Path, str]) -> None:
     assert found.split("±")[0].split("cv error")[1].strip() == shown[0]
 
 
-def test_a_dry_run_runs_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    folder = tmp_path / "none"
-    assert main(["--dry-run", "--results", str(folder), "--cluster", "local"]) == 0
-    assert "320 fits" in capsys.readouterr().out
-    assert not folder.exists()
-
-
-def test_help_needs_no_heavy_import() -> None:
-    heavy = "{'sklearn', 'dask', 'distributed', 'pandas', 'matplotlib'}"
-    program = (
-        "import sys, pipelines.svm_grid as c\n"
-        "try: c.main(['--help'])\n"
-        f"except SystemExit: assert not {heavy} & set(sys.modules), {heavy} & set(sys.modules)\n"
-    )
-    subprocess.run([sys.executable, "-c", program], check=True, capture_output=True)
-
-
 @pytest.mark.slow
 def test_cells_that_do_not_converge_are_named(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = tmp_path / "run"
     few = ["--solver", "sklearn", "--max-iter", "3", "--workers", "1"]
-    assert main([*SMALL, *few, "--results", str(folder)]) == 0
+    assert main([*SMALL["svm_grid"], *few, "--results", str(folder)]) == 0
     said = capsys.readouterr().out
     assert "warning    27 of 27 fits not converged: C=0.001 gamma=1e-06 fold=0;" in said
     assert set(cells(folder).status) == {"not converged"}
