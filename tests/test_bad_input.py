@@ -76,6 +76,8 @@ BAD: dict[str, dict[str, str]] = {
         "--weights random": "--weights is for --features of a network",
         "--dataset table.csv --features hog": "--features are of images",
         "predict used table.csv": "RUN must be a run folder",
+        "predict used": "a TABLE or --image, one of them",
+        "predict used table.csv --image p.png": "a TABLE or --image, one of them",
     },
     "cross_validate": {
         "--estimator forrest": r"--estimator .*did you mean forest\?",

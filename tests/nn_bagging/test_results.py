@@ -108,11 +108,6 @@ def test_members_do_not_depend_on_the_number_of_workers(
         np.testing.assert_array_equal(stored.weights[name], weights)
 
 
-def test_the_vote_beats_the_mean_member(undisturbed: Path) -> None:
-    about = record(undisturbed)
-    assert about["vote_test_error"] < about["members_mean_test_error"]
-
-
 @pytest.mark.slow
 def test_a_table_of_ones_own(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     rng = np.random.default_rng(0)
