@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
 from sklearn.model_selection import StratifiedKFold
 
 from pipelines.errors import InputError
-from pipelines.search.splits import inner_splits, shorter, splits_of
+from pipelines.search.splits import make_splits, shorter, splits_of
 
 Y = np.arange(60) % 3
 X = np.arange(120.0).reshape(60, 2)
@@ -93,13 +95,15 @@ def test_a_function_that_gives_no_splits_is_refused(tmp_path: Path, body: str, w
 
 
 def test_inner_folds_know_nothing_of_the_outer_ones() -> None:
-    outer = split("stratified")
-    inner = inner_splits(outer, "stratified", 2, 1, 0, X, Y, None, "classification", None)
-    assert [len(one) for one in inner] == [2, 2, 2]
-    for (train, test), within in zip(outer, inner, strict=True):
-        for fit, validation in within:
-            assert set(fit) | set(validation) == set(train)
-            assert not (set(fit) | set(validation)) & set(test)
+    rows = {"X_train": X, "y_train": Y, "groups": GROUPS, "task": "classification"}
+    data: Any = SimpleNamespace(**rows, classes=np.arange(3))
+    found = make_splits(data, "group", 2, 1, 0, nested=3, learning_curve=False)
+    outer, inner = found["outer", 1.0], found["inner", 1.0]
+    assert (len(outer), len(inner)) == (3, 6)
+    for i, (fit, validation) in enumerate(inner):
+        train, _ = outer[i // 2]
+        assert sorted([*fit, *validation]) == sorted(train)
+        assert not set(GROUPS[fit]) & set(GROUPS[validation])
 
 
 def test_a_share_of_rows_keeps_classes_or_the_latest() -> None:
