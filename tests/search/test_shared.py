@@ -22,7 +22,7 @@ from sklearn.ensemble import (
     RandomForestClassifier,
     RandomForestRegressor,
 )
-from sklearn.linear_model import ElasticNet, Lasso, LogisticRegression, Ridge, RidgeClassifier
+from sklearn.linear_model import Ridge, RidgeClassifier
 from sklearn.metrics import get_scorer
 from sklearn.metrics._scorer import _MultimetricScorer
 from sklearn.model_selection import KFold, ParameterGrid
@@ -30,13 +30,12 @@ from sklearn.model_selection._validation import _fit_and_score
 from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from sklearn.svm import SVC, SVR, LinearSVC
+from sklearn.svm import SVC, SVR
 
 from pipelines.data.placement import FoldedData
 from pipelines.data.scaling import Scaling
 from pipelines.search.candidate_scorer import CandidateScorer
 from pipelines.search.fitting import PLAIN, CellResult, fit_group, group_candidates
-from pipelines.search.shared.linear_svc import LinearSVCs
 
 DIGITS = tuple(part[:360] for part in load_digits(return_X_y=True))
 DIABETES = tuple(part[:300] for part in load_diabetes(return_X_y=True))
@@ -93,22 +92,6 @@ CLOSE: dict[str, Case] = {
     "ridge, classes": (
         make_pipeline(StandardScaler(), RidgeClassifier()),
         {"ridgeclassifier__alpha": [0.1, 1.0, 100.0]}, 1,
-    ),
-    "lasso": (Lasso(tol=1e-8), {"alpha": [0.01, 1.0, 0.1]}, 3),
-    "elastic net": (ElasticNet(tol=1e-8), {"alpha": [0.01, 0.1], "l1_ratio": [0.2, 0.8]}, 4),
-    "logistic regression": (
-        make_pipeline(StandardScaler(), LogisticRegression(tol=1e-8, max_iter=2000)),
-        {"logisticregression__C": [1.0, 0.01, 0.1]}, 3,
-    ),
-    "one logistic regression after another": (
-        make_pipeline(
-            StandardScaler(), LogisticRegression(solver="newton-cholesky", tol=1e-8)
-        ),
-        {"logisticregression__C": [1.0, 0.01]}, 2,
-    ),
-    "linear machines": (
-        make_pipeline(StandardScaler(), LinearSVC(tol=1e-8, max_iter=100_000)),
-        {"linearsvc__C": [0.1, 0.001, 0.01]}, 3,
     ),
     "machines, numbers": (
         make_pipeline(StandardScaler(), SVR(tol=1e-6)),
@@ -212,8 +195,6 @@ def test_a_wide_analysis_serves_the_narrow_ones() -> None:
         HistGradientBoostingClassifier(early_stopping=True, random_state=0),
         Ridge(solver="sag"),
         Ridge(positive=True),
-        Lasso(selection="random"),
-        LogisticRegression(solver="saga"),
         SVC(probability=True),
         SVC(kernel=lambda A, B: A @ B.T),
         SVR(kernel="precomputed"),
@@ -244,22 +225,3 @@ def test_a_candidate_that_fails_takes_none_with_it() -> None:
     assert first > 0.5
     assert second > 0.5
     assert np.isnan(third)
-
-
-@pytest.mark.parametrize("n_classes", [2, 5])
-@pytest.mark.parametrize(
-    "options", [{}, {"fit_intercept": False}, {"class_weight": "balanced", "intercept_scaling": 3}]
-)
-def test_linear_machines_have_the_coefficients_of_liblinear(
-    n_classes: int, options: dict[str, Any]
-) -> None:
-    X, y = (part[DIGITS[1] < n_classes] for part in DIGITS)
-    X, names = StandardScaler().fit_transform(X), np.array(list("abcde"))[y]
-    weights = np.linspace(0.5, 2.0, len(y))
-    estimators = [LinearSVC(C=C, tol=1e-10, max_iter=1_000_000, **options) for C in (1e-2, 1e-3)]
-    found = LinearSVCs().fit([clone(one) for one in estimators], X, names, sample_weight=weights)
-    for ours, one in zip(found, estimators, strict=True):
-        peer = one.fit(X, names, sample_weight=weights)
-        np.testing.assert_allclose(ours.coef_, peer.coef_, atol=1e-5)
-        np.testing.assert_allclose(ours.intercept_, peer.intercept_, atol=1e-5)
-        assert (ours.predict(X) == peer.predict(X)).all()
