@@ -390,7 +390,7 @@ class ValidationReport(Report[ValidationRecord]):
             return []
         words = (
             "Candidates that share work are fitted together. Their results equal those of separate "
-            "fits; warm-started paths and the path solver agree within the estimator's tolerance."
+            "fits; those of the path solver agree within the estimator's tolerance."
         )
         if record.steps_asked:
             words += f" First steps of pipelines: {record.steps_asked:,} asked for, "
