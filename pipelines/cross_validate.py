@@ -98,18 +98,6 @@ class CrossValidation(SearchJob[Options]):
         """Return ``--param`` then say which ``--estimator`` they are of."""
         return with_labels(argv)
 
-    def load(self, kind: str) -> Dataset:
-        """Return the rows, by what the target is."""
-        from pipelines.data import load_dataset
-
-        options = self.options
-        return load_dataset(
-            options.dataset, task=options.task_asked,
-            n_folds=options.folds, test_size=options.test_size, seed=options.seed,
-            groups=options.groups, in_order=options.cv == "time",
-            features=options.feature_file, **options.as_read(),
-        )  # fmt: skip
-
     def plan(self, data: Dataset) -> list[str]:
         """Return candidates, scores and folds."""
         from pipelines.search import candidates, preprocessing, scoring, splits, summary

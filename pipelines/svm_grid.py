@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from cluster_setup.on_this_machine.devices import available_cores
-from pipelines.data import Dataset, load_dataset
+from pipelines.data import Dataset
 from pipelines.data.dataset import CLASSIFICATION, REGRESSION
 from pipelines.data.image_files import ImageFormat
 from pipelines.data.placement import FoldedData
@@ -138,12 +138,7 @@ class Search(SearchJob[Options]):
 
     def load(self, kind: str) -> Dataset:
         """Return the rows, and how they are scored."""
-        options = self.options
-        dataset = load_dataset(
-            options.dataset, test_size=options.test_size, seed=options.seed,
-            n_folds=options.folds, groups=options.groups, in_order=options.cv == "time",
-            task=options.task_asked, features=options.feature_file, **options.as_read(),
-        )  # fmt: skip
+        options, dataset = self.options, super().load(kind)
         if dataset.task == REGRESSION:
             self._refuse_for_numbers()
             (scoring,) = make_scoring((options.scoring,) if options.scoring else (), dataset)

@@ -6,9 +6,27 @@ import json
 import subprocess
 import sys
 import time
+from importlib import import_module
 from pathlib import Path
 
 import pandas as pd
+
+SMALL = {
+    "svm_grid": "--limit 400 --n-c 3 --n-gamma 3 --log-gamma -6 -2 --folds 3 --cluster local",
+    "cross_validate": "--limit 300 --folds 3 --cluster local --estimator knn --param "
+    "n_neighbors=1,3,5 --estimator forest --param n_estimators=5,10 max_depth=3,none",
+    "nn_bagging": "--limit 300 --n-bootstrap 3 --n-tuning 2 --folds 3 --max-epochs 4 "
+    "--cluster local",
+}
+# Many tasks, to disturb a run in their midst: fits that share nothing.
+LONGER = {
+    "svm_grid": "--limit 500 --n-c 5 --n-gamma 4 --cluster local --solver sklearn",
+    "cross_validate": "--limit 500 --folds 4 --cluster local --estimator tree --param "
+    "max_depth=1,2,3,4,5,6,7,8,9,10 splitter=best,random --estimator knn",
+    "nn_bagging": "--limit 500 --n-bootstrap 4 --n-tuning 3 --folds 3 --batch-size 4 "
+    "--max-epochs 6 --cluster local",
+}
+SMALL, LONGER = ({name: text.split() for name, text in one.items()} for one in (SMALL, LONGER))
 
 
 def command_line(command: str, *options: str) -> list[str]:
@@ -25,6 +43,22 @@ def start(command: str, *options: str) -> subprocess.Popen[str]:
         text=True,
         start_new_session=True,
     )
+
+
+def finished_run(command: str, folder: Path, *options: str) -> tuple[Path, str]:
+    """A small run in a process of its own, and what it said."""
+    words = command_line(command, *SMALL[command], *options, "--results", str(folder))
+    done = subprocess.run(words, capture_output=True, text=True, check=True)
+    assert done.stderr == ""
+    return folder, done.stdout
+
+
+def undisturbed_run(command: str, folder: Path, *options: str) -> Path:
+    """A longer run in this process."""
+    main = import_module(f"pipelines.{command}").main
+    words = [*LONGER[command], "--results", str(folder), "--quiet", *options]
+    assert main(words) == 0
+    return folder
 
 
 def wait_for_tasks(folder: Path, n_tasks: int, program: subprocess.Popen[str]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import sys
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from distributed import Client
 from distributed.utils import get_mp_context
 
 from cluster_setup import open_cluster
+from tests.command_runs import finished_run, undisturbed_run
 from tests.dealing import Dealing, place
 
 # The same examples each time: what passes here passes everywhere.
@@ -82,6 +84,18 @@ def one_worker() -> Iterator[Client]:
 def four_workers() -> Iterator[Client]:
     with open_cluster("local", 4) as client:
         yield client
+
+
+@pytest.fixture(scope="session")
+def finished_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], tuple[Path, str]]:
+    """A small run of a command, made once, and what it said."""
+    return cache(lambda name: finished_run(name, tmp_path_factory.mktemp("runs") / name))
+
+
+@pytest.fixture(scope="session")
+def undisturbed_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """A longer run of a command, made once."""
+    return cache(lambda name: undisturbed_run(name, tmp_path_factory.mktemp("longer") / name))
 
 
 @pytest.fixture

@@ -116,3 +116,41 @@ def test_the_version_is_the_same_everywhere(capsys: pytest.CaptureFixture[str]) 
     citation = yaml.safe_load((ROOT / "CITATION.cff").read_text())
     assert PROJECT["version"] == citation["version"] == pipelines.__version__
     assert f"\n## {PROJECT['version']}\n" in (ROOT / "CHANGELOG.md").read_text()
+
+
+@pytest.mark.parametrize("command", COMMANDS.keys() - {"report"})
+def test_help_needs_no_heavy_import(command: str) -> None:
+    heavy = ["sklearn", "dask", "distributed", "pandas", "matplotlib", "torch", "PIL", "numba"]
+    predict = [["predict", "--help"]] if command == "nn-bagging" else []
+    for words in [["--help"], *predict]:
+        program = (
+            f"import sys, pipelines.{command.replace('-', '_')} as c\n"
+            f"try: c.main({words!r})\n"
+            f"except SystemExit: print(*[one for one in {heavy!r} if one in sys.modules])\n"
+        )
+        done = subprocess.run(
+            [sys.executable, "-c", program], check=True, capture_output=True, text=True
+        )
+        assert done.stdout.splitlines()[-1] == ""
+
+
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        ("svm-grid", "320 fits"),
+        ("cross-validate", "candidates 5 of logistic, knn, forest, boosting, svm x 5"),
+        ("nn-bagging", "12 members x 12 candidates x 5 folds = 720 fits"),
+        ("pagerank --nodes 500 --degree 4", "500 nodes, 2,000 edges"),
+        ("data-parallel --points 600", "540 training rows"),
+    ],
+)
+def test_a_dry_run_runs_nothing(
+    command: str, words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "none"
+    more = ["--dry-run", "--results", str(folder), "--cluster", "local"]
+    assert main([*command.split(), *more]) == 0
+    said = capsys.readouterr().out
+    assert words in said
+    assert "nothing was run" in said
+    assert not folder.exists()

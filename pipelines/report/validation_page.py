@@ -157,7 +157,7 @@ class ValidationReport(Report):
                 more["seconds a fit"] = table["fit_seconds"]
         shared = (
             "Candidates that share work are fitted together. Their results equal those of separate "
-            "fits; warm-started paths and the path solver agree within the estimator's tolerance."
+            "fits; those of the path solver agree within the estimator's tolerance."
         )
         if self.record.steps_asked:
             shared += f" First steps of pipelines: {self.record.steps_asked:,} asked for, "

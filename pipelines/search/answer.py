@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 import warnings
 from collections.abc import Iterable, Sequence
 from functools import partial
@@ -36,20 +35,19 @@ def refit_and_test(problem: Problem, refit: Refit, n_threads: int = 1) -> dict[s
 
     Returns
     -------
-    dict of ``predicted`` (array of shape (n_test,)), ``scores`` by name, and ``seconds``
+    dict of ``predicted`` (array of shape (n_test,)) and ``scores`` by name
     """
     from sklearn.base import clone
 
-    started, data = time.perf_counter(), problem.data
+    data = problem.data
     with limited(n_threads), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         estimator = with_jobs(clone(problem.used(refit.member).estimator), n_threads)
         estimator.fit(data.X, data.y)
-        seconds = time.perf_counter() - started
         found = problem.scorer.scorer(estimator, data.X_test, data.y_test)
         predicted = np.asarray(estimator.predict(data.X_test))
     scores = {name: finite(score) for name, score in found.items()}
-    return {"predicted": predicted, "scores": scores, "seconds": seconds}
+    return {"predicted": predicted, "scores": scores}
 
 
 def answer(

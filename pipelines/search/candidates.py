@@ -40,12 +40,8 @@ class Candidate:
     @property
     def final(self) -> Any:
         """The last step of a pipeline; of what is none, the estimator itself."""
-        steps = getattr(self.estimator, "steps", None)
-        return (
-            steps[-1][1]
-            if steps and type(self.estimator).__name__ == "Pipeline"
-            else self.estimator
-        )
+        is_pipeline = type(self.estimator).__name__ == "Pipeline"
+        return self.estimator.steps[-1][1] if is_pipeline else self.estimator
 
     @property
     def text(self) -> str:

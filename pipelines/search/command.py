@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from pipelines.data import Dataset
-    from pipelines.search.options import SplitOptions
+    from pipelines.search.options import SearchOptions
     from pipelines.search.shared.base import Split
     from pipelines.search.tasks import Place, Problem, Row, Task
 
@@ -52,6 +52,17 @@ class SearchJob(job.Job[Chosen]):
     candidate_options: ClassVar[frozenset[str]]
     dataset: Dataset
     splits: dict[tuple[str, float], list[Split]]
+
+    def load(self, kind: str) -> Dataset:
+        """Return the rows, by what the target is."""
+        from pipelines.data import load_dataset
+
+        options = cast("SearchOptions", self.options)
+        return load_dataset(
+            options.dataset, task=options.task_asked, n_folds=options.folds,
+            test_size=options.test_size, seed=options.seed, groups=options.groups,
+            in_order=options.cv == "time", features=options.feature_file, **options.as_read(),
+        )  # fmt: skip
 
     def take_features(self, data: Dataset) -> Dataset:
         """Return the rows to plan with: features of a few images, where features are asked for."""
@@ -90,7 +101,7 @@ class SearchJob(job.Job[Chosen]):
             if not row["status"].startswith(names.FAILED)
         }
         self._extended = {}
-        extend = cast("SplitOptions", self.options).extend
+        extend = cast("SearchOptions", self.options).extend
         if extend is not None and not session.folder.has_begun:
             self._extended = self._rows_to_extend(Path(extend))
             self.rows |= self._extended
@@ -175,7 +186,7 @@ class SearchJob(job.Job[Chosen]):
         from pipelines.search.running import tasks_for_workers
 
         if self._extended:
-            extend = cast("SplitOptions", self.options).extend
+            extend = cast("SearchOptions", self.options).extend
             session.echo(f"extended   {len(self._extended):,} fits are those of {extend}")
             session.journal.append(
                 {"task": f"of {extend}", "worker": cluster.workers[0]["address"],

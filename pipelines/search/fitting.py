@@ -6,7 +6,6 @@ through scikit-learn's own ``_fit_and_score``, and every result has the form of 
 
 from __future__ import annotations
 
-import dataclasses
 import time
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
@@ -255,14 +254,11 @@ def _fit_together(
         steps: dict[str, Any] = {}
         if group.most:
             started = time.perf_counter()
-            asked = [
-                dataclasses.replace(step, most=most)
-                for step, most in zip(parts[0][0], group.most, strict=True)
-            ]
             X, y = rows.train(0)
-            place = whole.data.token, whole.name, whole.numbers[at[0]]
-            fitted, rows.prepared, n_made = prepare(asked, Rows(X, rows.asked(0)), y, place)
-            steps = dict(fitted)
+            place, asked = (whole.data.token, whole.name, whole.numbers[at[0]]), rows.asked(0)
+            steps, rows.prepared, n_made = prepare(
+                parts[0][0], group.most, Rows(X, asked), y, place
+            )
             seconds = (time.perf_counter() - started) / len(mine)
 
         def respond(

@@ -54,9 +54,9 @@ class GridSearch(GridSearchCV):
 
     It is scikit-learn's own search, with its parameters and attributes, but for how candidates
     are fitted: those that share work do so, see ``pipelines.search.shared``, with the
-    scores that plain fits have (by a warm-started path or the path solver, within the
-    estimator's tolerance). Where a fit has metadata other than ``sample_weight``, or scores
-    are given by a function that looks at the estimator, less or nothing is shared.
+    scores that plain fits have (by the path solver, within the estimator's tolerance). Where a
+    fit has metadata other than ``sample_weight``, or scores are given by a function that looks
+    at the estimator, less or nothing is shared.
 
     Parameters
     ----------

@@ -121,9 +121,9 @@ def tabulate(
     return results_frame(chosen, types, [*reversed(parameters), "candidate", "split", "share"])
 
 
-def rank(cells: pd.DataFrame, n_folds: int, client: Client | None = None) -> pd.DataFrame:
+def rank(cells: pd.DataFrame, n_folds: int) -> pd.DataFrame:
     """Return the candidates of a table of cells with their algorithm and parameters, best first."""
-    ranked = reduce_scores(cells, ("candidate",), n_folds, client)
+    ranked = reduce_scores(cells, ("candidate",), n_folds)
     by_candidate = cells.groupby("candidate")
     about = by_candidate[["algorithm", "params"]].first()
     seconds = by_candidate[["fit_seconds", "score_seconds"]].mean()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +11,11 @@ from pipelines.data.dataset import CLASSIFICATION, Dataset, rows_of
 from pipelines.data.folds import make_folds
 from pipelines.data.user_files import USER_ERRORS, load_object
 from pipelines.errors import InputError, opt
+from pipelines.search.shared.base import Split
 from pipelines.search.tasks import CURVE, INNER, OUTER, SEARCH
 
 SHARES = (0.1, 0.2, 0.4, 0.6, 0.8)  # of the training rows, for a learning curve
 KINDS = ("auto", "stratified", "kfold", "repeated", "group", "time")
-
-Split = tuple[np.ndarray, np.ndarray]
 
 
 def make_splits(
@@ -45,10 +43,15 @@ def make_splits(
             raise InputError(
                 f"{opt('nested')} needs a {opt('cv')} by its name, got {cv}; leave one of them out"
             )
-        outer = splits_of(kind, nested, 1, seed + 1, *rows)
-        inner = inner_splits(outer, cv, n_folds, n_repeats, seed, *rows)
-        splits[OUTER, 1.0] = outer
-        splits[INNER, 1.0] = [split for one in inner for split in one]
+        splits[OUTER, 1.0] = splits_of(kind, nested, 1, seed + 1, *rows)
+        splits[INNER, 1.0] = [
+            (train[fit], train[validation])
+            for train, _ in splits[OUTER, 1.0]
+            for fit, validation in splits_of(
+                cv, n_folds, n_repeats, seed, rows_of(X, train), y[train],
+                None if groups is None else groups[train], task, classes,
+            )
+        ]  # fmt: skip
     if learning_curve:
         for share in SHARES:
             splits[CURVE, share] = [
@@ -179,19 +182,3 @@ def shorter(
         return train[stratified_subset(codes, n, seed)], test
     order = np.random.default_rng(seed).permutation(len(train))
     return train[np.sort(order[:n])], test
-
-
-def inner_splits(
-    outer: Sequence[Split], kind: str, n_folds: int, n_repeats: int, seed: int, X: Any,
-    y: np.ndarray, groups: np.ndarray | None, task: str, classes: np.ndarray | None,
-) -> list[list[Split]]:  # fmt: skip
-    """Return the same cross-validation within the training rows of every outer fold."""
-    found = []
-    for train, _ in outer:
-        rows = rows_of(X, train)
-        inner = splits_of(
-            kind, n_folds, n_repeats, seed, rows, y[train],
-            None if groups is None else groups[train], task, classes,
-        )  # fmt: skip
-        found.append([(train[fit], train[validation]) for fit, validation in inner])
-    return found

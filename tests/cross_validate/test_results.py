@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -185,20 +183,3 @@ def test_short_names_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
     said = capsys.readouterr().out
     for name in ("logistic", "forest", "boosting", "knn", "ridge", "svm", "mlp"):
         assert f"\n{name} " in f"\n{said}"
-
-
-def test_a_dry_run_runs_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    folder = tmp_path / "none"
-    assert main(["--dry-run", "--results", str(folder), "--cluster", "local"]) == 0
-    assert "candidates 5 of logistic, knn, forest, boosting, svm x 5" in capsys.readouterr().out
-    assert not folder.exists()
-
-
-def test_help_needs_no_heavy_import() -> None:
-    heavy = "{'sklearn', 'dask', 'distributed', 'pandas', 'matplotlib'}"
-    program = (
-        "import sys, pipelines.cross_validate as c\n"
-        "try: c.main(['--help'])\n"
-        f"except SystemExit: assert not {heavy} & set(sys.modules), {heavy} & set(sys.modules)\n"
-    )
-    subprocess.run([sys.executable, "-c", program], check=True, capture_output=True)

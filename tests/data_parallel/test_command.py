@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import os
-import re
 import signal
-import subprocess
 import time
 from pathlib import Path
 
@@ -21,7 +18,7 @@ from pipelines.data_parallel import main
 from pipelines.parallel import elastic
 from pipelines.parallel.checkpoint import progress_of, read
 from pipelines.parallel.problem import approximator
-from tests.command_runs import command_line, record, start
+from tests.command_runs import record, start
 
 SMALL = ["--points", "600", "--epochs", "3", "--batch-size", "32", "--cluster", "local",
          "--dashboard", "off", "--workers", "2"]  # fmt: skip
@@ -131,39 +128,6 @@ def test_a_rank_is_killed_then_the_launcher_and_the_run_goes_on_from_there(tmp_p
     assert "trained    every-step on 2" in said
 
 
-BAD = {
-    "strategy": (["--sync", "always"], "--sync must be of every-step, every-k=K, never"),
-    "number": (["--sync", "never=3"], "--sync must be of every-step"),
-    "two": (["--sync", "never,average"], "--sync must be one strategy"),
-    "both": (["--sync", "never", "--compare", "never"], "--sync and --compare exclude each other"),
-    "twice": (["--compare", "never,never"], "--compare must name each strategy once"),
-    "network": (["--network", "rnn"], "--network must be one of approximator, bagging, mlp, cnn"),
-    "other's": (["--network", "conv"], "--network must be one of approximator, bagging, mlp, cnn"),
-    "file": (["--network", "none.py:make"], "--network must be package.module:NAME or FILE.py"),
-    "rows": (["--dataset", "mnist"], "--dataset is for a network that learns from rows"),
-    "limit": (["--limit", "50"], "--limit is for a network that learns from rows"),
-    "momentum": (["--momentum", "0.5"], "--momentum is for --optimizer sgd, got 0.5 with adamw"),
-    "hidden": (["--hidden", "5"], "--hidden is for --network mlp"),
-    "ranks": (["--ranks", "3"], "--ranks must be at most 2, the number of workers, got 3"),
-    "epochs": (["--epochs", "0"], "--epochs must be at least 1, got 0"),
-}
-
-
-@pytest.mark.parametrize("name", BAD)
-def test_bad_input_is_one_line_and_status_2(name, tmp_path, capsys):
-    options, message = BAD[name]
-    folder = tmp_path / "run"
-    rows = name in ("network", "other's", "file", "rows")
-    small = [one for one in SMALL if not rows or one != "--points"]
-    if small != SMALL:
-        small.remove("600")
-    assert main([*small, *options, "--results", str(folder)]) == 2
-    line = capsys.readouterr().err
-    assert line.count("\n") == 1
-    assert re.search(f"^data_parallel: {message}", line), line
-    assert not folder.exists()
-
-
 def test_ranks_on_several_hosts_need_consent(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(elastic, "hosts_of", lambda members: {"10.0.0.1", "10.0.0.2"})
     folder, short = tmp_path / "run", [*SMALL, "--epochs", "1"]
@@ -247,28 +211,3 @@ def test_the_bagging_network_learns_images_and_says_which_it_gets_wrong(tmp_path
     said = pd.read_parquet(folder / "test_predictions.parquet")
     assert run["n_test_errors"] == (said["true"] != said["predicted"]).sum()
     assert run["test_error"] < 0.1
-
-
-def test_a_dry_run_says_what_would_be_trained(tmp_path, capsys):
-    folder = tmp_path / "run"
-    assert main([*SMALL, "--dry-run", "--results", str(folder)]) == 0
-    said = capsys.readouterr().out
-    assert "540 training rows" in said
-    assert "nothing was run" in said
-    assert not folder.exists()
-
-
-def test_help_answers_without_torch_or_dask():
-    code = (
-        "import sys\n"
-        "from pipelines.data_parallel import main\n"
-        "try: main(['--help'])\n"
-        "except SystemExit: pass\n"
-        "slow = ('numba', 'distributed', 'torch', 'pyarrow', 'pandas')\n"
-        "print([name for name in slow if name in sys.modules])"
-    )
-    python = command_line("data_parallel")[0]
-    done = subprocess.run([python, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.splitlines()[-1] == "[]"
-    assert "--sync" in done.stdout
-    assert json.dumps("every-k") not in done.stderr

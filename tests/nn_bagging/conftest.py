@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -10,14 +11,7 @@ import pytest
 from PIL import Image
 from sklearn.datasets import load_digits
 
-from pipelines.nn_bagging import main
-from tests.command_runs import command_line
-
-SMALL = ["--limit", "300", "--n-bootstrap", "3", "--n-tuning", "2", "--folds", "3",
-         "--max-epochs", "4", "--cluster", "local"]  # fmt: skip
-# Many tasks, to disturb a run in their midst.
-LONGER = ["--limit", "500", "--n-bootstrap", "4", "--n-tuning", "3", "--folds", "3",
-          "--batch-size", "4", "--max-epochs", "6", "--cluster", "local"]  # fmt: skip
+from tests.command_runs import command_line, finished_run
 
 
 def said_by_members(folder: Path) -> np.ndarray:
@@ -38,19 +32,12 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     folder = tmp_path_factory.mktemp("runs")
     own = image(folder / "mine.png", 0)
     asked = ["--explain", "7,18", "--image", str(own), "--workers", "2"]
-    done = subprocess.run(
-        command_line("nn_bagging", *SMALL, *asked, "--results", str(folder / "small")),
-        capture_output=True, text=True, check=True,
-    )  # fmt: skip
-    assert done.stderr == ""
-    return folder / "small", done.stdout
+    return finished_run("nn_bagging", folder / "small", *asked)
 
 
 @pytest.fixture(scope="session")
-def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("runs") / "longer"
-    assert main([*LONGER, "--results", str(folder), "--quiet", "--workers", "1"]) == 0
-    return folder
+def undisturbed(undisturbed_of: Callable[[str], Path]) -> Path:
+    return undisturbed_of("nn_bagging")
 
 
 @pytest.fixture(scope="session")

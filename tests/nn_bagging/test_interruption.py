@@ -3,68 +3,17 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
-import signal
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 import pytest
 
 from pipelines.nn_bagging import main
-from tests.chaos.checks import same
-from tests.command_runs import cells, record, start, wait_for_tasks
-
-from .conftest import LONGER, said_by_members
+from tests.command_runs import cells, record
+from tests.test_interruption import assert_equal_runs
 
 pytestmark = pytest.mark.usefixtures("without_figures")
-
-
-def assert_equal_runs(folder: Path, expected: Path) -> None:
-    pd.testing.assert_frame_equal(cells(folder), cells(expected))
-    np.testing.assert_array_equal(said_by_members(folder), said_by_members(expected))
-    for fact in ("vote_test_error", "mean_test_error", "members", "selective_prediction"):
-        assert record(folder)[fact] == record(expected)[fact]
-    networks = [sorted(run.glob("members/*")) for run in (folder, expected)]
-    for one, other in zip(*networks, strict=True):
-        assert one.name == other.name
-        assert same(one, other)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("how", "n_tasks"), [(signal.SIGTERM, 2), (signal.SIGKILL, 13)])
-def test_a_stopped_run_is_resumed_and_ends_the_same(
-    how: signal.Signals, n_tasks: int, tmp_path: Path, undisturbed: Path
-) -> None:
-    folder = tmp_path / "run"
-    program = start("nn_bagging", *LONGER, "--results", str(folder))
-    wait_for_tasks(folder, n_tasks, program)
-    program.send_signal(how)
-    _, said = program.communicate()
-    if how != signal.SIGKILL:
-        assert program.returncode == 1
-        assert said.startswith("nn_bagging: stopped on request; finished fits are saved in")
-        assert len(said.splitlines()) == 1
-    before = (folder / "journal.jsonl").read_bytes()
-    before = before[: before.rindex(b"\n") + 1]
-    assert main(["--resume", str(folder), "--quiet"]) == 0
-    after = (folder / "journal.jsonl").read_bytes()
-    assert after.startswith(before), "a finished row was lost or computed anew"
-    tasks = [json.loads(line)["task"] for line in after.splitlines()]
-    assert len(tasks) == len(set(tasks)) == 4 * 3 + 4
-    assert_equal_runs(folder, undisturbed)
-
-
-@pytest.mark.slow
-def test_a_killed_worker_changes_nothing(tmp_path: Path, undisturbed: Path) -> None:
-    folder = tmp_path / "run"
-    program = start("nn_bagging", *LONGER, "--workers", "2", "--results", str(folder))
-    wait_for_tasks(folder, 3, program)
-    os.kill(record(folder)["cluster"]["workers"][0]["pid"], signal.SIGKILL)
-    said, complaints = program.communicate()
-    assert (program.returncode, complaints) == (0, ""), said
-    assert_equal_runs(folder, undisturbed)
 
 
 def test_a_member_whose_file_is_gone_is_made_again(tmp_path: Path, undisturbed: Path) -> None:

@@ -164,3 +164,17 @@ def test_a_run_from_python_has_its_ensemble(finished: tuple[Path, str]) -> None:
     assert run.test_error == pytest.approx((stored["true"] != stored["predicted"]).mean())
     with pytest.raises(InputError):
         BaggedNets.of_run(run.path / "members")
+
+
+def test_changed_pictures_are_refused(
+    tmp_path: Path, finished: tuple[Path, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "copy"
+    shutil.copytree(finished[0], folder)
+    own = image(tmp_path / "mine.png", 0)
+    about = record(folder) | {"status": "running"}
+    about["options"]["image"] = [str(own)]
+    (folder / "run.json").write_text(json.dumps(about))
+    image(own, 5)
+    assert main(["--resume", str(folder)]) == 2
+    assert "needs the images of --image unchanged, but one has changed" in capsys.readouterr().err

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +15,9 @@ from pipelines.bagging.reductions import chunk_of, reduce_members
 from pipelines.data import load_dataset
 from pipelines.nn.member import Ensemble
 from pipelines.nn_bagging import main
-from tests.command_runs import cells, record
+from tests.command_runs import SMALL, cells, record, undisturbed_run
 
-from .conftest import LONGER, SMALL, said_by_members
+from .conftest import said_by_members
 
 
 def test_the_terminal_shows_the_answer(finished: tuple[Path, str]) -> None:
@@ -96,7 +94,7 @@ def test_members_do_not_depend_on_the_number_of_workers(
     n_workers: str, tmp_path: Path, undisturbed: Path
 ) -> None:
     folder = tmp_path / "run"
-    assert main([*LONGER, "--results", str(folder), "--quiet", "--workers", n_workers]) == 0
+    undisturbed_run("nn_bagging", folder, "--workers", n_workers)
     pd.testing.assert_frame_equal(cells(folder), cells(undisturbed))
     np.testing.assert_array_equal(said_by_members(folder), said_by_members(undisturbed))
     for name in ("members.csv", "ensemble_sizes.parquet"):
@@ -108,11 +106,6 @@ def test_members_do_not_depend_on_the_number_of_workers(
     assert stored.candidate == expected.candidate
     for name, weights in expected.weights.items():
         np.testing.assert_array_equal(stored.weights[name], weights)
-
-
-def test_the_vote_beats_the_mean_member(undisturbed: Path) -> None:
-    about = record(undisturbed)
-    assert about["vote_test_error"] < about["members_mean_test_error"]
 
 
 @pytest.mark.slow
@@ -138,25 +131,6 @@ def test_a_table_of_ones_own(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert "data are a table" in capsys.readouterr().err
 
 
-def test_a_dry_run_runs_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    folder = tmp_path / "none"
-    assert main(["--dry-run", "--results", str(folder), "--cluster", "local"]) == 0
-    assert "12 members x 12 candidates x 5 folds = 720 fits" in capsys.readouterr().out
-    assert not folder.exists()
-
-
-def test_help_needs_no_heavy_import() -> None:
-    heavy = "{'sklearn', 'dask', 'distributed', 'pandas', 'matplotlib', 'torch', 'PIL'}"
-    for words in (["--help"], ["predict", "--help"]):
-        program = (
-            "import sys, pipelines.nn_bagging as c\n"
-            f"try: c.main({words!r})\n"
-            f"except SystemExit: heavy = {heavy} & set(sys.modules)\n"
-            "assert not heavy, heavy\n"
-        )
-        subprocess.run([sys.executable, "-c", program], check=True, capture_output=True)
-
-
 def test_members_are_reduced_where_their_probabilities_lie(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -169,7 +143,7 @@ def test_members_are_reduced_where_their_probabilities_lie(
 
     monkeypatch.setattr("pipelines.bagging.answer.chunk_of", noted)
     folder = tmp_path / "run"
-    assert main([*SMALL, "--workers", "2", "--results", str(folder), "--quiet"]) == 0
+    assert main([*SMALL["nn_bagging"], "--workers", "2", "--results", str(folder), "--quiet"]) == 0
     stored = np.stack([MemberFiles(folder).predictions(member)[0][0] for member in range(3)])
     np.testing.assert_array_equal(said_by_members(folder), stored)
     assert on_workers == [stored.shape[1:]] * 3

@@ -11,7 +11,6 @@ import pytest
 from pipelines.data import load_dataset
 from pipelines.nn.member import Ensemble
 from pipelines.nn_bagging import main
-from tests.command_runs import record
 
 
 def mixed(n_rows: int, seed: int) -> pd.DataFrame:
@@ -35,13 +34,6 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
                "--folds", "3", "--cluster", "local", "--workers", "1"]  # fmt: skip
     assert main([*options, "--results", str(folder / "run"), "--quiet"]) == 0
     return folder / "run"
-
-
-def test_it_learns_a_mixed_table(run: Path) -> None:
-    about = record(run)
-    assert about["dataset"]["table"]["categories"] == ["sex"]
-    assert about["vote_test_error"] < 0.3
-    assert (run / "report.html").stat().st_size > 10_000
 
 
 def test_each_member_has_learned_from_its_own_rows(run: Path) -> None:
@@ -70,10 +62,3 @@ def test_predict_takes_the_raw_table(
     wrong = int(np.sum(answers.predicted != other.pay))
     assert wrong < 20
     assert f"({wrong} of 50) against column 'pay'" in said
-
-
-def test_predict_needs_one_thing_to_answer(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    for more in ([], ["t.csv", "--image", "p.png"]):
-        assert main(["predict", str(run), *more]) == 2
-        (line,) = capsys.readouterr().err.splitlines()
-        assert "a TABLE or --image, one of them" in line

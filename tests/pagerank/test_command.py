@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import signal
-import subprocess
 import time
 from pathlib import Path
 
@@ -17,7 +15,7 @@ import pytest
 from pipelines.graph import compute_pagerank
 from pipelines.graph.random_graphs import RandomGraph
 from pipelines.pagerank import main
-from tests.command_runs import command_line, record, start
+from tests.command_runs import record, start
 
 SMALL = ["--nodes", "500", "--degree", "4", "--cluster", "local", "--dashboard", "off"]
 
@@ -96,68 +94,3 @@ def test_distributed_and_killed_it_goes_on_where_it_was(tmp_path):
     assert np.abs(ranks - expected.values[:, 0]).sum() < 1e-12
     assert record(folder)["n_iterations"] == 200
     assert not (folder / "partitions").exists()
-
-
-BAD = {
-    "alpha": (["--alpha", "1"], "--alpha must be between 0 and 1, got 1.0"),
-    "alpha of NaN": (["--alpha", "nan"], "--alpha must be between 0 and 1, got nan"),
-    "file": (["--edges", "none.csv"], "--edges must be an existing file"),
-    "nodes": (["--nodes", "3000000000"], "--nodes must be at most 2147483647"),
-    "degree": (["--nodes", "5", "--degree", "9"], "--degree must be at least 1 and below nodes"),
-    "no end": (["--tol", "0"], "--tol or --iterations must be given, got neither"),
-    "personalise": (["--personalise", "none.csv"], "--personalise must be an existing .csv"),
-    "variant": (["--variant", "pull"], "--variant is not an option of this command"),
-    "checkpoint": (["--checkpoint-every", "0"], "--checkpoint-every must be at least 1, got 0"),
-}
-
-
-@pytest.mark.parametrize("name", BAD)
-def test_bad_input_is_one_line_and_status_2(name, tmp_path, capsys):
-    options, message = BAD[name]
-    folder = tmp_path / "run"
-    assert main([*SMALL, *options, "--results", str(folder)]) == 2
-    line = capsys.readouterr().err
-    assert line.count("\n") == 1
-    assert re.search(f"^pagerank: {message}", line)
-    assert not folder.exists()
-
-
-@pytest.mark.parametrize("distributed", [[], ["--distributed", "--workers", "2"]])
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("a,b,w\n1,2,-3\n", "--weight must be finite and at least 0, got -3.0"),
-        ("a,b,w\n1,2,nan\n", "--weight must be finite and at least 0, got nan"),
-        ("a,b,w\n", "--edges must hold at least one edge"),
-    ],
-)
-def test_bad_rows_of_a_file_are_one_line(tmp_path, capsys, text, message, distributed):
-    path = tmp_path / "edges.csv"
-    path.write_text(text)
-    options = ["--edges", str(path), "--weight", "w", "--results", str(tmp_path / "run")]
-    assert main([*SMALL, *options, *distributed]) == 2
-    assert re.search(f"^pagerank: {message}", capsys.readouterr().err)
-
-
-def test_a_dry_run_says_the_graph_and_runs_nothing(tmp_path, capsys):
-    folder = tmp_path / "run"
-    assert main([*SMALL, "--dry-run", "--results", str(folder)]) == 0
-    said = capsys.readouterr().out
-    assert "500 nodes, 2,000 edges" in said
-    assert "nothing was run" in said
-    assert not folder.exists()
-
-
-def test_help_answers_without_numba_or_dask():
-    code = (
-        "import sys\n"
-        "from pipelines.pagerank import main\n"
-        "try: main(['--help'])\n"
-        "except SystemExit: pass\n"
-        "slow = ('numba', 'distributed', 'torch', 'pyarrow', 'pandas')\n"
-        "print([name for name in slow if name in sys.modules])"
-    )
-    python = command_line("pagerank")[0]
-    done = subprocess.run([python, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.splitlines()[-1] == "[]"
-    assert "--personalise" in done.stdout

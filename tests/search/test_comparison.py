@@ -37,15 +37,6 @@ def test_the_variance_grows_by_the_ratio_of_rows() -> None:
     assert found["p_first"] == pytest.approx(student.cdf((differences.mean() - 0.01) / spread, 9))
 
 
-def test_repeats_count_as_bouckaert_and_frank_have_it() -> None:
-    again = np.tile(FIRST, 3), np.tile(SECOND, 3)
-    found = compare(*again, ratio=1 / 9, rope=0.0)
-    differences = again[0] - again[1]
-    spread = differences.std(ddof=1) * math.sqrt(1 / 30 + 1 / 9)
-    assert found["t"] == pytest.approx(differences.mean() / spread)
-    assert found["p"] == pytest.approx(2 * student.sf(found["t"], 29))
-
-
 def test_equal_scores_are_no_difference_and_constant_ones_leave_no_doubt() -> None:
     same = compare(FIRST, FIRST, 0.1, 0.01)
     assert (same["t"], same["p"], same["p_same"]) == (0.0, 1.0, 1.0)

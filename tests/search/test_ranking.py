@@ -4,8 +4,6 @@ import numpy as np
 import pandas as pd
 import pytest
 from distributed import Client
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from pipelines.search import ranking
 from pipelines.search.ranking import ends_of_lists, reduce_scores
@@ -23,22 +21,6 @@ def table(errors: dict[tuple[float, float], list[float]]) -> pd.DataFrame:
 
 def reduce(errors: dict[tuple[float, float], list[float]], n_folds: int) -> pd.DataFrame:
     return reduce_scores(table(errors), ["C", "gamma"], n_folds)
-
-
-@pytest.mark.slow
-@settings(max_examples=15, deadline=None)
-@given(
-    errors=st.dictionaries(
-        st.tuples(st.sampled_from([0.1, 1.0, 10.0]), st.sampled_from([0.01, 0.1])),
-        st.lists(st.floats(0, 1), min_size=3, max_size=3),
-        min_size=1,
-    )
-)
-def test_mean_and_deviation_are_numpys(errors: dict[tuple[float, float], list[float]]) -> None:
-    for line in reduce(errors, 3).itertuples():
-        folds = errors[line.C, line.gamma]
-        assert line.error_mean == pytest.approx(np.mean(folds))
-        assert line.error_std == pytest.approx(np.std(folds), abs=1e-7)
 
 
 def test_ties_go_to_the_smaller_c_then_the_smaller_gamma() -> None:

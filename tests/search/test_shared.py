@@ -22,7 +22,7 @@ from sklearn.ensemble import (
     RandomForestClassifier,
     RandomForestRegressor,
 )
-from sklearn.linear_model import ElasticNet, Lasso, LogisticRegression, Ridge, RidgeClassifier
+from sklearn.linear_model import Ridge, RidgeClassifier
 from sklearn.metrics import get_scorer
 from sklearn.metrics._scorer import _MultimetricScorer
 from sklearn.model_selection import KFold, ParameterGrid
@@ -92,18 +92,6 @@ CLOSE: dict[str, Case] = {
     "ridge, classes": (
         make_pipeline(StandardScaler(), RidgeClassifier()),
         {"ridgeclassifier__alpha": [0.1, 1.0, 100.0]}, 1,
-    ),
-    "lasso": (Lasso(tol=1e-8), {"alpha": [0.01, 1.0, 0.1]}, 3),
-    "elastic net": (ElasticNet(tol=1e-8), {"alpha": [0.01, 0.1], "l1_ratio": [0.2, 0.8]}, 4),
-    "logistic regression": (
-        make_pipeline(StandardScaler(), LogisticRegression(tol=1e-8, max_iter=2000)),
-        {"logisticregression__C": [1.0, 0.01, 0.1]}, 3,
-    ),
-    "one logistic regression after another": (
-        make_pipeline(
-            StandardScaler(), LogisticRegression(solver="newton-cholesky", tol=1e-8)
-        ),
-        {"logisticregression__C": [1.0, 0.01]}, 2,
     ),
     "machines, numbers": (
         make_pipeline(StandardScaler(), SVR(tol=1e-6)),
@@ -207,8 +195,6 @@ def test_a_wide_analysis_serves_the_narrow_ones() -> None:
         HistGradientBoostingClassifier(early_stopping=True, random_state=0),
         Ridge(solver="sag"),
         Ridge(positive=True),
-        Lasso(selection="random"),
-        LogisticRegression(solver="saga"),
         SVC(probability=True),
         SVC(kernel=lambda A, B: A @ B.T),
         SVR(kernel="precomputed"),

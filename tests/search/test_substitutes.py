@@ -39,10 +39,14 @@ def cuml(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     return module
 
 
-def test_a_class_with_all_parameters_that_are_set_is_taken(cuml: ModuleType) -> None:
-    found = substitute(LogisticRegression(C=3.0), "gpu")
-    assert type(found.estimator) is Stand
-    assert found.estimator.C == 3.0
+def test_the_last_step_is_replaced_by_a_class_with_all_parameters_that_are_set(
+    cuml: ModuleType,
+) -> None:
+    pipe = make_pipeline(StandardScaler(), LogisticRegression(C=3.0))
+    found = substitute(pipe, "gpu")
+    assert type(found.estimator.steps[-1][1]) is Stand
+    assert found.estimator.steps[-1][1].C == 3.0
+    assert type(pipe.steps[-1][1]) is LogisticRegression, "the one that was given stays"
     assert (found.implementation, found.replaced) == ("cuml", True)
     assert "has every parameter that is set" in found.reason
 
@@ -61,17 +65,6 @@ def test_what_falls_back_says_why(cuml: ModuleType, estimator: Any, why: str) ->
     assert found.estimator is estimator
     assert found.implementation == "scikit-learn"
     assert why in found.reason
-
-
-def test_of_a_pipeline_the_last_step_is_replaced(cuml: ModuleType) -> None:
-    pipe = make_pipeline(StandardScaler(), LogisticRegression(C=2.0))
-    found = substitute(pipe, "gpu")
-    assert type(found.estimator.steps[-1][1]) is Stand
-    assert type(pipe.steps[-1][1]) is LogisticRegression, "the one that was given stays"
-
-
-def test_on_a_cpu_it_is_itself() -> None:
-    assert substitute(KNeighborsClassifier(), "cpu").implementation == "scikit-learn"
 
 
 class Breaks(Stand):

@@ -22,7 +22,6 @@ from pipelines.run.outcomes import Outcome
 from pipelines.search.candidate_scorer import CandidateScorer
 from pipelines.search.candidates import Candidate
 from pipelines.search.running import run_tasks
-from pipelines.search.shared.svm import predicted_cost
 from pipelines.search.svm import grid_problem
 from pipelines.search.tasks import (
     SEARCH,
@@ -79,17 +78,6 @@ def test_tasks_cover_the_grid_once(digits: FoldedData, solver: str, n_tasks: int
 
 def test_where_the_scaling_is_learned_splits_are_tasks_of_their_own() -> None:
     assert [task.splits for task in make_tasks(wine(solver="path"))] == [(0,), (1,), (2,)]
-
-
-def test_neighbours_on_a_fine_grid_have_names_of_their_own(digits: FoldedData) -> None:
-    tasks = make_tasks(grid(digits, tuple(np.logspace(-3, 6, 500)), (0.1,), "sklearn"))
-    assert len({task.name for task in tasks}) == 1500
-
-
-def test_costs_follow_what_was_measured() -> None:
-    """Underfitted cells take about ten times as long as well fitted ones (MNIST, 5,000 rows)."""
-    assert predicted_cost(1e-3, 1e-6, 784) > 5 * predicted_cost(1e3, 1e-4, 784)
-    assert predicted_cost(1e3, 1e-2, 784) > 3 * predicted_cost(1e3, 1e-4, 784)
 
 
 def test_tables_are_standardised_on_the_training_rows_of_each_split() -> None:

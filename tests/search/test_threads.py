@@ -14,7 +14,7 @@ from sklearn.preprocessing import StandardScaler
 from threadpoolctl import threadpool_info
 
 from pipelines.search.candidates import Candidate
-from pipelines.search.fitting import limited, with_jobs
+from pipelines.search.fitting import with_jobs
 from pipelines.search.tasks import Problem, make_tasks, run_task
 
 from .problems import problem_of
@@ -61,10 +61,3 @@ def test_every_n_jobs_in_an_estimator_is_set() -> None:
     found = with_jobs(pipe, 2)
     jobs = [value for name, value in found.get_params().items() if name.endswith("n_jobs")]
     assert jobs == [2, 2]
-
-
-def test_afterwards_all_is_as_it_was() -> None:
-    before = [one["num_threads"] for one in threadpool_info()]
-    with limited(1):
-        pass
-    assert [one["num_threads"] for one in threadpool_info()] == before

@@ -50,15 +50,3 @@ def test_more_rows_take_longer(pilot, capsys):
         forecast(pilot, capsys, "--workers", "1", "--limit", limit) for limit in ("300", "1200")
     )
     assert few != many
-
-
-def test_what_is_no_run_is_refused_in_one_line(capsys):
-    assert svm_grid.main([*SMALL, "--dry-run", "--pilot", "nowhere"]) == 2
-    error = capsys.readouterr().err
-    assert "nowhere" in error
-    assert len(error.splitlines()) == 1
-
-
-def test_a_pilot_goes_with_a_dry_run(pilot, capsys):
-    assert svm_grid.main([*SMALL, "--pilot", pilot]) == 2
-    assert "--pilot needs --dry-run" in capsys.readouterr().err

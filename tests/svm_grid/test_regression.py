@@ -96,19 +96,3 @@ def test_the_page_has_scores_and_residuals(finished: Path) -> None:
     for name in ("heat_map", "fold_errors_best", "residuals", "timeline"):
         assert (finished / f"{name}.svg").stat().st_size > 1000
     assert "Failures" not in page
-
-
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        (["--solver", "sklearn"], "--solver must be auto or path for a target of numbers"),
-        (["--probability"], "--probability is for classes, and the target is numbers"),
-        (["--scoring", "f1_macro"], "--scoring must be one for regression, got f1_macro"),
-        (["--task", "classification"], "--target"),
-    ],
-)
-def test_what_is_for_classes_is_refused(
-    prices: Path, options: list[str], words: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["--dataset", str(prices), "--target", "price", *options]) == 2
-    assert words in capsys.readouterr().err

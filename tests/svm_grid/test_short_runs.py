@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -12,7 +11,7 @@ import pandas as pd
 import pytest
 
 from pipelines.svm_grid import main
-from tests.command_runs import cells, command_line, record, start, wait_for_tasks
+from tests.command_runs import cells, record
 
 SMALL = ["--limit", "300", "--n-c", "3", "--n-gamma", "3", "--folds", "3"]
 # Each takes as long to import as the search itself, or longer.
@@ -91,28 +90,3 @@ def test_both_give_the_same(tmp_path: Path, finished: tuple[Path, str]) -> None:
     for name in ("candidates.parquet", "test_predictions.parquet"):
         tables = (pd.read_parquet(folder / name) for folder in (here, there))
         pd.testing.assert_frame_equal(*tables, rtol=1e-9)
-
-
-@pytest.mark.slow
-def test_ctrl_c_ends_it_at_once_with_its_rows(tmp_path: Path) -> None:
-    """The task at work cannot be ended, and the program does not wait for it."""
-    folder = tmp_path / "run"
-    program = start(
-        "svm_grid", "--cluster", "threads", "--n-c", "60", "--n-gamma", "500",
-        "--results", str(folder),
-    )  # fmt: skip
-    wait_for_tasks(folder, 3, program)
-    program.send_signal(signal.SIGINT)
-    _, errors = program.communicate()
-    assert program.returncode == 1
-    assert "stopped on request; finished fits are saved in" in errors
-    assert len(errors.splitlines()) == 1
-    assert record(folder)["status"] == "stopped"
-
-
-def test_threads_are_not_ranks() -> None:
-    done = subprocess.run(
-        command_line("data_parallel", "--cluster", "threads"), capture_output=True, text=True
-    )
-    assert done.returncode == 2
-    assert "--cluster must use worker processes" in done.stderr

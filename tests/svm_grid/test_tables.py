@@ -13,7 +13,6 @@ from sklearn.svm import SVC
 
 from pipelines.data import load_dataset, make_folds
 from pipelines.data.tables import make_preprocessor
-from pipelines.svm.kernel_machine import KernelMachine
 from pipelines.svm_grid import main
 from tests.command_runs import record
 
@@ -63,24 +62,6 @@ def test_the_cells_are_those_of_a_pipeline_fitted_within_each_fold(run: Path) ->
         wrong = peer.predict(data.X_train.iloc[validation]) != data.y_train[validation]
         different += abs(int(wrong.sum()) - cell.n_errors)
     assert different <= 1
-
-
-def test_the_record_says_what_was_understood(run: Path) -> None:
-    table = record(run)["dataset"]["table"]
-    assert table["target"] == "pay"
-    assert table["numbers"] == ["age"]
-    assert table["categories"] == ["sex", "grade"]
-    assert table["left_out"] == [["case", "id"]]
-    page = (run / "report.html").read_text()
-    assert "a column of 0 and 1 for each level" in page
-
-
-def test_the_model_takes_the_raw_table(run: Path) -> None:
-    model = KernelMachine.load(run / "model.safetensors")
-    data = load_dataset(str(run.parent / "pay.csv"))
-    wrong = int(np.sum(model.predict(data.X_test) != data.classes[data.y_test]))
-    assert wrong == record(run)["n_test_errors"]
-    assert b"pickle" not in (run / "model.safetensors").read_bytes()
 
 
 def test_predict_takes_another_table(
@@ -198,20 +179,6 @@ def test_missing_rows_get_no_answer_where_the_run_dropped_such(tmp_path: Path) -
     np.testing.assert_array_equal(answers.isna(), gaps)
 
 
-@pytest.mark.slow
-def test_rare_classes_are_merged_when_asked(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    frame = mixed(150, 0)
-    frame["pay"] = frame["pay"].where(frame.index >= 8, [f"odd {i % 4}" for i in range(150)])
-    frame.to_csv(tmp_path / "pay.csv", index=False)
-    options = ["--dataset", str(tmp_path / "pay.csv"), *GRID]
-    assert main([*options, "--dry-run"]) == 2
-    assert "'odd 0' (2), 'odd 1' (2), 'odd 2' (2), 'odd 3' (2)" in capsys.readouterr().err
-    assert main([*options, "--rare", "merge", "--results", str(tmp_path / "run"), "--quiet"]) == 0
-    assert record(tmp_path / "run")["dataset"]["classes"] == ["high", "low", "rare"]
-
-
 def test_a_dry_run_shows_rows_as_the_solver_will_see_them(
     run: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -228,17 +195,3 @@ def test_a_dry_run_shows_rows_as_the_solver_will_see_them(
     first = said.splitlines()[said.splitlines().index(header) + 1].split()
     assert first[0] == data.classes[data.y_train[0]]
     np.testing.assert_allclose([float(one) for one in first[1:]], matrix[0], rtol=0.01)
-
-
-def test_a_run_on_a_mixed_table_is_resumed(run: Path, tmp_path: Path) -> None:
-    """Its fingerprint is that of its cells, and of no order in memory."""
-    table = tmp_path / "pay.csv"
-    mixed(150, 0).to_csv(table, index=False, sep=";")
-    options = ["--dataset", str(table), *GRID]
-    assert main([*options, "--results", str(tmp_path / "run"), "--quiet"]) == 0
-    before = pd.read_parquet(tmp_path / "run" / "cv_results.parquet")
-    metadata = record(tmp_path / "run")
-    (tmp_path / "run" / "run.json").write_text(json.dumps(metadata | {"status": "stopped"}))
-    assert main(["--resume", str(tmp_path / "run"), "--quiet"]) == 0
-    after = pd.read_parquet(tmp_path / "run" / "cv_results.parquet")
-    pd.testing.assert_frame_equal(before, after)

@@ -252,15 +252,7 @@ class SharedFit(ABC):
 
 
 class SharedEstimators(SharedFit):
-    """Kinds that give a fitted estimator for each candidate, split by split.
-
-    Attributes
-    ----------
-    one_fit : bool
-        Whether the whole group is one fit; otherwise each is one, made cheaper by the last.
-    """
-
-    one_fit: ClassVar[bool] = True
+    """Kinds that give a fitted estimator for each candidate, split by split, from one fit."""
 
     @abstractmethod
     def fit(self, estimators: Sequence[Any], X: Any, y: Any, **weights: Any) -> list[Any]:
@@ -298,14 +290,11 @@ class SharedEstimators(SharedFit):
             seconds = (time.perf_counter() - started) / len(fitted)
             predict = _predictions(self, fitted, rows.asked(split))
             for i, one in enumerate(fitted):
-                # Of a group that warned, those are meant that stopped at their limit.
-                limit, taken = getattr(one, "max_iter", None), getattr(one, "n_iter_", None)
-                is_known = len(fitted) > 1 and limit is not None and taken is not None
-                at_limit = bool(noted) and (not is_known or bool(np.max(taken) >= limit))
+                made = int(i == 0 or isinstance(self, PlainFits))
                 respond(
                     Response(
-                        i, split, partial(predict, i), one, seconds, converged=not at_limit,
-                        n_fits=int(i == 0 or not self.one_fit),
+                        i, split, partial(predict, i), one, seconds, converged=not noted,
+                        n_fits=made,
                     )
                 )  # fmt: skip
             report((split + 1) / rows.n_splits)
@@ -350,7 +339,6 @@ class PlainFits(SharedEstimators):
     name = "plain"
     types = ()
     shared = ()
-    one_fit = False
 
     def fit(self, estimators: Sequence[Any], X: Any, y: Any, **weights: Any) -> list[Any]:
         return [estimator.fit(X, y, **weights) for estimator in estimators]

@@ -1,4 +1,4 @@
-"""Linear models: one decomposition for every alpha of ridge regression, and warm-started paths."""
+"""Linear models: one decomposition for every alpha of ridge regression."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 from scipy import linalg
-from sklearn.linear_model import ElasticNet, Lasso, LogisticRegression, Ridge, RidgeClassifier
+from sklearn.linear_model import Ridge, RidgeClassifier
 
 from pipelines.search.shared.base import SharedEstimators
 
@@ -65,58 +65,4 @@ class Ridges(SharedEstimators):
         return fitted
 
 
-class Paths(SharedEstimators):
-    """Warm starts along a path of penalties, the strongest first.
-
-    Every fit ends at the optimum that a plain one ends at, each within its own ``tol``.
-    """
-
-    one_fit = False
-
-    def fit(self, estimators: Sequence[Any], X: Any, y: Any, **weights: Any) -> list[Any]:
-        fitted: list[Any] = [None] * len(estimators)
-        order = sorted(range(len(estimators)), key=lambda i: self.strength(estimators[i]))
-        walker = copy.copy(estimators[order[-1]]).set_params(warm_start=True)
-        for i in reversed(order):
-            walker.set_params(**{name: getattr(estimators[i], name) for name in self.shared})
-            walker.fit(X, y, **weights)
-            fitted[i] = copy.deepcopy(walker).set_params(warm_start=False)
-        return fitted
-
-    def strength(self, estimator: Any) -> float:
-        """Return the strength of the penalty."""
-        return float(estimator.alpha)
-
-
-class Lassos(Paths):
-    """Lasso and elastic net."""
-
-    name = "a warm-started path of alpha"
-    types = (Lasso, ElasticNet)
-    shared = ("alpha",)
-
-    def accepts(self, estimator: Any) -> bool:
-        """Return whether coordinates are taken in order; a random one would differ."""
-        return not estimator.warm_start and estimator.selection == "cyclic" and estimator.alpha > 0
-
-
-class Logistic(Paths):
-    """Logistic regression by a solver that can start from given coefficients."""
-
-    name = "a warm-started path of C"
-    types = (LogisticRegression,)
-    shared = ("C",)
-
-    def accepts(self, estimator: Any) -> bool:
-        """Return whether the solver is deterministic: it ends at the optimum in any row order."""
-        return (
-            estimator.solver in ("lbfgs", "newton-cg", "newton-cholesky")
-            and not estimator.warm_start
-            and estimator.C > 0
-        )
-
-    def strength(self, estimator: Any) -> float:
-        return 1.0 / estimator.C
-
-
-KINDS = (Ridges(), Lassos(), Logistic())
+KINDS = (Ridges(),)

@@ -8,6 +8,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -29,14 +30,12 @@ class Step:
     key : equal for transformers that do the same; of a principal component analysis but for
         the number of components
     width : int or None, the number of components of such an analysis
-    most : int or None, the most components that any pipeline of the search asks of it
     """
 
     name: str
     transformer: Any
     key: Hashable
     width: int | None = None
-    most: int | None = None
 
 
 @dataclass(frozen=True)
@@ -137,53 +136,49 @@ def _cached(key: Hashable, make: Callable[[], tuple[Any, Rows]]) -> tuple[Any, R
 
 
 def prepare(
-    steps: Sequence[Step], rows: Rows, y: Any, place: Hashable
-) -> tuple[list[tuple[str, Any]], Rows, int]:
+    steps: Sequence[Step], widest: Sequence[int | None], rows: Rows, y: Any, place: Hashable
+) -> tuple[dict[str, Any], Rows, int]:
     """Fit steps, or take them from an earlier pipeline on the same rows.
 
     Parameters
     ----------
+    widest : for each step the most components that any pipeline of the search asks of it, or None
     rows : Rows, unchanged ones
     y : targets of the training rows
     place : names these rows: the run and the fold
 
     Returns
     -------
-    fitted : list of (name, transformer)
+    fitted : dict of name to transformer
     rows : Rows, after the last step
     n_made : int, how many steps were fitted now
     """
-    fitted, key, n_made = [], place, 0
-    for step in steps:
-        most = _most_components(step, rows)
+    fitted, key, n_made = dict[str, Any](), place, 0
+    for step, most in zip(steps, widest, strict=True):
+        if step.width is None or most is None or not _holds_narrower(step, most, rows):
+            most = step.width
         done = rows
-        transformer, rows, new = _cached(
-            key := (key, step.key, most), lambda step=step, rows=done, most=most: _fit(  # type: ignore[misc]
-                step, rows, y, most
-            ),
-        )  # fmt: skip
+        key = (key, step.key, most)
+        transformer, rows, new = _cached(key, partial(_fit, step, done, y, most))
         n_made += new
         if step.width is not None and step.width != most:
             transformer, rows = _narrower(transformer, rows, step.width, done.fit)
             key = (key, step.width)
-        fitted.append((step.name, transformer))
+        fitted[step.name] = transformer
     return fitted, rows, n_made
 
 
-def _most_components(step: Step, rows: Rows) -> int | None:
-    """Return how many components to fit: the largest number, if the others are prefixes of it."""
-    if step.width is None or step.most is None:
-        return step.width
+def _holds_narrower(step: Step, most: int, rows: Rows) -> bool:
+    """Return whether an analysis with so many components begins with those of one with fewer."""
     n_rows, n_features = np.shape(rows.fit)
-    solver = step.transformer.svd_solver
-    if step.most > min(n_rows, n_features):
-        return step.width
-    if solver != "auto" or max(n_rows, n_features) <= 500:
-        return step.most
+    if most > min(n_rows, n_features):
+        return False
+    if step.transformer.svd_solver != "auto" or max(n_rows, n_features) <= 500:
+        return True
     if n_features <= 1000 and n_rows >= 10 * n_features:
-        return step.most  # the eigenvectors of the covariance, whatever their number
-    least = 0.8 * min(n_rows, n_features)
-    return step.most if step.width >= least else step.width  # else a randomised solver
+        return True  # the eigenvectors of the covariance, whatever their number
+    # Below, scikit-learn takes a randomised solver.
+    return step.width is not None and step.width >= 0.8 * min(n_rows, n_features)
 
 
 def _fit(step: Step, rows: Rows, y: Any, most: int | None) -> tuple[Any, Rows]:

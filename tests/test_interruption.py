@@ -1,0 +1,296 @@
+"""What the commands survive, and how they go on: no row is lost, and none computed anew."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from pipelines.run.progress import clock
+from pipelines.run_folder.journal import Journal
+from pipelines.svm_grid import main
+from tests.command_runs import (
+    LONGER,
+    SMALL,
+    cells,
+    command_line,
+    record,
+    start,
+    summary,
+    tasks_of,
+    wait_for_tasks,
+)
+
+pytestmark = pytest.mark.usefixtures("without_figures")
+
+N_TASKS = {"svm_grid": 100, "cross_validate": 84, "nn_bagging": 4 * 3 + 4}
+# What does not depend on which worker did it, beside the rows.
+FACTS = {
+    "svm_grid": ("best", "test_error"),
+    "cross_validate": ("best", "test_scores", "fits_asked", "fits_made"),
+    "nn_bagging": ("vote_test_error", "mean_test_error", "members", "selective_prediction"),
+}
+
+
+def assert_equal_runs(folder: Path, expected: Path) -> None:
+    tables = (
+        cells(one).drop(columns="n_steps_made", errors="ignore") for one in (folder, expected)
+    )
+    pd.testing.assert_frame_equal(*tables)
+    for fact in FACTS[record(folder)["command"]]:
+        assert record(folder)[fact] == record(expected)[fact]
+    for path in expected.glob("member_probabilities.npz"):
+        with np.load(folder / path.name) as ours, np.load(path) as theirs:
+            np.testing.assert_array_equal(ours["probabilities"], theirs["probabilities"])
+    assert len(list(folder.glob("members/*"))) == len(list(expected.glob("members/*")))
+
+
+def left_off(finished: Path, folder: Path, **changes: object) -> Path:
+    """A copy of a run, as a killed launcher leaves it."""
+    shutil.copytree(finished, folder)
+    about = record(folder) | {"status": "running"} | changes
+    (folder / "run.json").write_text(json.dumps(about))
+    return folder
+
+
+def write_journal(folder: Path, lines: list[dict]) -> None:
+    (folder / "journal.jsonl").write_text("".join(json.dumps(one) + "\n" for one in lines))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("command", "how", "n_tasks"),
+    [
+        ("svm_grid", signal.SIGINT, 10), ("svm_grid", signal.SIGTERM, 10),
+        ("svm_grid", signal.SIGKILL, 10), ("svm_grid", signal.SIGHUP, 3),
+        ("cross_validate", signal.SIGKILL, 10), ("cross_validate", signal.SIGTERM, 10),
+        ("nn_bagging", signal.SIGTERM, 2), ("nn_bagging", signal.SIGKILL, 13),
+    ],
+)  # fmt: skip
+def test_a_stopped_run_is_resumed_and_ends_the_same(
+    command: str, how: signal.Signals, n_tasks: int, tmp_path: Path,
+    undisturbed_of: Callable[[str], Path],
+) -> None:  # fmt: skip
+    folder = tmp_path / "run"
+    # Under nohup the tests, and so what they start, ignore it.
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    program = start(command, *LONGER[command], "--results", str(folder))
+    signal.signal(signal.SIGHUP, before)
+    wait_for_tasks(folder, n_tasks, program)
+    if how == signal.SIGINT:  # as a terminal does: to the whole group
+        os.killpg(program.pid, how)
+    else:
+        program.send_signal(how)
+        if how == signal.SIGTERM:  # asking again does not disturb the closing
+            program.send_signal(signal.SIGINT)
+    _, said = program.communicate()
+    if how == signal.SIGKILL:
+        assert program.returncode == -signal.SIGKILL
+    else:
+        assert program.returncode == 1
+        lines = said.strip().splitlines()
+        assert lines[-1].startswith(f"{command}: stopped on request; finished fits are saved in")
+        assert "Traceback" not in said
+        assert len(lines) == 1 or how == signal.SIGTERM
+        assert record(folder)["status"] == "stopped"
+    kept = (folder / "journal.jsonl").read_bytes()
+    kept = kept[: kept.rindex(b"\n") + 1]
+    assert import_module(f"pipelines.{command}").main(["--resume", str(folder), "--quiet"]) == 0
+    after = (folder / "journal.jsonl").read_bytes()
+    assert after.startswith(kept), "a finished row was lost or computed anew"
+    tasks = [json.loads(line)["task"] for line in after.splitlines()]
+    assert len(tasks) == len(set(tasks)) == N_TASKS[command]
+    assert_equal_runs(folder, undisturbed_of(command))
+
+
+@pytest.mark.parametrize(
+    ("command", "n_tasks"),
+    [
+        ("svm_grid", 5),
+        pytest.param("cross_validate", 5, marks=pytest.mark.slow),
+        pytest.param("nn_bagging", 3, marks=pytest.mark.slow),
+    ],
+)
+def test_a_killed_worker_costs_no_row(
+    command: str, n_tasks: int, tmp_path: Path, undisturbed_of: Callable[[str], Path]
+) -> None:
+    folder = tmp_path / "run"
+    program = start(command, *LONGER[command], "--workers", "2", "--results", str(folder))
+    wait_for_tasks(folder, n_tasks, program)
+    os.kill(record(folder)["cluster"]["workers"][0]["pid"], signal.SIGKILL)
+    said, complaints = program.communicate()
+    assert (program.returncode, complaints) == (0, ""), said
+    assert_equal_runs(folder, undisturbed_of(command))
+
+
+@pytest.mark.parametrize("command", ["svm_grid", "cross_validate"])
+def test_a_finished_run_has_nothing_to_resume(
+    command: str, finished_of: Callable[[str], tuple[Path, str]],
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    folder, said = finished_of(command)
+    before = {path: path.read_bytes() for path in folder.iterdir() if path.suffix != ".html"}
+    monkeypatch.setattr("pipelines.run.cluster.open_cluster", None)  # needs no cluster
+    monkeypatch.chdir(folder)  # nor the directory it was begun in
+    assert import_module(f"pipelines.{command}").main(["--resume", str(folder)]) == 0
+    assert summary(said, 5)[:-1] == summary(capsys.readouterr().out, 5)[:-1]
+    assert before == {path: path.read_bytes() for path in before}
+
+
+@pytest.mark.slow
+def test_tasks_of_shared_fits_are_resumed_in_part(
+    tmp_path: Path, finished_of: Callable[[str], tuple[Path, str]]
+) -> None:
+    """Of a group some rows are there: the others come out as if all had been fitted together."""
+    finished, _ = finished_of("cross_validate")
+    folder = left_off(finished, tmp_path / "copy")
+    write_journal(folder, [task | {"rows": task["rows"][:1]} for task in tasks_of(folder)])
+    resume = ["--resume", str(folder), "--quiet", "--workers", "1"]
+    assert import_module("pipelines.cross_validate").main(resume) == 0
+    told = ["n_fits", "n_steps", "n_steps_made"]
+    tables = (cells(one).drop(columns=told) for one in (folder, finished))
+    pd.testing.assert_frame_equal(*tables)
+
+
+def test_a_run_is_gone_on_with_from_the_folds_that_a_long_task_left(
+    tmp_path: Path, finished_of: Callable[[str], tuple[Path, str]]
+) -> None:
+    finished, _ = finished_of("svm_grid")
+    folder = left_off(finished, tmp_path / "copy")
+    lines = tasks_of(folder)
+    told = [row for row in lines[0]["rows"] if row["fold"] == 1]
+    lines[0] |= {"task": "svm-gamma=… fold=1 3 C", "rows": told}
+    write_journal(folder, lines)
+    assert main(["--resume", str(folder), "--quiet", "--workers", "1"]) == 0
+    after = tasks_of(folder)
+    assert after[:3] == lines
+    # On a busy machine the two folds may be a line each, as those of a long task are.
+    assert {row["fold"] for one in after[3:] for row in one["rows"]} == {0, 2}
+    assert_equal_runs(folder, finished)
+
+
+def test_wall_time_and_workers_of_all_sessions_are_counted(
+    tmp_path: Path, finished_of: Callable[[str], tuple[Path, str]]
+) -> None:
+    finished, _ = finished_of("svm_grid")
+    lost = {"address": "tcp://10.0.0.9:1", "host": "lost", "gpu": None}
+    # Begun at 100 s on the clock, after 5 s of earlier sessions.
+    began = {"wall_seconds": 5.0, "session_began": 100.0}
+    cluster = record(finished)["cluster"] | {"workers": [lost]}
+    folder = left_off(finished, tmp_path / "copy", cluster=cluster, **began)
+    write_journal(folder, [tasks_of(folder)[0] | {"started": 130.0, "seconds": 10.0}])
+    assert main(["--resume", str(folder), "--quiet", "--workers", "1"]) == 0
+    about = record(folder)
+    assert about["wall_seconds"] > 45
+    assert about["cluster"]["workers"][1:] == [lost]
+    assert about["cluster"]["n_workers"] == 1
+
+
+def test_a_second_resumption_changes_nothing(
+    tmp_path: Path, finished_of: Callable[[str], tuple[Path, str]],
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    folder = left_off(finished_of("svm_grid")[0], tmp_path / "copy", argv=["the first"])
+    about = record(folder)
+    with Journal(folder / "journal.jsonl"):
+        assert main(["--resume", str(folder), "--workers", "1"]) == 2
+    assert "is in use by another process; wait for it to end" in capsys.readouterr().err
+    assert record(folder) == about
+
+
+def test_a_dry_run_says_what_is_left_of_a_run(
+    tmp_path: Path, undisturbed_of: Callable[[str], Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    finished = undisturbed_of("svm_grid")
+    cluster = record(finished)["cluster"] | {"n_workers": 2}
+    folder = left_off(
+        finished, tmp_path / "run", status="stopped", wall_seconds=90.0, cluster=cluster
+    )
+    lines = [task | {"seconds": 4.8} for task in tasks_of(folder)]
+    some = lines[:25]  # two minutes in all
+
+    def said() -> str:
+        assert main(["--resume", str(folder), "--dry-run"]) == 0
+        (line,) = [one for one in capsys.readouterr().out.splitlines() if "resume" in one]
+        return line
+
+    write_journal(folder, some)
+    done, left = (sum(one["cost"] for one in part) for part in (some, lines[25:]))
+    about_left = f"about {clock(120 / 2 * left / done)} with the same number of workers"
+    assert said().endswith(f"25 of 100 fits done in 1:30 min, 75 left, {about_left}")
+    before = {path: path.read_bytes() for path in sorted(folder.iterdir())}
+    with Journal(folder / "journal.jsonl"):  # while another process goes on with it
+        assert said().startswith("resume")
+    assert {path: path.read_bytes() for path in sorted(folder.iterdir())} == before
+    (folder / "journal.jsonl").unlink()
+    assert said() == f"resume     {folder}: no fit is finished yet, 100 to do"
+
+
+@pytest.mark.slow
+def test_ctrl_c_ends_a_run_on_threads_at_once_with_its_rows(tmp_path: Path) -> None:
+    """The task at work cannot be ended, and the program does not wait for it."""
+    folder = tmp_path / "run"
+    long = ["--cluster", "threads", "--n-c", "60", "--n-gamma", "500", "--results", str(folder)]
+    program = start("svm_grid", *long)
+    wait_for_tasks(folder, 3, program)
+    program.send_signal(signal.SIGINT)
+    _, errors = program.communicate()
+    assert program.returncode == 1
+    assert "stopped on request; finished fits are saved in" in errors
+    assert len(errors.splitlines()) == 1
+    assert record(folder)["status"] == "stopped"
+
+
+def test_an_interrupt_before_the_run_is_one_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupt(*arguments: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("pipelines.run.job.run_job", interrupt)
+    assert main([]) == 1
+    assert capsys.readouterr().err == "svm_grid: stopped on request\n"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("line", ['"$@" >&-', '"$@" | true', '"$@" >&- 2>&-'])
+def test_nobody_needs_to_listen(line: str, tmp_path: Path) -> None:
+    """``"$@"`` in the line of bash is the command."""
+    folder = tmp_path / "run"
+    words = command_line("svm_grid", *SMALL["svm_grid"], "--results", str(folder))
+    shell = ["bash", "-o", "pipefail", "-c", line, "bash", *words]
+    done = subprocess.run(shell, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert record(folder)["status"] == "finished"
+
+
+@pytest.mark.slow
+def test_an_ascii_terminal(finished_of: Callable[[str], tuple[Path, str]]) -> None:
+    done = subprocess.run(
+        command_line("svm_grid", "--resume", str(finished_of("svm_grid")[0])),
+        capture_output=True, text=True, check=True,
+        env={**os.environ, "PYTHONIOENCODING": "ascii"},
+    )  # fmt: skip
+    assert done.stderr == ""
+    assert " % ? " in done.stdout  # for the sign of plus and minus
+
+
+def test_a_working_directory_that_is_gone(tmp_path: Path) -> None:
+    words = command_line("svm_grid", "--dry-run", "--cluster", "local")
+    line = f'mkdir {tmp_path}/gone; cd {tmp_path}/gone; rmdir {tmp_path}/gone; "$@"'
+    done = subprocess.run(
+        ["bash", "-c", line, "bash", *words], capture_output=True, text=True, check=False,
+        env={**os.environ, "PYTHONPATH": os.getcwd()},
+    )  # fmt: skip
+    assert done.returncode == 2
+    (said,) = done.stderr.splitlines()
+    assert "the working directory no longer exists" in said
