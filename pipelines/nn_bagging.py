@@ -18,6 +18,7 @@ from pipelines.bagging.summary import form_of, of_plan, of_run
 from pipelines.console import phase
 from pipelines.data import Dataset, load_dataset
 from pipelines.data.placement import FoldedData
+from pipelines.errors import InputError, program
 from pipelines.nn.augment import AUGMENTATION, chosen
 from pipelines.nn.inputs import Inputs
 from pipelines.nn.settings import (
@@ -33,10 +34,11 @@ from pipelines.run import job, summary
 from pipelines.run.cluster import Cluster
 from pipelines.run.groups import FoldOptions, OwnDataOptions, RunOptions, TestOptions
 from pipelines.run.lifecycle import Session
-from pipelines.run.options import at_least, number, option, positive, share
+from pipelines.run.options import OneLineParser, at_least, number, option, positive, share
 from pipelines.run.outcomes import Task
 
 SMALLEST_OF_CNN = 20  # pixels on a side
+MOST_COPIES = 1000
 
 
 @dataclass(frozen=True)
@@ -164,13 +166,42 @@ class Bagging(job.Job[Options]):
 
     @staticmethod
     def predict(argv: Sequence[str]) -> int:
-        """Predict with a stored ensemble."""
-        from pipelines.bagging.predict_options import parse_predict
+        """Ask a stored ensemble about rows of a table or images, see ``bagging.predict``."""
+        from pipelines.search.new_rows import (
+            RULE_OF_PICTURES,
+            add_what_is_asked,
+            refuse_both_or_neither,
+        )
 
-        options = parse_predict(argv)
+        parser = OneLineParser(
+            prog=f"{program('nn_bagging')} predict",
+            description="Ask a stored ensemble about the rows of a table, whose columns are found "
+            "by name, or what images of your own show. " + RULE_OF_PICTURES,
+            allow_abbrev=False,
+        )
+        parser.add_argument("run", type=Path, metavar="RUN", help="folder of a run of nn_bagging")
+        add_what_is_asked(parser)
+        parser.add_argument(
+            "--output", type=Path, metavar="PATH",
+            help="of a table: a .csv or .parquet file (default: NAME-predictions.csv beside it); "
+            "of images: such a file, or a folder; figures NAME-certainty.svg and .png of the first "
+            "20 are put beside it (default: image-predictions.csv in the current folder)",
+        )  # fmt: skip
+        parser.add_argument(
+            "--copies", type=int, default=0, metavar="N",
+            help="of images: average over N copies, augmented as in the run's training, in place "
+            "of the image as it is (default: 0, none)",
+        )  # fmt: skip
+        given = vars(parser.parse_args(argv))
+        refuse_both_or_neither(given["table"], given["image"])
+        if not 0 <= given["copies"] <= MOST_COPIES or (given["copies"] and given["table"]):
+            raise InputError(
+                f"--copies must be from 0 to {MOST_COPIES}, and goes with --image, got "
+                f"{given['copies']}; leave it out"
+            )
         from pipelines.bagging.predict import predict
 
-        return predict(**options)
+        return predict(**given)
 
     def load(self, kind: str) -> Dataset:
         """Load the data set; images and tables are scaled on the workers."""

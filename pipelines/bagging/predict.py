@@ -36,8 +36,7 @@ def predict(
     """Write the vote on rows of a table or on images, and how certain it is.
 
     Of the first images, what the ensemble says is printed, and its certainty drawn. An image that
-    cannot be read is named on stderr, and the others are answered. The parameters are those of
-    the command line, see ``parse_predict``.
+    cannot be read is named on stderr, and the others are answered.
 
     Returns
     -------
@@ -53,11 +52,16 @@ def predict(
     need_torch()
     record = record_of(run, BaggingRecord, "nn_bagging")
     refuse_changed(run, record.files, *READ)
-    form = None if table is not None else _form(run, record)
-    if form is None:
-        assert table is not None
+    form: ImageFormat | None = None
+    if table is not None:
         rows, to_file = NewRows.read(run, record, table), True
+    elif record.image_form is None:
+        raise InputError(
+            f"RUN must hold an ensemble of images, got {run}, whose data are a table; "
+            "give the table in place of the images"
+        )
     else:
+        form = ImageFormat(**record.image_form.model_dump())
         rows = NewRows.of_images(form, image)
         to_file = output is not None and output.suffix in (".csv", ".parquet")
     for why in rows.unreadable or ():
@@ -85,9 +89,18 @@ def predict(
                 lines += lines_of(
                     selective, assessed, number, float(answers.certainty[number]), asked.classes
                 )
-            for line in lines:
+            try:
+                folder.mkdir(parents=True, exist_ok=True)
+                with figure_style():
+                    panels = certainty_panels([sample], asked.classes)
+                    figure = save(panels, folder, f"{path.stem}-certainty")
+            except OSError as error:
+                raise InputError(
+                    f"{opt('output')} must be a folder that can be written, got {folder}: "
+                    f"{error.strerror}; name another folder"
+                ) from None
+            for line in (*lines, f"figure     {figure}"):
                 echo(line)
-            echo(f"figure     {_draw(sample, asked.classes, folder, path.stem)}")
     more = {
         "certainty": answers.certainty,
         "deferred": deferred,
@@ -159,49 +172,25 @@ def ask_members(run: Path, rows: Any, copies: int = 0) -> Asked:
     )  # fmt: skip
 
 
-def _form(run: Path, record: BaggingRecord) -> ImageFormat:
-    if record.image_form is None:
-        raise InputError(
-            f"RUN must hold an ensemble of images, got {run}, whose data are a table; "
-            "give the table in place of the images"
-        )
-    return ImageFormat(**record.image_form.model_dump())
-
-
 def _lines(
     image: Path, answers: EnsemblePrediction, number: int, n_members: int, classes: list[str]
 ) -> list[str]:
     vote = int(answers.vote[number])
+    votes = answers.votes[number]
+    others = [
+        f"{votes[code]} for {classes[code]}"
+        for code in np.argsort(-votes, kind="stable")
+        if votes[code] and code != vote
+    ]
     least, _, middle, _, most = answers.quantiles[number, vote]
     lines = [
         f"image      {image}",
         f"class      {classes[vote]}",
-        f"vote       {answers.votes[number, vote]} of {n_members} members"
-        + _others(answers.votes[number], vote, classes),
+        f"vote       {votes[vote]} of {n_members} members"
+        + (f" ({', '.join(others)})" if others else ""),
         f"certainty  {answers.certainty[number]:.2f} on average, from {least:.2f} to {most:.2f}, "
         f"median {middle:.2f}",
     ]
     return (
         [*lines, f"warning    {RULE[0].lower()}{RULE[1:]}"] if answers.deferred[number] else lines
     )
-
-
-def _others(votes: np.ndarray, vote: int, classes: list[str]) -> str:
-    others = [
-        f"{votes[code]} for {classes[code]}"
-        for code in np.argsort(-votes, kind="stable")
-        if votes[code] and code != vote
-    ]
-    return f" ({', '.join(others)})" if others else ""
-
-
-def _draw(sample: ExplainedSample, classes: list[str], folder: Path, stem: str) -> Path:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with figure_style():
-            return save(certainty_panels([sample], classes), folder, f"{stem}-certainty")
-    except OSError as error:
-        raise InputError(
-            f"{opt('output')} must be a folder that can be written, got {folder}: "
-            f"{error.strerror}; name another folder"
-        ) from None

@@ -39,6 +39,12 @@ def of_run(record: Mapping[str, Any]) -> list[str]:
     n_test, rule = record["dataset"]["n_test"], record["selective_prediction"]
     kept = rule["n_kept"]
     wrong = f"{rule['n_wrong_kept'] / kept * 100:.2f} %" if kept else "none"
+    lost = []
+    if gone := record["lost_members"]:
+        lost.append(
+            f"warning    {len(gone)} of {record['options']['n_bootstrap']} members could not be "
+            f"trained ({', '.join(map(str, gone))}): {record['why_lost']}"
+        )
     return [
         f"members    test error {_percent(record['members_mean_test_error'])} on average, the best "
         f"{_percent(record['members_best_test_error'])}",
@@ -52,22 +58,12 @@ def of_run(record: Mapping[str, Any]) -> list[str]:
         *baseline_lines(record),
         wall_time(record),
         *failed_fits(record, ("member", "candidate", "fold")),
-        *_of_lost_members(record),
+        *lost,
     ]
 
 
 def _percent(fraction: float) -> str:
     return f"{fraction * 100:.2f} %"
-
-
-def _of_lost_members(record: Mapping[str, Any]) -> list[str]:
-    lost = record["lost_members"]
-    if not lost:
-        return []
-    return [
-        f"warning    {len(lost)} of {record['options']['n_bootstrap']} "
-        f"members could not be trained ({', '.join(map(str, lost))}): {record['why_lost']}"
-    ]
 
 
 def _of_guarantee(record: Mapping[str, Any]) -> list[str]:

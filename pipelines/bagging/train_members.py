@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pipelines.bagging.bagging import bag, tasks_left
 from pipelines.bagging.members import MemberFiles
 from pipelines.bagging.tables import PLACE, tabulate
-from pipelines.bagging.work import Plan
+from pipelines.bagging.work import Plan, bag, tasks_left
 from pipelines.data.placement import FoldedData
 from pipelines.nn.tasks import CandidateTask, Row
 from pipelines.run.cluster import Cluster

@@ -119,10 +119,6 @@ class Together:
         by["output.bias"].copy_(by_output.sum(1, keepdim=True))
         by["hidden.weight"].copy_(torch.bmm(X.mT, by_hidden))
         by["hidden.bias"].copy_(by_hidden.sum(1, keepdim=True))
-        self._update()
-        return of_drawn, of_left_out
-
-    def _update(self) -> None:
         done = self._steps / self._max_steps
         rate = self._candidate.learning_rate * (1 + math.cos(math.pi * done)) / 2
         self._steps += 1
@@ -133,6 +129,7 @@ class Together:
         corrected = math.sqrt(1 - SQUARES**self._steps)
         scale = self.squares.sqrt().div_(corrected).add_(EPSILON)
         self.flat.addcdiv_(self.mean, scale, value=-rate / (1 - momentum**self._steps))
+        return of_drawn, of_left_out
 
 
 def train_with_early_stopping(
@@ -199,7 +196,15 @@ class _Given:
 
     def __init__(self, rows: DeviceRows, parts: Sequence[Part], batch_size: int) -> None:
         self._rows, self._parts = rows, parts
-        self._own = [_weighted(part) for part in parts]
+        self._own = []  # of each network its rows, and what those drawn and left out weigh
+        for part in parts:
+            out_of_bag = np.empty(0, np.int64) if part.out_of_bag is None else part.out_of_bag
+            distinct, counts = np.unique(part.rows, return_counts=True)
+            weights = np.ones(len(out_of_bag)) if part.weights is None else part.weights
+            drawn = np.concatenate([counts / counts.sum(), np.zeros(len(out_of_bag))])
+            unseen = np.concatenate([np.zeros(len(distinct)), weights / (weights.sum() or 1)])
+            rows_of_both = np.concatenate([distinct, out_of_bag]).astype(np.int64)
+            self._own.append((rows_of_both, drawn, unseen))
         self.left_out_none = np.array([not own[2].any() for own in self._own])
         self.n_batches = math.ceil(max(len(own[0]) for own in self._own) / batch_size)
         self._whole = next(self._cut()) if self.n_batches == 1 else None
@@ -243,13 +248,3 @@ class _Given:
         drawn, out_of_bag = torch.from_numpy(weights).to(where)
         n_drawn = int((weights[0] > 0).sum(1).max())
         return Batch(X, one_hot, drawn, out_of_bag, n_drawn)
-
-
-def _weighted(part: Part) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return a network's rows, each once, with the weights of those drawn and those left out."""
-    out_of_bag = np.empty(0, np.int64) if part.out_of_bag is None else part.out_of_bag
-    distinct, counts = np.unique(part.rows, return_counts=True)
-    weights = np.ones(len(out_of_bag)) if part.weights is None else part.weights
-    drawn = np.concatenate([counts / counts.sum(), np.zeros(len(out_of_bag))])
-    unseen = np.concatenate([np.zeros(len(distinct)), weights / (weights.sum() or 1)])
-    return np.concatenate([distinct, out_of_bag]).astype(np.int64), drawn, unseen
