@@ -73,7 +73,7 @@ def train_members(
             cluster.runner, data, plan, dict(rows), refitted, journal_writer.update
         ):
             task = outcome.task
-            if made is not None:
+            if made is not None and made.test is not None:
                 files.save(task.member, made, classes)
                 with suppress(KeyError, OSError):  # its worker has gone since
                     kept[task.member] = cluster.client.scatter(
