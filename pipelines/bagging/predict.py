@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -68,7 +68,7 @@ def predict(
         print_error("nn_bagging", why)
     if rows.unreadable is not None and not rows.images:
         return 2
-    asked = ask_members(run, rows.X, copies)
+    asked, classes = ask_members(run, rows.X, copies)
     answers = reduce_members(as_dask_array(list(asked.probabilities)))
     selective = stored_selective_prediction(run)
     assessed = None if selective is None else selective.assess(answers, asked.distance)
@@ -84,15 +84,15 @@ def predict(
                 path.name, None, pictures[number], asked.probabilities[:, number],
                 int(answers.vote[number]), bool(deferred[number]),
             )  # fmt: skip
-            lines = _lines(path, answers, number, len(asked.probabilities), asked.classes)
+            lines = _lines(path, answers, number, len(asked.probabilities), classes)
             if selective is not None and assessed is not None:
                 lines += lines_of(
-                    selective, assessed, number, float(answers.certainty[number]), asked.classes
+                    selective, assessed, number, float(answers.certainty[number]), classes
                 )
             try:
                 folder.mkdir(parents=True, exist_ok=True)
                 with figure_style():
-                    panels = certainty_panels([sample], asked.classes)
+                    panels = certainty_panels([sample], classes)
                     figure = save(panels, folder, f"{path.stem}-certainty")
             except OSError as error:
                 raise InputError(
@@ -105,9 +105,9 @@ def predict(
         "certainty": answers.certainty,
         "deferred": deferred,
         **({} if assessed is None else assessed.columns),
-        **class_columns("probability", asked.classes, answers.mean),
+        **class_columns("probability", classes, answers.mean),
     }
-    lines = rows.write(np.array(asked.classes), answers.vote, check_output(file), more)
+    lines = rows.write(np.array(classes), answers.vote, check_output(file), more)
     if form is None:
         if n_deferred := int(np.sum(answers.deferred)):
             lines.append(f"warning    {counted(n_deferred, 'row')}: {RULE[0].lower()}{RULE[1:]}")
@@ -118,16 +118,10 @@ def predict(
     return 1 if rows.unreadable else 0
 
 
-class Asked(NamedTuple):
-    """What all members say of rows: as ``Ensemble.predict`` has it; and the classes' names."""
-
-    probabilities: np.ndarray
-    distance: np.ndarray
-    classes: list[str]
-
-
-def ask_members(run: Path, rows: Any, copies: int = 0) -> Asked:
+def ask_members(run: Path, rows: Any, copies: int = 0) -> tuple[Prediction, list[str]]:
     """Predict unscaled rows by every stored member, with one member in memory at a time.
+
+    Returns what ``Ensemble.predict`` does, and the names of the classes.
 
     With ``copies`` certainties and distances are the means over so many copies of the rows,
     augmented as in the run's training.
@@ -166,10 +160,9 @@ def ask_members(run: Path, rows: Any, copies: int = 0) -> Asked:
         ] or [member.predict(rows)]
         said.append(Prediction(*(np.mean(one, axis=0) for one in zip(*of_copies, strict=True))))
         classes = ensemble.classes_
-    return Asked(
-        np.stack([one.probabilities for one in said]),
-        np.mean([one.distance for one in said], axis=0), [str(label) for label in classes],
-    )  # fmt: skip
+    probabilities = np.stack([one.probabilities for one in said])
+    distance = np.mean([one.distance for one in said], axis=0)
+    return Prediction(probabilities, distance), [str(label) for label in classes]
 
 
 def _lines(
