@@ -14,7 +14,6 @@ from datetime import date
 from pathlib import Path
 
 from benchmarks.command import add_grid, add_limit, add_turns, base_parser, exit_status
-from benchmarks.guard import against, last_kept
 from benchmarks.keep import keep, slug
 from pipelines.run.options import OneLineParser
 
@@ -56,9 +55,8 @@ def _run(options: argparse.Namespace) -> None:
     text = page(record)
     size = f"-{options.limit}" if options.limit else ""
     folder, name = Path(options.results), f"svm_grid-{slug(options.dataset)}{size}"
-    said = against(record, last_kept(folder, name, record))
     path = keep(folder, name, record, text)
-    print("\n".join([f"\n{text}", *said, f"kept in {path}"]))
+    print(f"\n{text}\nkept in {path}")
 
 
 def _log_spaced(bounds: Sequence[float], n: int) -> tuple[float, ...]:

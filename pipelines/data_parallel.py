@@ -71,7 +71,7 @@ class DataParallel(job.Job[Options]):
                 f"threads; use {opt('cluster', 'local')}"
             )
         need_torch()
-        from pipelines.parallel.networks import refuse_unknown
+        from pipelines.parallel.problem import refuse_unknown
 
         options = self.options
         refuse_unknown(options.network)

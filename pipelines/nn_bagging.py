@@ -14,10 +14,10 @@ from typing import Any, ClassVar
 
 from pipelines.bagging.explain import ROWS, Asked
 from pipelines.bagging.guarantees import CONFIDENCE
-from pipelines.bagging.summary import form_of, of_plan, of_run
 from pipelines.console import phase
 from pipelines.data import Dataset, load_dataset
 from pipelines.data.placement import FoldedData
+from pipelines.errors import InputError, program
 from pipelines.nn.augment import AUGMENTATION, chosen
 from pipelines.nn.inputs import Inputs
 from pipelines.nn.settings import (
@@ -33,10 +33,13 @@ from pipelines.run import job, summary
 from pipelines.run.cluster import Cluster
 from pipelines.run.groups import FoldOptions, OwnDataOptions, RunOptions, TestOptions
 from pipelines.run.lifecycle import Session
-from pipelines.run.options import at_least, number, option, positive, share
+from pipelines.run.options import OneLineParser, at_least, number, option, positive, share
 from pipelines.run.outcomes import Task
+from pipelines.run.summary import baseline_lines, failed_fits, wall_time
+from pipelines.run_folder.statistics import interval
 
 SMALLEST_OF_CNN = 20  # pixels on a side
+MOST_COPIES = 1000
 
 
 @dataclass(frozen=True)
@@ -164,13 +167,42 @@ class Bagging(job.Job[Options]):
 
     @staticmethod
     def predict(argv: Sequence[str]) -> int:
-        """Predict with a stored ensemble."""
-        from pipelines.bagging.predict_options import parse_predict
+        """Ask a stored ensemble about rows of a table or images, see ``bagging.predict``."""
+        from pipelines.search.new_rows import (
+            RULE_OF_PICTURES,
+            add_what_is_asked,
+            refuse_both_or_neither,
+        )
 
-        options = parse_predict(argv)
+        parser = OneLineParser(
+            prog=f"{program('nn_bagging')} predict",
+            description="Ask a stored ensemble about the rows of a table, whose columns are found "
+            "by name, or what images of your own show. " + RULE_OF_PICTURES,
+            allow_abbrev=False,
+        )
+        parser.add_argument("run", type=Path, metavar="RUN", help="folder of a run of nn_bagging")
+        add_what_is_asked(parser)
+        parser.add_argument(
+            "--output", type=Path, metavar="PATH",
+            help="of a table: a .csv or .parquet file (default: NAME-predictions.csv beside it); "
+            "of images: such a file, or a folder; figures NAME-certainty.svg and .png of the first "
+            "20 are put beside it (default: image-predictions.csv in the current folder)",
+        )  # fmt: skip
+        parser.add_argument(
+            "--copies", type=int, default=0, metavar="N",
+            help="of images: average over N copies, augmented as in the run's training, in place "
+            "of the image as it is (default: 0, none)",
+        )  # fmt: skip
+        given = vars(parser.parse_args(argv))
+        refuse_both_or_neither(given["table"], given["image"])
+        if not 0 <= given["copies"] <= MOST_COPIES or (given["copies"] and given["table"]):
+            raise InputError(
+                f"--copies must be from 0 to {MOST_COPIES}, and goes with --image, got "
+                f"{given['copies']}; leave it out"
+            )
         from pipelines.bagging.predict import predict
 
-        return predict(**options)
+        return predict(**given)
 
     def load(self, kind: str) -> Dataset:
         """Load the data set; images and tables are scaled on the workers."""
@@ -185,6 +217,7 @@ class Bagging(job.Job[Options]):
     def plan(self, data: Dataset) -> list[str]:
         """Return bootstraps and candidates, all drawn now; and what is to be explained."""
         from pipelines.bagging.work import Plan
+        from pipelines.data.tables.words import counted
 
         options, self.dataset = self.options, data
         self.asked = Asked.of(options.explain, options.image or (), data)
@@ -209,14 +242,19 @@ class Bagging(job.Job[Options]):
             from pipelines.nn.networks import network_lines
 
             lines = network_lines(self.drawn.candidates[0].candidate, inputs)
+        members, shape = counted(options.n_bootstrap, "member"), data.image_shape
         if options.n_tuning == 0:
             self.drawn = self.drawn.without_search()
-        return [
-            *data.lines,
-            summary.of_data(data, form_of(data), options.limit),
-            *lines,
-            of_plan(options.n_bootstrap, options.n_tuning, options.folds),
-        ]
+            plan = f"ensemble   {members}, without a search"
+        else:
+            n_tasks = options.n_bootstrap * options.n_tuning
+            plan = (
+                f"ensemble   {members} x {counted(options.n_tuning, 'candidate')} x "
+                f"{options.folds} folds = {n_tasks * options.folds:,} fits in "
+                f"{counted(n_tasks, 'task')}, and {counted(options.n_bootstrap, 'refit')}"
+            )
+        form = f"images of {shape[-2]} x {shape[-1]} pixels" if shape else "a table"
+        return [*data.lines, summary.of_data(data, form, options.limit), *lines, plan]
 
     def _space(self) -> SearchSpace:
         options, shape = self.options, self.dataset.image_shape
@@ -284,7 +322,57 @@ class Bagging(job.Job[Options]):
 
     def summary_lines(self, record: Mapping[str, Any]) -> list[str]:
         """Return lines on errors of members, vote and mean, what is deferred, and what failed."""
-        return of_run(record)
+        from pipelines.data.tables.words import counted
+
+        def percent(fraction: float) -> str:
+            return f"{fraction * 100:.2f} %"
+
+        n_test, rule = record["dataset"]["n_test"], record["selective_prediction"]
+        kept, n_vote = rule["n_kept"], record["n_vote_errors"]
+        wrong = f"{rule['n_wrong_kept'] / kept * 100:.2f} %" if kept else "none"
+        lines = [
+            f"members    test error {percent(record['members_mean_test_error'])} on average, the "
+            f"best {percent(record['members_best_test_error'])}",
+            f"vote       test error {percent(record['vote_test_error'])} "
+            f"({n_vote:,} of {n_test:,}, {interval(n_vote, n_test)})",
+            f"mean       test error {percent(record['mean_test_error'])} of the mean probability, "
+            f"calibration error {percent(record['test_calibration_error'])}",
+            f"deferral   {n_test - kept:,} of {n_test:,} test samples are deferred to a human; "
+            f"error of the others {wrong}",
+        ]
+        if (proved := record.get("risk_control")) is not None:
+            kept = proved["n_kept_test"]
+            lines.append(f"guarantee  {proved['line']}")
+            if proved["threshold"] is not None:
+                reached = "no test sample reaches it"
+                if kept:
+                    reached = (
+                        f"reached by {counted(kept, 'test sample')}, of which "
+                        f"{percent(proved['n_wrong_kept_test'] / kept)} are wrong"
+                    )
+                lines.append(f"           {reached}")
+        if (sets := record.get("prediction_sets")) is not None and sets["coverage"] is not None:
+            lines.append(
+                f"sets       prediction sets of {sets['mean_size']:.2f} classes on average, "
+                f"coverage {percent(sets['coverage'])}, {percent(sets['least_coverage'])} in the "
+                f"worst class (target {percent(sets['confidence'])})"
+            )
+        if (novelty := record.get("novelty")) is not None and novelty["n_named"]:
+            lines.append(
+                f"warning    {novelty['n_named']:,} test samples are novel (unlike all training "
+                "rows); see test_predictions.parquet"
+            )
+        lines += [
+            *baseline_lines(record),
+            wall_time(record),
+            *failed_fits(record, ("member", "candidate", "fold")),
+        ]
+        if gone := record["lost_members"]:
+            lines.append(
+                f"warning    {len(gone)} of {record['options']['n_bootstrap']} members could not "
+                f"be trained ({', '.join(map(str, gone))}): {record['why_lost']}"
+            )
+        return lines
 
     def is_whole(self, record: Mapping[str, Any]) -> bool:
         """Return whether a run is finished and no member was lost."""

@@ -20,7 +20,6 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 
 from cluster_setup.on_this_machine.devices import available_cores
 from cluster_setup.workers import describe_workers
-from pipelines.bagging.bagging import bag
 from pipelines.bagging.guarantees import CONFIDENCE
 from pipelines.bagging.members import READ, MemberFiles
 from pipelines.bagging.reductions import EnsemblePrediction, ask_on_workers, reduce_members
@@ -30,7 +29,7 @@ from pipelines.bagging.selective_prediction import (
     stored_selective_prediction,
 )
 from pipelines.bagging.tables import reduce_candidates, tabulate
-from pipelines.bagging.work import Plan
+from pipelines.bagging.work import Plan, bag
 from pipelines.data.placement import FoldedData
 from pipelines.data.scaling import Scaling
 from pipelines.errors import InputError
@@ -257,6 +256,14 @@ class BaggedNets(ClassifierMixin, BaseEstimator):
             )
         data = FoldedData(rows, codes, rows[:0], codes[:0], (), scaling, weights)
         space = self._space()
+        device = self.device
+        if device == "auto" and self.client is not None:
+            have_gpus = all(worker["gpu"] for worker in describe_workers(self.client))
+            device = "gpu" if have_gpus else "cpu"
+        elif device == "auto":
+            import torch
+
+            device = "gpu" if torch.cuda.is_available() else "cpu"
         self._training = Training.of(
             space.network, len(rows), batch_size=self.batch_size, max_epochs=self.max_epochs,
             optimizer=self.optimizer, schedule=self.schedule, patience=self.patience,
@@ -264,21 +271,32 @@ class BaggedNets(ClassifierMixin, BaseEstimator):
             augment=chosen(
                 self.augment, self._image_shape is not None, len(self._image_shape or ()) == 2
             ),
-            precision=self.precision, device=self._device(),
+            precision=self.precision, device=device,
         )  # fmt: skip
         needs_search = space.network in ("conv", "mlp")
         n_iter = self.n_iter or (12 if needs_search else 1)
         seed = int(check_random_state(self.random_state).randint(2**31))
+        shape, n_features = self._image_shape, rows.shape[1]
+        if shape is not None and (len(shape) not in (2, 3) or math.prod(shape) != n_features):
+            raise ValueError(
+                "image_shape must be (height, width) or (channels, height, width) of "
+                f"{n_features} pixels, got {shape}"
+            )
+        module = None if isinstance(self.network, str) else self.network
+        inputs = Inputs(n_features, len(self.classes_), shape, module)
         try:
             plan = Plan.draw(
-                codes, self._inputs(rows), space, self._training, n_folds=self.cv, seed=seed,
+                codes, inputs, space, self._training, n_folds=self.cv, seed=seed,
                 n_bootstrap=self.n_estimators, n_tuning=n_iter,
             )  # fmt: skip
         except InputError as error:
             raise error.renamed(folds="cv") from None
         if n_iter == 1 and not needs_search:
             plan = plan.in_groups() if space.network == "table" else plan.without_search()
-        self._train(self._runner(), data, plan)
+        if self.client is not None:
+            self._train(OnCluster(self.client), data, plan)
+        else:
+            self._train(InProcess(1 if device == "gpu" else available_cores()), data, plan)
         return self
 
     @classmethod
@@ -309,16 +327,6 @@ class BaggedNets(ClassifierMixin, BaseEstimator):
         self.classes_, self.estimators_ = classes, members
         self.ensemble_ = Ensemble(members, classes)
 
-    def _inputs(self, X: np.ndarray) -> Inputs:
-        shape = self._image_shape
-        if shape is not None and (len(shape) not in (2, 3) or math.prod(shape) != X.shape[1]):
-            raise ValueError(
-                "image_shape must be (height, width) or (channels, height, width) of "
-                f"{X.shape[1]} pixels, got {shape}"
-            )
-        module = None if isinstance(self.network, str) else self.network
-        return Inputs(X.shape[1], len(self.classes_), shape, module)
-
     def _space(self) -> SearchSpace:
         network = self.network
         if network is not None and not isinstance(network, str):
@@ -330,22 +338,6 @@ class BaggedNets(ClassifierMixin, BaseEstimator):
         if self.space == "auto" and network is None:
             network = "table" if self._image_shape is None else "conv"
         return SearchSpace.load(self.space, network, self.optimizer or "sgd")
-
-    def _device(self) -> str:
-        if self.device != "auto":
-            return self.device
-        if self.client is not None:
-            have_gpus = all(worker["gpu"] for worker in describe_workers(self.client))
-        else:
-            import torch
-
-            have_gpus = torch.cuda.is_available()
-        return "gpu" if have_gpus else "cpu"
-
-    def _runner(self) -> Runner:
-        if self.client is not None:
-            return OnCluster(self.client)
-        return InProcess(1 if self._training.device == "gpu" else available_cores())
 
     def _train(self, runner: Runner, data: FoldedData, plan: Plan) -> None:
         rows, why = [], ""

@@ -18,8 +18,6 @@ from pipelines.errors import InputError, opt
 from pipelines.run.options import rule
 
 HARDEST = 6
-
-
 ROWS = rule(
     "rows such as 7,18", lambda text: all(part.strip().isdecimal() for part in text.split(","))
 )
@@ -27,7 +25,7 @@ ROWS = rule(
 
 @dataclass(frozen=True, eq=False)
 class Asked:
-    """Points that a run is asked to explain.
+    """Samples that a run is asked to explain.
 
     Attributes
     ----------
@@ -51,7 +49,14 @@ class Asked:
         InputError
             There are not so many test rows, an image cannot be read, or the data are no images.
         """
-        rows, form = _rows(explain, len(dataset.y_test)), ImageFormat.of(dataset)
+        rows = [int(part) for part in explain.split(",")] if explain else []
+        form = ImageFormat.of(dataset)
+        for row in rows:
+            if row >= (n_test := len(dataset.y_test)):
+                raise InputError(
+                    f"{opt('explain')} must be rows of the test set, 0 to {n_test - 1}, got {row}; "
+                    "test_predictions.parquet of a run lists them"
+                )
         if not images:
             return cls(rows, form=form)
         if form is None:
@@ -92,17 +97,6 @@ class Asked:
             )
 
 
-def _rows(explain: str | None, n_test: int) -> list[int]:
-    rows = [int(part) for part in explain.split(",")] if explain else []
-    for row in rows:
-        if row >= n_test:
-            raise InputError(
-                f"{opt('explain')} must be rows of the test set, 0 to {n_test - 1}, got {row}; "
-                "test_predictions.parquet of a run lists them"
-            )
-    return rows
-
-
 def explained(
     answers: EnsemblePrediction,
     probabilities: np.ndarray,
@@ -126,6 +120,9 @@ def explained(
     hardest = [row for row in hardest_samples(answers, HARDEST + len(images)) if row < n_test]
     own = range(n_test, n_test + len(images))
     samples = np.array([*hardest[:HARDEST], *chosen, *own], dtype=int)
+    X = rows_of(X, samples)
+    if not isinstance(X, np.ndarray):  # rows of a table of several kinds: cells as they stand in it
+        X = X.astype(object).to_numpy().astype(str)
     groups = ["disagreement"] * len(hardest[:HARDEST]) + ["chosen"] * len(chosen)
     return {
         "name": [
@@ -133,14 +130,9 @@ def explained(
             for row in samples
         ],
         "group": groups + ["own"] * len(images),
-        "X": _as_array(rows_of(X, samples)),
+        "X": X,
         "true": np.append(truth, [-1] * len(images)).astype(np.int64)[samples],
         "probabilities": probabilities[:, samples],
         "vote": answers.vote[samples],
         "deferred": deferred[samples],
     }
-
-
-def _as_array(X: Any) -> np.ndarray:
-    """Return rows of a table of several kinds as text: cells as they stand in it."""
-    return X if isinstance(X, np.ndarray) else X.astype(object).to_numpy().astype(str)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin
 
 CONFIDENCE, FALSE_DISCOVERY_RATE = 0.95, 0.05
 ASSUMPTION = (
@@ -136,6 +136,25 @@ def prediction_sets(
     bool array of shape (n_new, n_classes)
     """
     from mapie.classification import SplitConformalClassifier
+    from sklearn.base import BaseEstimator, ClassifierMixin
+
+    class PrecomputedProbabilities(ClassifierMixin, BaseEstimator):
+        """A fitted classifier that takes class probabilities for ``X`` and predicts just them."""
+
+        def __init__(self, n_classes: int) -> None:
+            self.n_classes, self.classes_ = n_classes, np.arange(n_classes)
+
+        def fit(self, X: np.ndarray, y: np.ndarray) -> Any:
+            """Do nothing: part of scikit-learn's interface."""
+            return self
+
+        def predict_proba(self, X: np.ndarray) -> np.ndarray:
+            """Return ``X`` itself, of shape (n_samples, n_classes)."""
+            return X
+
+        def predict(self, X: np.ndarray) -> np.ndarray:
+            """Return the class of the largest."""
+            return X.argmax(axis=1)
 
     n_classes = known.shape[1]
     inside = np.ones((len(new), n_classes), dtype=bool)
@@ -152,30 +171,11 @@ def prediction_sets(
             # It misses the other classes, which are what each turn leaves out.
             warnings.filterwarnings("ignore", message=".*conformalization dataset has less labels")
             classifier = SplitConformalClassifier(
-                _PrecomputedProbabilities(n_classes), confidence_level=confidence,
+                PrecomputedProbabilities(n_classes), confidence_level=confidence,
                 conformity_score="lac", prefit=True,
             ).conformalize(own, np.full(len(own), code))  # fmt: skip
         inside[:, code] = classifier.predict_set(new)[1][:, code, 0]
     return inside
-
-
-class _PrecomputedProbabilities(ClassifierMixin, BaseEstimator):
-    """A fitted classifier that takes class probabilities for ``X`` and predicts just them."""
-
-    def __init__(self, n_classes: int) -> None:
-        self.n_classes, self.classes_ = n_classes, np.arange(n_classes)
-
-    def fit(self, X: np.ndarray, y: np.ndarray) -> _PrecomputedProbabilities:
-        """Do nothing: part of scikit-learn's interface."""
-        return self
-
-    def predict_proba(self, X: np.ndarray) -> np.ndarray:
-        """Return ``X`` itself, of shape (n_samples, n_classes)."""
-        return X
-
-    def predict(self, X: np.ndarray) -> np.ndarray:
-        """Return the class of the largest."""
-        return X.argmax(axis=1)
 
 
 def novelty_p_values(known: np.ndarray, distance: np.ndarray) -> np.ndarray:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -36,8 +36,7 @@ def predict(
     """Write the vote on rows of a table or on images, and how certain it is.
 
     Of the first images, what the ensemble says is printed, and its certainty drawn. An image that
-    cannot be read is named on stderr, and the others are answered. The parameters are those of
-    the command line, see ``parse_predict``.
+    cannot be read is named on stderr, and the others are answered.
 
     Returns
     -------
@@ -53,18 +52,23 @@ def predict(
     need_torch()
     record = record_of(run, "nn_bagging")
     refuse_changed(run, record.files, *READ)
-    form = None if table is not None else _form(run, record)
-    if form is None:
-        assert table is not None
+    form: ImageFormat | None = None
+    if table is not None:
         rows, to_file = NewRows.read(run, record, table), True
+    elif record.image_form is None:
+        raise InputError(
+            f"RUN must hold an ensemble of images, got {run}, whose data are a table; "
+            "give the table in place of the images"
+        )
     else:
+        form = ImageFormat(**record.image_form.model_dump())
         rows = NewRows.of_images(form, image)
         to_file = output is not None and output.suffix in (".csv", ".parquet")
     for why in rows.unreadable or ():
         print_error("nn_bagging", why)
     if rows.unreadable is not None and not rows.images:
         return 2
-    asked = ask_members(run, rows.X, copies)
+    asked, classes = ask_members(run, rows.X, copies)
     answers = reduce_members(as_dask_array(list(asked.probabilities)))
     selective = stored_selective_prediction(run)
     assessed = None if selective is None else selective.assess(answers, asked.distance)
@@ -80,21 +84,30 @@ def predict(
                 path.name, None, pictures[number], asked.probabilities[:, number],
                 int(answers.vote[number]), bool(deferred[number]),
             )  # fmt: skip
-            lines = _lines(path, answers, number, len(asked.probabilities), asked.classes)
+            lines = _lines(path, answers, number, len(asked.probabilities), classes)
             if selective is not None and assessed is not None:
                 lines += lines_of(
-                    selective, assessed, number, float(answers.certainty[number]), asked.classes
+                    selective, assessed, number, float(answers.certainty[number]), classes
                 )
-            for line in lines:
+            try:
+                folder.mkdir(parents=True, exist_ok=True)
+                with figure_style():
+                    panels = certainty_panels([sample], classes)
+                    figure = save(panels, folder, f"{path.stem}-certainty")
+            except OSError as error:
+                raise InputError(
+                    f"{opt('output')} must be a folder that can be written, got {folder}: "
+                    f"{error.strerror}; name another folder"
+                ) from None
+            for line in (*lines, f"figure     {figure}"):
                 echo(line)
-            echo(f"figure     {_draw(sample, asked.classes, folder, path.stem)}")
     more = {
         "certainty": answers.certainty,
         "deferred": deferred,
         **({} if assessed is None else assessed.columns),
-        **class_columns("probability", asked.classes, answers.mean),
+        **class_columns("probability", classes, answers.mean),
     }
-    lines = rows.write(np.array(asked.classes), answers.vote, check_output(file), more)
+    lines = rows.write(np.array(classes), answers.vote, check_output(file), more)
     if form is None:
         if n_deferred := int(np.sum(answers.deferred)):
             lines.append(f"warning    {counted(n_deferred, 'row')}: {RULE[0].lower()}{RULE[1:]}")
@@ -105,16 +118,10 @@ def predict(
     return 1 if rows.unreadable else 0
 
 
-class Asked(NamedTuple):
-    """What all members say of rows: as ``Ensemble.predict`` has it; and the classes' names."""
-
-    probabilities: np.ndarray
-    distance: np.ndarray
-    classes: list[str]
-
-
-def ask_members(run: Path, rows: Any, copies: int = 0) -> Asked:
+def ask_members(run: Path, rows: Any, copies: int = 0) -> tuple[Prediction, list[str]]:
     """Predict unscaled rows by every stored member, with one member in memory at a time.
+
+    Returns what ``Ensemble.predict`` does, and the names of the classes.
 
     With ``copies`` certainties and distances are the means over so many copies of the rows,
     augmented as in the run's training.
@@ -153,55 +160,30 @@ def ask_members(run: Path, rows: Any, copies: int = 0) -> Asked:
         ] or [member.predict(rows)]
         said.append(Prediction(*(np.mean(one, axis=0) for one in zip(*of_copies, strict=True))))
         classes = ensemble.classes_
-    return Asked(
-        np.stack([one.probabilities for one in said]),
-        np.mean([one.distance for one in said], axis=0), [str(label) for label in classes],
-    )  # fmt: skip
-
-
-def _form(run: Path, record: Record) -> ImageFormat:
-    if record.image_form is None:
-        raise InputError(
-            f"RUN must hold an ensemble of images, got {run}, whose data are a table; "
-            "give the table in place of the images"
-        )
-    return ImageFormat(**record.image_form.model_dump())
+    probabilities = np.stack([one.probabilities for one in said])
+    distance = np.mean([one.distance for one in said], axis=0)
+    return Prediction(probabilities, distance), [str(label) for label in classes]
 
 
 def _lines(
     image: Path, answers: EnsemblePrediction, number: int, n_members: int, classes: list[str]
 ) -> list[str]:
     vote = int(answers.vote[number])
+    votes = answers.votes[number]
+    others = [
+        f"{votes[code]} for {classes[code]}"
+        for code in np.argsort(-votes, kind="stable")
+        if votes[code] and code != vote
+    ]
     least, _, middle, _, most = answers.quantiles[number, vote]
     lines = [
         f"image      {image}",
         f"class      {classes[vote]}",
-        f"vote       {answers.votes[number, vote]} of {n_members} members"
-        + _others(answers.votes[number], vote, classes),
+        f"vote       {votes[vote]} of {n_members} members"
+        + (f" ({', '.join(others)})" if others else ""),
         f"certainty  {answers.certainty[number]:.2f} on average, from {least:.2f} to {most:.2f}, "
         f"median {middle:.2f}",
     ]
     return (
         [*lines, f"warning    {RULE[0].lower()}{RULE[1:]}"] if answers.deferred[number] else lines
     )
-
-
-def _others(votes: np.ndarray, vote: int, classes: list[str]) -> str:
-    others = [
-        f"{votes[code]} for {classes[code]}"
-        for code in np.argsort(-votes, kind="stable")
-        if votes[code] and code != vote
-    ]
-    return f" ({', '.join(others)})" if others else ""
-
-
-def _draw(sample: ExplainedSample, classes: list[str], folder: Path, stem: str) -> Path:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with figure_style():
-            return save(certainty_panels([sample], classes), folder, f"{stem}-certainty")
-    except OSError as error:
-        raise InputError(
-            f"{opt('output')} must be a folder that can be written, got {folder}: "
-            f"{error.strerror}; name another folder"
-        ) from None

@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pipelines.nn.member import Prediction
+from pipelines.nn.member import Member, Prediction
 
 if TYPE_CHECKING:
     from dask.array import Array
     from distributed import Client
 
-    from pipelines.nn.member import Member
     from pipelines.nn.settings import Training
 
 POINTS_PER_CHUNK = 8192
@@ -103,15 +102,11 @@ def ask_on_workers(
     import dask.array as da
 
     rows = client.scatter(X, hash=False)
-    ask = dask.delayed(_ask, pure=False)
+    ask = dask.delayed(Member.predict, pure=False)
     asked = [ask(member, rows, training) for member in client.scatter(list(members), hash=False)]
     probabilities = as_dask_array([chunk_of(one[0], (len(X), n_classes)) for one in asked])
     distance = da.stack([chunk_of(one[1], (len(X),)) for one in asked]).mean(axis=0)
     return Prediction(*client.persist([probabilities, distance]))
-
-
-def _ask(member: Member, X: np.ndarray, training: Training) -> Prediction:
-    return member.predict(X, training)
 
 
 def reduce_members(

@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pipelines.bagging.bagging import bag, tasks_left
 from pipelines.bagging.members import MemberFiles
 from pipelines.bagging.tables import PLACE, tabulate
-from pipelines.bagging.work import Plan
+from pipelines.bagging.work import Plan, bag, tasks_left
 from pipelines.data.placement import FoldedData
 from pipelines.nn.tasks import CandidateTask, Row
 from pipelines.run.cluster import Cluster
@@ -72,7 +71,7 @@ def train_members(
             cluster.runner, data, plan, dict(rows), refitted, journal_writer.update
         ):
             task = outcome.task
-            if made is not None:
+            if made is not None and made.test is not None:
                 files.save(task.member, made, classes)
                 with suppress(KeyError, OSError):  # its worker has gone since
                     kept[task.member] = cluster.client.scatter(

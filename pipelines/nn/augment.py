@@ -85,7 +85,12 @@ def augmented(
         shape (n, channels, height, width) and a ``torch.Generator``, and returns such images
     generators : of each network, on the CPU
     """
+    from importlib import import_module
+
     import torch
+
+    from pipelines.data.user_files import load_object
+    from pipelines.nn.networks import drawing
 
     if name in LIGHT:
         flat = images.flatten(0, 1)
@@ -97,11 +102,24 @@ def augmented(
             flat, grid, padding_mode=LIGHT[name].padding, align_corners=False
         )
         return moved.view_as(images)
-    change = _automatic if name in AUTOMATIC else _users
-    scaled = images / brightest
-    return torch.stack([
-        change(name, one, generator) for one, generator in zip(scaled, generators, strict=True)
-    ]).mul_(brightest)  # fmt: skip
+    made = []
+    for one, generator in zip(images / brightest, generators, strict=True):
+        if name in AUTOMATIC:
+            # A policy of torchvision draws once for all that it is given.
+            transform: Any = getattr(import_module("torchvision.transforms.v2"), AUTOMATIC[name])()
+            pixels = one.mul(255).round_().clamp_(0, 255).to(torch.uint8)
+            seed = int(torch.randint(2**62, (), generator=generator))
+            with drawing, torch.random.fork_rng(devices=[]):
+                torch.manual_seed(seed)
+                made.append(torch.stack([transform(x) for x in pixels]).float().div_(255))
+            continue
+        made.append(load_object("augment", name)(one, generator))
+        if made[-1].shape != one.shape:
+            raise InputError(
+                f"{opt('augment')} must return images of the shape it is given, "
+                f"{tuple(one.shape)}, got {tuple(made[-1].shape)} of {name}"
+            )
+    return torch.stack(made).mul_(brightest)
 
 
 def _matrices(light: Light, n: int, generator: torch.Generator) -> torch.Tensor:
@@ -117,31 +135,3 @@ def _matrices(light: Light, n: int, generator: torch.Generator) -> torch.Tensor:
         torch.stack([cosine * side, -sine, 2 * light.shift * x], 1),
         torch.stack([sine * side, cosine, 2 * light.shift * y], 1),
     ], 1)  # fmt: skip
-
-
-def _automatic(name: str, images: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
-    """Apply a policy of torchvision to each image, which draws once for all that it is given."""
-    from importlib import import_module
-
-    import torch
-
-    from pipelines.nn.networks import drawing
-
-    transform: Any = getattr(import_module("torchvision.transforms.v2"), AUTOMATIC[name])()
-    pixels = images.mul(255).round_().clamp_(0, 255).to(torch.uint8)
-    seed = int(torch.randint(2**62, (), generator=generator))
-    with drawing, torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        return torch.stack([transform(one) for one in pixels]).float().div_(255)
-
-
-def _users(name: str, images: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
-    from pipelines.data.user_files import load_object
-
-    made: torch.Tensor = load_object("augment", name)(images, generator)
-    if made.shape != images.shape:
-        raise InputError(
-            f"{opt('augment')} must return images of the shape it is given, {tuple(images.shape)}, "
-            f"got {tuple(made.shape)} of {name}"
-        )
-    return made

@@ -156,16 +156,16 @@ class StackedWeights:
 
     def _allocate(self, n: int, size: int) -> None:
         """Allocate what a step on batches of this size writes and the next one overwrites."""
-        like = {"device": self._rows.device}
+        device = self._rows.device
         self._sizes, (_, n_features, n_hidden) = (n, size), self.weights[LAYER].shape
-        self._ones = self._torch.ones(n, 1, size, **like)
-        self._hidden = self._torch.empty(n, size, n_hidden, **like)
+        self._ones = self._torch.ones(n, 1, size, device=device)
+        self._hidden = self._torch.empty(n, size, n_hidden, device=device)
         if self._candidate.network == "conv":
             k = self._candidate.kernel_size
             height, width = self._inputs.positions(k)
             # The last line of ones is what the bias is multiplied with.
-            self._patches = self._torch.ones(n * size, k * k + 1, height * width, **like)
-            self._features = self._torch.empty(n, size, n_features, **like)
+            self._patches = self._torch.ones(n * size, k * k + 1, height * width, device=device)
+            self._features = self._torch.empty(n, size, n_features, device=device)
             self._by_features = self._torch.empty_like(self._features)
 
     def _unfold(self, images: torch.Tensor) -> None:

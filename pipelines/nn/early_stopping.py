@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -119,10 +119,6 @@ class Together:
         by["output.bias"].copy_(by_output.sum(1, keepdim=True))
         by["hidden.weight"].copy_(torch.bmm(X.mT, by_hidden))
         by["hidden.bias"].copy_(by_hidden.sum(1, keepdim=True))
-        self._update()
-        return of_drawn, of_left_out
-
-    def _update(self) -> None:
         done = self._steps / self._max_steps
         rate = self._candidate.learning_rate * (1 + math.cos(math.pi * done)) / 2
         self._steps += 1
@@ -133,6 +129,7 @@ class Together:
         corrected = math.sqrt(1 - SQUARES**self._steps)
         scale = self.squares.sqrt().div_(corrected).add_(EPSILON)
         self.flat.addcdiv_(self.mean, scale, value=-rate / (1 - momentum**self._steps))
+        return of_drawn, of_left_out
 
 
 def train_with_early_stopping(
@@ -199,57 +196,46 @@ class _Given:
 
     def __init__(self, rows: DeviceRows, parts: Sequence[Part], batch_size: int) -> None:
         self._rows, self._parts = rows, parts
-        self._own = [_weighted(part) for part in parts]
+        self._own = []  # of each network its rows, and what those drawn and left out weigh
+        for part in parts:
+            out_of_bag = np.empty(0, np.int64) if part.out_of_bag is None else part.out_of_bag
+            distinct, counts = np.unique(part.rows, return_counts=True)
+            weights = np.ones(len(out_of_bag)) if part.weights is None else part.weights
+            drawn = np.concatenate([counts / counts.sum(), np.zeros(len(out_of_bag))])
+            unseen = np.concatenate([np.zeros(len(distinct)), weights / (weights.sum() or 1)])
+            rows_of_both = np.concatenate([distinct, out_of_bag]).astype(np.int64)
+            self._own.append((rows_of_both, drawn, unseen))
         self.left_out_none = np.array([not own[2].any() for own in self._own])
         self.n_batches = math.ceil(max(len(own[0]) for own in self._own) / batch_size)
-        self._whole = next(self._cut()) if self.n_batches == 1 else None
+        self._whole = list(self._cut()) if self.n_batches == 1 else None
 
-    def batches(self) -> Iterator[Batch]:
-        """Yield the batches of an epoch."""
-        return iter([self._whole]) if self._whole else self._cut()
+    def batches(self) -> Iterable[Batch]:
+        """Return the batches of an epoch."""
+        return self._whole or self._cut()
 
     def _cut(self) -> Iterator[Batch]:
+        import torch
+
         orders = [
             epoch_order(np.arange(len(own[0])), part.generator)
             for own, part in zip(self._own, self._parts, strict=True)
         ]
         cuts = [np.array_split(order, self.n_batches) for order in orders]
-        for pieces in zip(*cuts, strict=True):
-            yield self._batch(pieces)
-
-    def _batch(self, pieces: Sequence[np.ndarray]) -> Batch:
-        import torch
-
-        size = max(map(len, pieces))
-        # The rows drawn come first.
-        pieces = [
-            piece[np.argsort(own[1][piece] == 0, kind="stable")]
-            for piece, own in zip(pieces, self._own, strict=True)
-        ]
-        index = np.zeros((len(pieces), size), dtype=np.int64)
-        weights = np.zeros((2, len(pieces), size), dtype=np.float32)
-        for number, (piece, own) in enumerate(zip(pieces, self._own, strict=True)):
-            index[number, : len(piece)] = own[0][piece]
-            weights[0, number, : len(piece)] = own[1][piece]
-            weights[1, number, : len(piece)] = own[2][piece]
         where = self._rows.device
-        flat = torch.from_numpy(index).to(where).view(-1)
-        X, one_hot = (
-            one.index_select(0, flat).view(len(pieces), size, -1)
-            for one in (self._rows.X, self._rows.one_hot)
-        )
-        for line, part in zip(X, self._parts, strict=True):
-            part.scaled(line)
-        drawn, out_of_bag = torch.from_numpy(weights).to(where)
-        n_drawn = int((weights[0] > 0).sum(1).max())
-        return Batch(X, one_hot, drawn, out_of_bag, n_drawn)
-
-
-def _weighted(part: Part) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return a network's rows, each once, with the weights of those drawn and those left out."""
-    out_of_bag = np.empty(0, np.int64) if part.out_of_bag is None else part.out_of_bag
-    distinct, counts = np.unique(part.rows, return_counts=True)
-    weights = np.ones(len(out_of_bag)) if part.weights is None else part.weights
-    drawn = np.concatenate([counts / counts.sum(), np.zeros(len(out_of_bag))])
-    unseen = np.concatenate([np.zeros(len(distinct)), weights / (weights.sum() or 1)])
-    return np.concatenate([distinct, out_of_bag]).astype(np.int64), drawn, unseen
+        for pieces in zip(*cuts, strict=True):
+            size = max(map(len, pieces))
+            index = np.zeros((len(pieces), size), dtype=np.int64)
+            weights = np.zeros((2, len(pieces), size), dtype=np.float32)
+            for number, (some, own) in enumerate(zip(pieces, self._own, strict=True)):
+                piece = some[np.argsort(own[1][some] == 0, kind="stable")]  # those drawn come first
+                index[number, : len(piece)] = own[0][piece]
+                weights[:, number, : len(piece)] = own[1][piece], own[2][piece]
+            flat = torch.from_numpy(index).to(where).view(-1)
+            X, one_hot = (
+                one.index_select(0, flat).view(len(pieces), size, -1)
+                for one in (self._rows.X, self._rows.one_hot)
+            )
+            for line, part in zip(X, self._parts, strict=True):
+                part.scaled(line)
+            drawn, out_of_bag = torch.from_numpy(weights).to(where)
+            yield Batch(X, one_hot, drawn, out_of_bag, int((weights[0] > 0).sum(1).max()))

@@ -84,7 +84,18 @@ class Extractor:
         if weights == RANDOM:
             return cls(name, size, RANDOM, weights_name=default.name)
         if weights is None:
-            default, path = _weights_at_hand(name, default, list(known))
+            import torch
+
+            folder = Path(torch.hub.get_dir()) / "checkpoints"
+            paths = {folder / one.url.rpartition("/")[2]: one for one in (default, *known)}
+            path = next(filter(Path.is_file, paths), Path())
+            if path not in paths:
+                raise InputError(
+                    f"{opt('features', name)} needs its weights, which are not in '{folder}'; "
+                    f"fetch {default.url} into it, name a file with {opt('weights')}, or take "
+                    f"{opt('weights', RANDOM)}"
+                )
+            default = paths[path]
         else:
             path = Path(weights).expanduser()
         try:
@@ -119,51 +130,28 @@ class Extractor:
         float32 array of shape (n, n_features)
         """
         images = X.reshape(len(X), *channels_height_width(shape))
-        return _hog(images) if self.name == HOG else _of_network(self, images, device)
+        if self.name == HOG:
+            from skimage.feature import hog
 
+            sides = sorted({max(2, min(images.shape[2:]) // cells) for cells in CELLS})
+            block = (CELLS_OF_A_BLOCK, CELLS_OF_A_BLOCK)
+            return np.stack([
+                np.concatenate([
+                    hog(image, ORIENTATIONS, (side, side), block, channel_axis=0) for side in sides
+                ])
+                for image in images
+            ]).astype(np.float32)  # fmt: skip
+        import torch
 
-def _weights_at_hand(name: str, default: Any, known: list[Any]) -> tuple[Any, Path]:
-    import torch
-
-    folder = Path(torch.hub.get_dir()) / "checkpoints"
-    for one in [default, *known]:
-        path = folder / one.url.rpartition("/")[2]
-        if path.is_file():
-            return one, path
-    raise InputError(
-        f"{opt('features', name)} needs its weights, which are not in '{folder}'; fetch "
-        f"{default.url} into it, name a file with {opt('weights')}, or take "
-        f"{opt('weights', RANDOM)}"
-    )
-
-
-def _hog(images: np.ndarray) -> np.ndarray:
-    from skimage.feature import hog
-
-    sides = sorted({max(2, min(images.shape[2:]) // cells) for cells in CELLS})
-    block = (CELLS_OF_A_BLOCK, CELLS_OF_A_BLOCK)
-    return np.stack(
-        [
-            np.concatenate(
-                [hog(image, ORIENTATIONS, (side, side), block, channel_axis=0) for side in sides]
-            )
-            for image in images
-        ]
-    ).astype(np.float32)
-
-
-def _of_network(extractor: Extractor, images: np.ndarray, device: str) -> np.ndarray:
-    import torch
-
-    place = "cuda" if device == "gpu" else "cpu"
-    network, transform = _network(extractor, place)
-    found = []
-    with torch.inference_mode():
-        for start in range(0, len(images), AT_ONCE):
-            batch = torch.from_numpy(np.ascontiguousarray(images[start : start + AT_ONCE]))
-            batch = transform(batch.to(place).expand(-1, 3, -1, -1))
-            found.append(network(batch).flatten(1).float().cpu().numpy())
-    return np.concatenate(found)
+        place = "cuda" if device == "gpu" else "cpu"
+        network, transform = _network(self, place)
+        found = []
+        with torch.inference_mode():
+            for start in range(0, len(images), AT_ONCE):
+                batch = torch.from_numpy(np.ascontiguousarray(images[start : start + AT_ONCE]))
+                batch = transform(batch.to(place).expand(-1, 3, -1, -1))
+                found.append(network(batch).flatten(1).float().cpu().numpy())
+        return np.concatenate(found)
 
 
 @lru_cache(maxsize=1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -162,7 +162,8 @@ def refit(
     trained = train(stack, training, collect, on_progress)
     for task, (rows, left_out), one in zip(tasks, drawn, trained, strict=True):
         of_left_out, of_drawn, weights = one.result
-        row = row_of(task, -1, len(rows), len(left_out), "", replace(one, result=of_left_out))
+        scored = Trained(of_left_out, one.losses, one.status, one.seconds)
+        row = row_of(task, -1, len(rows), len(left_out), "", scored)
         row["losses"] = json.dumps([round(loss, 6) for loss in one.losses if math.isfinite(loss)])
         row["training_error"] = None
         if one.status != OK:

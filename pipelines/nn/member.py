@@ -20,7 +20,6 @@ from pipelines.data.model_file import (
 )
 from pipelines.data.preparation import Fitted, fitted_from
 from pipelines.data.scaling import FittedScaling
-from pipelines.nn.feature_distance import FeatureDistance
 from pipelines.nn.inputs import Inputs, weight_shapes
 from pipelines.nn.settings import BY_HAND, Training
 from pipelines.nn.size import scoring_rows
@@ -28,6 +27,49 @@ from pipelines.nn.space import Candidate
 
 NOVELTY = ("whitening", "centers")  # arrays of ``FeatureDistance``
 KNOWN = 5000  # training rows whose features are fitted
+SHRINKAGE = 0.01  # part of the covariance that is taken to be alike in all directions
+
+
+@dataclass(frozen=True, eq=False)
+class FeatureDistance:
+    """The Mahalanobis distance of features to the nearest mean of a class.
+
+    The covariance within the classes is common to all. Lee, Lee, Lee and Shin, A simple
+    unified framework for detecting out-of-distribution samples, NeurIPS 31 (2018).
+
+    Attributes
+    ----------
+    whitening : float32 array of shape (n_features, n_features)
+        Brings features to unit covariance within classes, in units of the median distance
+        of the rows it was fitted on, so that those of several networks can be averaged.
+    centers : float32 array of shape (n_classes, n_features)
+        Whitened means of the classes that have rows.
+    """
+
+    whitening: np.ndarray
+    centers: np.ndarray
+
+    @classmethod
+    def of(cls, features: np.ndarray, y: np.ndarray) -> Self:
+        """Fit features, of shape (n_rows, n_features), of rows of the classes ``y``."""
+        rows = features.astype(np.float64)
+        classes, codes = np.unique(y, return_inverse=True)
+        means = np.stack([rows[codes == code].mean(axis=0) for code in range(len(classes))])
+        within = rows - means[codes]
+        covariance = within.T @ within / len(rows)
+        alike = np.trace(covariance) / len(covariance) or 1.0
+        covariance = (1 - SHRINKAGE) * covariance + SHRINKAGE * alike * np.eye(len(covariance))
+        whitening = np.linalg.inv(np.linalg.cholesky(covariance)).T
+        typical = np.median(cls(whitening, means @ whitening).distance(rows)) or 1.0
+        whitening /= typical
+        return cls(whitening.astype(np.float32), (means @ whitening).astype(np.float32))
+
+    def distance(self, features: np.ndarray) -> np.ndarray:
+        """Return the distances of features, of shape (n_rows, n_features): float32, (n_rows,)."""
+        from scipy.spatial.distance import cdist
+
+        nearest = cdist(features @ self.whitening, self.centers).min(axis=1)
+        return np.asarray(nearest, np.float32)
 
 
 class Prediction(NamedTuple):
@@ -259,16 +301,14 @@ class Ensemble:
 
     @classmethod
     def _from_stored(cls, arrays: Arrays, about: dict[str, Any]) -> Ensemble:
-        members = list(_members(arrays, about))
+        stored = about["inputs"]
+        shape = stored["image_shape"]
+        inputs = Inputs(**{**stored, "image_shape": tuple(shape) if shape else None})
+        members = [
+            Member._from_stored(arrays, one, f"{number}.", inputs)
+            for number, one in enumerate(about["members"])
+        ]
         classes = labels_from_json(about["classes"])
         if not members or len(classes) != members[0].inputs.n_classes:
             raise ValueError("its members and classes do not belong together")
         return cls(members, classes)
-
-
-def _members(arrays: Arrays, about: dict[str, Any]) -> Iterator[Member]:
-    stored = about["inputs"]
-    shape = stored["image_shape"]
-    inputs = Inputs(**{**stored, "image_shape": tuple(shape) if shape else None})
-    for number, metadata in enumerate(about["members"]):
-        yield Member._from_stored(arrays, metadata, f"{number}.", inputs)

@@ -53,7 +53,10 @@ def train_modules(
     ]
     one, on_gpu = networks[0], training.device != "cpu"
     # On a CPU vmap's convolution takes longer than one network after another.
-    small = training.batch_size <= MOST_TOGETHER and max(w.ndim for w in one.parameters()) < 4
+    small = (
+        training.batch_size <= MOST_TOGETHER
+        and max((w.ndim for w in one.parameters()), default=0) < 4
+    )
     together = len(networks) > 1 and (on_gpu or small) and vmap_can(one, stack.inputs)
     turns = [list(range(len(networks)))] if together else [[n] for n in range(len(networks))]
     trained: list[Trained[Result]] = []

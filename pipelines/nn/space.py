@@ -1,16 +1,18 @@
-"""Candidates and the space they are drawn from; a space is a YAML file."""
+"""Candidates and the space they are drawn from: a range for each hyper-parameter, in YAML."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from pipelines.data.user_files import read_yaml
 from pipelines.errors import InputError, opt
-from pipelines.nn.ranges import Range, read_space, refuse_others
 
 PRESETS = ("study", "small", "mlp", "table", "cnn")
 OWN = ("conv", "mlp", "table", "cnn")  # networks; others are torchvision's and the user's
@@ -33,6 +35,75 @@ LIMITS = {
     "momentum": (0.0, 1.0),
 }
 OF_ADAM = LIMITS | {"momentum": (0.0, 0.9999)}  # its means are divided by 1 - momentum
+
+
+@dataclass(frozen=True)
+class Range:
+    """Bounds of a uniform draw, both included; of log10 of the value where ``log10`` is true."""
+
+    low: float
+    high: float
+    log10: bool = False
+    whole: bool = False
+
+    @classmethod
+    def of(
+        cls, name: str, value: Any, where: str, limits: tuple[float, float], whole: bool = False
+    ) -> Range:
+        """Return the range that a file says of the hyper-parameter ``name``.
+
+        Parameters
+        ----------
+        value : a number, ``[low, high]``, or, of one that is no whole number,
+            ``{log10: [low, high]}``
+        where : str
+            Begins the message of an error.
+        limits : (least, most); beyond, a number is a slip of the pen
+
+        Raises
+        ------
+        InputError
+            The value is no range.
+        """
+        log = "" if whole else " or {log10: [...]}"
+        form = f"a {'whole ' * whole}number{', ' if log else ' or '}[low, high]{log}"
+        refusal = InputError(f"{where}: {name} must be {form}, got {value!r}")
+        log10 = isinstance(value, Mapping) and list(value) == ["log10"] and not whole
+        pair = value["log10"] if log10 else value
+        pair = pair if isinstance(pair, list) else [pair, pair]
+        kinds = (int,) if whole else (int, float)  # a bool is no number
+        if len(pair) != 2 or not all(type(one) in kinds and math.isfinite(one) for one in pair):
+            raise refusal
+        span = cls(pair[0], pair[1], log10, whole)
+        if span.low > span.high:
+            raise InputError(f"{where}: {name} must have low <= high, got {pair}; swap them")
+        try:
+            low, high = span.bounds
+        except OverflowError:
+            raise refusal from None
+        least, most = limits
+        if not least <= low <= high <= most:
+            raise InputError(
+                f"{where}: {name} must lie between {least:g} and {most:g}, got {value!r}"
+            )
+        return span
+
+    def draw(self, generator: np.random.Generator) -> float:
+        """Draw one value; an int if the range is of integers."""
+        if self.whole:
+            return int(generator.integers(int(self.low), int(self.high), endpoint=True))
+        drawn = float(generator.uniform(self.low, self.high))
+        return 10.0**drawn if self.log10 else drawn
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """The least and the largest value."""
+        return (10.0**self.low, 10.0**self.high) if self.log10 else (self.low, self.high)
+
+    def describe(self) -> Any:
+        """Return the JSON-serialisable description that ``of`` reads."""
+        pair = [self.low, self.high]
+        return {"log10": pair} if self.log10 else pair
 
 
 @dataclass(frozen=True)
@@ -102,7 +173,18 @@ class SearchSpace:
                 if network == "cnn":
                     content["n_conv_layer"] = 16
                 return cls.from_mapping(content)
-        content = read_space(name, PRESETS, Path(__file__).with_name("spaces"))
+        path = Path(__file__).with_name("spaces") / f"{name}.yaml"
+        if name not in PRESETS and (path := Path(name).expanduser()).suffix not in (
+            ".yaml",
+            ".yml",
+        ):
+            near = get_close_matches(name.lower(), PRESETS, n=1)
+            hint = f"; did you mean {near[0]!r}?" if near else ""
+            raise InputError(
+                f"{opt('space')} must be one of {', '.join(PRESETS)} or the path of a .yaml "
+                f"file, got {name!r}{hint}"
+            )
+        content = read_yaml(path, f"{opt('space')} must be")
         where = opt("space", name)
         if network is not None and isinstance(content, Mapping):
             if content.get("network", network) != network:
@@ -140,7 +222,13 @@ class SearchSpace:
             )
         wanted = WANTED.get(network, PARAMETERS[3:])
         known = PARAMETERS if ":" in network else wanted
-        refuse_others(content, ["network", *known], f"{where}: network {network}")
+        for key in content:
+            if key not in (takes := ["network", *known]):
+                near = get_close_matches(str(key), takes, n=1)
+                hint = f"; did you mean {near[0]!r}?" if near else ""
+                raise InputError(
+                    f"{where}: network {network} takes {', '.join(takes)}, got {key!r}{hint}"
+                )
         missing = [name for name in wanted if name not in content]
         if missing:
             raise InputError(

@@ -51,9 +51,8 @@ class Part:
     def scaled(self, X: torch.Tensor) -> torch.Tensor:
         """Return placed rows, brought to the scale of the network's own where they are."""
         X = X.float()  # images are placed as bytes
-        for change, one in zip((X.sub_, X.div_), scaling_of([self], X.device), strict=False):
-            change(one[0])
-        return X
+        scaling = scaling_of([self], X.device)
+        return X.sub_(scaling[0][0]).div_(scaling[1][0]) if scaling else X
 
 
 def scaling_of(parts: Sequence[Part], device: torch.device) -> list[torch.Tensor]:

@@ -18,7 +18,6 @@ from pipelines.process_group.members import (
     SECONDS_FOR_A_REPLACEMENT,
     Ended,
     hosts_of,
-    load_on_workers,
     run_process_group,
     wait_for_members,
 )
@@ -83,7 +82,6 @@ def train_on(
     """
     began, path = time.perf_counter(), Path(order.checkpoint)
     newest = order.start or read(path)
-    load_on_workers(client, ["torch"])
     patience, whole, failures, members = SECONDS_TO_BEGIN, True, 0, list[str]()
     # The first process group that was lost since one trained, and the last step it told.
     lost: tuple[Ended, int] | None = None

@@ -8,14 +8,13 @@ from typing import Any, cast
 
 import numpy as np
 
-from pipelines.data import DATASETS, Dataset, FittedScaling, load_dataset
+from pipelines.data import DATASETS, FittedScaling, load_dataset
 from pipelines.data.dataset import rows_of
 from pipelines.data.folds import Rare
 from pipelines.data.image_folder import ImageReading
 from pipelines.data.tables import SUFFIXES, RawTable, Reading, make_preprocessor, read_raw_table
 from pipelines.errors import InputError, opt
-from pipelines.parallel.networks import Network
-from pipelines.parallel.problem import CLASSES, NUMBERS, Problem, Rows, held_out
+from pipelines.parallel.problem import CLASSES, NUMBERS, Network, Problem, Rows, held_out
 
 
 def load_rows(
@@ -51,12 +50,6 @@ def load_rows(
         name, data_dir=data_dir, target=target, limit=limit, test_size=test_size, seed=seed,
         reading=reading, rare=rare, images=images, show_progress=show_progress,
     )  # fmt: skip
-    return _of_classes(found, network, hidden, validation, seed)
-
-
-def _of_classes(
-    found: Dataset, network: str, hidden: tuple[int, ...], validation: float, seed: int
-) -> Problem:
     if network == "bagging" and found.image_shape is None:
         raise InputError(
             f"{opt('network')} must be mlp or your own for a table, got bagging, whose convolution "

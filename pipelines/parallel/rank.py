@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Any
 from pipelines.data.batches import Batch, Batches
 from pipelines.parallel.checkpoint import BEST, Progress, best_of, from_bytes, to_bytes, write
 from pipelines.parallel.flat import FlatModel, with_weights
-from pipelines.parallel.options import TrainingOptions
+from pipelines.parallel.options import TrainingOptions, strategy_of
 from pipelines.parallel.problem import Problem
-from pipelines.parallel.strategies import strategy_of
 from pipelines.process_group.group import Group
 
 if TYPE_CHECKING:
@@ -98,7 +97,7 @@ class Rank:
         loss, metric = self._problem.measure(best, self._test, group)
         tested = {"test_loss": _finite(loss), "test_metric": _finite(metric)}
         progress.epochs[-1] = progress.epochs[-1] | tested
-        return self._write_if_first(always=True)
+        return self._write()
 
     def _epoch(self) -> None:
         progress, strategy, group = self._progress, self._strategy, self._group
@@ -220,14 +219,13 @@ class Rank:
         return to_bytes(*(self._kept or (self._model.state() | self._best, self._progress)))
 
     def _write_in_time(self) -> None:
+        """Write a checkpoint if this is rank 0 and the last is old enough."""
         if time.monotonic() - self._last_write >= self._options.checkpoint_seconds:
-            self._write_if_first()
+            self._last_write = time.monotonic()
+            if self._group.rank == 0:
+                self._write()
 
-    def _write_if_first(self, always: bool = False) -> bytes:
-        """Write the checkpoint if this is rank 0."""
-        self._last_write = time.monotonic()
-        if self._group.rank and not always:
-            return b""
+    def _write(self) -> bytes:
         content = to_bytes(self._model.state() | self._best, self._progress)
         if self._group.rank == 0:
             write(Path(self._order.checkpoint), content)

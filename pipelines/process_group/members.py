@@ -5,23 +5,18 @@ from __future__ import annotations
 import asyncio
 import queue
 import secrets
-import threading
 import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import CancelledError
 from dataclasses import dataclass, field
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
-
-from distributed import WorkerPlugin
 
 from cluster_setup.workers import forecast_workers
 from pipelines.process_group.group import (
     LOOPBACK,
     SECONDS,
-    SECONDS_TO_JOIN,
     Group,
     ProcessGroupError,
 )
@@ -44,8 +39,6 @@ SECONDS_FOR_A_REPLACEMENT = 5.0
 # In a worker's process: the group of each of its ranks.
 _joined: dict[str, Group] = {}
 _stopped: set[str] = set()
-_loaded = threading.Event()
-_loading: list[threading.Thread] = []
 
 
 @dataclass(frozen=True)
@@ -68,38 +61,13 @@ class Ended:
     kept: list[Any] = field(default_factory=list)
 
 
-def load_on_workers(client: Client, modules: Sequence[str]) -> None:
-    """Have every worker load modules from now on, as soon as it starts, in a thread.
-
-    A replacement is then ready seconds after it came, not after the first rank asks for torch.
-    """
-    client.register_plugin(_Loads(tuple(modules)), name="process-group")
-
-
-class _Loads(WorkerPlugin):
-    """Loads modules beside whatever the worker does."""
-
-    def __init__(self, modules: tuple[str, ...]) -> None:
-        self._modules = modules
-
-    def setup(self, worker: Any) -> None:
-        thread = threading.Thread(target=self._load, name="load modules", daemon=True)
-        _loading.append(thread)
-        thread.start()
-
-    def _load(self) -> None:
-        for name in self._modules:
-            import_module(name)
-        _loaded.set()
-
-
-def rendezvous(client: Client) -> dict[str, bool]:
-    """Return the workers that answer now, by address, and whether each has loaded."""
+def rendezvous(client: Client) -> list[str]:
+    """Return the addresses of the workers that answer now."""
     there = sorted(client.scheduler_info(n_workers=-1)["workers"])
     token = uuid.uuid4().hex[:8]
     asked = {
         client.submit(
-            _present, key=f"present-{i}-{token}", workers=[one], pure=False, priority=1000
+            bool, key=f"present-{i}-{token}", workers=[one], pure=False, priority=1000
         ): one
         for i, one in enumerate(there)
     }  # fmt: skip
@@ -109,17 +77,15 @@ def rendezvous(client: Client) -> dict[str, bool]:
         answered = {future for future in asked if future.status == "finished"}
         time.sleep(0.01)
     client.cancel([future for future in asked if future not in answered], force=True)
-    found = {asked[future]: _end_of(future) is True for future in answered}
-    return dict(sorted(found.items()))
+    return sorted(asked[future] for future in answered)
 
 
 def wait_for_members(client: Client, wanted: int, seconds: float, whole: bool = False) -> list[str]:
     """Wait until that many workers answer; or fewer, after a time in which no more came.
 
-    Where the group is to be ``whole``, jobs that wait in a queue are waited for, however long,
-    and workers may be loading yet. Else those that have loaded do not wait longer for those that
-    have not; where none has, as after the death of all, the time begins with the first: the
-    others are seldom far behind, and a process group of one would stay one.
+    Where the group is to be ``whole``, jobs that wait in a queue are waited for, however long.
+    Where none is left, as after the death of all, the time begins with the first: the others are
+    seldom far behind, and a process group of one would stay one.
 
     Raises
     ------
@@ -128,23 +94,20 @@ def wait_for_members(client: Client, wanted: int, seconds: float, whole: bool = 
     """
     from pipelines.run.tasks import SECONDS_FOR_A_WORKER
 
-    began = first_ready = time.monotonic()
+    began = first_came = time.monotonic()
     while True:
-        answers, ahead = rendezvous(client), forecast_workers(client)
+        members, ahead = rendezvous(client), forecast_workers(client)
         now = time.monotonic()
-        members = [one for one, loaded in answers.items() if loaded or whole]
         if not members:
-            first_ready = now
-            if answers and now - began > SECONDS_TO_JOIN:
-                return list(answers)[:wanted]  # a rank will say what is wrong with loading
+            first_came = now
         if len(members) >= wanted:
             return members[:wanted]
-        if members and now - first_ready > seconds and not (whole and ahead.coming):
+        if members and now - first_came > seconds and not (whole and ahead.coming):
             return members
         if client.status != "running":
             raise RunStopped("the cluster cannot be reached any more")
         lost = now - began > SECONDS_FOR_A_WORKER and not ahead.coming
-        if not answers and (ahead.reason or lost):
+        if not members and (ahead.reason or lost):
             raise RunStopped(ahead.reason or "the cluster has no worker left")
         time.sleep(SECONDS_TO_LOOK)
 
@@ -199,11 +162,38 @@ def run_process_group(
             )
             for rank, one in enumerate(members)
         ]  # fmt: skip
-        return _watch(client, futures, members, token, deliver)
+        lost: str | None = None
+        detected, until = 0.0, float("inf")
+        ended: dict[int, dict[str, Any]] = {}
+        while True:
+            deliver()
+            for rank, future in enumerate(futures):
+                if rank not in ended and future.status != "pending":
+                    ended[rank] = _end_of(future)
+            gone = lost_ranks(client, [one for n, one in enumerate(members) if n not in ended])
+            if lost is None:
+                broken = [end["broken"] for end in ended.values() if end.get("broken")]
+                lost = f"worker {gone[0]} is gone" if gone else next(iter(broken), None)
+                if lost is not None:  # the others have a bounded time from now on
+                    detected, until = time.time(), time.monotonic() + SECONDS_TO_STOP
+                    _abort(client, members, token)
+            if len(ended) + len(gone) >= len(members) or time.monotonic() > until:
+                break
+            time.sleep(SECONDS_TO_LOOK if lost is None else 0.02)
+        for end in ended.values():
+            if "error" in end:
+                raise end["error"]
+        deliver()  # what a rank told comes before what it gave
+        if lost is None:
+            return Ended(ended[0]["result"], None, members)
+        kept = [end["kept"] for end in ended.values() if end.get("kept") is not None]
+        return Ended(None, lost, members, detected, kept)
     finally:
         if client.status == "running":
             client.unsubscribe_topic(_topic(token))
-        _dismiss(client, futures, members, token)
+            if any(future.status == "pending" for future in futures):
+                _abort(client, members, token)
+            client.cancel(futures, force=True)
 
 
 def _topic(token: str) -> str:
@@ -213,39 +203,6 @@ def _topic(token: str) -> str:
 def hosts_of(members: Sequence[str]) -> set[str]:
     """Return the hosts of workers, from their addresses."""
     return {urlsplit(one).hostname or LOOPBACK for one in members}
-
-
-def _watch(
-    client: Client, futures: list[Future], members: list[str], token: str,
-    deliver: Callable[[], None],
-) -> Ended:  # fmt: skip
-    """Wait until all ranks have ended; after the first loss, for a bounded time."""
-    lost: str | None = None
-    detected, until = 0.0, float("inf")
-    ended: dict[int, dict[str, Any]] = {}
-    while True:
-        deliver()
-        for rank, future in enumerate(futures):
-            if rank not in ended and future.status != "pending":
-                ended[rank] = _end_of(future)
-        gone = lost_ranks(client, [one for rank, one in enumerate(members) if rank not in ended])
-        if lost is None:
-            broken = [end["broken"] for end in ended.values() if end.get("broken")]
-            lost = f"worker {gone[0]} is gone" if gone else next(iter(broken), None)
-            if lost is not None:
-                detected, until = time.time(), time.monotonic() + SECONDS_TO_STOP
-                _abort(client, members, token)
-        if len(ended) + len(gone) >= len(members) or time.monotonic() > until:
-            break
-        time.sleep(SECONDS_TO_LOOK if lost is None else 0.02)
-    for end in ended.values():
-        if "error" in end:
-            raise end["error"]
-    deliver()  # what a rank told comes before what it gave
-    if lost is not None:
-        kept = [end["kept"] for end in ended.values() if end.get("kept") is not None]
-        return Ended(None, lost, members, detected, kept)
-    return Ended(ended[0]["result"], None, members)
 
 
 def _end_of(future: Future) -> Any:
@@ -287,25 +244,6 @@ def _abort(client: Client, members: list[str], token: str) -> None:
     )
 
 
-def _dismiss(client: Client, futures: list[Future], members: list[str], token: str) -> None:
-    if client.status != "running":
-        return
-    if any(future.status == "pending" for future in futures):
-        _abort(client, members, token)
-    client.cancel(futures, force=True)
-
-
-def _present() -> bool:
-    """Return whether a worker has loaded modules; a task that runs once a thread is free."""
-    return _loaded.is_set()
-
-
-def _wait_until_loaded() -> None:
-    """Wait until torch is imported: two threads that import it at once may block each other."""
-    for thread in _loading:
-        thread.join()
-
-
 def _scheduler_store(worker: Any, token: str, stopped: Callable[[], bool]) -> Any:
     """Return a store of torch's whose keys are metadata of the scheduler.
 
@@ -344,7 +282,6 @@ def _rank(
     work: Work, shared: Any, argument: Any, token: str, secret: bytes, on_one_host: bool, rank: int,
     n_ranks: int, device: str, threads: int,
 ) -> dict[str, Any]:  # fmt: skip
-    _wait_until_loaded()
     import torch
     from distributed import get_worker
 

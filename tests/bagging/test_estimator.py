@@ -116,14 +116,16 @@ def test_members_that_diverge_are_told() -> None:
 
 
 def test_a_lost_member_is_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
-    from pipelines.bagging import bagging, work
+    from pipelines.bagging import work
+
+    run_task = work.run_task
 
     def lose_one(data: Any, task: Any, *rest: Any, **settings: Any) -> Any:
         if task.name == "refit-member=1":
             raise MemoryError
-        return work.run_task(data, task, *rest, **settings)
+        return run_task(data, task, *rest, **settings)
 
-    monkeypatch.setattr(bagging, "run_task", lose_one)
+    monkeypatch.setattr(work, "run_task", lose_one)
     with pytest.warns(FitFailedWarning, match="1 of 3 members could not be trained: out of memory"):
         nets = BaggedNets(**SMALL).fit(X, y)
     assert nets.member_proba(X).shape == (2, 300, 10)

@@ -14,7 +14,7 @@ from sklearn.datasets import load_digits, load_wine
 from pipelines.bagging.estimator import BaggedNets
 from pipelines.bagging.guarantees import novelty_p_values, select_novel
 from pipelines.data.image_files import ImageFormat, read_image
-from pipelines.nn.feature_distance import FeatureDistance
+from pipelines.nn.member import FeatureDistance
 
 SEVEN = Path(__file__).parents[2] / "notebooks" / "images" / "seven.png"
 digits = load_digits()

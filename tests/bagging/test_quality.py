@@ -5,7 +5,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from pipelines.bagging.quality import SUBSETS, describe_quality, size_errors
+from pipelines.bagging.answer import SUBSETS, describe_quality, size_errors
 from pipelines.bagging.reductions import as_dask_array, reduce_members
 
 

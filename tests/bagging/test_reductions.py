@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import dask.array as da
 import numpy as np
 import pytest
 from distributed import Client
@@ -16,14 +15,6 @@ from pipelines.bagging.reductions import (
 def drawn(n_members: int = 7, n_samples: int = 50, n_classes: int = 4) -> np.ndarray:
     p = np.random.default_rng(3).gamma(0.3, size=(n_members, n_samples, n_classes))
     return (p / p.sum(axis=2, keepdims=True)).astype(np.float32)
-
-
-def test_members_become_one_lazy_array() -> None:
-    p = drawn()
-    array = as_dask_array([da.from_array(p[0]), *p[1:]])
-    assert isinstance(array, da.Array)
-    assert array.shape == p.shape
-    np.testing.assert_array_equal(array.compute(scheduler="threads"), p)
 
 
 def test_reductions_are_those_of_a_loop(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -53,12 +44,6 @@ def test_a_tie_goes_to_the_mean_then_to_the_smaller_class() -> None:
     majority = [[0.4, 0.3, 0.3], [0.4, 0.3, 0.3]]
     p = np.array([by_mean, equal, majority]).transpose(1, 0, 2)
     assert reduce_members(as_dask_array(list(p))).vote.tolist() == [1, 0, 0]
-
-
-def test_votes_count_before_certainty() -> None:
-    p = np.array([[[0.51, 0.49]], [[0.51, 0.49]], [[0.0, 1.0]]])
-    found = reduce_members(as_dask_array(list(p)))
-    assert (found.vote[0], found.by_mean[0]) == (0, 1)
 
 
 @pytest.mark.parametrize(

@@ -7,9 +7,8 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_digits
 
-from pipelines.bagging.bagging import bag, tasks_left
 from pipelines.bagging.tables import PLACE, reduce_candidates, tabulate, tabulate_members
-from pipelines.bagging.work import Plan, best_candidate, run_task
+from pipelines.bagging.work import Plan, bag, best_candidate, run_task, tasks_left
 from pipelines.data.placement import FoldedData
 from pipelines.data.scaling import PIXELS_0_16
 from pipelines.nn.fit import Refitted

@@ -39,12 +39,6 @@ def test_a_peer_gives_the_errors_of_every_cell(problem, by_hand):
     assert lines.search_with_peer(problem, X, SVC, n_jobs=1) == by_hand
 
 
-def test_every_search_gets_data_of_its_own(problem):
-    one, other = problem.data(), problem.data()
-    assert one.token != other.token
-    assert one.X is other.X
-
-
 def test_lines_are_compared_cell_by_cell():
     ours = {"a": 3, "b": 5, "c": None, "d": 1}
     other = {"a": 3, "b": 3, "c": 2, "d": 2}

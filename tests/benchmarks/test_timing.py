@@ -16,12 +16,6 @@ def test_lines_take_turns():
     assert len(said) == 6
 
 
-def test_a_line_has_a_median_and_a_spread():
-    line = Timed("A", (3.0, 1.0, 8.0), None)
-    assert line.median == 3.0
-    assert line.spread == (1.0, 8.0)
-
-
 def test_ratios_are_of_medians_and_of_turns():
     slow, fast = Timed("slow", (8.0, 12.0, 10.0), None), Timed("fast", (2.0, 2.0, 5.0), None)
     assert ratios(slow, fast) == pytest.approx((5.0, 2.0, 6.0))

@@ -5,9 +5,17 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+import torch
 
 from pipelines.data.placement import FoldedData
-from pipelines.nn.fit import cross_validate_candidate, failed_rows
+from pipelines.nn.fit import (
+    DATA_SHARE,
+    GIB,
+    cross_validate_candidate,
+    failed_rows,
+    room_for,
+)
+from pipelines.nn.settings import Training
 from pipelines.nn.size import training_bytes
 
 from .conftest import CANDIDATE, DIGITS, TRAINING, UNIT
@@ -56,3 +64,16 @@ def test_rows_of_a_task_that_failed(digits: FoldedData) -> None:
     rows = failed_rows(digits, UNIT, "out of memory")
     assert [list(row) for row in rows] == [COLUMNS] * 3
     assert {row["status"] for row in rows} == {"failed: out of memory"}
+
+
+def test_a_gpu_is_planned_with_by_what_is_free(
+    digits: FoldedData, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not by what it has: others hold most of it, and torch some that it does not use."""
+    two = int(training_bytes(CANDIDATE, DIGITS, 2, 10, len(digits.y)) / DATA_SHARE) + 1
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda: (two - 2 * GIB, 80 * GIB))
+    monkeypatch.setattr(torch.cuda, "memory_reserved", lambda: 5 * GIB)
+    monkeypatch.setattr(torch.cuda, "memory_allocated", lambda: 3 * GIB)
+    assert room_for(digits, UNIT, DIGITS, Training(device="gpu"), 5)[0] == 2
+    assert room_for(digits, UNIT, DIGITS, Training(device="gpu", memory_bytes=9), 5)[0] == 0
+    assert room_for(digits, UNIT, DIGITS, Training(), 5)[0] == 5

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
 import pytest
 import torch
 
 from pipelines.data.placement import FoldedData
 from pipelines.nn import delayed
-from pipelines.nn.delayed import SETTLE_STEPS, DelayedUpdates, pays, steps_kept
+from pipelines.nn.delayed import DelayedUpdates, pays, steps_kept
 from pipelines.nn.device_rows import place_rows
 from pipelines.nn.inputs import Inputs
 from pipelines.nn.settings import Training
@@ -96,35 +95,6 @@ def test_training_is_the_same(
     assert len(ends) > 1
 
 
-def test_rounding_is_that_of_a_product_added_to_the_weights() -> None:
-    """Against double precision, after 600 steps in single.
-
-    A CPU's product adds its terms to the weights one by one, each rounded: to settle
-    rounds batch_size times as often as the plain update, which by chance is the root of
-    that times as much.
-    """
-    rng = np.random.default_rng(1)
-    candidate = Candidate("mlp", 8, 0.01, 0.4)
-    start = torch.from_numpy(rng.standard_normal((1, 20, 8), dtype=np.float32))
-    layer = DelayedUpdates(candidate, start.clone(), 5)
-    plain, exact = (
-        torch.nn.Parameter(start.clone()),
-        torch.nn.Parameter(start.clone().double()),
-    )
-    optimisers = [torch.optim.SGD([one], lr=0.01, momentum=0.4) for one in (plain, exact)]
-    for _ in range(600):
-        x = torch.from_numpy(rng.standard_normal((1, 5, 20), dtype=np.float32))
-        d = torch.from_numpy(rng.standard_normal((1, 5, 8), dtype=np.float32))
-        layer.keep(x, d)
-        plain.grad = x.mT @ d / 5
-        exact.grad = x.double().mT @ d.double() / 5
-        for optimiser in optimisers:
-            optimiser.step()
-    layer.settle()
-    wrong = (layer.finish(0) - exact[0]).abs().max().item()
-    assert wrong <= 2 * math.sqrt(5) * (plain[0] - exact[0]).abs().max().item()
-
-
 def test_where_it_pays() -> None:
     study = Candidate("conv", 1000, 1e-3, 0.1, n_conv_layer=400, kernel_size=5)
     assert pays(study, MNIST, 10)
@@ -136,19 +106,3 @@ def test_where_it_pays() -> None:
         Candidate("mlp", 256, 1e-3, 0.1),
     ):
         assert not pays(changed, MNIST, 10)
-
-
-def test_steps_are_kept_until_nothing_is_left_of_them() -> None:
-    for momentum in (0.01, 0.2, 0.5, 0.9, 0.99):
-        kept = steps_kept(momentum)
-        assert kept >= SETTLE_STEPS
-        assert momentum**kept <= 2.0**-24
-    assert steps_kept(0.0) == SETTLE_STEPS
-
-
-def test_most_of_the_study_has_it() -> None:
-    from pipelines.nn.space import SearchSpace
-
-    space, generator = SearchSpace.load("study"), np.random.default_rng(0)
-    drawn = [space.draw(generator) for _ in range(300)]
-    assert np.mean([pays(one, MNIST, 10) for one in drawn]) > 0.7

@@ -85,25 +85,6 @@ def test_steps_are_those_of_autograd_and_adamw(
             np.testing.assert_allclose(one.result[name], own.detach().numpy(), atol=2e-3)
 
 
-def test_every_row_weighs_as_often_as_it_was_drawn(wine: FoldedData) -> None:
-    parts = parts_of(wine)
-    given = _Given(place_rows(wine, 3, "cpu"), parts, 50)
-    batches = list(given.batches())
-    assert len(batches) == given.n_batches == math.ceil(len(wine.y) / 50)
-    for number, part in enumerate(parts):
-        for name, expected in (("drawn", 1.0), ("out_of_bag", 1.0)):
-            total = sum(float(getattr(batch, name)[number].sum()) for batch in batches)
-            assert total == pytest.approx(expected, rel=1e-5)
-        seen = torch.cat([batch.X[number][batch.drawn[number] > 0] for batch in batches])
-        weights = torch.cat([b.drawn[number][b.drawn[number] > 0] for b in batches])
-        assert len(seen) == len(np.unique(part.rows))
-        # Standardised on the network's own rows, as often as they were drawn.
-        mean = (seen * weights[:, None]).sum(0).numpy()
-        np.testing.assert_allclose(mean, 0, atol=1e-4)
-        for batch in batches:
-            assert not batch.drawn[number, batch.n_drawn :].any()
-
-
 def test_alone_and_together_give_the_same_network(wine: FoldedData) -> None:
     """Each ends by itself, whatever becomes of the others."""
     together = trained(wine, parts_of(wine))

@@ -37,13 +37,6 @@ def images(n: int) -> np.ndarray:
     return np.random.default_rng(1).integers(0, 17, (n, 64)).astype(np.uint8)
 
 
-def test_certainties_add_up_to_one() -> None:
-    proba = some_member(CONV, DIGITS).predict_proba(images(9))
-    assert proba.shape == (9, 10)
-    assert proba.dtype == np.float32
-    np.testing.assert_allclose(proba.sum(axis=1), 1, rtol=1e-5)
-
-
 def test_blocks_of_rows_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = some_member(CONV, DIGITS).predict_proba(images(10))
     monkeypatch.setattr(member_module, "scoring_rows", lambda *_: 3)

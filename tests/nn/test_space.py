@@ -51,12 +51,6 @@ def test_every_preset_loads_and_is_its_own_description(name: str) -> None:
                 assert least <= candidate.parameters()[parameter] <= most
 
 
-def test_equal_generators_draw_equal_candidates() -> None:
-    space = SearchSpace.load("study")
-    assert drawn(space, 5) == drawn(space, 5)
-    assert drawn(space, 5) != drawn(space, 5, seed=1)
-
-
 def test_kernels_larger_than_the_image_are_left_out() -> None:
     space = SearchSpace.load("study").for_images(DIGITS.image_shape)
     assert {one.kernel_size for one in drawn(space)} == set(range(2, 9))
@@ -115,11 +109,6 @@ def test_bad_content_is_one_line(tmp_path: Path, change: dict, message: str) -> 
     with pytest.raises(InputError, match=message) as refused:
         SearchSpace.load(str(path))
     assert "\n" not in str(refused.value)
-
-
-def test_a_missing_hyper_parameter_is_named() -> None:
-    with pytest.raises(InputError, match="momentum missing; add a line like 'momentum:"):
-        SearchSpace.from_mapping({name: GOOD[name] for name in list(GOOD)[:-1]})
 
 
 @pytest.mark.parametrize(

@@ -137,20 +137,6 @@ def test_networks_end_by_themselves(digits: FoldedData) -> None:
         assert len(one.losses) == 12 or falls[-1] <= 0.2
 
 
-def test_equal_seeds_give_equal_bits(digits: FoldedData) -> None:
-    rows = place_rows(digits, 10, "cpu")
-    runs = [
-        train_parts(
-            CONV, DIGITS, rows, parts_of(len(digits.y), seed), Training(max_epochs=2), copied
-        )
-        for seed in (1, 1, 2)
-    ]
-    for one, same, other in zip(*runs, strict=True):
-        for name in one.result:
-            np.testing.assert_array_equal(one.result[name], same.result[name])
-            assert (one.result[name] != other.result[name]).any()
-
-
 def test_a_loss_that_is_no_number_ends_one_network_alone(digits: FoldedData) -> None:
     rows = place_rows(digits, 10, "cpu")
     X = rows.X.clone()
@@ -184,14 +170,6 @@ def test_a_table_is_standardised_on_each_networks_own_rows(wine: FoldedData) -> 
         rows = DeviceRows(torch.from_numpy(X), whole.one_hot)
         (alone,) = train_parts(candidate, WINE, rows, [Part(some, own)], training, copied)
         assert_close(one.result, alone.result)
-
-
-def test_a_larger_batch_than_rows_is_one_step(digits: FoldedData) -> None:
-    rows = place_rows(digits, 10, "cpu")
-    (one,) = train_parts(
-        MLP, DIGITS, rows, parts_of(303, sizes=(50,)), Training(batch_size=64, max_epochs=1), copied
-    )
-    assert len(one.losses) == 1
 
 
 def test_first_weights_lie_within_the_bounds_of_torch() -> None:

@@ -77,14 +77,14 @@ def test_what_is_explained_is_what_the_members_said(finished: tuple[Path, str]) 
     assert groups == ["disagreement"] * 6 + ["chosen"] * 2 + ["own"]
     np.testing.assert_array_equal(probabilities[:, 6], said_by_members(folder)[:, 7])
     assert true[-1] == -1
-    found, _, classes = ask_members(folder, X[-1:])
+    (found, _), classes = ask_members(folder, X[-1:])
     np.testing.assert_allclose(probabilities[:, -1], found[:, 0], atol=1e-6)
     assert classes == list("0123456789")
 
 
 def test_the_stored_members_give_the_stored_answers(finished: tuple[Path, str]) -> None:
     folder, _ = finished
-    said, *_ = ask_members(folder, load_dataset("digits", limit=300).X_test)
+    (said, _), _ = ask_members(folder, load_dataset("digits", limit=300).X_test)
     np.testing.assert_allclose(said, said_by_members(folder), atol=1e-6)
 
 
@@ -122,7 +122,7 @@ def test_a_table_of_ones_own(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert about["space"]["network"] == "table"
     assert about["vote_test_error"] < 0.2
     assert "n_conv_layer" not in pd.read_csv(folder / "members.csv")
-    said, _, classes = ask_members(folder, table[["a", "b", "c"]].to_numpy())
+    (said, _), classes = ask_members(folder, table[["a", "b", "c"]].to_numpy())
     assert classes == ["down", "up"]
     right = np.array(classes)[said.mean(axis=0).argmax(axis=1)] == table.kind
     assert right.mean() > 0.85
