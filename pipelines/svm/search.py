@@ -111,6 +111,10 @@ class Search:
             self.layout, self.problems[number], of_fold, self.settings.class_weight
         )
 
+    def bounds(self, number: int, fold: int) -> np.ndarray:
+        """Return what C is multiplied with for each sorted row: float64 (n,)."""
+        return self.weights[fold] * self.factors(number, fold)[self.layout.codes]
+
     @property
     def one_vs_one(self) -> bool:
         return self.problems[0].second is not None

@@ -15,22 +15,24 @@ from pipelines.svm.cpu.blocks import class_pulls
 from pipelines.svm.cpu.kernels import finish_distances, kernel_values
 from pipelines.svm.cpu.problem import (
     BETA,
-    CHANGED,
     CHOSEN,
-    FACTORS,
     FALL,
-    LOWER,
     RESIDUAL,
     TRIAL_RESIDUAL,
-    UPPER,
     Path,
     new_state,
 )
 from pipelines.svm.cpu.smo import solve_dense
 from pipelines.svm.cpu.solve import Walker
-from pipelines.svm.cpu.steps import begin, finish, reach, settle, tolerance_at
+from pipelines.svm.cpu.steps import walk_on
 from pipelines.svm.cpu.threads import Resources
-from pipelines.svm.cpu.working_set import intercept_of, optimality, select, subtract_rows
+from pipelines.svm.cpu.working_set import (
+    intercept_of,
+    keep_worst,
+    optimality,
+    select,
+    subtract_rows,
+)
 from pipelines.svm.kernel import Kernel
 from pipelines.svm.rules import INNER_GAP, SCALE_SHARE
 from pipelines.svm.solutions import CONVERGED, ITERATION_LIMIT, STALLED
@@ -164,18 +166,6 @@ class _Members:
             self.compact[:first, first : self.rows.size] = columns[:, :first].T
 
 
-def _worst(state: np.ndarray, largest: int) -> np.ndarray:
-    """Return the rows that violate most, half of them to rise and half to fall."""
-    half, residual = largest // 2, state[RESIDUAL]
-    rise = np.flatnonzero(state[BETA] < state[UPPER])
-    fall = np.flatnonzero(state[BETA] > state[LOWER])
-    if rise.size > half:
-        rise = rise[np.argpartition(-residual[rise], half - 1)[:half]]
-    if fall.size > half:
-        fall = fall[np.argpartition(residual[fall], half - 1)[:half]]
-    return np.union1d(rise, fall)
-
-
 def _solve_one_C(
     members: _Members, state: np.ndarray, numbers: np.ndarray, level: float, tol: float, limit: int
 ) -> tuple[int, int]:
@@ -188,8 +178,9 @@ def _solve_one_C(
         if done >= limit:
             return done, ITERATION_LIMIT
         count = select(state, numbers, n, level, i, j)
-        wanted = np.flatnonzero(numbers[CHOSEN]) if count <= largest else _worst(state, largest)
-        members.hold(wanted)
+        if count > largest:
+            keep_worst(state, numbers, level, i, j, largest)
+        members.hold(np.flatnonzero(numbers[CHOSEN]))
         rows = members.rows
         inner = state[: FALL + 1, rows]
         iterations, status = solve_dense(
@@ -226,24 +217,13 @@ def walk_rows(
     largest : number of rows of a working set
     """
     (state, numbers), members = new_state(given, Cs[0]), _Members(source, largest)
-    reached = reach(given)
-    level, n_support, n_bounded = 0.0, 0, 0
-    for c, C in enumerate(Cs):
-        m, changed = begin(c, Cs, given, state, numbers, n_support, n_bounded, SCALE_SHARE)
-        if m > 0:
-            source.subtract(state[TRIAL_RESIDUAL], numbers[CHANGED, :m], state[FACTORS, :m])
-        level = settle(c, m, changed, level, given, state)
-        out.iterations[c], out.status[c] = _solve_one_C(
-            members, state, numbers, level, tolerance_at(C, tol, reached), limit
-        )
-        level, out.objectives[c], n_support, n_bounded = finish(
-            c, given, state, out.betas, out.residuals
-        )
-        out.intercepts[c] = level
-        if n_bounded == 0 and out.status[c] == CONVERGED:
-            out.repeat_from(c + 1)
-            return c + 1, Cs.size
-    return Cs.size, Cs.size
+    solved = walk_on(
+        -1, partial(_solve_one_C, members, state, numbers),
+        partial(source.subtract, state[TRIAL_RESIDUAL]), given, state, numbers, Cs, tol, limit,
+        SCALE_SHARE, out,
+    )  # fmt: skip
+    out.repeat_from(solved)
+    return solved, Cs.size
 
 
 def _pulls(

@@ -86,19 +86,14 @@ def products_by_class(
     Returns None where they have no room beside a pair's kernel for every thread.
     """
     if "by class" not in search.kept:
-        if _bytes_needed(search, resources) > 0.8 * resources.memory_bytes:
+        sizes = np.sort(np.diff(search.layout.starts).astype(np.float64))
+        largest = sizes[-2:].sum()
+        products = (sizes.sum() ** 2 + (sizes**2).sum()) / 2
+        needed = 4 * (products + resources.n_threads * largest**2)
+        if largest > MAX_ROWS or needed > 0.8 * resources.memory_bytes:
             return None
         search.kept["by class"] = ClassProducts(
             rows, search.kernel, search.layout.starts, resources.pool
         )
     found: ClassProducts = search.kept["by class"]
     return found
-
-
-def _bytes_needed(search: Search, resources: Resources) -> float:
-    sizes = np.sort(np.diff(search.layout.starts).astype(np.float64))
-    largest = sizes[-2:].sum()
-    if largest > MAX_ROWS:
-        return np.inf
-    products = (sizes.sum() ** 2 + (sizes**2).sum()) / 2
-    return float(4 * (products + resources.n_threads * largest**2))

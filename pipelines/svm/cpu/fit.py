@@ -16,7 +16,7 @@ from pipelines.svm.cpu.solve import solve_rest
 from pipelines.svm.cpu.threads import Resources, open_pool
 from pipelines.svm.path_result import check_size
 from pipelines.svm.problems import Layout, Problem
-from pipelines.svm.search import Form, Search, search_all_rows
+from pipelines.svm.search import Form, search_all_rows
 from pipelines.svm.solutions import Solutions
 
 # The path that leads to one C: from where most multipliers are at their bound,
@@ -84,31 +84,27 @@ def fit_path(
     Cs = path_to(C) if asked.at().is_definite else np.array([C])
     search = search_all_rows(y, Cs, gamma, asked, sample_weight)
     rows = prepare_rows(X, search.kernel, search.layout.order)
+    fits = search.kernel.is_given or (
+        len(rows) <= MAX_ROWS and 4 * len(rows) ** 2 <= 0.8 * memory_bytes
+    )
+    out, scores = search.empty_solutions(), (lambda fold: None)  # a single fit has none
     with open_pool(n_threads) as pool:
-        out = _solve(search, rows, Resources(pool, memory_bytes))
+        resources = Resources(pool, memory_bytes)
+        if fits:
+            shared = shared_products(rows, search.kernel, pool)
+            kernel_values(shared, search.kernel, shared, pool)
+            exact = resources.exact_kernel(rows, search.kernel)
+            solved = solve_in_memory(shared, exact, search, out, scores, resources)
+        elif search.one_vs_one:
+            solved = solve_pairwise(search, rows, None, out, scores, resources)
+        else:
+            opened = partial(open_rows, rows, search.kernel, resources)
+            solved = solve_rest(search, opened, out, scores, resources)
+        deque(solved, maxlen=0)
     if search.one_vs_one:
         return model_of(search.layout, search.problems, out, out.pairs[0, :, :, -1])
     assert out.multipliers is not None
     return model_of(search.layout, search.problems, out, out.multipliers[0, :, -1].T)
-
-
-def _solve(search: Search, rows: np.ndarray, resources: Resources) -> Solutions:
-    fits = search.kernel.is_given or (
-        len(rows) <= MAX_ROWS and 4 * len(rows) ** 2 <= 0.8 * resources.memory_bytes
-    )
-    out, scores = search.empty_solutions(), (lambda fold: None)  # a single fit has none
-    if fits:
-        shared = shared_products(rows, search.kernel, resources.pool)
-        kernel_values(shared, search.kernel, shared, resources.pool)
-        exact = resources.exact_kernel(rows, search.kernel)
-        solved = solve_in_memory(shared, exact, search, out, scores, resources)
-    elif search.one_vs_one:
-        solved = solve_pairwise(search, rows, None, out, scores, resources)
-    else:
-        opened = partial(open_rows, rows, search.kernel, resources)
-        solved = solve_rest(search, opened, out, scores, resources)
-    deque(solved, maxlen=0)
-    return out
 
 
 def model_of(

@@ -45,7 +45,7 @@ def open_block(
     source: np.ndarray,
     places: np.ndarray,
     exact: ExactKernel | None,
-    rows: np.ndarray | None,
+    rows: np.ndarray,
     starts: np.ndarray,
     weights: np.ndarray,
 ) -> tuple[Walker, np.ndarray]:
@@ -77,19 +77,22 @@ def solve_in_memory(
     """Yield every problem on every fold, from the kernel of all rows; see ``solve_by_fold``.
 
     Of two classes nothing is copied: the rows that a fold leaves out stay in the problem
-    with a bound of 0, their decision values come for free, and the folds share what is
-    made in double precision.
+    with a bound of 0, their decision values come for free, and the folds share sums over
+    classes and what is made in double precision.
 
     kernel : float32 (n, n)
     exact : the same in double precision, made where it is needed; None for a kernel
         that is not positive definite
     """
+    whole = partial(_open_whole, kernel, exact, resources)
     if not search.one_vs_one:
-        opened = partial(_open_whole, kernel, exact, resources)
-        return solve_rest(search, opened, out, finish, resources, resources.pool)
+        return solve_rest(search, whole, out, finish, resources, resources.pool)
     out.coefficients = search.empty_coefficients()
-    if search.of_two and search.validation:
-        out.decisions = search.empty_decisions()
+    if search.of_two:
+        if search.validation:
+            out.decisions = search.empty_decisions()
+        bounds = [search.bounds(0, fold) for fold in range(len(search.weights))]
+        walker, pulls = whole(search.layout.starts, np.stack(bounds))
 
     def solve(number: int, fold: int) -> None:
         if number == _ALL_PAIRS:
@@ -97,10 +100,11 @@ def solve_in_memory(
                 solve(one, fold)
             return
         rows = search.problems[number].pair_rows(search.layout)
-        if not search.of_two:
-            rows = rows[search.weights[fold, rows] > 0]
-        opened = partial(open_block, kernel, rows, exact, None if search.of_two else rows)
-        solve_pair(search, number, fold, rows, opened, out)
+        if search.of_two:
+            solve_pair(search, number, fold, rows, lambda *_: (walker, pulls[[fold]]), out)
+            return
+        rows = rows[search.weights[fold, rows] > 0]
+        solve_pair(search, number, fold, rows, partial(open_block, kernel, rows, exact, rows), out)
 
     def with_support(fold: int) -> Found:
         mark_support(out.pairs[fold], out.support[fold])

@@ -138,7 +138,7 @@ def walk_small_pairs(
     """
     began, settings, weight = time.perf_counter(), search.settings, search.weights[fold]
     rows = np.flatnonzero(weight > 0)
-    bounds = weight[rows] * search.factors(0, fold)[search.layout.codes[rows]]
+    bounds = search.bounds(0, fold)[rows]
     out.solved[fold] = 0
     _walk_pairs(
         kernel, rows, np.searchsorted(rows, search.layout.starts), bounds, settings.Cs,

@@ -93,7 +93,7 @@ def solve_pair(
         if out.decisions is not None:
             out.rest[fold, number] = out.intercepts[fold, number, 0]
         return
-    bounds = weight * search.factors(number, fold)[codes]
+    bounds = search.bounds(number, fold)[rows]
     walker, pulls = open_kernel(np.array([0, n_first, rows.size]), bounds[None])
     given = np.empty((5, rows.size))
     given[Y] = given[SIDE] = np.where(own, 1.0, -1.0)
@@ -138,12 +138,10 @@ def solve_rest(
             _one_sided(out, fold, number, 1.0 if trained else -np.inf)
             out.rest[fold, number] = out.intercepts[fold, number, 0]
             return
-        y = np.where(own, 1.0, -1.0)
-        factors = search.factors(number, fold)
-        pull = pulls[fold] * factors[:, None]
-        given = np.empty((5, y.size))
-        given[Y] = given[SIDE] = y
-        given[WEIGHT], given[PULL_FIRST] = weight * factors[layout.codes], pull[problem.first]
+        given = np.empty((5, own.size))
+        given[Y] = given[SIDE] = np.where(own, 1.0, -1.0)
+        pull = pulls[fold] * search.factors(number, fold)[:, None]
+        given[WEIGHT], given[PULL_FIRST] = search.bounds(number, fold), pull[problem.first]
         given[PULL_SECOND] = pull.sum(axis=0) - pull[problem.first]
         betas = _walk(walker, given, search.settings, number, fold, out, out.rest[fold, number])
         if out.multipliers is not None:

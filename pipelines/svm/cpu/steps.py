@@ -7,6 +7,8 @@ The stopping tolerance is less where a C is too small to tell rows apart.
 Everywhere ``given``, ``state`` and ``numbers`` are the arrays whose rows ``problem`` names.
 """
 
+from collections.abc import Callable
+
 import numpy as np
 
 from pipelines.svm.compiled import compiled
@@ -26,9 +28,11 @@ from pipelines.svm.cpu.problem import (
     TRIAL_RESIDUAL,
     UPPER,
     WEIGHT,
+    Path,
     Y,
 )
 from pipelines.svm.cpu.working_set import intercept_of
+from pipelines.svm.solutions import CONVERGED
 
 # The trial on the line through the last two solutions is made while it needs fewer
 # kernel rows than this share of the support vectors.
@@ -260,3 +264,44 @@ def tolerance_at(C: float, tol: float, reached: tuple[float, float]) -> float:
     span, size = reached
     resolved = _RESOLVED * (1.0 + C * size)
     return min(tol, max(tol * _TIGHT * C * span, resolved))
+
+
+def walk_on(
+    first: int,
+    solve: Callable[[float, float, int], tuple[int, int]],
+    subtract: Callable[[np.ndarray, np.ndarray], None],
+    given: np.ndarray,
+    state: np.ndarray,
+    numbers: np.ndarray,
+    Cs: np.ndarray,
+    tol: float,
+    limit: int,
+    scale_share: float,
+    out: Path,
+) -> int:
+    """Solve for every C, of which number ``first`` is begun, or none for -1.
+
+    solve : from an estimate of the intercept, a tolerance and a limit; iterations and status
+    subtract : takes the kernel's rows times factors off the trial's residual
+    scale_share : see ``begin``
+
+    Returns how many C were solved.
+    """
+    reached, n_support, n_bounded = reach(given), 0, 0
+    level = 0.0 if first < 0 else intercept_of(state, state.shape[1])
+    for c in range(max(0, first), Cs.size):
+        done = int(out.iterations[c]) if c == first else 0
+        if c > first:
+            m, changed = begin(c, Cs, given, state, numbers, n_support, n_bounded, scale_share)
+            if m > 0:
+                subtract(numbers[CHANGED, :m], state[FACTORS, :m])
+            level = settle(c, m, changed, level, given, state)
+        more, out.status[c] = solve(level, tolerance_at(Cs[c], tol, reached), limit - done)
+        out.iterations[c] = done + more
+        level, out.objectives[c], n_support, n_bounded = finish(
+            c, given, state, out.betas, out.residuals
+        )
+        out.intercepts[c] = level
+        if n_bounded == 0 and out.status[c] == CONVERGED:
+            return c + 1
+    return Cs.size

@@ -8,6 +8,8 @@ Each C is solved by inner solves on working sets.  What is easy takes microsecon
 is compiled as a whole; what is hard takes milliseconds, and Python calls the compiled parts.
 """
 
+from functools import partial
+
 import numpy as np
 
 from pipelines.svm.compiled import compiled
@@ -32,7 +34,7 @@ from pipelines.svm.cpu.problem import (
     new_state,
 )
 from pipelines.svm.cpu.smo import solve_dense
-from pipelines.svm.cpu.steps import begin, finish, reach, settle, tolerance_at
+from pipelines.svm.cpu.steps import begin, finish, reach, settle, tolerance_at, walk_on
 from pipelines.svm.cpu.working_set import (
     gather,
     intercept_of,
@@ -335,36 +337,6 @@ class _HardWalk:
             idle = idle + 1 if iterations == 0 or status == STALLED else 0
 
 
-def _walk_hard(
-    hard: _HardWalk, Cs: np.ndarray, tol: float, limit: int, out: Path, first: int
-) -> int:
-    """Solve for every C from number ``first`` on, of which a part of the way is done.
-
-    Returns how many C were solved.
-    """
-    given, state, reached = hard.given, hard.state, reach(hard.given)
-    level = intercept_of(state, state.shape[1])
-    n_support, n_bounded = 0, 0
-    for c in range(first, Cs.size):
-        done = int(out.iterations[first]) if c == first else 0
-        if c > first:
-            m, changed = begin(
-                c, Cs, given, state, hard.numbers, n_support, n_bounded, HARD_SCALE_SHARE
-            )
-            if m > 0:
-                hard.subtract(TRIAL_RESIDUAL, hard.numbers[CHANGED, :m], state[FACTORS, :m])
-            level = settle(c, m, changed, level, given, state)
-        more, out.status[c] = hard.solve(level, tolerance_at(Cs[c], tol, reached), limit - done)
-        out.iterations[c] = done + more
-        level, out.objectives[c], n_support, n_bounded = finish(
-            c, given, state, out.betas, out.residuals
-        )
-        out.intercepts[c] = level
-        if n_bounded == 0 and out.status[c] == CONVERGED:
-            return c + 1
-    return Cs.size
-
-
 def walk(
     kernel: np.ndarray,
     diagonal: np.ndarray,
@@ -406,7 +378,10 @@ def walk(
     single = Cs.size
     if hard and exact is not None:
         rest, first = _HardWalk(kernel, exact.of(places), given, state, numbers), solved
-        solved = _walk_hard(rest, Cs, tol, limit, out, first)
+        solved = walk_on(
+            first, rest.solve, partial(rest.subtract, TRIAL_RESIDUAL), given, state, numbers, Cs,
+            tol, limit, HARD_SCALE_SHARE, out,
+        )  # fmt: skip
         single = Cs.size if rest.in_single else first
     out.repeat_from(solved)
     return solved, single
