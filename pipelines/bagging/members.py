@@ -81,7 +81,8 @@ class MemberFiles:
         one of ``DAMAGE``
             The file is missing or damaged.
         """
-        with self._predictions(member).open("rb") as file, np.load(file, allow_pickle=False) as stored:
+        path = self._predictions(member)
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as stored:
             arrays = [stored[name] for name in STORED]
         n = len(Prediction._fields)
         test, out_of_bag = Prediction(*arrays[:n]), OutOfBagPrediction(*arrays[n:])

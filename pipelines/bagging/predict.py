@@ -26,7 +26,6 @@ from pipelines.report.charts import ExplainedSample, certainty_panels
 from pipelines.report.style import figure_style, save
 from pipelines.run_folder.digests import refuse_changed
 from pipelines.run_folder.reading import as_pictures
-from pipelines.run_folder.record import Record
 from pipelines.search.new_rows import SHOWN, NewRows, check_output, class_columns, record_of
 
 

@@ -258,7 +258,7 @@ def bag(
     refitted: Mapping[int, int],
     on_event: Callable[[ProgressEvent], None] = lambda event: None,
 ) -> Iterator[tuple[Outcome[OfOneMember], list[Row], Refitted | None]]:
-    """Search and refit every member; one static graph, in which a refit waits for its own search.
+    """Search and refit every member; a refit begins when its own search is done.
 
     ``on_event`` is called with what tasks at work tell of themselves.
 
