@@ -80,7 +80,7 @@ def open_client(queue: Queue, options: ClusterOptions) -> Iterator[Client]:
             ) from None
         ending.callback(close_or_kill, cluster)
         watchdog = Watchdog(cluster, queue, options, profile, folder)
-        cluster.watchdog = watchdog  # where workers.outlook finds it
+        cluster.watchdog = watchdog  # where workers.forecast_workers finds it
         # All jobs at once, and before anything that may take time.
         ending.callback(lambda: queue.cancel_all(watchdog.jobs))
         ending.callback(watchdog.stop)
