@@ -217,8 +217,10 @@ def advance(
     if exchange.done:
         return state
     ranks, following = state.ranks.copy(), np.empty_like(state.contributions)
+    # What Dask brings is read-only, for which numba would compile anew.
+    contributions = np.require(exchange.contributions, requirements=["W"])
     change, dangling_rank = pull(
-        _rows(graph, p), surfer, exchange.dangling_rank, ranks, exchange.contributions, following
+        _rows(graph, p), surfer, exchange.dangling_rank, ranks, contributions, following
     )
     return PartitionState(ranks, following, change, dangling_rank)
 
