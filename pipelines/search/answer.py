@@ -108,9 +108,12 @@ def fit_counts(rows: Iterable[Row]) -> dict[str, Any]:
     table = pd.DataFrame([row for row in rows if not row["status"].startswith(FAILED)])
     if table.empty:
         return {}
-    by_family = table.groupby("family", as_index=False)["n_fits"]
+    by_family = table.groupby("family")["n_fits"].agg(["size", "sum"])
     return {
         "fits_asked": len(table), "fits_made": int(table["n_fits"].sum()),
         "steps_asked": int(table["n_steps"].sum()), "steps_made": int(table["n_steps_made"].sum()),
-        "families": by_family.agg(asked="size", made="sum").to_dict("records"),
+        "families": [
+            {"family": str(one[0]), "asked": int(one[1]), "made": int(one[2])}
+            for one in by_family.itertuples()
+        ],
     }  # fmt: skip

@@ -273,11 +273,11 @@ def compare_algorithms(
 
     by_candidate = cells.sort_values("fold").groupby("candidate")["score"]
     scores = {name: by_candidate.get_group(one).to_numpy() for name, one in best.items()}
-    pairs = [
+    pairs: list[dict[str, Any]] = [
         {"first": one, "second": other, **compare(scores[one], scores[other], ratio, rope)}
         for one, other in combinations(scores, 2)
     ]
-    corrected = holm([float(pair["p"]) for pair in pairs])
+    corrected = holm([pair["p"] for pair in pairs])
     return pd.DataFrame([pair | {"p_holm": p} for pair, p in zip(pairs, corrected, strict=True)])
 
 

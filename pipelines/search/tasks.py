@@ -255,7 +255,8 @@ def run_task(
 def failed_rows(problem: Problem, task: Task, reason: str) -> list[Row]:
     """Return the rows of a task that gave none."""
     used, shared = Substitute(None, "", ""), problem.groups[task.group].name
-    nothing = {"fit_time": None, "score_time": None, "test_scores": {}, "fit_error": reason}
+    nothing: dict[str, Any] = dict.fromkeys(("fit_time", "score_time"))
+    nothing |= {"test_scores": {}, "fit_error": reason}
     return [
         _row_of(problem, task, split, member, used, shared, CellResult(nothing, n_fits=0))
         for _, member, split, _ in task.places
