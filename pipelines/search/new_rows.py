@@ -34,7 +34,6 @@ RULE_OF_PICTURES = (
 SHOWN = 20  # images on the console, and in figures
 
 
-
 def record_of(run: Path, command: str) -> Record:
     """Return the record of a run.
 
