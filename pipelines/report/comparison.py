@@ -151,7 +151,7 @@ def _sections(runs: Runs, page: Path) -> list[Section]:
         "for the number of pairs. The best of a grid is judged on the folds that chose it, so "
         "small differences speak for little."
     )
-    frame = table.drop(columns="command").rename_axis("run").reset_index()
+    frame = table.drop(columns=["command", "n_workers"]).rename_axis("run").reset_index()
     frame.insert(3, "searched", [run.size() for run in runs.values()])
     wrong = [wrong_of(one.record.n_test_errors, one.record.dataset.n_test) for one in runs.values()]
     frame.insert(7, "95 % interval", [words.partition("interval ")[2] for words in wrong])
