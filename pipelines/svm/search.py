@@ -130,8 +130,8 @@ class Search:
         shape = (n_folds, len(self.problems), n_C)
         return Solutions(
             np.zeros(shape), np.zeros(shape), np.zeros(shape, np.int64),
-            np.zeros(shape, np.int64), *np.ones((2, *shape[:2]), np.int64), np.zeros(shape[:2]),
-            np.zeros((n_folds, n_C, n), np.bool_),
+            np.zeros(shape, np.int64), np.ones(shape[:2], np.int64), np.ones(shape[:2], np.int64),
+            np.zeros(shape[:2]), np.zeros((n_folds, n_C, n), np.bool_),
         )  # fmt: skip
 
     def empty_decisions(self) -> np.ndarray:

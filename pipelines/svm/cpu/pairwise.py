@@ -107,8 +107,8 @@ def score_pairwise(
             values = np.empty((len(some), n), np.float32)
             products.between(some, np.arange(n), values)
         kernel_values(values, kernel, out=values)
-        between = None
-        if exact is not None:
-            between = lambda at, others, some=some: exact.between(some[at], others)  # noqa: E731
+        between = (
+            None if exact is None else lambda at, others, some=some: exact.between(some[at], others)
+        )
         found.append(score_pairs(values, np.arange(len(some)), fold, solutions, search, between))
     return Scores.of(found, np.argsort(in_order))

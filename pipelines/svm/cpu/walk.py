@@ -65,7 +65,6 @@ _LARGEST_WORKING_SET = 4096
 _ITERATION_NS, _ROW_NS = 60.0, 1.0
 # What Newton's method takes at a C: for itself, and by powers of the number of free rows.
 _NEWTON_NS = (5e5, 8e3, 10.0, 0.01)
-_LEAST_NEWTON_NS = _NEWTON_NS[0]
 
 # A kernel in single precision is off by this share of its values; where that makes of a
 # residual more than this share of the tolerance, the problem is hard, too.
@@ -129,7 +128,7 @@ def _solve_one_C(
 
     Returns iterations and status, the number of members, and what it took beside ``spent``.
     """
-    done, idle, n, begun, due = 0, 0, state.shape[1], spent, _LEAST_NEWTON_NS
+    done, idle, n, begun, due = 0, 0, state.shape[1], spent, 0.0
     may_be_hard = exact_ns < np.inf
     while True:
         top, bottom, i, j = optimality(state, n)
