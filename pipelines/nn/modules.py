@@ -22,7 +22,7 @@ from torch.nn import functional
 
 from pipelines.nn.augment import augmented
 from pipelines.nn.inputs import Inputs
-from pipelines.nn.networks import as_network_takes, drawing, make_network
+from pipelines.nn.networks import Layer, as_network_takes, drawing, make_network
 from pipelines.nn.settings import Training
 from pipelines.nn.stack import DIVERGED, OK, ProgressCallback, Result, Trained, scaling_of
 
@@ -51,13 +51,10 @@ def train_modules(
         make_network(stack.candidate, stack.inputs, seed_from(part.generator))
         for part in stack.parts
     ]
-    one, on_gpu = networks[0], training.device != "cpu"
-    # On a CPU vmap's convolution takes longer than one network after another.
-    small = (
-        training.batch_size <= MOST_TOGETHER
-        and max((w.ndim for w in one.parameters()), default=0) < 4
+    together = len(networks) > 1 and (
+        training.device != "cpu" or training.batch_size <= MOST_TOGETHER
     )
-    together = len(networks) > 1 and (on_gpu or small) and vmap_can(one, stack.inputs)
+    together = together and vmap_can(networks[0], stack.inputs)
     turns = [list(range(len(networks)))] if together else [[n] for n in range(len(networks))]
     trained: list[Trained[Result]] = []
     for slots in turns:
@@ -121,6 +118,9 @@ class _Networks:
         self._dtype, self._device = dtype, device.type
         self._one = copy.deepcopy(networks[0]).to("meta").train()
         self._alone = len(networks) == 1
+        for module in self._one.modules():
+            if isinstance(module, Layer):
+                module.stacked = not self._alone
 
     def __call__(self, X: torch.Tensor) -> torch.Tensor:
         """Return outputs, (n_networks, n_rows, n_classes), of X, (n_rows, n_networks, ...)."""

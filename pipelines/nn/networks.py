@@ -154,7 +154,7 @@ class CNN(nn.Sequential):
         layers: list[nn.Module] = [Convolution(n_inputs, n_channels)]
         for _ in range(n_halvings):
             layers += [
-                nn.MaxPool2d(2),
+                MaxPool2d(),
                 Convolution(n_channels, 2 * n_channels),
                 Convolution(2 * n_channels, 2 * n_channels),
             ]
@@ -170,7 +170,42 @@ class Mean(nn.Module):
         return X.mean((-2, -1))
 
 
-class Convolution(nn.Module):
+class Layer(nn.Module):
+    """A layer of ``CNN`` that says itself how it is computed for several networks at once.
+
+    Attributes
+    ----------
+    stacked : bool
+        Whether it is called by ``torch.vmap``.
+    """
+
+    stacked = False
+
+    def compute(self, n_networks: int, X: torch.Tensor, *weights: torch.Tensor) -> torch.Tensor:
+        """Return the outputs for images whose channels are those of all networks."""
+        raise NotImplementedError
+
+    def weights(self) -> tuple[torch.Tensor, ...]:
+        """Return what ``compute`` takes beside the images."""
+        return ()
+
+    def forward(self, X: torch.Tensor) -> torch.Tensor:
+        """Return the layer's outputs."""
+        if not self.stacked:
+            return self.compute(1, X, *self.weights())
+        outputs: torch.Tensor = _BesideChannels.apply(self.compute, X, *self.weights())
+        return outputs
+
+
+class MaxPool2d(Layer):
+    """The largest of each 2 x 2 pixels."""
+
+    def compute(self, n_networks: int, X: torch.Tensor, *weights: torch.Tensor) -> torch.Tensor:
+        """Return images of half the size."""
+        return functional.max_pool2d(X, 2)
+
+
+class Convolution(Layer):
     """A 3 x 3 convolution, batch normalisation, ReLU."""
 
     def __init__(self, n_inputs: int, n_outputs: int) -> None:
@@ -178,10 +213,39 @@ class Convolution(nn.Module):
         self.convolution = nn.Conv2d(n_inputs, n_outputs, 3, padding=1, bias=False)
         self.norm = nn.BatchNorm2d(n_outputs)
 
-    def forward(self, X: torch.Tensor) -> torch.Tensor:
+    def weights(self) -> tuple[torch.Tensor, ...]:
+        """Return the kernels, and what the normalisation has."""
+        norm: Any = self.norm
+        return (
+            self.convolution.weight, norm.weight, norm.bias, norm.running_mean, norm.running_var
+        )  # fmt: skip
+
+    def compute(self, n_networks: int, X: torch.Tensor, *weights: torch.Tensor) -> torch.Tensor:
         """Return the channels after ReLU."""
-        outputs: torch.Tensor = self.norm(self.convolution(X))
+        kernels, gain, bias, mean, variance = weights
+        outputs = functional.conv2d(X, kernels, padding=1, groups=n_networks)
+        outputs = functional.batch_norm(outputs, mean, variance, gain, bias, self.training)
         return outputs.relu_()
+
+
+class _BesideChannels(torch.autograd.Function):
+    # vmap's own rules put the networks beside the images for a pooling, and scale and shift apart
+    # from the normalisation: twice the passes over all images. Here they stay where the
+    # convolution has them, beside the channels.
+    @staticmethod
+    def forward(compute: Any, X: torch.Tensor, *weights: torch.Tensor) -> Any:
+        return compute(1, X, *weights)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+        pass  # autograd sees what vmap calls
+
+    @staticmethod
+    def vmap(info: Any, in_dims: Any, compute: Any, X: torch.Tensor, *weights: Any) -> Any:
+        X = X.movedim(in_dims[1], 1)
+        own = [one.flatten(0, 1) for one in weights]  # the networks are their first axis
+        outputs = compute(info.batch_size, X.flatten(1, 2), *own)
+        return outputs.unflatten(1, (info.batch_size, -1)), 1
 
 
 class Coloured(nn.Module):
