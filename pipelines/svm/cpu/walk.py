@@ -62,9 +62,10 @@ _LARGEST_WORKING_SET = 4096
 # A problem is hard at a C when SMO has taken as long, this C and the last, as Newton's method
 # is expected to, both counted roughly in nanoseconds.  What an SMO iteration takes, and each of
 # its rows:
-_ITERATION_NS, _ROW_NS = 60.0, 1.0
-# What Newton's method takes at a C: for itself, and by powers of the number of free rows.
-_NEWTON_NS = (5e5, 8e3, 10.0, 0.01)
+_ITERATION_NS, _ROW_NS = 60.0, 0.5
+# What Newton's method takes at a C: for itself, and by powers of the number of free rows; and
+# for each value of the kernel, as its first working set may be many rows.
+_NEWTON_NS, _A_VALUE_NS = (5e5, 8e3, 10.0, 0.01), 2.0
 
 # A kernel in single precision is off by this share of its values; where that makes of a
 # residual more than this share of the tolerance, the problem is hard, too.
@@ -101,7 +102,7 @@ def _newton_ns(state: np.ndarray, exact_ns: float) -> float:
     made, linear, square, cube = _NEWTON_NS
     return (
         made + n_free * (linear + n_free * (square + n_free * cube))
-        + exact_ns * n_support * state.shape[1]
+        + (exact_ns * n_support + _A_VALUE_NS * state.shape[1]) * state.shape[1]
     )  # fmt: skip
 
 
