@@ -118,7 +118,7 @@ def test_the_version_is_the_same_everywhere(capsys: pytest.CaptureFixture[str]) 
     assert f"\n## {PROJECT['version']}\n" in (ROOT / "CHANGELOG.md").read_text()
 
 
-@pytest.mark.parametrize("command", COMMANDS.keys() - {"report"})
+@pytest.mark.parametrize("command", sorted(COMMANDS.keys() - {"report"}))
 def test_help_needs_no_heavy_import(command: str) -> None:
     heavy = ["sklearn", "dask", "distributed", "pandas", "matplotlib", "torch", "PIL", "numba"]
     predict = [["predict", "--help"]] if command == "nn-bagging" else []
