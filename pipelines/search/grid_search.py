@@ -129,7 +129,7 @@ class GridSearch(GridSearchCV):
 
     def _search(
         self, X: Any, y: Any, params: Mapping[str, Any], runner: Runner | None,
-        kinds: Sequence[SharedFit] = (), n_threads: int | None = None,
+        kinds: Sequence[SharedFit] = (), n_threads: int | None = None, cv: Any = None,
     ) -> Self:  # fmt: skip
         """Search as scikit-learn does.
 
@@ -138,6 +138,7 @@ class GridSearch(GridSearchCV):
         runner : of tasks; None for joblib, as ``n_jobs`` says
         kinds : ways of sharing that go before the usual ones
         n_threads : for each task; by default those that BLAS uses, or the worker has
+        cv : the splitter, where it is made already
         """
         made: list[SharedParallel] = []
 
@@ -146,7 +147,10 @@ class GridSearch(GridSearchCV):
             return made[-1]
 
         try:
-            return _with_globals(BaseSearchCV.fit, Parallel=parallel)(self, X, y, **params)
+            names: dict[str, Any] = {"Parallel": parallel}
+            if cv is not None:
+                names["check_cv"] = lambda *given, **options: cv
+            return _with_globals(BaseSearchCV.fit, **names)(self, X, y, **params)
         finally:
             results = [result for one in made for _, _, result in one.results]
             self._fits = Fits(len(results), sum(result.n_fits for result in results))

@@ -224,7 +224,7 @@ class SVMGridSearch(GridSearch):
         ValueError
             Parameters or data cannot be used, or every fit failed.
         """
-        template = clone(self.estimator).set_params(kernel=self.kernel, probability=False)
+        template = self.estimator.set_params(kernel=self.kernel, probability=False)
         rows, labels = template.validated(X, y)
         classes, codes = np.unique(labels, return_inverse=True)
         if len(classes) < 2:
@@ -241,8 +241,9 @@ class SVMGridSearch(GridSearch):
         if groups is not None:
             given["groups"] = groups
         folds: list[Any] = []
+        cv = check_cv(self.cv, labels, classifier=True)  # splits that come one by one come once
         if self.probability and self.refit:
-            folds = list(check_cv(self.cv, labels, classifier=True).split(rows, labels, groups))
+            folds = list(cv.split(rows, labels, groups))
             validated = np.bincount(np.concatenate([rows for _, rows in folds]))
             if not np.array_equal(validated, np.ones(len(labels))):
                 raise ValueError(
@@ -268,7 +269,7 @@ class SVMGridSearch(GridSearch):
                         f"solver={self._backend[0]!r}, got {weight!r}; use solver='path'"
                     )
         searched, kinds = rows if callable(self.kernel) else X, (SVCs(*self._backend),)
-        self._search(searched, labels, given, runner, kinds, self._n_threads)
+        self._search(searched, labels, given, runner, kinds, self._n_threads, cv)
         self.n_iter_ = self._n_iterations
         if self.refit:
             started = time.perf_counter()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from functools import cache
 from numbers import Integral
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -60,6 +61,13 @@ class PathEstimator(BaseEstimator):
     n_iter_: Any
     _rows_of_fit: Any
     _sign: float = 1.0  # what the machine's coefficients are multiplied by to be LIBSVM's
+
+    @classmethod
+    @cache
+    def _get_param_names(cls) -> list[str]:
+        """Return the names of the parameters; scikit-learn reads the signature at each call."""
+        names: list[str] = super()._get_param_names()
+        return names
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

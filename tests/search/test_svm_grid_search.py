@@ -123,7 +123,8 @@ def test_probabilities_are_those_of_the_calibrated_best(solver: str, n_classes: 
     some = y < n_classes
     words = np.array([f"{code} of ten" for code in y[some]])
     cv = StratifiedKFold(3, shuffle=True, random_state=0)
-    ours = SVMGridSearch([1.0], [1e-2], cv=cv, solver=solver, probability=True)
+    splits = (split for split in cv.split(X[some], words))  # that come once
+    ours = SVMGridSearch([1.0], [1e-2], cv=splits, solver=solver, probability=True)
     probabilities = ours.fit(X[some], words).predict_proba(X[some])
     peer = CalibratedClassifierCV(SVC(C=1.0, gamma=1e-2), cv=cv, ensemble=False)
     expected = peer.fit(X[some], words).predict_proba(X[some])
