@@ -23,6 +23,10 @@ OURS = "pull"
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the benchmark; give its exit status: 0, or 2 for bad input."""
+    return exit_status(COMMAND, lambda: _run(_parser().parse_args(argv)))
+
+
+def _parser() -> OneLineParser:
     parser = OneLineParser(prog=f"python -m {COMMAND}", description=__doc__)
     add_count(parser, "--nodes", 1_000_000)
     add_count(parser, "--degree", 5, "edges that leave a node, on average")
@@ -31,15 +35,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--tol", type=float, default=1e-6, metavar="NUMBER")
     parser.add_argument("--seed", type=int, default=0, metavar="N")
     add_results(parser)
+    return parser
 
-    def run() -> None:
-        options = parser.parse_args(argv)
-        record = measure(options)
-        text = page(record)
-        path = keep(Path(options.results), f"pagerank-rmat-{options.nodes}", record, text)
-        print(f"\n{text}\nkept in {path}")
 
-    return exit_status(COMMAND, run)
+def _run(options: argparse.Namespace) -> None:
+    record = measure(options)
+    text = page(record)
+    path = keep(Path(options.results), f"pagerank-rmat-{options.nodes}", record, text)
+    print(f"\n{text}\nkept in {path}")
 
 
 def measure(options: argparse.Namespace) -> dict[str, Any]:

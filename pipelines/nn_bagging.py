@@ -376,7 +376,7 @@ class Bagging(job.Job[Options]):
 
     def is_whole(self, record: Mapping[str, Any]) -> bool:
         """Return whether a run is finished and no member was lost."""
-        return super().is_whole(record) and not record.get("lost_members")
+        return super().is_whole(record) and len(self.refits) == len(self.drawn.members)
 
 
 def load_model(run: Path) -> Any:

@@ -226,7 +226,8 @@ def as_table(table: pd.DataFrame, rows: type[Row]) -> pd.DataFrame:
     """
     if not table.columns.is_unique:
         raise ValueError("two columns of one name")
-    known = {name: table[name].convert_dtypes() for name in rows.model_fields if name in table}
+    with np.errstate(invalid="ignore"):  # infinite losses, which pandas tries as whole numbers
+        known = {name: table[name].convert_dtypes() for name in rows.model_fields if name in table}
     values = {
         name: column.astype(object).where(column.notna(), None).tolist()
         for name, column in known.items()

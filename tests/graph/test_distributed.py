@@ -7,6 +7,7 @@ import os
 import signal
 import threading
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -161,7 +162,8 @@ def test_bad_input_is_one_line(in_process, tmp_path):
 
 
 def test_a_folder_that_a_worker_does_not_see_is_refused(four_workers, tmp_path, monkeypatch):
-    monkeypatch.setattr("pipelines.run.cluster._is_file", lambda path: False)  # goes to workers
+    blind = SimpleNamespace(path=SimpleNamespace(isfile=lambda path: False))  # goes to workers
+    monkeypatch.setattr("pipelines.run.cluster.os", blind)
     with pytest.raises(InputError, match=r"must be a folder that all workers reach.*4 of 4"):
         distributed_pagerank(four_workers, RandomGraph("erdos", 10, 1), tmp_path)
     assert not list(tmp_path.iterdir())
