@@ -280,7 +280,9 @@ class Report(RunData):
         record, words = self.record, []
         addresses = workers_of(self.tasks, [worker.address for worker in record.cluster.workers])
         if record.wall_seconds is not None:
-            cells = "" if record.n_cells is None else f" for {count(record.n_cells, 'cell')}"
+            cells = ""
+            if self.n_folds and record.n_cells is not None:  # others have no cells to count
+                cells = f" for {count(record.n_cells, 'cell')}"
             words.append(
                 f"The run took {duration(record.wall_seconds)}{cells}, not counting imports and "
                 "this page."

@@ -106,9 +106,9 @@ class SvmReport(Report):
     def sections(self) -> list[Section]:
         """Return candidates, the figures of the grid, and the test samples."""
         words = (
-            "Candidates marked 1 SE are within one standard error of the best. Support vectors are "
-            "averaged over the folds, fit times are summed, without compiling. Standard deviations "
-            "on this page are over the folds and divide by their number."
+            "SE is the standard error of the best. Support vectors are averaged over the folds, "
+            "fit times are summed, without compiling. Standard deviations on this page are over "
+            "the folds and divide by their number."
         )
         if "epsilon" in self.simple_by:
             words += (

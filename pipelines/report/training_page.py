@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
+from itertools import cycle
 from typing import Any
 
 import numpy as np
@@ -56,6 +57,11 @@ class TrainingReport(Report):
         if "seconds" not in self.cells:
             return self.cells.iloc[:0]
         return self.cells[self.cells["seconds"].notna()]
+
+    @property
+    def colours(self) -> dict[str, str]:
+        """The colour of each strategy, in every figure."""
+        return dict(zip(self.epochs["strategy"].unique(), cycle(COLOURS), strict=False))
 
     @property
     def best_training(self) -> TrainingMetadata | None:
@@ -138,7 +144,7 @@ class TrainingReport(Report):
             Section("restarts", "Restarts", [
                 Text(words),
                 Listing("Restarts", restarts.rename(columns=OF_RESTART), tall=False)]),
-            Section("times", "Where the time goes", self._times(), link="Times"),
+            Section("times", "Where the time goes", self._times(), link="Steps"),
         ]  # fmt: skip
 
     def _convergence(self) -> Chart | None:
@@ -157,7 +163,6 @@ class TrainingReport(Report):
 
     def _panel(self, kinds: Sequence[Any], column: str, label: str) -> Panel:
         most = max(int(ranks) for (_, ranks), _ in kinds)
-        strategies = list(dict.fromkeys(name for (name, _), _ in kinds))
         series = []
         for (strategy, ranks), some in kinds:
             across = some.groupby("epoch").agg(
@@ -165,7 +170,7 @@ class TrainingReport(Report):
                 low=("validation_loss", "min"), high=("validation_loss", "max"),
             )  # fmt: skip
             look = {
-                "color": COLOURS[strategies.index(strategy) % len(COLOURS)],
+                "color": self.colours[strategy],
                 "linestyle": "-" if ranks == most else STYLES[1 + int(ranks) % 3],
             }
             band = (across["low"], across["high"]) if some["repeat"].nunique() > 1 else None
@@ -201,11 +206,11 @@ class TrainingReport(Report):
         fewest = times[times["ranks"] == ranks[0]].set_index("strategy")["rows a second"]
         rates = times.assign(speed_up=times["rows a second"] / times["strategy"].map(fewest))
         series = [Series(ranks, np.array(ranks) / ranks[0], "each rank alike", look=dashed())]
-        for i, (strategy, some) in enumerate(rates.groupby("strategy", sort=False)):
+        for strategy, some in rates.groupby("strategy", sort=False):
             ordered = some.sort_values("ranks")
-            look = {"color": COLOURS[i % len(COLOURS)], "marker": "o"}
+            look = {"color": self.colours[str(strategy)], "marker": "o"}
             series.append(Series(ordered["ranks"], ordered["speed_up"], str(strategy), look=look))
-        panel = Panel(series, "ranks", "rows a second, against the fewest ranks")
+        panel = Panel(series, "ranks", "speed-up")
         caption = "Rows a second against ranks, as a multiple of the fewest."
         return Chart("speed_up", partial(series_chart, [panel], "Speed-up"), caption)
 
