@@ -16,6 +16,7 @@ import pandas as pd
 import pytest
 
 import pipelines
+from cluster_setup.errors import ClusterError
 from pipelines import InputError, Run, svm_grid
 from pipelines.bagging.estimator import BaggedNets
 
@@ -131,6 +132,11 @@ def test_a_mistyped_parameter_is_named_with_the_nearest() -> None:
         svm_grid.run(xyzzy=3)
     with pytest.raises(TypeError):
         svm_grid.run("digits")
+
+
+def test_an_error_of_the_cluster_names_the_parameter() -> None:
+    with pytest.raises(ClusterError, match=r"^cluster must be .*, got 'srun'"):
+        svm_grid.run(cluster="srun")
 
 
 @pytest.fixture(scope="module")

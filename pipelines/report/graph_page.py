@@ -79,8 +79,8 @@ class GraphReport(Report):
             charts.append(Chart("distribution", draw, caption))
         return [
             Section("top", "Highest ranks", [note, table]),
-            Section("figures", "Figures", [Columns(charts)]),
-            Section("costs", "Time and memory", [Pairs(costs)]),
+            Section("figures", "Convergence and distribution", [Columns(charts)]),
+            Section("costs", "Iterations and memory", [Pairs(costs)]),
         ]
 
     def _convergence(self) -> Chart | None:

@@ -9,6 +9,7 @@ import textwrap
 from collections.abc import Callable, Mapping
 from typing import Any, Literal, get_type_hints
 
+from cluster_setup.errors import ClusterError
 from pipelines.errors import InputError, flag_of
 from pipelines.run.options import nearest, of_python
 
@@ -108,8 +109,8 @@ def as_function(
     def command(**options: Any) -> Any:
         try:
             return run(words_of(kind, options))
-        except InputError as error:
-            raise InputError(with_keywords(str(error), kind)) from None
+        except (InputError, ClusterError) as error:
+            raise type(error)(with_keywords(str(error), kind)) from None
 
     command.__name__ = command.__qualname__ = "run"
     command.__doc__ = docstring_of(kind, summary)
