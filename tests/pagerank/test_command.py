@@ -47,7 +47,13 @@ def test_ranks_are_those_of_the_function(finished):
 
 def test_the_page_shows_convergence_and_ranks(finished):
     page = (finished / "report.html").read_text()
-    for words in ("PageRank", "Highest ranks", "Time and memory", "solver pull", "error at mo"):
+    for words in (
+        "PageRank",
+        "Highest ranks",
+        "Iterations and memory",
+        "solver pull",
+        "error at mo",
+    ):
         assert words in page
     for figure in ("convergence", "distribution"):
         assert (finished / f"{figure}.svg").exists()

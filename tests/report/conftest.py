@@ -138,6 +138,9 @@ def write_ensemble(folder: Path, **changes: Any) -> Path:
     explained["name"] = np.array([*explained["name"][:5], "photo.png"])
     explained["true"][5] = -1
     np.savez(folder / "explained.npz", **{**explained, **changes})
+    record = json.loads((folder / "run.json").read_text())
+    del record["files"]["explained.npz"]  # which is another file now
+    (folder / "run.json").write_text(json.dumps(record))
     return folder
 
 
