@@ -39,7 +39,7 @@ def test_the_first_screen_has_the_answer(page):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("width", "rows"), [(1280, [5]), (390, [2, 2, 1])])
+@pytest.mark.parametrize(("width", "rows"), [(1280, [3, 3]), (390, [2, 2, 2])])
 def test_the_answers_cards_fill_their_rows(browser, ensemble_page, width, rows):
     page = browser.new_page(viewport={"width": width, "height": 800})
     page.goto(ensemble_page.as_uri())
