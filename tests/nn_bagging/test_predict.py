@@ -99,6 +99,7 @@ def test_predict_refuses_in_one_line(
         ([str(broken), "--image", own], "member-01.safetensors of a run must hold what"),
         ([str(undigested), "--image", own], "member-01.safetensors must be"),
         ([str(undisturbed), "--image", own, "--output", own], "--output must be a folder"),
+        ([str(undisturbed), "--image", own, "--copies", "4"], "--copies must go with a run that"),
     ):
         assert main(["predict", *argv]) == 2
         said = capsys.readouterr().err
