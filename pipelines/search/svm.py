@@ -114,7 +114,7 @@ def refit_and_test(
         data.scaled(backend.device), data.y, best.C, best.gamma, settings
     )
     machine = KernelMachine(
-        scaling.transform(rows_of(data.X, support)), coefficients, intercepts, settings.kernel,
+        scaling.transform(rows_of(data.X, support)), coefficients, intercepts, settings.at(),
         best.gamma, scaling, classes, settings.decision,
     )  # fmt: skip
     values, form = machine.decision_values(data.X_test), (len(classes), settings.decision)

@@ -6,11 +6,12 @@ from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from pipelines.data.placement import to_device
-from pipelines.svm.backends import Settings, load_backend
+from pipelines.svm.backends import load_backend
+from pipelines.svm.cpu.fit import FittedPath
 from pipelines.svm.path_svc import PathSVC
+from pipelines.svm.search import Settings
 
 
 class BackendSVC(PathSVC):
@@ -35,31 +36,26 @@ class BackendSVC(PathSVC):
     def __getstate__(self) -> dict[str, Any]:
         return {name: one for name, one in super().__getstate__().items() if name != "client"}
 
-    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
-        """Fit on the rows of ``X``; see ``PathSVC.fit``."""
-        assert sample_weight is None
-        if self.probability:
-            return self.fit_calibrated(X, y)
-        rows, y = self.validated(X, y)
-        rows = np.asarray(rows, np.float64 if self.backend[1] == "cpu" else np.float32)
-        gamma = self.gamma_of(rows)
-        settings = replace(Settings.of(self), n_threads=self.n_jobs or 1, device=self.backend[1])
-        given: list[Any] = [self.backend, rows, y, self.C, gamma, settings]
+    def _solve(
+        self, X: np.ndarray, y: np.ndarray, gamma: float, settings: Settings, weights: Any
+    ) -> FittedPath:
+        assert weights is None
+        device = self.backend[1]
+        X = X.astype(np.float64 if device == "cpu" else np.float32)
+        settings = replace(settings, n_threads=settings.n_threads or 1, device=device)
+        given: list[Any] = [self.backend, X, y, self.C, gamma, settings]
         if self.client is None:
             support, coefficients, intercepts = fit_parts(*given)
         else:
             given = self.client.scatter(given, hash=False)
             future = self.client.submit(fit_parts, *given, pure=False)
             support, coefficients, intercepts = future.result()
-        self.classes_, codes = np.unique(y, return_inverse=True)
-        by_class = np.argsort(codes[support], kind="stable")
-        self.n_support_ = np.bincount(codes[support], minlength=len(self.classes_))
-        self.n_iter_ = np.full(len(intercepts), -1, np.int32)
-        self._keep_fit(
-            rows, support[by_class], -1, coefficients=coefficients[by_class],
-            intercepts=intercepts, gamma=gamma, classes_=self.classes_, decision=self.decision,
+        by_class = np.argsort(y[support], kind="stable")
+        unknown = np.full(len(intercepts), -1)
+        return FittedPath(
+            np.unique(y), [], support[by_class], np.bincount(y[support], minlength=y.max() + 1),
+            coefficients[by_class].T, intercepts, unknown, unknown, unknown,
         )  # fmt: skip
-        return self
 
 
 def fit_parts(

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from pipelines.run.options import Rule, at_least, finite, option, positive, rule
-from pipelines.svm.kernel import KERNELS, Kernel
+from pipelines.svm.kernel import KERNELS
 
 if TYPE_CHECKING:
     from pipelines.svm.backends import Settings
@@ -57,12 +57,10 @@ class SVMOptions:
         """Return these options as solver settings; ``of_run`` are the other fields."""
         from pipelines.svm.backends import Settings
 
+        names = ("decision", "tol", "max_iter", "kernel", "degree", "coef0")
         return Settings(
-            self.decision,
-            self.tol,
-            self.max_iter,
-            Kernel(self.kernel, self.degree, self.coef0),
-            None if self.class_weight == "none" else self.class_weight,
+            **{name: getattr(self, name) for name in names},
+            class_weight=None if self.class_weight == "none" else self.class_weight,
             memory_bytes=int(self.memory * 2**30),
             **of_run,
         )

@@ -25,13 +25,11 @@ from sklearn.utils.validation import (
 
 from pipelines.data.model_file import Arrays, load_model
 from pipelines.data.scaling import FittedScaling
-from pipelines.svm.kernel import KERNELS, PRECOMPUTED, Kernel, gamma_of
+from pipelines.svm.kernel import KERNELS, PRECOMPUTED, gamma_of
 from pipelines.svm.kernel_machine import KernelMachine, KernelRegressor
 from pipelines.svm.parameters import ABOVE_0, AT_LEAST_1, CONSTRAINTS
+from pipelines.svm.search import Settings
 from pipelines.svm.solutions import ITERATION_LIMIT
-
-# Under which name a file holds what is the estimator's, beside its machine.
-_STORED_AS = {KernelMachine: "path_svc", KernelRegressor: "path_svr"}
 
 
 class PathEstimator(BaseEstimator):
@@ -46,6 +44,7 @@ class PathEstimator(BaseEstimator):
     }
 
     _machine_type: ClassVar[type[KernelMachine | KernelRegressor]]  # of ``machine_``
+    _stored_as: ClassVar[str]  # where a file holds what is the estimator's, beside its machine
     C: float
     gamma: float | str
     kernel: str | Callable[[Any, Any], Any]
@@ -56,6 +55,7 @@ class PathEstimator(BaseEstimator):
     n_jobs: int | None
     memory_bytes: int
     support_: np.ndarray
+    n_support_: np.ndarray
     machine_: Any
     fit_status_: int
     n_iter_: Any
@@ -77,20 +77,7 @@ class PathEstimator(BaseEstimator):
 
     @property
     def _is_given(self) -> bool:
-        return self.solver_kernel.is_given
-
-    @property
-    def solver_kernel(self) -> Kernel:
-        """The kernel as the solver knows it."""
-        name = PRECOMPUTED if callable(self.kernel) else self.kernel
-        return Kernel(name, self.degree, self.coef0)
-
-    def _solver_options(self) -> dict[str, Any]:
-        names = ("degree", "coef0", "tol", "max_iter", "memory_bytes")
-        return {name: getattr(self, name) for name in names} | {
-            "kernel": self.solver_kernel.name,
-            "n_threads": None if self.n_jobs == -1 else self.n_jobs,
-        }
+        return callable(self.kernel) or self.kernel == PRECOMPUTED
 
     def validated(self, X: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:
         """Validate the input of ``fit``: return dense rows, or a kernel for them, and targets.
@@ -115,7 +102,7 @@ class PathEstimator(BaseEstimator):
             rows = self._dense(X)
         if not numeric and y.dtype.kind not in "biu":  # integers are classes in any case
             check_classification_targets(y)
-        if self.solver_kernel.is_given and rows.shape[0] != rows.shape[1]:
+        if self._is_given and rows.shape[0] != rows.shape[1]:
             raise ValueError(
                 f"X must be a square matrix for kernel={PRECOMPUTED!r}, got the shape {rows.shape}"
             )
@@ -146,17 +133,15 @@ class PathEstimator(BaseEstimator):
         """Return the number that ``gamma`` stands for on these rows."""
         return 1.0 if self._is_given else gamma_of(self.gamma, X)
 
-    def _keep_fit(self, X: np.ndarray, support: np.ndarray, status: int, **machine: Any) -> None:
+    def _keep_fit(self, X: np.ndarray, support: np.ndarray, status: Any, **machine: Any) -> None:
         """Take over a solution; ``machine`` are the fields of its machine that are its own."""
-        self.support_, self.fit_status_ = support, status
+        self.support_, self.fit_status_ = support, int(np.max(status))
         self.machine_ = self._machine_type(
             support_vectors=np.empty((len(support), 0)) if self._is_given else X[support],
-            kernel=self.solver_kernel,
+            kernel=Settings.of(self).at(),
             scaling=FittedScaling(np.zeros(1), np.ones(1)),
             **machine,
         )
-
-    def _warn_of_the_limit(self, status: Any) -> None:
         if np.any(status == ITERATION_LIMIT):
             warnings.warn(
                 f"the fit did not converge to tol={self.tol} within max_iter={self.max_iter}; "
@@ -201,7 +186,7 @@ class PathEstimator(BaseEstimator):
             The kernel is precomputed or a callable: code is not stored.
         """
         check_is_fitted(self)
-        if self.solver_kernel.is_given:
+        if self._is_given:
             raise ValueError(
                 f"kernel must be one of {', '.join(KERNELS)} to be saved, got {self.kernel!r}"
             )
@@ -216,12 +201,8 @@ class PathEstimator(BaseEstimator):
             "fit_status": self.fit_status_,
             "feature_names": None if names is None else list(names),
         }
-        stored = {_STORED_AS[self._machine_type]: estimator}
-        self.machine_.save(Path(path), self._arrays(), **stored)
-
-    def _arrays(self) -> Arrays:
-        """Return the arrays to store beside those of the machine."""
-        return {"support": self.support_}
+        arrays = {"support": self.support_, "n_support": self.n_support_}
+        self.machine_.save(Path(path), arrays, **{self._stored_as: estimator})
 
     @classmethod
     def load(cls, path: Path | str) -> Self:
@@ -239,10 +220,10 @@ class PathEstimator(BaseEstimator):
 
     @classmethod
     def _from_stored(cls, arrays: Arrays, about: dict[str, Any]) -> Self:
-        machine, own = cls._machine_type.from_stored(arrays, about), _STORED_AS[cls._machine_type]
-        if own not in about:
+        machine = cls._machine_type.from_stored(arrays, about)
+        if cls._stored_as not in about:
             raise ValueError("it holds none")
-        about = about[own]
+        about = about[cls._stored_as]
         restored = cls(**{
             name: dict(value) if isinstance(value, list) else value
             for name, value in about["parameters"].items()

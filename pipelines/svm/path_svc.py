@@ -17,15 +17,12 @@ from sklearn.utils.validation import check_is_fitted
 
 from pipelines.data.model_file import Arrays
 from pipelines.svm.calibration import Calibration
-from pipelines.svm.cpu.fit import fit_path
+from pipelines.svm.cpu.fit import FittedPath, fit_path
 from pipelines.svm.kernel_machine import KernelMachine
 from pipelines.svm.multiclass import class_values, codes_of, compact
-from pipelines.svm.parameters import (
-    CONSTRAINTS,
-    factors_by_code,
-    rows_that_count,
-)
+from pipelines.svm.parameters import CONSTRAINTS, factors_by_code, rows_that_count
 from pipelines.svm.path_estimator import PathEstimator
+from pipelines.svm.search import Settings
 
 Factors = dict[int, float] | str | None
 
@@ -118,7 +115,7 @@ class PathSVC(ClassifierMixin, PathEstimator):
         "probability": ["boolean"],
     }
 
-    _machine_type = KernelMachine
+    _machine_type, _stored_as = KernelMachine, "path_svc"
 
     def __init__(
         self,
@@ -195,30 +192,22 @@ class PathSVC(ClassifierMixin, PathEstimator):
         some = (
             rows if weights is None else rows[np.ix_(used, used)] if self._is_given else rows[used]
         )
-        found = fit_path(
-            some,
-            codes[used],
-            self.C,
-            gamma,
-            decision=self.decision,
-            class_weight=self._factors(classes, codes),
-            sample_weight=weights,
-            **self._solver_options(),
-        )
-        self._warn_of_the_limit(found.status)
+        settings = replace(Settings.of(self), class_weight=self._factors(classes, codes))
+        found = self._solve(some, codes[used], gamma, settings, weights)
         self.classes_, self.n_support_ = classes, found.n_support
         self.n_iter_ = found.n_iterations.astype(np.int32)
         self._keep_fit(
-            rows,
-            used[found.support],
-            int(found.status.max()),
-            coefficients=np.ascontiguousarray(found.dual_coef.T),
-            intercepts=found.intercept,
-            gamma=gamma,
-            classes_=classes,
+            rows, used[found.support], found.status, intercepts=found.intercept, gamma=gamma,
+            coefficients=np.ascontiguousarray(found.dual_coef.T), classes_=classes,
             decision=self.decision,
-        )
+        )  # fmt: skip
         return self
+
+    def _solve(
+        self, X: np.ndarray, y: np.ndarray, gamma: float, settings: Settings, weights: Any
+    ) -> FittedPath:
+        """Find the model of class codes."""
+        return fit_path(X, y, self.C, gamma, sample_weight=weights, **vars(settings))
 
     def fit_calibrated(self, X: Any, y: Any, sample_weight: Any = None, cv: Any = 5) -> Self:
         """Fit without probabilities, then fit sigmoids on rows that other fits did not see."""
@@ -299,9 +288,6 @@ class PathSVC(ClassifierMixin, PathEstimator):
         """Return natural logarithms of ``predict_proba``."""
         with np.errstate(divide="ignore"):
             return np.log(self.predict_proba(X))
-
-    def _arrays(self) -> Arrays:
-        return super()._arrays() | {"n_support": self.n_support_}
 
     @classmethod
     def _from_stored(cls, arrays: Arrays, about: dict[str, Any]) -> Self:

@@ -15,6 +15,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 from pipelines.svm.cpu.regression import fit_regression
 from pipelines.svm.kernel_machine import KernelRegressor
 from pipelines.svm.path_estimator import PathEstimator
+from pipelines.svm.search import Settings
 
 
 class PathSVR(RegressorMixin, PathEstimator):
@@ -83,7 +84,7 @@ class PathSVR(RegressorMixin, PathEstimator):
         "scale_target": ["boolean"],
     }
 
-    _machine_type = KernelRegressor
+    _machine_type, _stored_as = KernelRegressor, "path_svr"
 
     def __init__(
         self,
@@ -148,24 +149,18 @@ class PathSVR(RegressorMixin, PathEstimator):
         mean, scale = target_scaling(targets) if self.scale_target else (0.0, 1.0)
         found = fit_regression(
             rows, (targets - mean) / scale, self.C, gamma, self.epsilon, sample_weight=weights,
-            **self._solver_options(),
+            **vars(Settings.of(self)),
         )  # fmt: skip
-        self._warn_of_the_limit(found.status)
         self.n_iter_ = found.n_iterations
         self._keep_fit(
-            rows,
-            found.support,
-            found.status,
-            coefficients=found.dual_coef[:, None],
-            intercepts=np.array([found.intercept]),
-            gamma=gamma,
-            target_mean=mean,
+            rows, found.support, found.status, coefficients=found.dual_coef[:, None],
+            intercepts=np.array([found.intercept]), gamma=gamma, target_mean=mean,
             target_scale=scale,
-        )
+        )  # fmt: skip
         return self
 
     @property
-    def n_support_(self) -> np.ndarray:
+    def n_support_(self) -> np.ndarray:  # type: ignore[override]
         return np.array([len(self.support_)], np.int32)
 
     def predict(self, X: ArrayLike) -> np.ndarray:

@@ -1,40 +1,47 @@
-"""The arguments of a path search on any device, and its prepared problems."""
+"""A path search on any device: its arguments, rows sorted by class, folds as weights, problems."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
-from pipelines.svm.kernel import Kernel
-from pipelines.svm.problems import (
-    ClassWeight,
-    Layout,
-    Problem,
-    class_factors,
-    first_validation_fold,
-    fold_weights,
-    problems_of,
-    sort_rows,
-)
+from pipelines.svm.kernel import PRECOMPUTED, Kernel
 from pipelines.svm.solutions import Solutions
+
+ClassWeight = Mapping[Any, float] | str | None
+DECISIONS = ("ovo", "ovr")
 
 # Multipliers of one gamma beyond this are kept in single precision.
 _DOUBLE_BYTES = 1 << 27
 
 
 @dataclass(frozen=True)
-class Form:
-    """The kind of machine and its options: what path functions take beside rows and values.
+class Settings:
+    """What all fits of a run share, besides C and gamma.
 
-    decision : ``"ovo"`` as ``SVC``, or ``"ovr"`` as ``OneVsRestClassifier(SVC())``
-    tol : LIBSVM's stopping tolerance
-    max_iter : largest number of iterations for one C of one binary problem; -1 for LIBSVM's limit
-    class_weight : None, ``"balanced"`` or a mapping of labels
+    Attributes
+    ----------
+    decision : {"ovo", "ovr"}
+        One-vs-one as ``SVC``, or one-vs-rest as ``OneVsRestClassifier(SVC())``.
+    tol : float
+        LIBSVM's tolerance of the stopping criterion.
+    max_iter : int
+        Most iterations of one binary problem at one C; -1 for LIBSVM's limit with the
+        path solver, for none with the others.
+    class_weight : None, "balanced" or dict of class to factor of C
     kernel, degree, coef0 : see ``Kernel``
+    n_threads : int, optional
+        Threads a backend may use on a CPU worker; None for every core this process may use.
+    memory_bytes : int
+        What a backend may hold of kernel matrices; beyond it, it works in blocks.
+    device : {"cpu", "gpu"}
+        Where a worker computes.
+    pair_values : bool
+        Whether decision values of several classes are those of pairs.
     """
 
     decision: str = "ovo"
@@ -44,24 +51,33 @@ class Form:
     kernel: str = "rbf"
     degree: int = 3
     coef0: float = 0.0
+    n_threads: int | None = None
+    memory_bytes: int = 4 << 30
+    device: str = "cpu"
+    pair_values: bool = False
+
+    @classmethod
+    def of(cls, estimator: Any) -> Settings:
+        """Return the settings of ``SVC``, ``SVR`` or one of our estimators."""
+        names = ("decision", "tol", "max_iter", "class_weight", "memory_bytes")
+        n_jobs = getattr(estimator, "n_jobs", None)
+        return cls(
+            **{name: getattr(estimator, name) for name in names if hasattr(estimator, name)},
+            kernel=PRECOMPUTED if callable(estimator.kernel) else estimator.kernel,
+            degree=int(estimator.degree), coef0=float(estimator.coef0),
+            n_threads=None if n_jobs == -1 else n_jobs,
+            pair_values=getattr(estimator, "decision_function_shape", "ovr") == "ovo",
+        )  # fmt: skip
+
+    @property
+    def svc(self) -> dict[str, Any]:
+        """The keyword arguments of a class like ``sklearn.svm.SVC``, besides C and gamma."""
+        names = ("kernel", "degree", "coef0", "class_weight", "tol", "max_iter")
+        return {name: getattr(self, name) for name in names}
 
     def at(self, gamma: float = 1.0) -> Kernel:
         """Return the kernel, of one gamma."""
         return Kernel(self.kernel, self.degree, self.coef0, gamma)
-
-    def settings(self, Cs: np.ndarray) -> Settings:
-        """Return the settings of all binary problems of a search, for ascending C's."""
-        return Settings(np.ascontiguousarray(Cs), self.tol, self.max_iter, self.class_weight)
-
-
-@dataclass(frozen=True)
-class Settings:
-    """Settings that all binary problems of a search share."""
-
-    Cs: np.ndarray  # float64 (n_C,), ascending
-    tol: float = 1e-3
-    max_iter: int = -1  # -1: LIBSVM's own limit
-    class_weight: ClassWeight = None
 
     def limit(self, n: int) -> int:
         """Return the largest number of iterations for one C of a problem of n rows.
@@ -72,32 +88,128 @@ class Settings:
 
 
 @dataclass(frozen=True)
+class Layout:
+    """Rows sorted by class.
+
+    order : int64 (n,), the original row at each sorted place
+    classes : (n_classes,), the labels, sorted
+    codes : int64 (n,), class number of each sorted row
+    starts : int64 (n_classes + 1,), where each class begins
+    """
+
+    order: np.ndarray
+    classes: np.ndarray
+    codes: np.ndarray
+    starts: np.ndarray
+
+    @property
+    def n_classes(self) -> int:
+        return len(self.classes)
+
+    def rows_of(self, code: int) -> slice:
+        return slice(int(self.starts[code]), int(self.starts[code + 1]))
+
+
+def sort_rows(y: np.ndarray, fold_of: np.ndarray | None = None) -> Layout:
+    """Sort rows by class and then, where given, by the fold that validates them.
+
+    A binary problem's training rows are then a few contiguous runs.
+    """
+    classes, codes = np.unique(np.asarray(y), return_inverse=True)
+    if len(classes) < 2:
+        raise ValueError(f"y must have at least 2 classes, got {len(classes)}")
+    second_key = np.zeros(len(codes), np.int64) if fold_of is None else fold_of
+    order = np.lexsort((second_key, codes))
+    counts = np.bincount(codes, minlength=len(classes))
+    starts = np.concatenate(([0], np.cumsum(counts))).astype(np.int64)
+    return Layout(order.astype(np.int64), classes, codes[order].astype(np.int64), starts)
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Class ``first`` (+1) against class ``second`` (-1), or, None, all others."""
+
+    first: int
+    second: int | None
+
+    def pair_rows(self, layout: Layout) -> np.ndarray:
+        """Return the sorted numbers of all rows of a pair's classes."""
+        assert self.second is not None
+        starts, classes = layout.starts, (self.first, self.second)
+        return np.concatenate([np.arange(starts[code], starts[code + 1]) for code in classes])
+
+
+def problems_of(n_classes: int, decision: str) -> list[Problem]:
+    """Return the binary problems of a multi-class fit, in scikit-learn's order.
+
+    Two classes make one problem under either decision.  Its first class is the
+    one whose decision value is positive: under ``ovo`` as in LIBSVM, the lower
+    of the pair.
+    """
+    if decision == "ovo" or n_classes == 2:
+        return [Problem(a, b) for a in range(n_classes) for b in range(a + 1, n_classes)]
+    return [Problem(c, None) for c in range(n_classes)]
+
+
+def class_factors(
+    layout: Layout, problem: Problem, weight: np.ndarray, class_weight: ClassWeight
+) -> np.ndarray:
+    """Return the factor of C for each class of a problem.
+
+    ``"balanced"`` is n / (n_labels * n_label) as in scikit-learn: over all the
+    classes of the fold under ``ovo``, over the two sides under ``ovr``.  A
+    mapping gives a factor for each original label.
+
+    weight : float64 (n,), a fold's training weights
+
+    Returns
+    -------
+    float64 array of shape (n_classes,)
+    """
+    n_classes = layout.n_classes
+    if class_weight is None:
+        return np.ones(n_classes)
+    if isinstance(class_weight, Mapping):
+        return np.array([float(class_weight.get(c, 1.0)) for c in layout.classes.tolist()])
+    counts = np.add.reduceat(weight, layout.starts[:-1])
+    if problem.second is None:
+        own = np.arange(n_classes) == problem.first
+        counts = np.where(own, counts[problem.first], counts.sum() - counts[problem.first])
+        present = 2
+    else:
+        present = int(np.count_nonzero(counts))
+    return weight.sum() / (present * np.maximum(counts, 1.0))
+
+
+@dataclass(frozen=True)
 class Search:
     """The prepared search of one call, which all gammas share.
 
-    weights : float64 (n_folds, n), how often each sorted row trains
+    counts : float64 (n_folds, n), how often each sorted row trains
+    weights : the same, times the weights of single rows; without them classes are balanced, as
+        in ``SVC``
     validation : int64 arrays, for each fold the sorted rows it validates on
+    Cs : float64 (n_C,), ascending
     with_values : whether decision values are kept
     kept : products of all rows, and room for a kernel, that outlive the call
     only : the folds that are solved, in the order of the whole, or None for all
-    counts : as ``weights`` without those of single rows, by which classes are balanced as
-        in ``SVC``; None where there are none
     """
 
     layout: Layout
     problems: list[Problem]
+    counts: np.ndarray
     weights: np.ndarray
     validation: list[np.ndarray]
+    Cs: np.ndarray
     settings: Settings
     kernel: Kernel
     with_values: bool = False
     kept: dict[str, Any] = field(default_factory=dict)
-    counts: np.ndarray | None = None
     only: Sequence[int] | None = None
 
     def at(self, gamma: float) -> Search:
         """Return the search of one gamma."""
-        return replace(self, kernel=self.kernel.at(gamma))
+        return replace(self, kernel=self.settings.at(gamma))
 
     @property
     def folds(self) -> Sequence[int]:
@@ -106,10 +218,8 @@ class Search:
 
     def factors(self, number: int, fold: int) -> np.ndarray:
         """Return the factor of C for each class of a problem: float64 (n_classes,)."""
-        of_fold = (self.weights if self.counts is None else self.counts)[fold]
-        return class_factors(
-            self.layout, self.problems[number], of_fold, self.settings.class_weight
-        )
+        problem, counts = self.problems[number], self.counts[fold]
+        return class_factors(self.layout, problem, counts, self.settings.class_weight)
 
     def bounds(self, number: int, fold: int) -> np.ndarray:
         """Return what C is multiplied with for each sorted row: float64 (n,)."""
@@ -126,7 +236,7 @@ class Search:
 
     def empty_solutions(self) -> Solutions:
         """Allocate the solutions of one gamma."""
-        n_folds, n_C, n = len(self.weights), self.settings.Cs.size, len(self.layout.order)
+        n_folds, n_C, n = len(self.weights), self.Cs.size, len(self.layout.order)
         shape = (n_folds, len(self.problems), n_C)
         return Solutions(
             np.zeros(shape), np.zeros(shape), np.zeros(shape, np.int64),
@@ -136,47 +246,51 @@ class Search:
 
     def empty_decisions(self) -> np.ndarray:
         """Allocate ``Solutions.decisions``."""
-        shape = (len(self.weights), len(self.problems), self.settings.Cs.size)
+        shape = (len(self.weights), len(self.problems), self.Cs.size)
         return np.empty((*shape, len(self.layout.order)), np.float32)
 
     def empty_coefficients(self) -> np.ndarray:
         """Allocate ``Solutions.coefficients``, all 0: in double precision if they are few."""
-        n_C, n = self.settings.Cs.size, len(self.layout.order)
-        shape = (len(self.weights), n, self.layout.n_classes, n_C)
+        shape = (
+            len(self.weights), len(self.layout.order), self.layout.n_classes, self.Cs.size,
+        )  # fmt: skip
         small = 8 * math.prod(shape) <= _DOUBLE_BYTES
         return np.zeros(shape, np.float64 if small else np.float32)
 
 
 def search_folds(
-    y: np.ndarray, Cs: np.ndarray, folds: Sequence[tuple[np.ndarray, np.ndarray]], form: Form,
-    sample_weight: np.ndarray | None = None, **more: Any,
+    y: np.ndarray, Cs: np.ndarray, folds: Sequence[tuple[np.ndarray, np.ndarray]],
+    settings: Settings, sample_weight: np.ndarray | None = None, **more: Any,
 ) -> tuple[Search, np.ndarray]:  # fmt: skip
     """Return the search of a cross-validation, and the order in which its C's ascend.
 
-    Rows are sorted by class and by the fold that validates them; ``more`` are further fields.
+    Rows are sorted by class and by the first fold that validates them. Two copies of a training
+    row, each bounded by C, are one row bounded by 2 C, so a bootstrap is solved at the size of its
+    distinct rows. ``more`` are further fields.
     """
-    layout = sort_rows(y, first_validation_fold(folds, len(y)))
-    counts = weights = fold_weights(folds, layout.order)
+    fold_of = np.full(len(y), -1, np.int64)  # of none
+    for number in reversed(range(len(folds))):
+        fold_of[folds[number][1]] = number
+    layout = sort_rows(y, fold_of)
+    counted = [np.bincount(np.asarray(train), minlength=len(y)) for train, _ in folds]
+    counts = weights = np.stack(counted).astype(np.float64)[:, layout.order]
     if sample_weight is not None:
         weights = counts * np.maximum(np.asarray(sample_weight, np.float64)[layout.order], 0)
     place = np.empty_like(layout.order)
     place[layout.order] = np.arange(len(y))
     ascending = np.argsort(Cs, kind="stable")
     search = Search(
-        layout, problems_of(layout.n_classes, form.decision), weights,
-        [place[validation] for _, validation in folds], form.settings(Cs[ascending]), form.at(),
-        counts=counts, **more,
+        layout, problems_of(layout.n_classes, settings.decision), counts, weights,
+        [place[validation] for _, validation in folds], Cs[ascending], settings, settings.at(),
+        **more,
     )  # fmt: skip
     return search, ascending
 
 
 def search_all_rows(
-    y: np.ndarray, Cs: np.ndarray, gamma: float, form: Form, sample_weight: np.ndarray | None
-) -> Search:
+    y: np.ndarray, Cs: np.ndarray, gamma: float, settings: Settings,
+    sample_weight: np.ndarray | None = None,
+) -> Search:  # fmt: skip
     """Return the search of one fit, which trains on all rows and validates none."""
-    layout = sort_rows(y)
-    weight = np.ones(len(y)) if sample_weight is None else np.asarray(sample_weight, np.float64)
-    return Search(
-        layout, problems_of(layout.n_classes, form.decision),
-        np.ascontiguousarray(weight[layout.order][None]), [], form.settings(Cs), form.at(gamma),
-    )  # fmt: skip
+    fold = np.arange(len(y)), np.arange(0)
+    return search_folds(y, Cs, [fold], settings, sample_weight)[0].at(gamma)

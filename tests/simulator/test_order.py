@@ -11,7 +11,7 @@ from pipelines.svm.cpu import path as cpu_path
 from pipelines.svm.cuda.launches import class_distances, class_starts, make_table, order_jobs
 from pipelines.svm.cuda.products import prepare_rows, symmetric_products
 from pipelines.svm.kernel import Kernel
-from pipelines.svm.search import Form, search_folds
+from pipelines.svm.search import Settings, search_folds
 
 GAMMAS, CS = np.geomspace(1e-6, 1e-1, 8), np.logspace(-3, 6, 10)
 RBF = Kernel("rbf")
@@ -39,7 +39,7 @@ def iterations_of(X, y, folds, decision, monkeypatch):
 
 
 def table_of(X, y, folds, decision):
-    search, _ = search_folds(y, CS, folds, Form(decision))
+    search, _ = search_folds(y, CS, folds, Settings(decision))
     layout, classes = search.layout, range(search.layout.n_classes)
     rows = prepare_rows(X, RBF, np, True)[layout.order]
     distances = class_distances(

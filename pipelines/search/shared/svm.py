@@ -42,11 +42,9 @@ class SVMParameters:
 
     def as_estimator(self) -> Any:
         """Return an unfitted estimator with these parameters, for scorers that look at one."""
-        kernel = self.settings.kernel
-        options: dict[str, Any] = {
-            "C": self.C, "gamma": self.gamma, "kernel": kernel.name, "degree": kernel.degree,
-            "coef0": kernel.coef0,
-        }  # fmt: skip
+        names = ("kernel", "degree", "coef0")
+        options: dict[str, Any] = {name: getattr(self.settings, name) for name in names}
+        options |= {"C": self.C, "gamma": self.gamma}
         if self.epsilon is not None:
             from pipelines.svm.path_svr import PathSVR
 
@@ -99,7 +97,7 @@ class KernelMachines(SharedFit):
         """Partition the estimators by gamma."""
         by_gamma: dict[Any, list[int]] = defaultdict(list)
         for i, one in enumerate(estimators):
-            by_gamma["none" if settings_of(one).kernel.name == "linear" else one.gamma].append(i)
+            by_gamma["none" if settings_of(one).kernel == "linear" else one.gamma].append(i)
         return list(by_gamma.values())
 
     def describe(self, estimators: Sequence[Any]) -> str:
@@ -325,13 +323,8 @@ class SVRs(KernelMachines):
         y, first = np.asarray(y, np.float64), estimators[0]
         is_plain = isinstance(first, SVMParameters)
         settings, scales = settings_of(first), is_plain or getattr(first, "scale_target", False)
-        options: dict[str, Any] = {
-            "kernel": settings.kernel.name, "degree": settings.kernel.degree,
-            "coef0": settings.kernel.coef0, "tol": settings.tol, "max_iter": settings.max_iter,
-            "n_threads": settings.n_threads if is_plain
-            else rows.n_threads or usable_threads(),
-            "memory_bytes": settings.memory_bytes, "sample_weight": rows.weights(None),
-        }  # fmt: skip
+        if not is_plain:
+            settings = replace(settings, n_threads=rows.n_threads or usable_threads())
 
         def predicted(values: np.ndarray, split: int, method: str, part: str) -> np.ndarray:
             return values[rows.part(split, part)]
@@ -353,7 +346,7 @@ class SVRs(KernelMachines):
 
                     found = cross_validate_regression(
                         X, (y - mean) / scale, gamma, Cs, epsilons, [splits[k] for k in numbers],
-                        on_progress=reported, **options,
+                        on_progress=reported, sample_weight=rows.weights(None), **vars(settings),
                     )  # fmt: skip
                     done += n
                     for at, (C, _, number) in enumerate(cells):

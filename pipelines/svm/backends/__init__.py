@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 
 from pipelines.errors import InputError, opt
-from pipelines.svm.backends.base import Backend, Settings
+from pipelines.svm.backends.base import Backend
+from pipelines.svm.search import Settings
 
 __all__ = ["BACKENDS", "Backend", "Settings", "load_backend", "resolve_backend"]
 

@@ -14,68 +14,9 @@ import numpy as np
 from pipelines.data.placement import Fold as Split
 from pipelines.data.placement import to_device, to_host
 from pipelines.run_folder.names import FAILED, NOT_CONVERGED, OK
-from pipelines.svm.kernel import PRECOMPUTED, RBF, Kernel
+from pipelines.svm.search import Settings
 
 OUT_OF_MEMORY = f"{FAILED}: out of memory"
-
-
-@dataclass(frozen=True)
-class Settings:
-    """Settings that all fits of a run share.
-
-    Attributes
-    ----------
-    decision : {"ovo", "ovr"}
-        One-vs-one or one-vs-rest.
-    tol : float
-        LIBSVM's tolerance of the stopping criterion.
-    max_iter : int
-        Most iterations of one binary problem at one C; -1 for LIBSVM's limit with the
-        path solver, for none with the others.
-    class_weight : None, "balanced" or dict of class to factor of C
-    n_threads : int
-        Threads a backend may use on a CPU worker.
-    memory_bytes : int
-        What a backend may hold of kernel matrices; beyond it, it works in blocks.
-    device : {"cpu", "gpu"}
-        Where a worker computes.
-    pair_values : bool
-        Whether decision values of several classes are those of pairs.
-    """
-
-    decision: str = "ovo"
-    tol: float = 1e-3
-    max_iter: int = -1
-    kernel: Kernel = RBF
-    class_weight: dict[Any, float] | str | None = None
-    n_threads: int = 1
-    memory_bytes: int = 4 << 30
-    device: str = "cpu"
-    pair_values: bool = False
-
-    @classmethod
-    def of(cls, estimator: Any) -> Settings:
-        """Return the settings that a backend has of ``SVC``, ``SVR`` or one of our estimators."""
-        kernel = PRECOMPUTED if callable(estimator.kernel) else estimator.kernel
-        return cls(
-            getattr(estimator, "decision", "ovo"), estimator.tol, estimator.max_iter,
-            Kernel(kernel, int(estimator.degree), float(estimator.coef0)),
-            getattr(estimator, "class_weight", None),
-            memory_bytes=getattr(estimator, "memory_bytes", cls.memory_bytes),
-            pair_values=getattr(estimator, "decision_function_shape", "ovr") == "ovo",
-        )  # fmt: skip
-
-    @property
-    def svc(self) -> dict[str, Any]:
-        """The keyword arguments of a class like ``sklearn.svm.SVC``, besides C and gamma."""
-        return {
-            "kernel": self.kernel.name,
-            "degree": self.kernel.degree,
-            "coef0": self.kernel.coef0,
-            "class_weight": self.class_weight,
-            "tol": self.tol,
-            "max_iter": self.max_iter,
-        }
 
 
 @dataclass(frozen=True)

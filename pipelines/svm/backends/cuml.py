@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 
 from pipelines.data.placement import to_device, to_host
-from pipelines.svm.backends.base import OneByOne, Settings, Work, join_problems
+from pipelines.svm.backends.base import OneByOne, Work, join_problems
 from pipelines.svm.multiclass import class_values, codes_of
-from pipelines.svm.problems import class_factors, problems_of, sort_rows
+from pipelines.svm.search import Settings, class_factors, problems_of, sort_rows
 
 
 @dataclass(frozen=True)

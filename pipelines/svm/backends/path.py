@@ -10,11 +10,12 @@ from typing import Any
 import numpy as np
 
 from pipelines.run_folder.names import FAILED, NOT_CONVERGED, OK
-from pipelines.svm.backends.base import OUT_OF_MEMORY, Backend, CellFit, Settings, Work
+from pipelines.svm.backends.base import OUT_OF_MEMORY, Backend, CellFit, Work
 from pipelines.svm.cpu.fit import FittedPath, fit_path
 from pipelines.svm.cpu.path import cross_validate_path
 from pipelines.svm.multiclass import class_values
-from pipelines.svm.path_result import PathResult
+from pipelines.svm.search import Settings
+from pipelines.svm.solutions import PathResult
 
 ONE_CLASS = f"{FAILED}: the training rows are of one class"
 
@@ -59,7 +60,7 @@ class PathBackend(Backend):
             place in the result where that is another, called as soon as its cells are known
         """
         cross_validate_path(
-            work.X, work.y, work.gammas, work.Cs, work.splits, **self.options(work.settings),
+            work.X, work.y, work.gammas, work.Cs, work.splits, **vars(work.settings),
             kept=self._cache_for(work), only=work.numbers, on_fold=on_fold,
             on_progress=work.report, return_predictions=True, return_decisions=work.decisions,
             sample_weight=work.sample_weight,
@@ -68,7 +69,7 @@ class PathBackend(Backend):
     def _cache_for(self, work: Work) -> dict[str, Any]:
         """Return the cache of tasks on the same rows, splits and kernel; drop any other."""
         arrays = (rows for split in work.splits for rows in split)
-        key = (work.X, *arrays, work.settings.kernel.name)
+        key = (work.X, *arrays, work.settings.kernel)
         same = len(key) == len(self._key) and all(
             a is b for a, b in zip(key[:-1], self._key[:-1], strict=True)
         )
@@ -81,15 +82,8 @@ class PathBackend(Backend):
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         with self._one_at_a_time:
             self._key, self._cache = (), {}  # the fit needs the memory
-            found = self.fit_path(X, y, C, gamma, **self.options(settings))
+            found = self.fit_path(X, y, C, gamma, **vars(settings))
         return found.support, np.ascontiguousarray(found.dual_coef.T), found.intercept
-
-    def options(self, settings: Settings) -> dict[str, Any]:
-        """Return settings as ``cross_validate`` and ``fit_path`` take them."""
-        return {
-            "decision": settings.decision, **settings.svc, "n_threads": settings.n_threads,
-            "memory_bytes": settings.memory_bytes,
-        }  # fmt: skip
 
 
 def _fits(result: PathResult, g: int, split: int, settings: Settings) -> list[CellFit]:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import product
-from typing import Any
 
-from pipelines.svm.backends.base import Settings, Work
+from pipelines.svm.backends.base import Work
 from pipelines.svm.backends.path import PathBackend
 from pipelines.svm.cuda.path import cross_validate_path_cuda, fit_path_cuda
 
@@ -22,13 +21,11 @@ class PathCudaBackend(PathBackend):
         """See ``PathBackend.search``; nothing ends before the launch, so nothing is reported."""
         result = cross_validate_path_cuda(
             work.X, work.y, work.gammas, work.Cs, [work.splits[one] for one in work.numbers],
-            **self.options(work.settings), return_predictions=True, return_decisions=work.decisions,
+            **(vars(work.settings) | {"memory_bytes": None}),  # what is free
+            return_predictions=True, return_decisions=work.decisions,
         )  # fmt: skip
         for g, (place, split) in product(range(len(work.gammas)), enumerate(work.numbers)):
             on_fold(result, g, split, place)
-
-    def options(self, settings: Settings) -> dict[str, Any]:
-        return {"decision": settings.decision, **settings.svc}
 
 
 BACKEND = PathCudaBackend()

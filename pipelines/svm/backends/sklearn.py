@@ -10,8 +10,9 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.svm import SVC
 
-from pipelines.svm.backends.base import OneByOne, Settings, join_problems
+from pipelines.svm.backends.base import OneByOne, join_problems
 from pipelines.svm.multiclass import spread
+from pipelines.svm.search import Settings
 
 
 class SklearnBackend(OneByOne):

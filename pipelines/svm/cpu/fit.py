@@ -14,10 +14,8 @@ from pipelines.svm.cpu.pairwise import solve_pairwise
 from pipelines.svm.cpu.smo import MAX_ROWS
 from pipelines.svm.cpu.solve import solve_rest
 from pipelines.svm.cpu.threads import Resources, open_pool
-from pipelines.svm.path_result import check_size
-from pipelines.svm.problems import Layout, Problem
-from pipelines.svm.search import Form, search_all_rows
-from pipelines.svm.solutions import Solutions
+from pipelines.svm.search import Layout, Problem, Settings, search_all_rows
+from pipelines.svm.solutions import Solutions, check_size
 
 # The path that leads to one C: from where most multipliers are at their bound,
 # in steps of this factor (from 10 to none it costs the same).
@@ -79,7 +77,7 @@ def fit_path(
 
     The others are as for ``cross_validate_path``.
     """
-    X, asked = np.asarray(X), Form(**form)
+    X, asked = np.asarray(X), Settings(**form)
     check_size(X)
     Cs = path_to(C) if asked.at().is_definite else np.array([C])
     search = search_all_rows(y, Cs, gamma, asked, sample_weight)

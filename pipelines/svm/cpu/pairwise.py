@@ -17,9 +17,8 @@ from pipelines.svm.cpu.score import score_pairs
 from pipelines.svm.cpu.smo import MAX_ROWS
 from pipelines.svm.cpu.solve import longest_first, solve_pair
 from pipelines.svm.cpu.threads import Resources, scratch
-from pipelines.svm.path_result import Scores
 from pipelines.svm.search import Search
-from pipelines.svm.solutions import Solutions
+from pipelines.svm.solutions import Scores, Solutions
 
 Found = TypeVar("Found")
 

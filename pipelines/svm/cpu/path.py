@@ -15,9 +15,8 @@ from pipelines.svm.cpu.pairwise import score_pairwise, solve_pairwise
 from pipelines.svm.cpu.score import score_pairs, score_rest, score_two
 from pipelines.svm.cpu.solve import solve_rest
 from pipelines.svm.cpu.threads import Resources, fits_in_memory, open_pool
-from pipelines.svm.path_result import PathResult, Scores, checked, empty_result, fill_fold
-from pipelines.svm.search import Form, Search, search_folds
-from pipelines.svm.solutions import Solutions
+from pipelines.svm.search import Search, Settings, search_folds
+from pipelines.svm.solutions import PathResult, Scores, Solutions, checked, empty_result, fill_fold
 
 
 def cross_validate_path(
@@ -59,7 +58,7 @@ def cross_validate_path(
     on_fold : function of the result, the number of a gamma and that of a fold, called by one
         thread when the cells of these are filled; by default folds end in no special order
     on_progress : function of the share that is done, called by any thread
-    form : decision, tol, max_iter, class_weight, kernel, degree, coef0: see ``Form``
+    form : decision, tol, max_iter, class_weight, kernel, degree, coef0: see ``Settings``
 
     Returns
     -------
@@ -73,7 +72,7 @@ def cross_validate_path(
     X = np.asarray(X)
     y, gamma_values, C_values, folds = checked(X, y, gammas, Cs, folds)
     search, ascending = search_folds(
-        y, C_values, folds, Form(**form), sample_weight, with_values=return_decisions,
+        y, C_values, folds, Settings(**form), sample_weight, with_values=return_decisions,
         kept={} if kept is None else kept, only=only,
     )  # fmt: skip
     rows = prepare_rows(X, search.kernel, search.layout.order)

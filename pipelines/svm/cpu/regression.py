@@ -26,8 +26,8 @@ from pipelines.svm.cpu.smo import MAX_ROWS
 from pipelines.svm.cpu.threads import Resources, open_pool
 from pipelines.svm.cpu.walk import walk
 from pipelines.svm.kernel import Kernel
-from pipelines.svm.path_result import check_size
-from pipelines.svm.search import Form, Settings
+from pipelines.svm.search import Settings
+from pipelines.svm.solutions import check_size
 
 # Newton's method works on at most so many multipliers, in two matrices of double precision.
 _NEWTON_ROWS, _NEWTON_BYTES = 4096, 2 * 8
@@ -99,10 +99,10 @@ def fit_regression(
 
     The others are as for ``cross_validate_regression``.
     """
-    asked = Form(**form)
-    settings = asked.settings(path_to(C) if asked.at().is_definite else np.array([C]))
+    settings = Settings(**form)
+    Cs = path_to(C) if settings.at().is_definite else np.array([C])
     train, weight = _train_rows(np.arange(len(X)), sample_weight)
-    with _open_solver(X, y, asked.at(gamma), settings, [train], n_threads, memory_bytes) as solver:
+    with _open_solver(X, y, gamma, Cs, settings, [train], n_threads, memory_bytes) as solver:
         path = solver.solve(train, weight, epsilon)
     support = np.flatnonzero(path.betas[-1])
     return FittedRegression(
@@ -144,16 +144,15 @@ def cross_validate_regression(
     on_fold : function of the result and the number of a fold, called by one thread when the
         cells of the fold are filled; folds end in no special order
     on_progress : function of the share of paths that are solved, called by any thread
-    form : tol (in units of y), max_iter, kernel, degree, coef0: see ``Form``
+    form : tol (in units of y), max_iter, kernel, degree, coef0: see ``Settings``
 
     Raises
     ------
     ValueError
         Values of X are too large, or no training row of a fold has a weight above 0.
     """
-    C_values, asked = np.asarray(Cs, np.float64), Form(**form)
+    C_values, settings = np.asarray(Cs, np.float64), Settings(**form)
     ascending = np.argsort(C_values, kind="stable")
-    settings, kernel = asked.settings(C_values[ascending]), asked.at(gamma)
     trains, weights = zip(*(_train_rows(fold[0], sample_weight) for fold in folds), strict=True)
     shape = (len(epsilons), len(Cs), len(folds))
     result = RegressionResult(
@@ -180,7 +179,9 @@ def cross_validate_regression(
         seconds = time.perf_counter() - began
         result.score_seconds[:, :, fold] = seconds / (len(epsilons) * len(Cs))
 
-    with _open_solver(X, y, kernel, settings, trains, n_threads, memory_bytes) as solver:
+    with _open_solver(
+        X, y, gamma, C_values[ascending], settings, trains, n_threads, memory_bytes
+    ) as solver:
         for fold, _ in solve_by_fold(
             [[(e, fold)] for fold in range(len(folds)) for e in range(len(epsilons))],
             solve, predict, solver.pool_of_paths, on_progress or (lambda share: None),
@@ -207,7 +208,8 @@ def _train_rows(
 def _open_solver(
     X: np.ndarray,
     y: np.ndarray,
-    kernel: Kernel,
+    gamma: float,
+    Cs: np.ndarray,
     settings: Settings,
     trains: Sequence[np.ndarray],
     n_threads: int | None,
@@ -220,10 +222,11 @@ def _open_solver(
     # twice its rows, and what that is made from.
     each = (4 * 4 + 4) * largest**2 + _NEWTON_BYTES * min(2 * largest, _NEWTON_ROWS) ** 2
     beside = memory_bytes // 2 // each if 2 * largest <= MAX_ROWS else 0
+    kernel = settings.at(gamma)
     in_memory = kernel.is_given or beside > 0
     with open_pool(max(1, min(threads, beside)) if in_memory else threads) as pool:
         used = np.unique(np.concatenate(trains)) if in_memory else None
-        yield _Solver(X, y, kernel, settings, used, Resources(pool, memory_bytes))
+        yield _Solver(X, y, kernel, Cs, settings, used, Resources(pool, memory_bytes))
 
 
 class _Solver:
@@ -237,12 +240,13 @@ class _Solver:
         X: np.ndarray,
         y: np.ndarray,
         kernel: Kernel,
+        Cs: np.ndarray,
         settings: Settings,
         used: np.ndarray | None,
         resources: Resources,
     ) -> None:
         self.given, self.y, self.kernel = np.asarray(X), np.asarray(y, np.float64), kernel
-        self.settings, self.used, self.resources = settings, used, resources
+        self.Cs, self.settings, self.used, self.resources = Cs, settings, used, resources
         self.rows = prepare_rows(self.given, kernel)
         self.exact = resources.exact_kernel(self.rows, kernel)
         # Where the kernel's rows are made by the pool, one path is solved after another.
@@ -257,7 +261,7 @@ class _Solver:
 
         train, weight : sorted numbers of rows, and factors of C
         """
-        n, n_C = len(train), self.settings.Cs.size
+        n, n_C = len(train), self.Cs.size
         twice, y = np.tile(train, 2), self.y[train]
         # First the multipliers of the tube's lower edges, then those of the upper ones.
         given = np.stack([
@@ -268,7 +272,7 @@ class _Solver:
             np.empty((n_C, 2 * n)), np.empty((0, 0), np.float32), *np.empty((2, n_C)),
             *np.empty((2, n_C), np.int64),
         )  # fmt: skip
-        rules = given, self.settings.Cs, self.settings.tol, self.settings.limit(2 * n), path
+        rules = given, self.Cs, self.settings.tol, self.settings.limit(2 * n), path
         if self.used is None:
             memory_bytes = self.resources.memory_bytes
             source = KernelRows(

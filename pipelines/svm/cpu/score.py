@@ -5,9 +5,8 @@ from itertools import pairwise
 
 import numpy as np
 
-from pipelines.svm.path_result import Scores
 from pipelines.svm.search import Search
-from pipelines.svm.solutions import Solutions
+from pipelines.svm.solutions import Scores, Solutions
 
 # Of the rows scored at once: partial decision values, and the kernel in double precision.
 _PART_BYTES = 1 << 25

@@ -141,7 +141,7 @@ def walk_small_pairs(
     bounds = search.bounds(0, fold)[rows]
     out.solved[fold] = 0
     _walk_pairs(
-        kernel, rows, np.searchsorted(rows, search.layout.starts), bounds, settings.Cs,
+        kernel, rows, np.searchsorted(rows, search.layout.starts), bounds, search.Cs,
         settings.tol, settings.limit(_MOST_ROWS), np.inf if exact is None else exact.value_ns,
         out.pairs[fold], out.intercepts[fold], out.objectives[fold], out.iterations[fold],
         out.status[fold], out.solved[fold],

@@ -11,8 +11,7 @@ import numpy as np
 from pipelines.svm.cpu.by_fold import Job, jobs_in_order, solve_by_fold
 from pipelines.svm.cpu.problem import PULL_FIRST, PULL_SECOND, SIDE, WEIGHT, Path, Y
 from pipelines.svm.cpu.threads import Resources
-from pipelines.svm.problems import Layout, Problem
-from pipelines.svm.search import Search, Settings
+from pipelines.svm.search import Layout, Problem, Search
 from pipelines.svm.solutions import CONVERGED, Solutions
 
 Found = TypeVar("Found")
@@ -42,7 +41,7 @@ def _one_sided(out: Solutions, fold: int, number: int, sign: float) -> None:
 def _walk(
     walker: Walker,
     given: np.ndarray,
-    settings: Settings,
+    search: Search,
     number: int,
     fold: int,
     out: Solutions,
@@ -55,13 +54,13 @@ def _walk(
     Returns its multipliers, float64 (n_C, n).
     """
     n = given.shape[1]
-    betas = np.empty((settings.Cs.size, n))
+    betas = np.empty((search.Cs.size, n))
     path = Path(
         betas, decisions, out.intercepts[fold, number], out.objectives[fold, number],
         out.iterations[fold, number], out.status[fold, number],
     )  # fmt: skip
     out.solved[fold, number], out.single[fold, number] = walker(
-        given, settings.Cs, settings.tol, settings.limit(n), path
+        given, search.Cs, search.settings.tol, search.settings.limit(n), path
     )
     if decisions.size:  # the walk leaves residuals there
         np.subtract(given[Y], decisions, out=decisions)
@@ -99,7 +98,7 @@ def solve_pair(
     given[Y] = given[SIDE] = np.where(own, 1.0, -1.0)
     given[WEIGHT], given[PULL_FIRST:] = bounds, pulls[0]
     decisions = np.empty((0, 0), np.float32) if out.decisions is None else out.rest[fold, number]
-    betas = _walk(walker, given, search.settings, number, fold, out, decisions)
+    betas = _walk(walker, given, search, number, fold, out, decisions)
     out.pairs[fold, rows[:n_first], problem.second] = betas[:, :n_first].T
     out.pairs[fold, rows[n_first:], problem.first] = betas[:, n_first:].T
     out.seconds[fold, number] = time.perf_counter() - began
@@ -143,7 +142,7 @@ def solve_rest(
         pull = pulls[fold] * search.factors(number, fold)[:, None]
         given[WEIGHT], given[PULL_FIRST] = search.bounds(number, fold), pull[problem.first]
         given[PULL_SECOND] = pull.sum(axis=0) - pull[problem.first]
-        betas = _walk(walker, given, search.settings, number, fold, out, out.rest[fold, number])
+        betas = _walk(walker, given, search, number, fold, out, out.rest[fold, number])
         if out.multipliers is not None:
             out.multipliers[fold, number] = betas
         with guard:

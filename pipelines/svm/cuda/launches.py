@@ -23,8 +23,7 @@ from pipelines.svm.cuda.smo import (
     smo_kernel,
 )
 from pipelines.svm.kernel import Kernel
-from pipelines.svm.problems import Layout
-from pipelines.svm.search import Search
+from pipelines.svm.search import Layout, Search
 from pipelines.svm.solutions import Solutions
 
 # Members of an inner solve at most, as on the CPU: their kernel takes 64 MiB.
@@ -232,7 +231,7 @@ def solve_table(
     out : of each gamma; support is left out
     """
     table, settings, kernel = make_table(search, numbers, classes), search.settings, search.kernel
-    n_gammas, n_entries, n_C = len(gammas), len(table.entries), settings.Cs.size
+    n_gammas, n_entries, n_C = len(gammas), len(table.entries), search.Cs.size
     figures = xp.zeros((n_gammas, n_entries, 2, n_C), np.float64)
     counts = xp.zeros((n_gammas, n_entries, 2, n_C), np.int64)
     solved = xp.ones((n_gammas, n_entries), np.int64)
@@ -258,7 +257,7 @@ def solve_table(
             ),
             n_blocks, launching.block_size,
             [shared, xp.asarray(gammas, dtype=np.float32), np.float32(kernel.coef0),
-             kernel.degree, xp.asarray(settings.Cs), settings.tol, settings.max_iter,
+             kernel.degree, xp.asarray(search.Cs), settings.tol, settings.max_iter,
              xp.asarray(jobs), xp.zeros(1, np.int32), xp.asarray(table.entries),
              xp.asarray(table.factors), xp.asarray(table.columns), xp.asarray(table.out_rows),
              xp.asarray(table.signed), pulls, capacity, width,

@@ -25,9 +25,8 @@ from pipelines.svm.cuda.products import (
     score_rows,
     symmetric_products,
 )
-from pipelines.svm.path_result import PathResult, Scores, checked, empty_result, fill_fold
-from pipelines.svm.search import Form, Search, search_all_rows, search_folds
-from pipelines.svm.solutions import Solutions
+from pipelines.svm.search import Search, Settings, search_all_rows, search_folds
+from pipelines.svm.solutions import PathResult, Scores, Solutions, checked, empty_result, fill_fold
 
 
 class _Clock:
@@ -81,7 +80,7 @@ def cross_validate_path_cuda(
     with own_memory(xp):
         clock = _Clock(xp, {} if phases is None else phases)
         search, ascending = search_folds(
-            y, C_values, folds, Form(**form), with_values=return_decisions
+            y, C_values, folds, Settings(**form), with_values=return_decisions
         )
         largest = _largest_problem(search)
         launching = launching or Launching.for_rows(largest)
@@ -142,7 +141,7 @@ class _Grid:
             self.clock.lap("distances")
         shape = (
             min(self.plan.n_gammas, len(gammas)), len(search.weights), search.layout.n_classes,
-            search.settings.Cs.size, len(self.rows),
+            search.Cs.size, len(self.rows),
         )  # fmt: skip
         coefficients = xp.empty(shape, np.float32)
         for at in range(0, len(gammas), shape[0]):
@@ -185,7 +184,7 @@ class _Grid:
     def _score(self, gammas, coefficients, found: list[Solutions]):
         """Return scores of every gamma and fold, and their seconds."""
         xp, search = self.xp, self.search
-        n_C, n_problems = search.settings.Cs.size, len(search.problems)
+        n_C, n_problems = search.Cs.size, len(search.problems)
         scores = [
             [
                 Scores(
@@ -245,12 +244,12 @@ def fit_path_cuda(
     for ``cross_validate_path_cuda``.
     """
     xp, limit = array_module(xp), limits()
-    search = search_all_rows(y, path_to(C), gamma, Form(**form), None)
+    search = search_all_rows(y, path_to(C), gamma, Settings(**form))
     layout, kernel, out = search.layout, search.kernel, search.empty_solutions()
     launching = launching or Launching.for_rows(_largest_problem(search))
     with own_memory(xp):
         rows = prepare_rows(X, kernel, xp, limit.fast_float64)[xp.asarray(layout.order)]
-        shape = (1, 1, layout.n_classes, search.settings.Cs.size, len(rows))
+        shape = (1, 1, layout.n_classes, search.Cs.size, len(rows))
         coefficients = xp.zeros(shape, np.float32)
         solve_table(
             search, range(len(search.problems)), range(layout.n_classes),

@@ -10,7 +10,7 @@ import numpy as np
 from pipelines.svm.cuda.gpu import launch
 from pipelines.svm.cuda.kernel_values import fill_kernel
 from pipelines.svm.kernel import Kernel
-from pipelines.svm.problems import Layout, Problem
+from pipelines.svm.search import Layout, Problem
 
 # Rows and columns of one product.
 BLOCK = 4096

@@ -12,7 +12,7 @@ from sklearn.model_selection import StratifiedKFold
 from pipelines.svm.cpu import by_fold
 from pipelines.svm.cpu.by_fold import jobs_in_order, solve_by_fold
 from pipelines.svm.cpu.path import cross_validate_path
-from pipelines.svm.path_result import PathResult
+from pipelines.svm.solutions import PathResult
 
 CS, GAMMA = np.logspace(-2, 3, 4), 1e-2
 NUMBERS = ("n_errors", "n_support", "n_iterations", "status", "objectives")

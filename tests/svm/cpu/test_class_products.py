@@ -11,8 +11,7 @@ from pipelines.svm.cpu.class_products import ClassProducts, products_by_class
 from pipelines.svm.cpu.kernels import shared_products
 from pipelines.svm.cpu.threads import Resources
 from pipelines.svm.kernel import Kernel
-from pipelines.svm.problems import problems_of, sort_rows
-from pipelines.svm.search import Search, Settings
+from pipelines.svm.search import Search, Settings, problems_of, sort_rows
 
 ROWS = np.random.default_rng(0).normal(size=(300, 5))
 CLASSES = np.random.default_rng(1).integers(0, 4, 300)
@@ -40,8 +39,8 @@ def test_any_rows_with_any_others(name: str) -> None:
 def test_they_are_made_once_where_there_is_room_for_them() -> None:
     layout = sort_rows(CLASSES)
     search = Search(
-        layout, problems_of(4, "ovo"), np.ones((1, 300)), [np.arange(300)],
-        Settings(np.array([1.0])), Kernel("rbf"),
+        layout, problems_of(4, "ovo"), np.ones((1, 300)), np.ones((1, 300)), [np.arange(300)],
+        np.array([1.0]), Settings(), Kernel("rbf"),
     )  # fmt: skip
     sizes = np.sort(np.bincount(CLASSES))
     needed = 2 * (300**2 + (sizes**2).sum()) + 2 * 4 * sizes[-2:].sum() ** 2

@@ -10,7 +10,7 @@ from sklearn.svm import SVC
 
 from pipelines.svm.cpu import in_memory
 from pipelines.svm.cpu.path import cross_validate_path
-from pipelines.svm.path_result import PathResult
+from pipelines.svm.solutions import PathResult
 
 N_CLASSES = 8
 CS, GAMMA = [0.1, 3.0, 1e4], 0.05
