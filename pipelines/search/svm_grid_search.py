@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from numbers import Real
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -13,7 +14,6 @@ from sklearn.base import _fit_context, clone
 from sklearn.metrics import get_scorer, get_scorer_names
 from sklearn.model_selection import ParameterGrid, check_cv
 from sklearn.utils._param_validation import StrOptions
-from sklearn.utils.validation import _check_sample_weight
 
 from cluster_setup.on_this_machine.devices import available_cores, visible_gpus
 from cluster_setup.workers import describe_workers, threads_per_task
@@ -25,13 +25,7 @@ from pipelines.search.shared.svm import SVCs
 from pipelines.svm.backend_svc import BackendSVC
 from pipelines.svm.backends import load_backend, resolve_backend
 from pipelines.svm.kernel import PRECOMPUTED
-from pipelines.svm.parameters import (
-    CONSTRAINTS,
-    factors_by_code,
-    positive,
-    rows_that_count,
-)
-from pipelines.svm.path_svc import PathSVC
+from pipelines.svm.path_svc import PathSVC, checked_weights, factors_by_code
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -109,14 +103,14 @@ class SVMGridSearch(GridSearch):
     """
 
     _parameter_constraints = {  # noqa: RUF012  as scikit-learn has it
+        **PathSVC._parameter_constraints,
         **GridSearch._parameter_constraints,
-        **CONSTRAINTS,
+        "C": "no_validation",  # see ``_positive``
+        "gamma": "no_validation",
         "scoring": [str, callable, list, tuple, dict, None],
         "param_grid": [dict, list, None],
         "solver": [str],
         "device": [StrOptions({"auto", "cpu", "gpu"})],
-        "probability": ["boolean"],
-        "memory_bytes": PathSVC._parameter_constraints["memory_bytes"],
     }
 
     pre_dispatch = "2*n_jobs"  # of joblib, which runs nothing here
@@ -236,8 +230,7 @@ class SVMGridSearch(GridSearch):
             check_scoring(name, classes)  # before any fit is made
         given: dict[str, Any] = {}
         if sample_weight is not None:
-            given["sample_weight"] = _check_sample_weight(sample_weight, rows, dtype=np.float64)
-            rows_that_count(rows, classes, codes, given["sample_weight"])
+            given["sample_weight"] = checked_weights(rows, classes, codes, sample_weight)
         if groups is not None:
             given["groups"] = groups
         folds: list[Any] = []
@@ -287,7 +280,7 @@ class SVMGridSearch(GridSearch):
     def _grid(self) -> Any:
         if self.param_grid is not None:
             return self.param_grid
-        return {"C": positive("C", self.C), "gamma": positive("gamma", self.gamma)}
+        return {"C": _positive("C", self.C), "gamma": _positive("gamma", self.gamma)}
 
     def _run_search(self, evaluate_candidates: Any) -> None:
         evaluate_candidates(ParameterGrid(self._grid()))
@@ -321,3 +314,15 @@ class SVMGridSearch(GridSearch):
         shares = load_backend(solver, device).shares_C
         self._n_threads = cores if shares else 1
         return InProcess(1 if shares else cores)
+
+
+def _positive(name: str, values: Any) -> list[Any]:
+    """Refuse values that are not positive; return them as a list."""
+    given = [values] if isinstance(values, str) or np.ndim(values) == 0 else list(values)
+    words = ("scale", "auto") if name == "gamma" else ()
+    if not given or not all(
+        one in words if isinstance(one, str) else isinstance(one, Real) and 0 < float(one) < np.inf
+        for one in given
+    ):
+        raise ValueError(f"{name} must be positive finite numbers, at least one, got {values!r}")
+    return given

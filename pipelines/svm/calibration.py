@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-
-N_BINS = 15
 
 
 @dataclass(frozen=True)
@@ -27,13 +26,10 @@ class Calibration:
     offsets: np.ndarray
 
     @classmethod
-    def of(cls, calibrated: Any) -> Calibration:
-        """Return the parameters of ``CalibratedClassifierCV(method="sigmoid", ensemble=False)``."""
-        (only,) = calibrated.calibrated_classifiers_
-        return cls(
-            np.array([sigmoid.a_ for sigmoid in only.calibrators], dtype=np.float64),
-            np.array([sigmoid.b_ for sigmoid in only.calibrators], dtype=np.float64),
-        )
+    def of(cls, sigmoids: Iterable[Any]) -> Calibration:
+        """Return the parameters of scikit-learn's fitted sigmoids."""
+        a, b = zip(*((sigmoid.a_, sigmoid.b_) for sigmoid in sigmoids), strict=True)
+        return cls(np.array(a, np.float64), np.array(b, np.float64))
 
     def probabilities(self, values: np.ndarray) -> np.ndarray:
         """Return probabilities of every class.
@@ -58,7 +54,7 @@ class Calibration:
 
 
 def fit_sigmoids(values: np.ndarray, y: np.ndarray) -> Calibration:
-    """Return platt's sigmoids, one for each class against the others.
+    """Return Platt's sigmoids, one for each class against the others.
 
     Parameters
     ----------
@@ -70,20 +66,17 @@ def fit_sigmoids(values: np.ndarray, y: np.ndarray) -> Calibration:
     columns = np.asarray(values, np.float64).reshape(len(values), -1)
     # The values of two classes speak for the second.
     positive = [1] if columns.shape[1] == 1 else range(columns.shape[1])
-    fits = [
+    return Calibration.of(
         _SigmoidCalibration().fit(column, (y == code).astype(np.float64))
         for code, column in zip(positive, columns.T, strict=True)
-    ]
-    return Calibration(np.array([fit.a_ for fit in fits]), np.array([fit.b_ for fit in fits]))
+    )
 
 
-def expected_calibration_error(
-    probabilities: np.ndarray, truth: np.ndarray, n_bins: int = N_BINS
-) -> float:
+def expected_calibration_error(probabilities: np.ndarray, truth: np.ndarray) -> float:
     """Return the mean distance between certainty and accuracy over bins of certainty.
 
     Guo et al., On calibration of modern neural networks (ICML 2017): rows are put
-    in bins of equal width by the probability of their most probable class.
+    in 15 bins of equal width by the probability of their most probable class.
 
     Parameters
     ----------
@@ -96,8 +89,8 @@ def expected_calibration_error(
     """
     certainty = probabilities.max(axis=1)
     is_right = probabilities.argmax(axis=1) == truth
-    bins = np.clip(np.ceil(certainty * n_bins).astype(int) - 1, 0, n_bins - 1)
-    gaps = np.bincount(bins, weights=is_right - certainty, minlength=n_bins)
+    bins = np.ceil(np.minimum(certainty, 1) * 15).astype(int)
+    gaps = np.bincount(bins, weights=is_right - certainty)
     return float(np.abs(gaps).sum() / len(truth))
 
 

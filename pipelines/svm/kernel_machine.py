@@ -82,11 +82,19 @@ class _SupportVectors:
         return found
 
     def save(self, path: Path, arrays: Arrays | None = None, **about: Any) -> None:
-        """Write it, and beside it ``arrays`` and ``about``, for an estimator around it."""
-        own = {name: getattr(self, name) for name in _ARRAYS} | self.scaling.arrays()
+        """Write the machine as safetensors: numbers and text, no code.
+
+        arrays, about : stored beside it, for an estimator around it
+        """
+        own, texts = self._own()
+        own |= {name: getattr(self, name) for name in _ARRAYS} | self.scaling.arrays()
         kernel = {name: getattr(self.kernel, name) for name in ("name", "degree", "coef0")}
-        about = {"kernel": kernel, "gamma": float(self.gamma)} | about
+        about = {"kernel": kernel, "gamma": float(self.gamma)} | texts | about
         write_model(path, own | (arrays or {}), about)
+
+    def _own(self) -> tuple[Arrays, dict[str, Any]]:
+        """Return what is stored of a kind of machine beside the parts that both have."""
+        raise NotImplementedError
 
     @classmethod
     def load(cls, path: Path) -> Self:
@@ -104,13 +112,7 @@ class _SupportVectors:
 
     @classmethod
     def from_stored(cls, arrays: Arrays, about: Mapping[str, Any]) -> Self:
-        """Return the machine in the content of a file.
-
-        Raises
-        ------
-        KeyError, TypeError, ValueError
-            Something is missing, or the parts do not belong together.
-        """
+        """Return the machine in the content of a file, or raise what ``load_model`` takes."""
         raise NotImplementedError
 
     @classmethod
@@ -129,9 +131,9 @@ class _SupportVectors:
             raise ValueError(
                 f"its rows have {len(scaling.layout)} columns, its support vectors {n_features}"
             )
-        for name in ("scaling.center", "scaling.scale"):
-            if isinstance(scaling, FittedScaling) and arrays[name].shape != (1,):
-                shapes[name] = (n_features,)
+        if isinstance(scaling, FittedScaling):
+            for name, array in scaling.arrays().items():
+                shapes[name] = array.shape if array.shape == (1,) else (n_features,)
         for name, shape in shapes.items():
             if arrays[name].shape != shape or not n_problems:
                 raise ValueError(f"its {name} have the shape {arrays[name].shape}, not {shape}")
@@ -197,13 +199,10 @@ class KernelMachine(_SupportVectors):
         """Return indices into ``classes_`` for unscaled rows, int of shape (n_samples,)."""
         return codes_of(self.decision_values(X), len(self.classes_), self.decision)
 
-    def save(self, path: Path, arrays: Arrays | None = None, **about: Any) -> None:
-        """Write the machine as safetensors: numbers and text, no code."""
-        arrays = dict(arrays or {})
-        if self.calibration is not None:
-            arrays |= {_SLOPES: self.calibration.slopes, _OFFSETS: self.calibration.offsets}
-        classes = labels_as_json(self.classes_)
-        super().save(path, arrays, classes=classes, decision=self.decision, **about)
+    def _own(self) -> tuple[Arrays, dict[str, Any]]:
+        found, texts = self.calibration, {"classes": labels_as_json(self.classes_)}
+        arrays = {} if found is None else {_SLOPES: found.slopes, _OFFSETS: found.offsets}
+        return arrays, texts | {"decision": self.decision}
 
     @classmethod
     def from_stored(cls, arrays: Arrays, about: Mapping[str, Any]) -> Self:
@@ -248,10 +247,8 @@ class KernelRegressor(_SupportVectors):
         """Return targets of unscaled rows, a float64 array of shape (n_samples,)."""
         return self.decision_values(X)[:, 0] * self.target_scale + self.target_mean
 
-    def save(self, path: Path, arrays: Arrays | None = None, **about: Any) -> None:
-        """Write the machine as safetensors: numbers and text, no code."""
-        target = {"target_mean": self.target_mean, "target_scale": self.target_scale}
-        super().save(path, arrays, **target, **about)
+    def _own(self) -> tuple[Arrays, dict[str, Any]]:
+        return {}, {"target_mean": self.target_mean, "target_scale": self.target_scale}
 
     @classmethod
     def from_stored(cls, arrays: Arrays, about: Mapping[str, Any]) -> Self:

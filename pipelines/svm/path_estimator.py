@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from functools import cache
-from numbers import Integral
+from numbers import Integral, Real
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -14,7 +14,7 @@ from scipy.sparse import issparse
 from sklearn.base import BaseEstimator, is_regressor
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import Tags, check_array
-from sklearn.utils._param_validation import Options, StrOptions
+from sklearn.utils._param_validation import Interval, Options, StrOptions
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import (
     _check_y,
@@ -27,20 +27,26 @@ from pipelines.data.model_file import Arrays, load_model
 from pipelines.data.scaling import FittedScaling
 from pipelines.svm.kernel import KERNELS, PRECOMPUTED, gamma_of
 from pipelines.svm.kernel_machine import KernelMachine, KernelRegressor
-from pipelines.svm.parameters import ABOVE_0, AT_LEAST_1, CONSTRAINTS
 from pipelines.svm.search import Settings
 from pipelines.svm.solutions import ITERATION_LIMIT
+
+_ABOVE_0 = Interval(Real, 0, None, closed="neither")
+_AT_LEAST_1 = Interval(Integral, 1, None, closed="left")
 
 
 class PathEstimator(BaseEstimator):
     """A support vector machine by the path solver: its kernel, its rows, its file."""
 
     _parameter_constraints = {  # noqa: RUF012  as scikit-learn has it
-        **{name: CONSTRAINTS[name] for name in ("kernel", "degree", "coef0", "tol", "max_iter")},
-        "C": [ABOVE_0],
-        "gamma": [StrOptions({"scale", "auto"}), ABOVE_0],
-        "n_jobs": [AT_LEAST_1, Options(Integral, {-1}), None],
-        "memory_bytes": [AT_LEAST_1],
+        "C": [_ABOVE_0],
+        "gamma": [StrOptions({"scale", "auto"}), _ABOVE_0],
+        "kernel": [StrOptions({*KERNELS, PRECOMPUTED}), callable],
+        "degree": [Interval(Integral, 0, None, closed="left")],
+        "coef0": [Interval(Real, None, None, closed="neither")],
+        "tol": [_ABOVE_0],
+        "max_iter": [_AT_LEAST_1, Options(Integral, {-1})],
+        "n_jobs": [_AT_LEAST_1, Options(Integral, {-1}), None],
+        "memory_bytes": [_AT_LEAST_1],
     }
 
     _machine_type: ClassVar[type[KernelMachine | KernelRegressor]]  # of ``machine_``

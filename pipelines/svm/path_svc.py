@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from numbers import Real
 from typing import Any, Self
 
 import numpy as np
@@ -13,18 +15,15 @@ from sklearn.calibration import CalibratedClassifierCV
 from sklearn.exceptions import NotFittedError
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
 from pipelines.data.model_file import Arrays
 from pipelines.svm.calibration import Calibration
 from pipelines.svm.cpu.fit import FittedPath, fit_path
 from pipelines.svm.kernel_machine import KernelMachine
 from pipelines.svm.multiclass import class_values, codes_of, compact
-from pipelines.svm.parameters import CONSTRAINTS, factors_by_code, rows_that_count
 from pipelines.svm.path_estimator import PathEstimator
 from pipelines.svm.search import Settings
-
-Factors = dict[int, float] | str | None
 
 
 def _has_probability(svc: Any) -> bool:
@@ -108,8 +107,8 @@ class PathSVC(ClassifierMixin, PathEstimator):
 
     _parameter_constraints = {  # noqa: RUF012  as scikit-learn has it
         **PathEstimator._parameter_constraints,
-        "decision": CONSTRAINTS["decision"],
-        "class_weight": CONSTRAINTS["class_weight"],
+        "decision": [StrOptions({"ovo", "ovr"})],
+        "class_weight": [StrOptions({"balanced"}), dict, None],
         "decision_function_shape": [StrOptions({"ovr", "ovo"})],
         "break_ties": ["boolean"],
         "probability": ["boolean"],
@@ -187,17 +186,16 @@ class PathSVC(ClassifierMixin, PathEstimator):
         classes, codes = np.unique(y, return_inverse=True)
         if len(classes) < 2:
             raise ValueError(f"y must have at least two classes, got 1 class: {classes[0]}")
-        gamma = self.gamma_of(rows)
-        used, weights = rows_that_count(rows, classes, codes, sample_weight)
-        some = (
-            rows if weights is None else rows[np.ix_(used, used)] if self._is_given else rows[used]
-        )
-        settings = replace(Settings.of(self), class_weight=self._factors(classes, codes))
-        found = self._solve(some, codes[used], gamma, settings, weights)
+        gamma, settings = self.gamma_of(rows), Settings.of(self)
+        weights = checked_weights(rows, classes, codes, sample_weight)
+        if isinstance(self.class_weight, Mapping):
+            factors = factors_by_code(self.class_weight, classes)
+            settings = replace(settings, class_weight=factors)
+        found = self._solve(rows, codes, gamma, settings, weights)
         self.classes_, self.n_support_ = classes, found.n_support
         self.n_iter_ = found.n_iterations.astype(np.int32)
         self._keep_fit(
-            rows, used[found.support], found.status, intercepts=found.intercept, gamma=gamma,
+            rows, found.support, found.status, intercepts=found.intercept, gamma=gamma,
             coefficients=np.ascontiguousarray(found.dual_coef.T), classes_=classes,
             decision=self.decision,
         )  # fmt: skip
@@ -214,22 +212,12 @@ class PathSVC(ClassifierMixin, PathEstimator):
         plain = clone(self).set_params(probability=False)
         calibrated = CalibratedClassifierCV(plain, method="sigmoid", cv=cv, ensemble=False)
         calibrated.fit(X, y, sample_weight=sample_weight)
-        fitted = calibrated.calibrated_classifiers_[0].estimator
+        (only,) = calibrated.calibrated_classifiers_
+        fitted = only.estimator
         for name in set(vars(fitted)) - set(self.get_params(deep=False)):
             setattr(self, name, getattr(fitted, name))
-        self.machine_ = replace(fitted.machine_, calibration=Calibration.of(calibrated))
+        self.machine_ = replace(fitted.machine_, calibration=Calibration.of(only.calibrators))
         return self
-
-    def _factors(self, classes: np.ndarray, codes: np.ndarray) -> Factors:
-        """Return ``class_weight`` by class code; balanced counts rows, not weights, as in SVC."""
-        if self.class_weight is None:
-            return None
-        if self.class_weight == "balanced":
-            if self.decision == "ovr" and len(classes) > 2:
-                return "balanced"  # each problem has sides of its own to balance
-            return dict(enumerate((len(codes) / (len(classes) * np.bincount(codes))).tolist()))
-        factors: Any = self.class_weight
-        return factors_by_code(factors, classes)
 
     @property
     def _by_pairs(self) -> bool:
@@ -299,3 +287,43 @@ class PathSVC(ClassifierMixin, PathEstimator):
         restored.classes_, restored.n_support_ = classes, n_support
         restored.n_iter_ = np.atleast_1d(np.array(restored.n_iter_, np.int32))
         return restored
+
+
+def factors_by_code(class_weight: Mapping[Any, float], classes: np.ndarray) -> dict[int, float]:
+    """Return factors of C for class codes, from factors for labels; 1 where there is none.
+
+    Raises
+    ------
+    ValueError
+        A factor is not above 0 and finite; or it leaves out a class and names one that is
+        not there: perhaps a slip.
+    """
+    for label, factor in class_weight.items():
+        if not (isinstance(factor, Real) and math.isfinite(factor) and factor > 0):
+            raise ValueError(
+                f"class_weight must be of finite factors above 0, got {factor!r} for {label!r}"
+            )
+    labels = classes.tolist()
+    unknown = [label for label in class_weight if label not in labels]
+    if unknown and not all(label in class_weight for label in labels):
+        raise ValueError(
+            f"class_weight must be of the classes of y, got {unknown[0]!r}, which is none of "
+            f"{', '.join(map(repr, labels[:5]))}"
+        )
+    return {code: float(class_weight.get(label, 1.0)) for code, label in enumerate(labels)}
+
+
+def checked_weights(
+    X: np.ndarray, classes: np.ndarray, codes: np.ndarray, sample_weight: Any
+) -> np.ndarray | None:
+    """Return weights of rows as float64; refuse those above 0 for no row of a class."""
+    if sample_weight is None:
+        return None
+    weights: np.ndarray = _check_sample_weight(sample_weight, X, dtype=np.float64)
+    lost = np.setdiff1d(np.arange(len(classes)), codes[weights > 0])
+    if len(lost):
+        raise ValueError(
+            f"sample_weight must be above 0 for a row of every class, class "
+            f"{str(classes[lost[0]])!r} has none; drop the rows of that class"
+        )
+    return weights

@@ -208,7 +208,7 @@ class SVCs(KernelMachines):
                 raise ValueError("the training rows of a split lack a class")
             settings = replace(settings, n_threads=rows.n_threads or usable_threads())
             if isinstance(settings.class_weight, dict):  # a backend fits class codes
-                from pipelines.svm.parameters import factors_by_code
+                from pipelines.svm.path_svc import factors_by_code
 
                 factors = factors_by_code(settings.class_weight, classes)
                 settings = replace(settings, class_weight=factors)

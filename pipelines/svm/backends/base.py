@@ -74,11 +74,6 @@ class Work:
     report: Callable[[float], None] = ignore
     sample_weight: np.ndarray | None = None
 
-    @property
-    def n_cells(self) -> int:
-        """The number of candidates times that of splits."""
-        return len(self.gammas) * len(self.Cs) * len(self.numbers)
-
 
 class Backend(ABC):
     """A way to fit kernel SVMs.
@@ -119,15 +114,14 @@ class OneByOne(Backend):
     """A backend that fits one cell after the other, by an estimator."""
 
     def fit_cells(self, work: Work) -> None:
-        """Fit cell by cell; see ``Backend.fit_cells``."""
         assert work.sample_weight is None
-        done = 0
+        n_cells = len(work.gammas) * len(work.numbers) * len(work.Cs)
+        shares = iter(np.arange(1, n_cells + 1) / n_cells)
         for (g, gamma), split in product(enumerate(work.gammas), work.numbers):
             fits = []
             for C in work.Cs:
                 fits.append(self._fit_cell(work, C, gamma, split))
-                done += 1
-                work.report(done / work.n_cells)
+                work.report(next(shares))
             work.on_split(g, split, fits)
 
     def _fit_cell(self, work: Work, C: float, gamma: float, split: int) -> CellFit:

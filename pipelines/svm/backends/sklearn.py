@@ -34,7 +34,12 @@ class SklearnBackend(OneByOne):
         svcs = getattr(fitted, "estimators_", [fitted])
         n_support = len(np.unique(np.concatenate([svc.support_ for svc in svcs])))
         n_iterations = int(sum(np.sum(svc.n_iter_) for svc in svcs))
-        return n_support, n_iterations, all(_converged(svc) for svc in svcs)
+        # oneDAL's fit_status_ is always 0; there, reaching the limit is the only sign.
+        converged = all(
+            svc.fit_status_ == 0 and (svc.max_iter == -1 or np.max(svc.n_iter_) < svc.max_iter)
+            for svc in svcs
+        )
+        return n_support, n_iterations, converged
 
     def parts(self, fitted: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         if hasattr(fitted, "estimators_"):
@@ -44,11 +49,6 @@ class SklearnBackend(OneByOne):
         if len(fitted.classes_) == 2:  # scikit-learn turns the sign of a single problem round
             return fitted.support_, -fitted.dual_coef_.T, -fitted.intercept_
         return fitted.support_, spread(fitted.dual_coef_, fitted.n_support_), fitted.intercept_
-
-
-def _converged(svc: Any) -> bool:
-    # oneDAL's fit_status_ is always 0; there, reaching the limit is the only sign.
-    return svc.fit_status_ == 0 and (svc.max_iter == -1 or np.max(svc.n_iter_) < svc.max_iter)
 
 
 BACKEND = SklearnBackend()
