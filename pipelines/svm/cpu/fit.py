@@ -91,7 +91,7 @@ def fit_path(
         if fits:
             shared = shared_products(rows, search.kernel, pool)
             kernel_values(shared, search.kernel, shared, pool)
-            exact = resources.exact_kernel(rows, search.kernel)
+            exact = resources.exact_kernel(rows, search.kernel, search.kept)
             solved = solve_in_memory(shared, exact, search, out, scores, resources)
         elif search.one_vs_one:
             solved = solve_pairwise(search, rows, None, out, scores, resources)

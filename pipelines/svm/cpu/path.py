@@ -115,7 +115,7 @@ def _solve_and_score(
             kept["products"] = shared_products(rows, kernel, resources.pool)
             kept["values"] = np.empty_like(kept["products"])
         values = kernel_values(kept["products"], kernel, kept["values"], resources.pool)
-        exact = resources.exact_kernel(rows, kernel)
+        exact = resources.exact_kernel(rows, kernel, kept)
         if search.one_vs_one:
             between = None if exact is None else exact.between
 

@@ -86,14 +86,16 @@ class Resources:
     def n_threads(self) -> int:
         return int(getattr(self.pool, "_max_workers", 1))
 
-    def exact_kernel(self, rows: np.ndarray, kernel: Kernel) -> ExactKernel | None:
+    def exact_kernel(
+        self, rows: np.ndarray, kernel: Kernel, kept: dict[str, Any] | None = None
+    ) -> ExactKernel | None:
         """Return half of the memory, in double precision, for the walks of all threads.
 
         None where the kernel may not be positive definite.
         """
         if not kernel.is_definite:
             return None
-        return ExactKernel(rows, kernel, self.memory_bytes // 2, self.n_threads)
+        return ExactKernel(rows, kernel, self.memory_bytes // 2, self.n_threads, kept)
 
 
 def fits_in_memory(n: int, memory_bytes: int) -> bool:

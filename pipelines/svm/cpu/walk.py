@@ -64,12 +64,15 @@ _LARGEST_WORKING_SET = 4096
 # its rows:
 _ITERATION_NS, _ROW_NS = 60.0, 0.5
 # What Newton's method takes at a C: for itself, and by powers of the number of free rows; and
-# for each value of the kernel, as its first working set may be many rows.
-_NEWTON_NS, _A_VALUE_NS = (5e5, 8e3, 10.0, 0.01), 2.0
+# what a value of its working set's kernel takes.
+_NEWTON_NS, _GATHERED_NS = (2e5, 8e3, 10.0, 0.01), 2.0
 
 # A kernel in single precision is off by this share of its values; where that makes of a
 # residual more than this share of the tolerance, the problem is hard, too.
 _SINGLE, _ROUNDED_SHARE = 6e-8, 0.5
+
+# Newton's method works on the free rows, and up to as many and this of those that violate most.
+_MOST_VIOLATING = 200
 
 # Beside the words for how a solution ended: it is hard, and has not ended.
 _HARD = -1
@@ -92,8 +95,11 @@ def _rounded(kernel: np.ndarray, state: np.ndarray) -> float:
 
 
 @compiled(inner=True)
-def _newton_ns(state: np.ndarray, exact_ns: float) -> float:
-    """Return what Newton's method is expected to take, its rows of the exact kernel among it."""
+def _newton_ns(state: np.ndarray, exact_ns: float, count: int) -> float:
+    """Return what Newton's method is expected to take, its rows of the exact kernel among it.
+
+    count : rows of its first working set
+    """
     n_free, n_support = 0.0, 0.0
     for k in range(state.shape[1]):
         beta = state[BETA, k]
@@ -102,7 +108,7 @@ def _newton_ns(state: np.ndarray, exact_ns: float) -> float:
     made, linear, square, cube = _NEWTON_NS
     return (
         made + n_free * (linear + n_free * (square + n_free * cube))
-        + (exact_ns * n_support + _A_VALUE_NS * state.shape[1]) * state.shape[1]
+        + exact_ns * state.shape[1] * (n_support + count - n_free) + _GATHERED_NS * count * count
     )  # fmt: skip
 
 
@@ -139,12 +145,12 @@ def _solve_one_C(
             return done, ITERATION_LIMIT, n_members, spent - begun
         if idle == MOST_IDLE_ROUNDS:
             return done, STALLED, n_members, spent - begun
+        count = select(state, numbers, n, level, i, j)
         if may_be_hard:
             if spent >= due:
-                due = _newton_ns(state, exact_ns)
+                due = _newton_ns(state, exact_ns, count)
             if spent >= due or idle > 0:
                 return done, _HARD, n_members, spent - begun
-        count = select(state, numbers, n, level, i, j)
         lanes = _ITERATION_NS + _ROW_NS * min(n, count + count // 2 + 32)
         most = limit - done
         if may_be_hard:
@@ -311,8 +317,10 @@ class _HardWalk:
             if idle == MOST_IDLE_ROUNDS:
                 return done, STALLED
             count = select(state, numbers, n, level, i, j)
-            if count > self._capacity:
-                count = keep_worst(state, numbers, level, i, j, self._capacity)
+            free = (state[LOWER] < state[BETA]) & (state[BETA] < state[UPPER])
+            room = min(self._capacity, 2 * np.count_nonzero(free) + _MOST_VIOLATING)
+            if count > room:
+                count = keep_worst(state, numbers, level, i, j, room)
             self._hold(np.flatnonzero(numbers[CHOSEN]))
             m = self._n_members = gather(
                 self._store, self._slot, numbers, n, count, self._n_members, self._compact
