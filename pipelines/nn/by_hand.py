@@ -5,7 +5,6 @@ cross-entropy. Training: stochastic gradient descent with momentum as ``torch.op
 has it, v <- momentum v + gradient, w <- w - learning_rate v. The gradients are written out,
 so that each is added to its v in the product that makes it and is never stored itself: five
 passes over the layer, where ``torch``'s fused SGD needs six with the gradient it is given.
-That of a large hidden layer is put off, see ``pipelines.nn.delayed``.
 """
 
 from __future__ import annotations
@@ -16,7 +15,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from pipelines.nn.delayed import LAYER, DelayedUpdates, pays
 from pipelines.nn.inputs import Inputs, fan_in, weight_shapes
 from pipelines.nn.space import Candidate
 from pipelines.nn.stack import Part, Tensors, scaling_of
@@ -35,15 +33,11 @@ class StackedWeights:
     weights, velocities : tensors of shape (n_networks, *shape), by name; see ``weight_shapes``
     loss : tensor of shape (n_networks,)
         Summed over the rows of all steps since it was last set to zero.
-    delayed : DelayedUpdates or None
-        Of the hidden layer, whose entry in ``weights`` is then what they begin from, and
-        which has no velocity.
     """
 
     def __init__(
-        self, candidate: Candidate, inputs: Inputs, rows: DeviceRows, parts: Sequence[Part],
-        batch_size: int,
-    ) -> None:  # fmt: skip
+        self, candidate: Candidate, inputs: Inputs, rows: DeviceRows, parts: Sequence[Part]
+    ) -> None:
         import torch
 
         self._torch = torch
@@ -51,46 +45,26 @@ class StackedWeights:
         self.weights = first_weights(
             candidate, inputs, [part.generator for part in parts], rows.device
         )
-        self.delayed: DelayedUpdates | None = None
-        if pays(candidate, inputs, batch_size):
-            self.delayed = DelayedUpdates(candidate, self.weights[LAYER], batch_size)
-        self.velocities = {
-            name: torch.zeros_like(one)
-            for name, one in self.weights.items()
-            if self.delayed is None or name != LAYER
-        }
+        self.velocities = {name: torch.zeros_like(one) for name, one in self.weights.items()}
         self.loss = torch.zeros(len(parts), device=rows.device)
         self._scaling = scaling_of(parts, rows.device)
         self._sizes = (0, 0)
 
     def narrow(self, first: int, count: int) -> StackedWeights:
-        """Return a stack of some of the networks, sharing their memory; all steps are settled."""
+        """Return a stack of some of the networks, sharing their memory."""
         slots, part = slice(first, first + count), copy.copy(self)
         part.weights, part.velocities = (
             {name: one[slots] for name, one in arrays.items()}
             for arrays in (self.weights, self.velocities)
         )
         part._scaling = [one[slots] for one in self._scaling]
-        part.delayed = self.delayed and self.delayed.narrow(slots)
         part.loss, part._sizes = self.loss[slots], (0, 0)
         return part
 
     def move(self, source: int, target: int) -> None:
         """Put the network of one slot into another, over what was there."""
-        put_off = self.delayed.arrays if self.delayed else ()
-        for one in (*self.weights.values(), *self.velocities.values(), *self._scaling, *put_off,
-                    self.loss):  # fmt: skip
+        for one in (*self.weights.values(), *self.velocities.values(), *self._scaling, self.loss):
             one[target].copy_(one[source])
-
-    def settle(self) -> None:
-        """Do what was put off; before ``narrow``, ``move`` and ``finish``."""
-        if self.delayed:
-            self.delayed.settle()
-
-    def finish(self, slot: int) -> Tensors:
-        """Return the weights of one network, which takes no further step: views of the stack's."""
-        weights = {name: one[slot] for name, one in self.weights.items()}
-        return weights | ({LAYER: self.delayed.finish(slot)} if self.delayed else {})
 
     def step(self, batch: torch.Tensor) -> None:
         """Make one step of every network, each on a batch of its own.
@@ -119,10 +93,7 @@ class StackedWeights:
                             out=by_image)  # fmt: skip
             X = self._features.relu_()
         hidden = self._hidden
-        if self.delayed:
-            self.delayed.outputs(X, w["hidden.bias"], out=hidden)
-        else:
-            self._torch.baddbmm(w["hidden.bias"], X, w[LAYER], out=hidden)
+        self._torch.baddbmm(w["hidden.bias"], X, w["hidden.weight"], out=hidden)
         hidden.relu_()
         outputs = self._torch.baddbmm(w["output.bias"], hidden, w["output.weight"])
         certainty = self._torch.log_softmax(outputs, 2)
@@ -136,19 +107,13 @@ class StackedWeights:
         v["output.bias"].baddbmm_(self._ones, by_output, beta=momentum, alpha=scale)
         if candidate.network == "conv":
             by_X = self._by_features
-            if self.delayed:
-                self.delayed.by_inputs(by_hidden, out=by_X)
-            else:
-                self._torch.bmm(by_hidden, w[LAYER].mT, out=by_X)
+            self._torch.bmm(by_hidden, w["hidden.weight"].mT, out=by_X)
             aten.threshold_backward.grad_input(by_X, X, 0, grad_input=by_X)
             by_channel = by_X.view(n * size, candidate.n_conv_layer, -1)
             by_row = self._torch.bmm(by_channel, self._patches.mT)
             by_kernel = by_row.view(n, size, *by_row.shape[1:]).sum(1)
             v["conv.weight"].mul_(momentum).add_(by_kernel, alpha=scale)
-        if self.delayed:
-            self.delayed.keep(X, by_hidden)
-        else:
-            v[LAYER].baddbmm_(X.mT, by_hidden, beta=momentum, alpha=scale)
+        v["hidden.weight"].baddbmm_(X.mT, by_hidden, beta=momentum, alpha=scale)
         v["hidden.bias"].baddbmm_(self._ones, by_hidden, beta=momentum, alpha=scale)
         self._torch._foreach_add_(
             [w[name] for name in v], list(v.values()), alpha=-candidate.learning_rate
@@ -157,7 +122,7 @@ class StackedWeights:
     def _allocate(self, n: int, size: int) -> None:
         """Allocate what a step on batches of this size writes and the next one overwrites."""
         device = self._rows.device
-        self._sizes, (_, n_features, n_hidden) = (n, size), self.weights[LAYER].shape
+        self._sizes, (_, n_features, n_hidden) = (n, size), self.weights["hidden.weight"].shape
         self._ones = self._torch.ones(n, 1, size, device=device)
         self._hidden = self._torch.empty(n, size, n_hidden, device=device)
         if self._candidate.network == "conv":

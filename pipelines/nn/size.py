@@ -7,7 +7,6 @@ from dataclasses import replace
 from functools import lru_cache
 
 from pipelines.data.user_files import USER_ERRORS
-from pipelines.nn.delayed import LAYER, kept_floats, pays
 from pipelines.nn.inputs import Inputs, weight_shapes
 from pipelines.nn.settings import BY_HAND
 from pipelines.nn.space import Candidate
@@ -81,20 +80,12 @@ def training_bytes(
 ) -> int:
     """Return the most bytes of a device that a stack's training takes.
 
-    Weights and velocities, or the thin arrays in place of the large layer's velocities,
-    what a step holds, the scaled rows with their one-hot classes, an epoch's order, and
-    the block of rows that is scored.
+    Weights and velocities, what a step holds, the scaled rows with their one-hot classes, an
+    epoch's order, and the block of rows that is scored.
     """
     is_module = candidate.network not in BY_HAND
     # Weights and velocities; of a module their gradients, and Adam's second mean, too.
     own = (4 if is_module else 2) * FLOAT * n_weights(candidate, inputs)
-    if not is_module and pays(candidate, inputs, batch_size):
-        own += FLOAT * (
-            kept_floats(candidate, inputs, batch_size)
-            # A step's own, before they are kept.
-            + batch_size * sum(weight_shapes(candidate, inputs)[LAYER])
-            - math.prod(weight_shapes(candidate, inputs)[LAYER])
-        )
     step = FLOAT * batch_size * row_floats(candidate, inputs)
     shared = FLOAT * n_rows * (inputs.n_features + inputs.n_classes)
     orders = 2 * 8 * n_rows
