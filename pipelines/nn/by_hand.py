@@ -48,7 +48,6 @@ class StackedWeights:
         self.velocities = {name: torch.zeros_like(one) for name, one in self.weights.items()}
         self.loss = torch.zeros(len(parts), device=rows.device)
         self._scaling = scaling_of(parts, rows.device)
-        self._sizes = (0, 0)
 
     def narrow(self, first: int, count: int) -> StackedWeights:
         """Return a stack of some of the networks, sharing their memory."""
@@ -58,7 +57,7 @@ class StackedWeights:
             for arrays in (self.weights, self.velocities)
         )
         part._scaling = [one[slots] for one in self._scaling]
-        part.loss, part._sizes = self.loss[slots], (0, 0)
+        part.loss = self.loss[slots]
         return part
 
     def move(self, source: int, target: int) -> None:
@@ -75,8 +74,6 @@ class StackedWeights:
             Rows of the data set.
         """
         n, size = batch.shape
-        if self._sizes != (n, size):
-            self._allocate(n, size)
         aten, candidate = self._torch.ops.aten, self._candidate
         w, v = self.weights, self.velocities
         flat = batch.view(-1)
@@ -86,15 +83,17 @@ class StackedWeights:
         if self._scaling:
             X.sub_(self._scaling[0]).div_(self._scaling[1])
         if candidate.network == "conv":
-            self._unfold(X)
-            kernels = w["conv.weight"].unsqueeze(1).expand(-1, size, -1, -1)
-            by_image = self._features.view(n * size, candidate.n_conv_layer, -1)
-            self._torch.bmm(kernels.reshape(n * size, *kernels.shape[2:]), self._patches,
-                            out=by_image)  # fmt: skip
-            X = self._features.relu_()
-        hidden = self._hidden
-        self._torch.baddbmm(w["hidden.bias"], X, w["hidden.weight"], out=hidden)
-        hidden.relu_()
+            # What the kernel meets at each place: (images, pixels of the kernel + 1, places). The
+            # last line of ones is what the bias is multiplied with.
+            k = candidate.kernel_size
+            images = X.view(n * size, *self._inputs.image_shape)
+            windows = images.unfold(1, k, 1).unfold(2, k, 1).permute(0, 3, 4, 1, 2)
+            patches = X.new_ones(n * size, k * k + 1, *windows.shape[3:])
+            patches[:, :-1].unflatten(1, (k, k)).copy_(windows)
+            patches = patches.flatten(2)
+            kernels = w["conv.weight"].unsqueeze(1).expand(-1, size, -1, -1).flatten(0, 1)
+            X = self._torch.bmm(kernels, patches).view(n, size, -1).relu_()
+        hidden = self._torch.baddbmm(w["hidden.bias"], X, w["hidden.weight"]).relu_()
         outputs = self._torch.baddbmm(w["output.bias"], hidden, w["output.weight"])
         certainty = self._torch.log_softmax(outputs, 2)
         truth = self._rows.one_hot.index_select(0, flat).view(n, size, -1)
@@ -103,44 +102,21 @@ class StackedWeights:
         by_output = certainty.exp_().sub_(truth)
         by_hidden = self._torch.bmm(by_output, w["output.weight"].mT)
         aten.threshold_backward.grad_input(by_hidden, hidden, 0, grad_input=by_hidden)
+        ones = hidden.new_ones(n, 1, size)
         v["output.weight"].baddbmm_(hidden.mT, by_output, beta=momentum, alpha=scale)
-        v["output.bias"].baddbmm_(self._ones, by_output, beta=momentum, alpha=scale)
+        v["output.bias"].baddbmm_(ones, by_output, beta=momentum, alpha=scale)
         if candidate.network == "conv":
-            by_X = self._by_features
-            self._torch.bmm(by_hidden, w["hidden.weight"].mT, out=by_X)
+            by_X = self._torch.bmm(by_hidden, w["hidden.weight"].mT)
             aten.threshold_backward.grad_input(by_X, X, 0, grad_input=by_X)
             by_channel = by_X.view(n * size, candidate.n_conv_layer, -1)
-            by_row = self._torch.bmm(by_channel, self._patches.mT)
+            by_row = self._torch.bmm(by_channel, patches.mT)
             by_kernel = by_row.view(n, size, *by_row.shape[1:]).sum(1)
             v["conv.weight"].mul_(momentum).add_(by_kernel, alpha=scale)
         v["hidden.weight"].baddbmm_(X.mT, by_hidden, beta=momentum, alpha=scale)
-        v["hidden.bias"].baddbmm_(self._ones, by_hidden, beta=momentum, alpha=scale)
+        v["hidden.bias"].baddbmm_(ones, by_hidden, beta=momentum, alpha=scale)
         self._torch._foreach_add_(
             [w[name] for name in v], list(v.values()), alpha=-candidate.learning_rate
         )
-
-    def _allocate(self, n: int, size: int) -> None:
-        """Allocate what a step on batches of this size writes and the next one overwrites."""
-        device = self._rows.device
-        self._sizes, (_, n_features, n_hidden) = (n, size), self.weights["hidden.weight"].shape
-        self._ones = self._torch.ones(n, 1, size, device=device)
-        self._hidden = self._torch.empty(n, size, n_hidden, device=device)
-        if self._candidate.network == "conv":
-            k = self._candidate.kernel_size
-            height, width = self._inputs.positions(k)
-            # The last line of ones is what the bias is multiplied with.
-            self._patches = self._torch.ones(n * size, k * k + 1, height * width, device=device)
-            self._features = self._torch.empty(n, size, n_features, device=device)
-            self._by_features = self._torch.empty_like(self._features)
-
-    def _unfold(self, images: torch.Tensor) -> None:
-        """Copy, for each pixel of the kernel, the part of each image that it meets."""
-        assert self._inputs.image_shape is not None
-        (height, width), k = self._inputs.image_shape, self._candidate.kernel_size
-        shape = (len(self._patches), k, k, *self._inputs.positions(k))
-        strides = (height * width, width, 1, width, 1)
-        windows = images.as_strided(shape, strides, images.storage_offset())
-        self._patches[:, : k * k].unflatten(2, shape[3:]).unflatten(1, (k, k)).copy_(windows)
 
 
 def first_weights(
