@@ -12,9 +12,9 @@ from pipelines.nn.device_rows import place_rows
 from pipelines.nn.inputs import Inputs, weight_shapes
 from pipelines.nn.size import (
     SCORING_BYTES,
-    n_weights,
     predicted_cost,
     scoring_rows,
+    size_of,
     training_bytes,
 )
 from pipelines.nn.space import Candidate
@@ -54,7 +54,7 @@ def test_a_stack_holds_no_more_than_predicted(
 def test_the_studys_largest_candidate() -> None:
     largest = Candidate("conv", 1999, 0.1, 0.1, n_conv_layer=999, kernel_size=2)
     expected = 999 * 5 + (999 * 27 * 27 + 1) * 1999 + 2000 * 10
-    assert n_weights(largest, MNIST) == expected
+    assert size_of(largest, MNIST).weights == expected
     gib = training_bytes(largest, MNIST, 5, 10, 60_000) / 2**30
     assert 54 < gib < 64  # weights and velocities
 
