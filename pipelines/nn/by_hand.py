@@ -5,7 +5,6 @@ cross-entropy. Training: stochastic gradient descent with momentum as ``torch.op
 has it, v <- momentum v + gradient, w <- w - learning_rate v. The gradients are written out,
 so that each is added to its v in the product that makes it and is never stored itself: five
 passes over the layer, where ``torch``'s fused SGD needs six with the gradient it is given.
-That of a large hidden layer is put off, see ``pipelines.nn.delayed``.
 """
 
 from __future__ import annotations
@@ -16,7 +15,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from pipelines.nn.delayed import LAYER, DelayedUpdates, pays
 from pipelines.nn.inputs import Inputs, fan_in, weight_shapes
 from pipelines.nn.space import Candidate
 from pipelines.nn.stack import Part, Tensors, scaling_of
@@ -35,15 +33,11 @@ class StackedWeights:
     weights, velocities : tensors of shape (n_networks, *shape), by name; see ``weight_shapes``
     loss : tensor of shape (n_networks,)
         Summed over the rows of all steps since it was last set to zero.
-    delayed : DelayedUpdates or None
-        Of the hidden layer, whose entry in ``weights`` is then what they begin from, and
-        which has no velocity.
     """
 
     def __init__(
-        self, candidate: Candidate, inputs: Inputs, rows: DeviceRows, parts: Sequence[Part],
-        batch_size: int,
-    ) -> None:  # fmt: skip
+        self, candidate: Candidate, inputs: Inputs, rows: DeviceRows, parts: Sequence[Part]
+    ) -> None:
         import torch
 
         self._torch = torch
@@ -51,46 +45,25 @@ class StackedWeights:
         self.weights = first_weights(
             candidate, inputs, [part.generator for part in parts], rows.device
         )
-        self.delayed: DelayedUpdates | None = None
-        if pays(candidate, inputs, batch_size):
-            self.delayed = DelayedUpdates(candidate, self.weights[LAYER], batch_size)
-        self.velocities = {
-            name: torch.zeros_like(one)
-            for name, one in self.weights.items()
-            if self.delayed is None or name != LAYER
-        }
+        self.velocities = {name: torch.zeros_like(one) for name, one in self.weights.items()}
         self.loss = torch.zeros(len(parts), device=rows.device)
         self._scaling = scaling_of(parts, rows.device)
-        self._sizes = (0, 0)
 
     def narrow(self, first: int, count: int) -> StackedWeights:
-        """Return a stack of some of the networks, sharing their memory; all steps are settled."""
+        """Return a stack of some of the networks, sharing their memory."""
         slots, part = slice(first, first + count), copy.copy(self)
         part.weights, part.velocities = (
             {name: one[slots] for name, one in arrays.items()}
             for arrays in (self.weights, self.velocities)
         )
         part._scaling = [one[slots] for one in self._scaling]
-        part.delayed = self.delayed and self.delayed.narrow(slots)
-        part.loss, part._sizes = self.loss[slots], (0, 0)
+        part.loss = self.loss[slots]
         return part
 
     def move(self, source: int, target: int) -> None:
         """Put the network of one slot into another, over what was there."""
-        put_off = self.delayed.arrays if self.delayed else ()
-        for one in (*self.weights.values(), *self.velocities.values(), *self._scaling, *put_off,
-                    self.loss):  # fmt: skip
+        for one in (*self.weights.values(), *self.velocities.values(), *self._scaling, self.loss):
             one[target].copy_(one[source])
-
-    def settle(self) -> None:
-        """Do what was put off; before ``narrow``, ``move`` and ``finish``."""
-        if self.delayed:
-            self.delayed.settle()
-
-    def finish(self, slot: int) -> Tensors:
-        """Return the weights of one network, which takes no further step: views of the stack's."""
-        weights = {name: one[slot] for name, one in self.weights.items()}
-        return weights | ({LAYER: self.delayed.finish(slot)} if self.delayed else {})
 
     def step(self, batch: torch.Tensor) -> None:
         """Make one step of every network, each on a batch of its own.
@@ -101,8 +74,6 @@ class StackedWeights:
             Rows of the data set.
         """
         n, size = batch.shape
-        if self._sizes != (n, size):
-            self._allocate(n, size)
         aten, candidate = self._torch.ops.aten, self._candidate
         w, v = self.weights, self.velocities
         flat = batch.view(-1)
@@ -112,18 +83,17 @@ class StackedWeights:
         if self._scaling:
             X.sub_(self._scaling[0]).div_(self._scaling[1])
         if candidate.network == "conv":
-            self._unfold(X)
+            # What the kernel meets at each place: (images, pixels of the kernel + 1, places). The
+            # last line of ones is what the bias is multiplied with.
+            k = candidate.kernel_size
+            images = X.view(n * size, *self._inputs.image_shape)
+            windows = images.unfold(1, k, 1).unfold(2, k, 1).permute(0, 3, 4, 1, 2)
+            patches = X.new_ones(n * size, k * k + 1, *windows.shape[3:])
+            patches[:, :-1].unflatten(1, (k, k)).copy_(windows)
+            patches = patches.flatten(2)
             kernels = w["conv.weight"].unsqueeze(1).expand(-1, size, -1, -1)
-            by_image = self._features.view(n * size, candidate.n_conv_layer, -1)
-            self._torch.bmm(kernels.reshape(n * size, *kernels.shape[2:]), self._patches,
-                            out=by_image)  # fmt: skip
-            X = self._features.relu_()
-        hidden = self._hidden
-        if self.delayed:
-            self.delayed.outputs(X, w["hidden.bias"], out=hidden)
-        else:
-            self._torch.baddbmm(w["hidden.bias"], X, w[LAYER], out=hidden)
-        hidden.relu_()
+            X = self._torch.bmm(kernels.flatten(0, 1), patches).view(n, size, -1).relu_()
+        hidden = self._torch.baddbmm(w["hidden.bias"], X, w["hidden.weight"]).relu_()
         outputs = self._torch.baddbmm(w["output.bias"], hidden, w["output.weight"])
         certainty = self._torch.log_softmax(outputs, 2)
         truth = self._rows.one_hot.index_select(0, flat).view(n, size, -1)
@@ -132,50 +102,21 @@ class StackedWeights:
         by_output = certainty.exp_().sub_(truth)
         by_hidden = self._torch.bmm(by_output, w["output.weight"].mT)
         aten.threshold_backward.grad_input(by_hidden, hidden, 0, grad_input=by_hidden)
+        ones = hidden.new_ones(n, 1, size)
         v["output.weight"].baddbmm_(hidden.mT, by_output, beta=momentum, alpha=scale)
-        v["output.bias"].baddbmm_(self._ones, by_output, beta=momentum, alpha=scale)
+        v["output.bias"].baddbmm_(ones, by_output, beta=momentum, alpha=scale)
         if candidate.network == "conv":
-            by_X = self._by_features
-            if self.delayed:
-                self.delayed.by_inputs(by_hidden, out=by_X)
-            else:
-                self._torch.bmm(by_hidden, w[LAYER].mT, out=by_X)
+            by_X = self._torch.bmm(by_hidden, w["hidden.weight"].mT)
             aten.threshold_backward.grad_input(by_X, X, 0, grad_input=by_X)
             by_channel = by_X.view(n * size, candidate.n_conv_layer, -1)
-            by_row = self._torch.bmm(by_channel, self._patches.mT)
+            by_row = self._torch.bmm(by_channel, patches.mT)
             by_kernel = by_row.view(n, size, *by_row.shape[1:]).sum(1)
             v["conv.weight"].mul_(momentum).add_(by_kernel, alpha=scale)
-        if self.delayed:
-            self.delayed.keep(X, by_hidden)
-        else:
-            v[LAYER].baddbmm_(X.mT, by_hidden, beta=momentum, alpha=scale)
-        v["hidden.bias"].baddbmm_(self._ones, by_hidden, beta=momentum, alpha=scale)
+        v["hidden.weight"].baddbmm_(X.mT, by_hidden, beta=momentum, alpha=scale)
+        v["hidden.bias"].baddbmm_(ones, by_hidden, beta=momentum, alpha=scale)
         self._torch._foreach_add_(
             [w[name] for name in v], list(v.values()), alpha=-candidate.learning_rate
         )
-
-    def _allocate(self, n: int, size: int) -> None:
-        """Allocate what a step on batches of this size writes and the next one overwrites."""
-        device = self._rows.device
-        self._sizes, (_, n_features, n_hidden) = (n, size), self.weights[LAYER].shape
-        self._ones = self._torch.ones(n, 1, size, device=device)
-        self._hidden = self._torch.empty(n, size, n_hidden, device=device)
-        if self._candidate.network == "conv":
-            k = self._candidate.kernel_size
-            height, width = self._inputs.positions(k)
-            # The last line of ones is what the bias is multiplied with.
-            self._patches = self._torch.ones(n * size, k * k + 1, height * width, device=device)
-            self._features = self._torch.empty(n, size, n_features, device=device)
-            self._by_features = self._torch.empty_like(self._features)
-
-    def _unfold(self, images: torch.Tensor) -> None:
-        """Copy, for each pixel of the kernel, the part of each image that it meets."""
-        assert self._inputs.image_shape is not None
-        (height, width), k = self._inputs.image_shape, self._candidate.kernel_size
-        shape = (len(self._patches), k, k, *self._inputs.positions(k))
-        strides = (height * width, width, 1, width, 1)
-        windows = images.as_strided(shape, strides, images.storage_offset())
-        self._patches[:, : k * k].unflatten(2, shape[3:]).unflatten(1, (k, k)).copy_(windows)
 
 
 def first_weights(

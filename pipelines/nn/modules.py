@@ -1,4 +1,4 @@
-"""Train any module: the networks of a stack side by side by ``torch.vmap``, where that goes.
+"""Train any module: the networks of a stack side by side, by ``torch.vmap`` where that goes.
 
 All networks take their steps together: a pass forward and back of all is one of a module whose
 weights have the networks as their first axis, and torch's optimiser works on those. Each has
@@ -22,7 +22,7 @@ from torch.nn import functional
 
 from pipelines.nn.augment import augmented
 from pipelines.nn.inputs import Inputs
-from pipelines.nn.networks import Layer, as_network_takes, drawing, make_network
+from pipelines.nn.networks import CNN, as_network_takes, drawing, make_network
 from pipelines.nn.settings import Training
 from pipelines.nn.stack import DIVERGED, OK, ProgressCallback, Result, Trained, scaling_of
 
@@ -117,20 +117,27 @@ class _Networks:
             self.weights[name] = one.requires_grad_()
         self._dtype, self._device = dtype, device.type
         self._one = copy.deepcopy(networks[0]).to("meta").train()
-        self._alone = len(networks) == 1
-        for module in self._one.modules():
-            if isinstance(module, Layer):
-                module.stacked = not self._alone
+        self._n = len(networks)
+        self._grouped = self._n > 1 and isinstance(self._one, CNN)
+        if self._grouped:
+            self._one.in_groups(self._n)
 
     def __call__(self, X: torch.Tensor) -> torch.Tensor:
         """Return outputs, (n_networks, n_rows, n_classes), of X, (n_rows, n_networks, ...)."""
-        if self._alone:
+        if self._n == 1:
             weights, buffers = (
                 {name: one[0] for name, one in arrays.items()}
                 for arrays in (self.weights, self.buffers)
             )
             return self._call(weights, buffers, X[:, 0])[None]
-        outputs: torch.Tensor = torch.vmap(self._call, (0, 0, 1))(self.weights, self.buffers, X)
+        if self._grouped:
+            weights, buffers = (
+                {name: one.flatten(0, 1) if one.ndim > 1 else one for name, one in arrays.items()}
+                for arrays in (self.weights, self.buffers)
+            )
+            outputs = self._call(weights, buffers, X.flatten(1, 2))
+            return outputs.unflatten(1, (self._n, -1)).transpose(0, 1)
+        outputs = torch.vmap(self._call, (0, 0, 1))(self.weights, self.buffers, X)
         return outputs
 
     def _call(self, weights: Tensors, buffers: Tensors, X: torch.Tensor) -> torch.Tensor:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from functools import lru_cache
+from typing import NamedTuple
 
 from pipelines.data.user_files import USER_ERRORS
-from pipelines.nn.delayed import LAYER, kept_floats, pays
 from pipelines.nn.inputs import Inputs, weight_shapes
 from pipelines.nn.settings import BY_HAND
 from pipelines.nn.space import Candidate
@@ -20,18 +20,42 @@ PER_PRODUCT, PER_WEIGHT, PER_STEP = 1.5e-11, 0.8e-9, 2.0e-5
 EPOCHS = 6  # of a typical candidate
 
 
-def _of_module(candidate: Candidate, inputs: Inputs) -> tuple[int, int, int] | None:
-    """Return a module's weights, the numbers all its layers give for a row, and its products.
+class Size(NamedTuple):
+    """Sizes of a network.
 
-    Measured once for all rates; None for a network of our own writing.
+    Attributes
+    ----------
+    weights : numbers that are fitted
+    floats : numbers that a step holds for one row of a batch
+    products : multiplications of a step for one row
     """
-    if candidate.network in BY_HAND:
-        return None
-    return _measured(replace(candidate, learning_rate=0.0, momentum=0.0), inputs)
+
+    weights: int
+    floats: int
+    products: int
+
+
+def size_of(candidate: Candidate, inputs: Inputs) -> Size:
+    """Return the sizes of a candidate's network; a module is measured, once for all rates."""
+    if candidate.network not in BY_HAND:
+        return _measured(replace(candidate, learning_rate=0.0, momentum=0.0), inputs)
+    shapes = weight_shapes(candidate, inputs)
+    n_features, n_hidden = shapes["hidden.weight"]
+    # The row, its hidden units and outputs, and the gradients by them.
+    floats = inputs.n_features + 2 * n_hidden + 6 * inputs.n_classes + 1
+    # Forward, by the inputs, by the weights.
+    products = 3 * n_hidden * (n_features + inputs.n_classes)
+    if candidate.network == "conv":
+        n_channels, n_kernel = shapes["conv.weight"]
+        n_positions = math.prod(inputs.positions(candidate.kernel_size))
+        # Patches, features and their gradients, kernels by row with their gradients.
+        floats += n_kernel * n_positions + 2 * n_features + 2 * n_channels * n_kernel
+        products += 2 * n_channels * n_kernel * n_positions
+    return Size(sum(map(math.prod, shapes.values())), floats, products)
 
 
 @lru_cache
-def _measured(candidate: Candidate, inputs: Inputs) -> tuple[int, int, int]:
+def _measured(candidate: Candidate, inputs: Inputs) -> Size:
     import torch
     from torch.utils.flop_counter import FlopCounterMode
 
@@ -50,30 +74,8 @@ def _measured(candidate: Candidate, inputs: Inputs) -> tuple[int, int, int]:
         except USER_ERRORS as error:
             raise refusal_of_rows(candidate, error) from None
     weights = sum(one.numel() for one in network.parameters())
-    return weights, sum(floats), counter.get_total_flops() // 2
-
-
-def n_weights(candidate: Candidate, inputs: Inputs) -> int:
-    """Return numbers that are fitted in one network."""
-    if module := _of_module(candidate, inputs):
-        return module[0]
-    return sum(math.prod(shape) for shape in weight_shapes(candidate, inputs).values())
-
-
-def row_floats(candidate: Candidate, inputs: Inputs) -> int:
-    """Return numbers that a step holds for one row of a batch."""
-    if module := _of_module(candidate, inputs):
-        return 2 * module[1]  # and the gradients by them
-    shapes = weight_shapes(candidate, inputs)
-    n_features, n_hidden = shapes["hidden.weight"]
-    # The row, its hidden units and outputs, and the gradients by them.
-    floats = inputs.n_features + 2 * n_hidden + 6 * inputs.n_classes + 1
-    if candidate.network == "conv":
-        n_channels, n_kernel = shapes["conv.weight"]
-        n_positions = math.prod(inputs.positions(candidate.kernel_size))
-        # Patches, features and their gradients, kernels by row with their gradients.
-        floats += n_kernel * n_positions + 2 * n_features + 2 * n_channels * n_kernel
-    return floats
+    # What each layer gives, and the gradients by it; a product is two operations.
+    return Size(weights, 2 * sum(floats), 3 * counter.get_total_flops() // 2)
 
 
 def training_bytes(
@@ -81,45 +83,28 @@ def training_bytes(
 ) -> int:
     """Return the most bytes of a device that a stack's training takes.
 
-    Weights and velocities, or the thin arrays in place of the large layer's velocities,
-    what a step holds, the scaled rows with their one-hot classes, an epoch's order, and
-    the block of rows that is scored.
+    Weights and velocities, what a step holds, the scaled rows with their one-hot classes, an
+    epoch's order, and the block of rows that is scored.
     """
-    is_module = candidate.network not in BY_HAND
+    size = size_of(candidate, inputs)
     # Weights and velocities; of a module their gradients, and Adam's second mean, too.
-    own = (4 if is_module else 2) * FLOAT * n_weights(candidate, inputs)
-    if not is_module and pays(candidate, inputs, batch_size):
-        own += FLOAT * (
-            kept_floats(candidate, inputs, batch_size)
-            # A step's own, before they are kept.
-            + batch_size * sum(weight_shapes(candidate, inputs)[LAYER])
-            - math.prod(weight_shapes(candidate, inputs)[LAYER])
-        )
-    step = FLOAT * batch_size * row_floats(candidate, inputs)
+    own = (2 if candidate.network in BY_HAND else 4) * FLOAT * size.weights
+    step = FLOAT * batch_size * size.floats
     shared = FLOAT * n_rows * (inputs.n_features + inputs.n_classes)
     orders = 2 * 8 * n_rows
-    scoring = max(SCORING_BYTES, FLOAT * row_floats(candidate, inputs))
+    scoring = max(SCORING_BYTES, FLOAT * size.floats)
     return n_networks * (own + step + orders) + shared + scoring
 
 
 def scoring_rows(candidate: Candidate, inputs: Inputs) -> int:
     """Return rows that are scored at once."""
-    return max(1, SCORING_BYTES // (FLOAT * row_floats(candidate, inputs)))
+    return max(1, SCORING_BYTES // (FLOAT * size_of(candidate, inputs).floats))
 
 
 def predicted_cost(
     candidate: Candidate, inputs: Inputs, n_networks: int, batch_size: int, n_rows: int
 ) -> float:
     """Predict the seconds of training ``n_networks`` on ``n_rows`` rows each, on one core."""
-    steps = math.ceil(n_rows / batch_size)
-    if module := _of_module(candidate, inputs):
-        of_a_step = 3 * PER_PRODUCT * module[2] * batch_size + PER_WEIGHT * module[0] + PER_STEP
-        return EPOCHS * n_networks * steps * of_a_step
-    shapes = weight_shapes(candidate, inputs)
-    dense = math.prod(shapes["hidden.weight"]) + math.prod(shapes["output.weight"])
-    products = 3 * dense  # forward, by the inputs, by the weights
-    if candidate.network == "conv":
-        n_positions = math.prod(inputs.positions(candidate.kernel_size))
-        products += 2 * math.prod(shapes["conv.weight"]) * n_positions
-    of_a_step = PER_PRODUCT * products * batch_size + PER_WEIGHT * dense + PER_STEP
-    return EPOCHS * n_networks * steps * of_a_step
+    size = size_of(candidate, inputs)
+    of_a_step = PER_PRODUCT * size.products * batch_size + PER_WEIGHT * size.weights + PER_STEP
+    return EPOCHS * n_networks * math.ceil(n_rows / batch_size) * of_a_step

@@ -52,7 +52,7 @@ def train(
             return train_with_early_stopping(
                 candidate, inputs, rows, parts, training, collect, on_progress
             )
-        stack = StackedWeights(candidate, inputs, rows, parts, training.batch_size)
+        stack = StackedWeights(candidate, inputs, rows, parts)
         running = list(range(len(parts)))  # slot -> part
         losses: list[list[float]] = [[] for _ in parts]
         seconds = [0.0 for _ in parts]
@@ -76,7 +76,7 @@ def train(
                 falls = len(done) == 1 or done[-1] < (1 - training.least_fall) * done[-2]
                 if len(done) >= training.max_epochs or not (finite and falls):
                     status = OK if finite else DIVERGED
-                    result = collect(part, stack.finish(slot))
+                    result = collect(part, {name: one[slot] for name, one in stack.weights.items()})
                     ended[part] = Trained(result, tuple(done), status, seconds[part])
                     # The last network takes the empty slot: no memory but the stack's is needed.
                     if slot != len(running) - 1:
@@ -107,7 +107,6 @@ def _epoch(
         stack.step(batch)
         if number % BATCHES_BETWEEN == 0:
             on_progress(number / n_together)
-    stack.settle()
     # What is left of each, at most two batches, is no longer of one size.
     for slot, order in enumerate(orders):
         left = torch.from_numpy(order[n_together * batch_size :]).to(device)
@@ -115,7 +114,6 @@ def _epoch(
             alone = stack.narrow(slot, 1)
             for batch in left.split(batch_size):
                 alone.step(batch[None])
-            alone.settle()
     return [loss / len(order) for loss, order in zip(stack.loss.tolist(), orders, strict=True)]
 
 

@@ -134,7 +134,7 @@ def test_folds_train_as_by_a_plain_loop(digits: FoldedData, batch_size: int) -> 
 def test_side_by_side_and_alone_give_the_same(
     digits: FoldedData, augment: str, candidate: Candidate
 ) -> None:
-    """Of convolutions by their own rule of vmap, of dense layers by torch's."""
+    """Of convolutions in groups of channels, of dense layers by vmap."""
     training = Training.of("cnn", 191, batch_size=32, max_epochs=2, augment=augment)
     together = trained(digits, training, candidate=candidate)
     for slot, one in enumerate(together):

@@ -62,7 +62,7 @@ def assert_close(found: dict, expected: dict, tolerance: float = 2e-5) -> None:
 @CASES
 def test_gradients_are_those_of_autograd(digits: FoldedData, candidate: Candidate) -> None:
     rows = place_rows(digits, 10, "cpu")
-    stack = StackedWeights(candidate, DIGITS, rows, parts_of(len(digits.y)), 10)
+    stack = StackedWeights(candidate, DIGITS, rows, parts_of(len(digits.y)))
     batch = torch.from_numpy(np.random.default_rng(3).integers(0, 300, (3, 10)))
     nets = []
     for slot in range(3):
