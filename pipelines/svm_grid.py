@@ -25,7 +25,7 @@ from pipelines.run import summary
 from pipelines.run.cluster import Cluster
 from pipelines.run.lifecycle import Session
 from pipelines.run.options import at_least, increasing_log10, number, option
-from pipelines.run_folder import columns, names
+from pipelines.run_folder import names
 from pipelines.search.candidate_scorer import CandidateScorer
 from pipelines.search.command import SearchJob
 from pipelines.search.options import SearchOptions
@@ -271,7 +271,7 @@ class Search(SearchJob[Options]):
         """Return the best candidate, its errors, the time, and what failed."""
         from pipelines.run_folder.reading import read_table
 
-        candidates = read_table(self.path / names.CANDIDATES, columns.SvmCandidate)
+        candidates = read_table(self.path / names.CANDIDATES)
         assert candidates is not None
         return of_grid(record, candidates, self.path)
 

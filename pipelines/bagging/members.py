@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -67,10 +64,10 @@ class MemberFiles:
         assert made.test is not None
         assert made.out_of_bag is not None
         self.path.mkdir(exist_ok=True)
-        with _whole(self.weights(number)) as path:
+        with names.replacing(self.weights(number)) as path:
             Ensemble([made.member], classes).save(path, member=number)
         arrays = dict(zip(STORED, [*made.test, *made.out_of_bag], strict=True))
-        with _whole(self._predictions(number)) as path, path.open("wb") as file:
+        with names.replacing(self._predictions(number)) as path, path.open("wb") as file:
             np.savez(file, allow_pickle=False, **arrays)
 
     def predictions(self, member: int) -> tuple[Prediction, OutOfBagPrediction]:
@@ -97,13 +94,3 @@ class MemberFiles:
         found = self.path.glob("member-*.safetensors")
         numbers = (path.stem.removeprefix("member-") for path in found)
         return sorted(int(number) for number in numbers if number.isdecimal())
-
-
-@contextmanager
-def _whole(path: Path) -> Iterator[Path]:
-    """Yield another name to write a file under first, so that a kill leaves no half of it."""
-    part = path.with_name(path.name + ".part")
-    yield part
-    with part.open("rb+") as file:
-        os.fsync(file.fileno())
-    os.replace(part, path)

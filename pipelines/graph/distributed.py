@@ -43,6 +43,7 @@ from pipelines.graph.random_graphs import RandomGraph
 from pipelines.graph.ranks import Ranks
 from pipelines.run.cluster import refuse_unshared
 from pipelines.run.errors import RunStopped
+from pipelines.run_folder.names import replacing
 
 if TYPE_CHECKING:
     from distributed import Client, Future
@@ -170,7 +171,7 @@ def _write_partitions(
         if not len(nodes):
             raise no_edges_error()
         check_node_count(len(nodes))
-        with partitions.atomic_write(folder / NODES) as path:
+        with replacing(folder / NODES) as path:
             pd.DataFrame({"node": nodes}).to_parquet(path)
     n_ranges = min(len(nodes), max(RANGES, RANGES_FOR_EACH * len(workers)))
 
@@ -326,5 +327,5 @@ def _read(path: Path) -> Any:
 
 
 def _write(path: Path, record: Any) -> None:
-    with partitions.atomic_write(path) as unfinished:
+    with replacing(path) as unfinished:
         unfinished.write_text(json.dumps(record))

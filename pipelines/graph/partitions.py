@@ -7,10 +7,7 @@ from their files for the length of a task, so that no process holds all of them.
 
 from __future__ import annotations
 
-import os
-import uuid
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,6 +23,7 @@ from pipelines.graph.graph import Rows, add_out, make_rows
 from pipelines.graph.iteration import Array, RandomSurfer, rounding_error
 from pipelines.graph.pull import PullRows, pull, reciprocal_of
 from pipelines.graph.random_graphs import RandomGraph
+from pipelines.run_folder.names import replacing
 
 PIECES = "pieces"
 
@@ -267,17 +265,6 @@ def _rows(graph: Partitioning, p: int) -> PullRows:
 
 def save_array(path: Path, values: NDArray[Any]) -> None:
     """Write a file that is there whole or not at all."""
-    with atomic_write(path) as unfinished, unfinished.open("wb") as file:
-        np.save(file, values)
-
-
-@contextmanager
-def atomic_write(path: Path) -> Iterator[Path]:
-    """Yield a temporary path that replaces ``path`` at the end: all of the file or none.
-
-    Whichever of two workers wrote it last.
-    """
     path.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
-    yield unfinished
-    os.replace(unfinished, path)
+    with replacing(path) as unfinished, unfinished.open("wb") as file:
+        np.save(file, values)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import zlib
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from pipelines.run_folder.names import replacing
 
 if TYPE_CHECKING:
     import torch
@@ -82,12 +83,8 @@ def best_of(tensors: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
 def write(path: Path, content: bytes) -> None:
     """Replace a file in one step, once the disk has the new one; it bears its checksum."""
     content = content.replace(UNSIGNED, b'"crc32":"%08x"' % zlib.crc32(content), 1)
-    unfinished = path.with_suffix(".unfinished")
-    with unfinished.open("wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(unfinished, path)
+    with replacing(path) as file:
+        file.write_bytes(content)
 
 
 def read(path: Path) -> bytes | None:

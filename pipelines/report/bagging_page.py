@@ -30,10 +30,6 @@ from pipelines.run_folder import names
 from pipelines.run_folder.columns import (
     BAGGING_CANDIDATE,
     BAGGING_CELL,
-    BaggingCandidate,
-    MemberErrors,
-    SubsetErrors,
-    VotedPrediction,
 )
 from pipelines.run_folder.reading import as_pictures, read_table
 from pipelines.run_folder.schema import DAMAGE, damaged, one_line
@@ -58,13 +54,11 @@ class BaggingReport(Report):
     title = "Bagging of neural networks"
     place = BAGGING_CELL
     sizes = ("n_bootstrap", "n_tuning", "folds")
-    candidate_row = BaggingCandidate
-    prediction_row = VotedPrediction
 
     @cached_property
     def members(self) -> pd.DataFrame | None:
         """The table of the members."""
-        return read_table(self.path / names.MEMBERS, MemberErrors)
+        return read_table(self.path / names.MEMBERS)
 
     @cached_property
     def explained(self) -> dict[str, list[ExplainedSample]]:
@@ -185,7 +179,7 @@ class BaggingReport(Report):
         return Chart(f"certainty_{group}", draw, caption, wide=len(samples) > 1, alt=alt)
 
     def _ensemble_size(self) -> Chart | None:
-        subsets = read_table(self.path / names.SIZES, SubsetErrors)
+        subsets = read_table(self.path / names.SIZES)
         if subsets is None or subsets.empty:
             return None
         by_size = subsets.groupby("size")

@@ -14,7 +14,6 @@ from pipelines.report.parts import Card, Chart, Columns, Listing, Pairs, Section
 from pipelines.report.style import BLUE, SKY, one_axes, powers_of_ten
 from pipelines.report.wording import significant
 from pipelines.run_folder import names
-from pipelines.run_folder.columns import Iteration
 from pipelines.run_folder.reading import read_table
 from pipelines.run_folder.record import Distribution
 
@@ -84,7 +83,7 @@ class GraphReport(Report):
         ]
 
     def _convergence(self) -> Chart | None:
-        iterations = read_table(self.path / names.ITERATIONS, Iteration)
+        iterations = read_table(self.path / names.ITERATIONS)
         if iterations is None or iterations.empty:
             return None
         shown = iterations[iterations["change"] > 0]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import import_module
@@ -14,7 +13,7 @@ import jinja2
 from pipelines.report.base import Report
 from pipelines.report.parts import Chart, Section, every_part
 from pipelines.report.style import data_uri, figure_style, save
-from pipelines.run_folder.names import REPORT
+from pipelines.run_folder.names import REPORT, replacing
 from pipelines.run_folder.record import Record, read_record
 
 # The file of each command's page and its class there: a run imports its own alone.
@@ -104,7 +103,6 @@ def write_html(
     )  # fmt: skip
     template = environment.get_template("page.html")
     text = template.render(title=title, sections=sections, figures=figures, **head)
-    unfinished = page.with_name(f"{page.name}.part")
-    unfinished.write_text(text, encoding="utf-8")
-    os.replace(unfinished, page)
+    with replacing(page) as file:
+        file.write_text(text, encoding="utf-8")
     return page

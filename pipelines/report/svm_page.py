@@ -15,7 +15,7 @@ from pipelines.report.charts import Sample, heat_map, how_to_read, samples_chart
 from pipelines.report.classification import test_section
 from pipelines.report.parts import Chart, Columns, Section
 from pipelines.report.wording import percent, significant
-from pipelines.run_folder.columns import SVM_CANDIDATE, SVM_CELL, SvmCandidate
+from pipelines.run_folder.columns import SVM_CANDIDATE, SVM_CELL
 from pipelines.run_folder.ranking import candidates_of
 from pipelines.run_folder.record import BestMetadata
 from pipelines.run_folder.statistics import on_grid_boundary, widen
@@ -26,7 +26,6 @@ class SvmReport(Report):
     """A search of C and gamma, of numbers of epsilon too: ``candidates`` are best first."""
 
     title = "SVM grid search"
-    candidate_row = SvmCandidate
     place: ClassVar[Sequence[str]] = SVM_CELL
     sizes: ClassVar[Sequence[str]] = ("n_c", "n_gamma", "folds")
     simple_by: ClassVar[Sequence[str]] = SVM_CANDIDATE

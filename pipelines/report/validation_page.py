@@ -28,12 +28,7 @@ from pipelines.report.parts import Chart, Listing, Part, Section, Text
 from pipelines.report.style import BLUE, NARROW, VERMILLION, WIDE
 from pipelines.report.wording import count, shortened
 from pipelines.run_folder import names
-from pipelines.run_folder.columns import (
-    VALIDATION_CELL,
-    ComparedPair,
-    SearchRow,
-    ValidatedCandidate,
-)
+from pipelines.run_folder.columns import VALIDATION_CELL, SearchRow
 from pipelines.run_folder.measures import measure_of
 from pipelines.run_folder.ranking import candidates_of
 from pipelines.run_folder.reading import read_table
@@ -52,14 +47,13 @@ class ValidationReport(Report):
 
     title = "Cross-validation"
     place = VALIDATION_CELL
-    candidate_row = ValidatedCandidate
     simplest = "fastest to fit"
     simple_by = ("fit_seconds",)
 
     @cached_property
     def pairs(self) -> pd.DataFrame | None:
         """Algorithms compared in pairs; None where there is no such table."""
-        return read_table(self.path / names.COMPARISON, ComparedPair)
+        return read_table(self.path / names.COMPARISON)
 
     @cached_property
     def curve(self) -> pd.DataFrame | None:

@@ -1,4 +1,4 @@
-"""The rows of a run's tables, declared once: for its journal, and for the columns of a table.
+"""The rows of a run's cells, declared once: for its journal, and for the columns of their table.
 
 A column that may be None lacks its value where a fit failed, or in runs begun before there
 was such a column.
@@ -11,7 +11,7 @@ from typing import Annotated, Self, get_args, get_origin
 
 from pydantic import Field, model_validator
 
-from pipelines.run_folder.schema import Code, Count, Number, Part, Positive, Scalar, Seconds, Share
+from pipelines.run_folder.schema import Count, Number, Part, Positive, Scalar, Seconds, Share
 
 DTYPES = {int: "int64", float: "float64", str: "str", bool: "bool"}
 
@@ -31,11 +31,6 @@ class Row(Part):
             (dtype,) = (dtype for kind, dtype in DTYPES.items() if kind in plain)
             found[name] = "Int64" if dtype == "int64" and NoneType in plain else dtype
         return found
-
-    @classmethod
-    def required(cls) -> list[str]:
-        """Return the columns without which a table is none of these rows."""
-        return [name for name, field in cls.model_fields.items() if field.is_required()]
 
 
 class BaggingRow(Row):
@@ -110,54 +105,6 @@ class SvmRow(SearchRow):
         return self
 
 
-class ValidatedCandidate(Row):
-    """A candidate of ``cross_validate``, its means over the folds."""
-
-    candidate: Count
-    algorithm: str
-    params: str
-    error_mean: Share | None = None
-    error_std: Number | None = None
-    score_mean: Number | None
-    score_std: Number | None
-    n_ok: Count
-    rank: Count
-    fit_seconds: Seconds | None = None
-    score_seconds: Seconds | None = None
-
-
-class ComparedPair(Row):
-    """Two algorithms of ``cross_validate``, fold by fold; see ``validation.comparison``."""
-
-    first: str
-    second: str
-    mean: Number
-    std: Number | None
-    t: Number | None
-    p: Share | None
-    p_holm: Share | None
-    effect: Number | None
-    p_first: Share
-    p_same: Share
-    p_second: Share
-
-
-class Residual(Row):
-    """A test sample of numbers: what it was, and what was predicted."""
-
-    row: Count
-    true: Number
-    predicted: Number
-
-
-class Iteration(Row):
-    """An iteration of PageRank."""
-
-    iteration: Count
-    change: Number
-    seconds: Seconds
-
-
 class EpochRow(Row):
     """An epoch of a training of ``data_parallel``; one that failed has a row without numbers.
 
@@ -193,59 +140,3 @@ OF_SEARCH, OF_BAGGING = SearchRow.dtypes(), BaggingRow.dtypes()
 SVM_CANDIDATE, BAGGING_CANDIDATE = ("C", "gamma"), ("member", "candidate")
 VALIDATION_CELL = ("algorithm", "candidate", "fold")
 SVM_CELL, BAGGING_CELL = (*SVM_CANDIDATE, "fold"), (*BAGGING_CANDIDATE, "fold")
-
-
-class SvmCandidate(Row):
-    """A candidate of ``svm_grid``, its mean error and score over the folds."""
-
-    C: Positive
-    gamma: Positive
-    epsilon: Number | None = None
-    error_mean: Share | None
-    error_std: Number | None
-    score_mean: Number | None
-    score_std: Number | None
-    n_ok: Count
-    rank: Count
-
-
-class BaggingCandidate(Row):
-    """A candidate of ``nn_bagging``, its mean loss and error over the folds."""
-
-    member: Count
-    candidate: Count
-    loss_mean: Number | None
-    error_mean: Share | None
-    is_best: bool
-
-
-class Prediction(Row):
-    """A test sample and the class it was given, both as codes."""
-
-    row: Count
-    true: Code
-    predicted: Code
-
-
-class VotedPrediction(Prediction):
-    """A test sample and its prediction by an ensemble."""
-
-    certainty: Share
-    predicted_by_mean: Code
-    certainty_of_mean: Share
-    disagreement: Share
-
-
-class SubsetErrors(Row):
-    """Errors of a subset of the members."""
-
-    size: Count
-    vote_error: Share
-    mean_error: Share
-
-
-class MemberErrors(Row):
-    """A member of an ensemble."""
-
-    member: Count
-    test_error: Share

@@ -6,7 +6,6 @@ import hashlib
 import itertools
 import json
 import math
-import os
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -18,10 +17,9 @@ from pipelines.errors import InputError, program
 from pipelines.run_folder.columns import ROWS, Row
 from pipelines.run_folder.digests import FileDigest, changes_of
 from pipelines.run_folder.journal import Journal
-from pipelines.run_folder.names import JOURNAL, RECORD
+from pipelines.run_folder.names import JOURNAL, RECORD, replacing
 from pipelines.run_folder.record import read_record
 
-PART = f"{RECORD}.new"
 PROBE = ".probe"
 
 
@@ -115,12 +113,8 @@ class RunFolder:
         """
         # What a full disk has not taken must not be believed: not a status "finished" above all.
         record = self.record | metadata
-        temporary = self.path / PART
-        with temporary.open("w") as file:
-            file.write(json.dumps(record, indent=2) + "\n")
-            file.flush()
-            os.fsync(file.fileno())  # or a machine without power may leave it empty
-        os.replace(temporary, self.path / RECORD)
+        with replacing(self.path / RECORD) as file:
+            file.write_text(json.dumps(record, indent=2) + "\n")
         self.record = record
 
     @property
@@ -249,7 +243,14 @@ def refuse_taken(path: Path) -> None:
         It is no folder, or not empty. One that is not there is as good as empty.
     """
     try:
-        content = sorted(entry.name for entry in path.iterdir() if not _never_began(entry))
+        # A run that was killed before its first task leaves no more than an empty journal.
+        began = [
+            entry.name
+            for entry in path.iterdir()
+            if not (entry.name == JOURNAL and entry.stat().st_size == 0)
+            and not entry.name.startswith((PROBE, f".{RECORD}."))
+        ]
+        content = sorted(began)
     except FileNotFoundError:
         return
     except OSError as error:
@@ -276,12 +277,6 @@ def _unwritable(path: Path, error: OSError) -> InputError:
 def iso_now() -> str:
     """Return the time, in ISO 8601 and UTC."""
     return datetime.now(UTC).isoformat(timespec="seconds")
-
-
-def _never_began(entry: Path) -> bool:
-    """Return whether a file is all that a run left which was killed before its first task."""
-    empty_journal = entry.name == JOURNAL and entry.stat().st_size == 0
-    return empty_journal or entry.name in (PART, PROBE)
 
 
 def unused(path: Path) -> Path:

@@ -1,4 +1,12 @@
-"""The files of a run's folder."""
+"""The files of a run's folder, and how a file is replaced."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from uuid import uuid4
 
 RECORD = "run.json"
 JOURNAL = "journal.jsonl"
@@ -44,3 +52,19 @@ READ_AGAIN = (
 # How a fit ended, as the column "status" says it.
 OK, NOT_CONVERGED = "ok", "not converged"
 FAILED = "failed"  # what the status of a cell without a score begins with; the reason follows
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """Yield another name to write a file under, which takes its place once the disk has it all.
+
+    A kill or a full disk leaves the file that was there; of two writers the last one wins.
+    """
+    unfinished = path.with_name(f".{path.name}.{uuid4().hex}.part")
+    try:
+        yield unfinished
+        with unfinished.open("rb+") as file:
+            os.fsync(file.fileno())  # or a machine without power may leave it empty
+        os.replace(unfinished, path)
+    finally:
+        unfinished.unlink(missing_ok=True)

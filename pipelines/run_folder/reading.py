@@ -13,7 +13,7 @@ import pandas as pd
 from pydantic import BaseModel, ConfigDict, create_model
 
 from pipelines.run_folder import names
-from pipelines.run_folder.columns import ROWS, Prediction, Residual, Row
+from pipelines.run_folder.columns import ROWS, Row
 from pipelines.run_folder.digests import refuse_changed
 from pipelines.run_folder.journal import Journal
 from pipelines.run_folder.record import Record, read_record
@@ -63,9 +63,7 @@ class RunData:
     A table that is damaged is an ``InputError``.
     """
 
-    # What the rows of tables are held against, and the columns that tell one cell from another.
-    candidate_row: ClassVar[type[Row]] = Row
-    prediction_row: ClassVar[type[Prediction]] = Prediction
+    # The columns that tell one cell from another.
     place: ClassVar[Sequence[str]] = ()
     cells_file: ClassVar[str] = names.CELLS
 
@@ -102,7 +100,7 @@ class RunData:
     @cached_property
     def candidates(self) -> pd.DataFrame:
         """One row per candidate, an empty table where no candidate has all of its folds."""
-        table = read_table(self.path / names.CANDIDATES, self.candidate_row)
+        table = read_table(self.path / names.CANDIDATES)
         return self.candidates_of_cells() if table is None else table
 
     def candidates_of_cells(self) -> pd.DataFrame:
@@ -112,12 +110,12 @@ class RunData:
     @cached_property
     def predictions(self) -> pd.DataFrame | None:
         """The predicted classes of the test samples."""
-        return read_table(self.path / names.PREDICTIONS, self.prediction_row)
+        return read_table(self.path / names.PREDICTIONS)
 
     @cached_property
     def residuals(self) -> pd.DataFrame | None:
         """The predicted numbers of the test samples."""
-        return read_table(self.path / names.RESIDUALS, Residual)
+        return read_table(self.path / names.RESIDUALS)
 
     @cached_property
     def wrong_images(self) -> dict[int, np.ndarray]:
@@ -196,8 +194,8 @@ def read_wrong_images(path: Path, shape: tuple[int, ...] | None) -> dict[int, np
         raise damaged(path, rule, one_line(error)) from None
 
 
-def read_table(path: Path, rows: type[Row]) -> pd.DataFrame | None:
-    """Return a Parquet or CSV file of such rows; None where there is none.
+def read_table(path: Path, rows: type[Row] = Row) -> pd.DataFrame | None:
+    """Return a Parquet or CSV file, if there is one, of rows that are held against a schema.
 
     Raises
     ------
@@ -212,7 +210,8 @@ def read_table(path: Path, rows: type[Row]) -> pd.DataFrame | None:
         return as_table(table, rows)
     # What pandas and pyarrow make of damaged content is of many classes.
     except Exception as error:
-        rule = f"a {'CSV' if is_csv else 'Parquet'} table with {', '.join(rows.required())}"
+        required = [name for name, field in rows.model_fields.items() if field.is_required()]
+        rule = f"a {'CSV' if is_csv else 'Parquet'} table with {', '.join(required) or 'rows'}"
         raise damaged(path, rule, one_line(error)) from None
 
 

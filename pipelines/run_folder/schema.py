@@ -19,7 +19,6 @@ Side = Annotated[int, Field(ge=1, le=65_536)]  # of an image, in pixels
 Scalar = bool | int | Number | str | None
 
 MOST_CLASSES = 10_000
-Code = Annotated[int, Field(ge=0, lt=MOST_CLASSES)]  # of a class
 
 # What reading damaged or foreign content raises.
 DAMAGE = (

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
-from uuid import uuid4
 from zipfile import BadZipFile
 
 import numpy as np
@@ -21,6 +20,7 @@ from pipelines.data.scaling import Scaling
 from pipelines.errors import InputError, opt
 from pipelines.run.errors import RunStopped
 from pipelines.run.options import at_least, number, option
+from pipelines.run_folder.names import replacing
 
 if TYPE_CHECKING:
     from pipelines.data.dataset import Dataset, ImageShape
@@ -140,10 +140,8 @@ class Features:
         try:
             if computed is not None:
                 self._folder.mkdir(parents=True, exist_ok=True)
-                new = self._folder / f"{uuid4().hex}.part"
-                with new.open("xb") as file:
+                with replacing(kept) as path, path.open("xb") as file:
                     np.savez(file, train=computed[0], test=computed[1])
-                os.replace(new, kept)
                 seconds = time.monotonic() - began
                 took = f", computed in {seconds:.1f} s and kept in '{self._folder}'"
             with np.load(kept) as arrays:

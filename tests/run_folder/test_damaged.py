@@ -166,15 +166,11 @@ def cut(name: str) -> Change:
     return lambda folder: os.truncate(folder / name, (folder / name).stat().st_size // 2)
 
 
-def changed(file: str) -> Callable[..., Change]:
-    """A function of columns, gives the change of a table that sets them."""
-    return lambda **columns: change_table(file, lambda table: table.assign(**columns))
+def cells(**columns: Any) -> Change:
+    return change_table("cv_results.parquet", lambda table: table.assign(**columns))
 
 
 SVM, NN = "svm_grid-finished", "nn_bagging-finished"
-cells, candidates, predictions = map(
-    changed, ("cv_results.parquet", "candidates.parquet", "test_predictions.parquet")
-)
 images = partial(change_array, "test_errors.npz")
 explained = partial(change_array, "explained.npz")
 DEEP = b"[" * 100_000 + b"]" * 100_000
@@ -195,15 +191,8 @@ DAMAGED: dict[str, tuple[str, Change]] = {
     "C is text": (SVM, cells(C="1")),
     "infinite error": (SVM, cells(error=np.inf)),
     "status is a number": (SVM, cells(status=3)),
+    "lists in a column": (SVM, cells(C=[[1]] * 27)),
     "no status": (SVM, change_table("cv_results.parquet", lambda t: t.drop(columns="status"))),
-    "rank is missing": (SVM, candidates(rank=np.nan)),
-    "lists in a column": (SVM, candidates(C=[[1]] * 9)),
-    "huge code": (SVM, predictions(predicted=10**12)),
-    "negative code": (NN, predictions(true=-5)),
-    "certainty of 7": (NN, predictions(certainty=7.0)),
-    "is_best is text": (NN, candidates(is_best="yes")),
-    "members of text": (NN, write("members.csv", b"member,test_error\na,b\n")),
-    "member of nothing": (NN, write("members.csv", b"member,test_error\n,\n")),
     "huge shape": (SVM, images("X", claims_shape(2**40, 2**20))),
     "negative shape": (SVM, images("X", claims_shape(-1, 8))),
     "no array": (NN, explained("vote", b"no array")),

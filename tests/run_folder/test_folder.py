@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from pipelines.errors import InputError
+from pipelines.run_folder import names
 from pipelines.run_folder.folder import RunFolder
 
 
@@ -43,7 +44,7 @@ def test_a_folder_with_something_else_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_folder_whose_run_never_began_is_taken(tmp_path: Path) -> None:
-    for name in ("journal.jsonl", "run.json.new", ".probe"):  # a launcher killed at its start
+    for name in ("journal.jsonl", ".run.json.1.part", ".probe"):  # a launcher killed at its start
         (tmp_path / name).touch()
     assert RunFolder.create(str(tmp_path), "svm_grid").path == tmp_path
     (tmp_path / "journal.jsonl").write_text("{}\n")
@@ -66,3 +67,17 @@ def test_only_a_run_of_the_same_command_is_opened(tmp_path: Path) -> None:
     (tmp_path / "run.json").write_text("{")
     with pytest.raises(InputError, match=r"run\.json, which is damaged|which is damaged"):
         RunFolder.open(tmp_path, "svm_grid")
+
+
+def test_a_file_is_replaced_whole_or_not_at_all(tmp_path: Path) -> None:
+    path = tmp_path / "values.npy"
+    path.write_bytes(b"whole")
+
+    def fails() -> None:
+        with names.replacing(path) as unfinished:
+            unfinished.write_bytes(b"half")
+            raise OSError("disk full")
+
+    with pytest.raises(OSError, match="disk full"):
+        fails()
+    assert [(one, one.read_bytes()) for one in tmp_path.iterdir()] == [(path, b"whole")]
