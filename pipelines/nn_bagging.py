@@ -271,7 +271,6 @@ class Bagging(job.Job[Options]):
         from pipelines.bagging.train_members import done_before
 
         self.rows, self.refits = done_before(session, self.drawn)
-        self.kept: dict[int, Any] = {}  # what workers hold of the members' predictions
 
     def n_fits(self) -> tuple[int, int]:
         """Return candidates on every fold, and refits."""
@@ -296,9 +295,8 @@ class Bagging(job.Job[Options]):
 
         data = FoldedData.of(self.dataset, X_test=self.asked.after(self.dataset.X_test))
         return train_members(
-            session, cluster, data, self.drawn, self.rows, self.refits, self.dataset.classes,
-            self.kept,
-        )  # fmt: skip
+            session, cluster, data, self.drawn, self.rows, self.refits, self.dataset.classes
+        )
 
     def summarize(self, session: Session, cluster: Cluster | None) -> dict[str, Any]:
         """Reduce the members' predictions, and score them on the test rows."""
@@ -309,8 +307,7 @@ class Bagging(job.Job[Options]):
         with phase(session.echo, "vote       combining the members' predictions"):
             metadata = answer(
                 cluster and cluster.client, session.path, self.dataset, stored(self.refits),
-                self.asked, kept=self.kept,
-                n_folds=self.options.folds if self.options.n_tuning else 1,
+                self.asked, n_folds=self.options.folds if self.options.n_tuning else 1,
                 seed=self.options.seed, defer_error=self.options.defer_error,
                 confidence=self.options.confidence,
             )  # fmt: skip

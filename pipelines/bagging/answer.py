@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from asyncio import CancelledError
+import os
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import fields
 from itertools import combinations
 from math import comb
@@ -32,7 +31,7 @@ from pipelines.search.predictions import write_predictions
 from pipelines.svm.calibration import expected_calibration_error, log_loss
 
 if TYPE_CHECKING:
-    from distributed import Client, Future
+    from distributed import Client
 
 SUBSETS = 60  # of members drawn for each size; all of them where there are no more
 
@@ -44,7 +43,6 @@ def answer(
     refits: Mapping[int, Mapping[str, Any]],
     asked: Asked,
     *,
-    kept: Mapping[int, Future],
     n_folds: int,
     seed: int,
     defer_error: float | None = None,
@@ -52,34 +50,54 @@ def answer(
 ) -> dict[str, Any]:
     """Reduce the stored members' probabilities and write the answer; entries for ``run.json``.
 
+    Workers read and reduce them where they see the run's folder, else threads of this process,
+    by the same graph of tasks; only what is reduced comes back.
+
     Parameters
     ----------
     client : distributed.Client, optional
-        By default the reductions run on threads of this process.
     path : the run's folder; it holds ``cv_results`` and the members
     refits : row of the refit of every member that is stored
     asked : Asked, samples to explain
-    kept : members' probabilities that workers hold, which are reduced there
     defer_error, confidence : float, see ``SelectivePrediction``
     """
-    truth, numbers = dataset.y_test, sorted(refits)
-    files = MemberFiles(path)
-    of_members, out_of_bag = zip(*map(files.predictions, numbers), strict=True)
-    probabilities = np.stack([one.probabilities for one in of_members])
-    answers = _reduced(client, dict(zip(numbers, probabilities, strict=True)), kept)
-    distance = np.mean([one.distance for one in of_members], axis=0)
-    on_test = probabilities[:, : len(truth)]
+    import dask
+
+    truth, numbers, n_classes = dataset.y_test, sorted(refits), len(dataset.classes)
+    n_test, files = len(truth), MemberFiles(path.resolve())
+    # A worker that does not see the newest file, as it is here, does not share the file system.
+    newest = files.weights(numbers[-1])
+    seen = {} if client is None else client.run(os.path.getmtime, newest, on_error="return")
+    here = set(seen.values()) != {os.path.getmtime(newest)}
+    scheduler: Any = "threads" if here else client
+    stored = [dask.delayed(files.predictions, nout=2)(number) for number in numbers]
+    shape = (n_test + len(asked.images), n_classes)
+    probabilities = as_dask_array([chunk_of(test[0], shape) for test, _ in stored])
+    on_test = probabilities[:, :n_test]
+    reduced = (
+        reduce_members(probabilities),
+        dask.delayed(np.mean)([test[1] for test, _ in stored], axis=0),
+        dask.delayed(SelectivePrediction.of)(
+            [out_of_bag for _, out_of_bag in stored], dataset.y_train, n_classes,
+            error=defer_error, confidence=confidence,
+        ),
+        (on_test.argmax(axis=2) != truth).mean(axis=1),
+        dask.delayed(size_errors)(on_test, truth, seed),
+        dask.delayed(np.savez)(
+            path.resolve() / names.MEMBER_PROBABILITIES, member=numbers, probabilities=on_test
+        ),
+    )  # fmt: skip
+    # All of one kind: ``dask.compute`` mixes up the order of arrays and others.
+    answers, distance, selective, errors, sizes, _ = dask.compute(
+        *map(dask.delayed, reduced), scheduler=scheduler
+    )
     of_test, of_own = (  # one's own images come after the test samples
         EnsemblePrediction(*(getattr(answers, one.name)[some] for one in fields(answers)))
-        for some in (slice(len(truth)), slice(len(truth), None))
-    )
-    np.savez(path / names.MEMBER_PROBABILITIES, member=numbers, probabilities=on_test)
-    selective = SelectivePrediction.of(
-        out_of_bag, dataset.y_train, len(dataset.classes), error=defer_error, confidence=confidence
+        for some in (slice(n_test), slice(n_test, None))
     )
     selective.save(path / names.SELECTIVE_PREDICTION)
-    assessed = selective.assess(of_test, distance[: len(truth)])
-    own = selective.assess(of_own, distance[len(truth) :])
+    assessed = selective.assess(of_test, distance[:n_test])
+    own = selective.assess(of_own, distance[n_test:])
     deferred = np.concatenate([assessed.deferred(of_test), own.deferred(of_own)])
     write_predictions(
         path, dataset, of_test.vote, certainty=of_test.certainty,
@@ -87,12 +105,11 @@ def answer(
         disagreement=of_test.disagreement, deferred=of_test.deferred,
         **assessed.columns,
     )  # fmt: skip
-    size_errors(on_test, truth, seed).to_parquet(path / names.SIZES)
+    sizes.to_parquet(path / names.SIZES)
     arrays = explained(answers, probabilities, asked.after(dataset.X_test), truth, asked, deferred)
-    np.savez_compressed(path / names.EXPLAINED, **arrays)
+    np.savez_compressed(path / names.EXPLAINED, **dask.compute(arrays, scheduler=scheduler)[0])
     candidates = reduce_candidates(pd.read_parquet(path / names.CELLS), n_folds, client)
     candidates.to_parquet(path / names.CANDIDATES)
-    errors = np.mean(on_test.argmax(axis=2) != truth, axis=1)
     table = tabulate_members(candidates, refits, dict(zip(numbers, errors.tolist(), strict=True)))
     table.to_csv(path / names.MEMBERS, index=False)
     return {
@@ -102,22 +119,6 @@ def answer(
         "members_best_test_error": float(errors.min()),
         "members": table.astype(object).to_dict("records"),
     }
-
-
-def _reduced(
-    client: Client | None, members: Mapping[int, np.ndarray], kept: Mapping[int, Future]
-) -> EnsemblePrediction:
-    """Reduce members where their probabilities lie."""
-    chunks = [
-        chunk_of(kept[number], one.shape)
-        if number in kept and kept[number].status == "finished"
-        else one
-        for number, one in members.items()
-    ]
-    if client is not None:
-        with suppress(Exception, CancelledError):  # a worker took its own with it
-            return reduce_members(as_dask_array(chunks), client)
-    return reduce_members(as_dask_array(list(members.values())))
 
 
 def describe_quality(answers: EnsemblePrediction, truth: np.ndarray) -> dict[str, Any]:

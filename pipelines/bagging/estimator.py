@@ -369,7 +369,8 @@ class BaggedNets(ClassifierMixin, BaseEstimator):
 
     def member_proba(self, X: ArrayLike) -> np.ndarray:
         """Return members' probabilities, float32 of shape (n_members, n_samples, n_classes)."""
-        return self._here(self._ask(X).probabilities)
+        probabilities: np.ndarray = self._here(self._ask(X).probabilities)
+        return probabilities
 
     def _ask(self, X: ArrayLike) -> Prediction:
         """Ask every member; with a client on its workers, whose arrays the answer's are then."""
@@ -380,12 +381,13 @@ class BaggedNets(ClassifierMixin, BaseEstimator):
         members = self.ensemble_.members
         return ask_on_workers(self.client, members, rows, len(self.classes_), self._training)
 
-    def _here(self, of_members: Any) -> np.ndarray:
-        return np.asarray(
-            of_members
-            if self.client is None
-            else self.client.gather(self.client.compute(of_members))
-        )
+    def _here(self, asked: Any) -> Any:
+        """Return what was asked, or reduced of it, once workers have computed it."""
+        if self.client is None:
+            return asked
+        import dask
+
+        return dask.compute(asked, scheduler=self.client)[0]
 
     def predict(self, X: ArrayLike) -> np.ndarray:
         """Return the vote: classes of the rows of ``X``, an array of shape (n_samples,).
@@ -406,7 +408,8 @@ class BaggedNets(ClassifierMixin, BaseEstimator):
 
     def predict_ensemble(self, X: ArrayLike) -> EnsemblePrediction:
         """Return votes, disagreement and certainty of the members, and which rows to defer."""
-        return reduce_members(self._ask(X).probabilities, self.client)
+        answers: EnsemblePrediction = self._here(reduce_members(self._ask(X).probabilities))
+        return answers
 
     def assess(self, X: ArrayLike) -> Assessment:
         """Assess predictions: deferral, prediction sets and novelty.
@@ -414,8 +417,8 @@ class BaggedNets(ClassifierMixin, BaseEstimator):
         Novel samples are named for all rows of ``X`` together, see ``Assessment``.
         """
         asked = self._ask(X)
-        of_ensemble = reduce_members(asked.probabilities, self.client)
-        return self.selective_prediction_.assess(of_ensemble, self._here(asked.distance))
+        answers, distance = self._here((reduce_members(asked.probabilities), asked.distance))
+        return self.selective_prediction_.assess(answers, distance)
 
 
 def _flat(X: Any) -> tuple[tuple[int, ...] | None, Any]:

@@ -6,11 +6,9 @@ from pathlib import Path
 
 import numpy as np
 
-from pipelines.errors import InputError
 from pipelines.nn.fit import Refitted
 from pipelines.nn.member import Ensemble, OutOfBagPrediction, Prediction
 from pipelines.run_folder import names
-from pipelines.run_folder.schema import DAMAGE
 
 READ = names.SELECTIVE_PREDICTION, f"{names.MEMBER_FILES}/*.safetensors"  # by who predicts
 
@@ -43,15 +41,6 @@ class MemberFiles:
         """Return the paths of a member's files."""
         return [self.weights(member), self._predictions(member)]
 
-    def has(self, member: int) -> bool:
-        """Return whether the weights and predictions of a member are stored and undamaged."""
-        try:
-            Ensemble.load(self.weights(member))
-            self.predictions(member)
-        except (*DAMAGE, InputError):
-            return False
-        return True
-
     def save(self, number: int, made: Refitted, classes: np.ndarray) -> None:
         """Store a member and its predictions, on disk when this returns.
 
@@ -71,23 +60,11 @@ class MemberFiles:
             np.savez(file, allow_pickle=False, **arrays)
 
     def predictions(self, member: int) -> tuple[Prediction, OutOfBagPrediction]:
-        """Load what a member says of the test rows, and of those that its sample left out.
-
-        Raises
-        ------
-        one of ``DAMAGE``
-            The file is missing or damaged.
-        """
-        path = self._predictions(member)
-        with path.open("rb") as file, np.load(file, allow_pickle=False) as stored:
+        """Load what a member says of the test rows, and of those that its sample left out."""
+        with np.load(self._predictions(member), allow_pickle=False) as stored:
             arrays = [stored[name] for name in STORED]
         n = len(Prediction._fields)
-        test, out_of_bag = Prediction(*arrays[:n]), OutOfBagPrediction(*arrays[n:])
-        for one in (test, out_of_bag):
-            whole = one.probabilities.ndim == 2 and np.isfinite(one.probabilities).all()
-            if not whole or len({len(array) for array in one}) > 1:
-                raise ValueError(f"the predictions of member {member} do not belong together")
-        return test, out_of_bag
+        return Prediction(*arrays[:n]), OutOfBagPrediction(*arrays[n:])
 
     def numbers(self) -> list[int]:
         """Return the members that have weights here, in order."""

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from pipelines.bagging.members import READ, MemberFiles
-from pipelines.bagging.reductions import RULE, EnsemblePrediction, as_dask_array, reduce_members
+from pipelines.bagging.reductions import RULE, EnsemblePrediction, reduce_members
 from pipelines.bagging.selective_prediction import (
     lines_of,
     lines_of_all,
@@ -68,7 +68,7 @@ def predict(
     if rows.unreadable is not None and not rows.images:
         return 2
     asked, classes = ask_members(run, rows.X, copies)
-    answers = reduce_members(as_dask_array(list(asked.probabilities)))
+    answers = reduce_members(asked.probabilities)
     selective = stored_selective_prediction(run)
     assessed = None if selective is None else selective.assess(answers, asked.distance)
     deferred = answers.deferred if assessed is None else assessed.deferred(answers)

@@ -109,31 +109,17 @@ def ask_on_workers(
     return Prediction(*client.persist([probabilities, distance]))
 
 
-def reduce_members(
-    probabilities: Array | np.ndarray, client: Client | None = None
-) -> EnsemblePrediction:
+def reduce_members(probabilities: Any) -> EnsemblePrediction:
     """Reduce members to votes, means, quantiles and disagreement, in one pass over the array.
 
     Parameters
     ----------
-    probabilities : dask.array of shape (n_members, n_samples, n_classes)
-        Or an array in memory, for which no graph of tasks is made.
-    client : distributed.Client, optional
-        Where to compute; by default on threads of this process.
+    probabilities : array of shape (n_members, n_samples, n_classes)
+        Of a dask.array so are the fields of the result, which ``dask.compute`` computes together.
     """
-    if isinstance(probabilities, np.ndarray):
-        return EnsemblePrediction(*_parts(np, probabilities))
-    import dask
-    import dask.array as da
-
-    parts = _parts(da, probabilities)
-    return EnsemblePrediction(
-        *dask.compute(*parts, scheduler="threads" if client is None else client)
-    )
-
-
-def _parts(xp: Any, probabilities: Any) -> tuple[Any, ...]:
-    """Compute the fields of ``EnsemblePrediction`` by numpy or dask.array."""
+    xp: Any = np
+    if not isinstance(probabilities, np.ndarray):
+        import dask.array as xp
     n_members, _, n_classes = probabilities.shape
     p = probabilities.astype(np.float64)
     mean = p.mean(axis=0)
@@ -142,7 +128,7 @@ def _parts(xp: Any, probabilities: Any) -> tuple[Any, ...]:
     # Below 1, so that it decides between equal counts alone; argmax takes the smaller class.
     vote = xp.argmax(votes + mean / 2, axis=1)
     is_voted = vote[:, None] == np.arange(n_classes)
-    return (
+    return EnsemblePrediction(
         mean,
         votes,
         vote,

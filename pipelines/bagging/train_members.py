@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -20,9 +19,6 @@ from pipelines.run_folder.digests import digests_of_paths
 from pipelines.run_folder.names import FAILED, OK
 from pipelines.search.ranking import BestSoFar, failures
 
-if TYPE_CHECKING:
-    from distributed import Future
-
 DIVERGED = "diverged"
 
 
@@ -34,7 +30,6 @@ def train_members(
     rows: dict[str, list[Row]],
     refits: dict[int, Row],
     classes: np.ndarray,
-    kept: dict[int, Future],
 ) -> dict[str, Any]:
     """Run the tasks that are left; write ``cv_results``.
 
@@ -42,8 +37,6 @@ def train_members(
     ----------
     rows, refits : what ``done_before`` gave; what is done now is added to them
     classes : labels of shape (n_classes,)
-    kept : members' probabilities as their workers hold them, by member; those of members that
-        are made now are added. Data, no results: where a worker dies, none are computed again.
 
     Returns
     -------
@@ -73,10 +66,6 @@ def train_members(
             task = outcome.task
             if made is not None and made.test is not None:
                 files.save(task.member, made, classes)
-                with suppress(KeyError, OSError):  # its worker has gone since
-                    kept[task.member] = cluster.client.scatter(
-                        made.test.probabilities, workers=[outcome.worker], hash=False
-                    )
             if isinstance(task, CandidateTask):
                 best.add(new_rows)
                 journal_writer.best(best.text)
@@ -113,7 +102,6 @@ def stored(refits: dict[int, Row]) -> dict[int, Row]:
 def done_before(session: Session, plan: Plan) -> tuple[dict[str, list[Row]], dict[int, Row]]:
     """Return rows of candidates by task, and of refits by member; what failed gets another try."""
     files = MemberFiles(session.path)
-    changed = {session.path / name for name in session.folder.changed}
     n_folds = {task.name: task.n_folds for task in plan.candidates}
     rows: dict[str, list[Row]] = {}
     refits: dict[int, Row] = {}
@@ -125,7 +113,8 @@ def done_before(session: Session, plan: Plan) -> tuple[dict[str, list[Row]], dic
             rows[record["task"]] = own
         elif own[0]["fold"] == -1:
             member = own[0]["member"]
-            whole = files.has(member) and not changed.intersection(files.paths(member))
+            # Files that are not as the run left them are gone since the folder was opened.
+            whole = all(path.is_file() for path in files.paths(member))
             if whole or own[0]["status"] == DIVERGED:
                 refits[member] = own[0]
     return rows, refits

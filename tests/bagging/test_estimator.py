@@ -14,7 +14,7 @@ from sklearn.exceptions import FitFailedWarning
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from pipelines import BaggedNets
-from pipelines.bagging.reductions import as_dask_array, reduce_members
+from pipelines.bagging.reductions import reduce_members
 from pipelines.nn.member import Ensemble, Member
 
 X, y = load_digits(return_X_y=True)
@@ -48,7 +48,7 @@ def test_it_learns_and_its_pieces_agree(fitted: BaggedNets) -> None:
     said = fitted.member_proba(X)
     assert said.shape == (3, 300, 10)
     np.testing.assert_allclose(said.sum(axis=2), 1, atol=1e-5)
-    answers = reduce_members(as_dask_array(list(said)))
+    answers = reduce_members(said)
     np.testing.assert_array_equal(fitted.predict(X), answers.vote)
     np.testing.assert_allclose(fitted.predict_proba(X), answers.mean, atol=1e-6)
     assert fitted.score(X, y) > 0.8

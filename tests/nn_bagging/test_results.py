@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
+from distributed import Client
 
 from pipelines.bagging.members import MemberFiles
 from pipelines.bagging.predict import ask_members
-from pipelines.bagging.reductions import chunk_of, reduce_members
+from pipelines.bagging.reductions import reduce_members
 from pipelines.data import load_dataset
 from pipelines.nn.member import Ensemble
 from pipelines.nn_bagging import main
@@ -131,23 +133,53 @@ def test_a_table_of_ones_own(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert "data are a table" in capsys.readouterr().err
 
 
-def test_members_are_reduced_where_their_probabilities_lie(
+def test_no_members_probabilities_come_to_the_client(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """On workers, of those that were made in the session; from files of the others."""
-    on_workers: list[tuple[int, ...]] = []
+    """Workers read and reduce them, in the session that made the members and in a later one."""
+    gathered: list[tuple[int, ...]] = []
+    gather = Client.gather
 
-    def noted(held: Any, shape: tuple[int, ...]) -> Any:
-        on_workers.append(shape)
-        return chunk_of(held, shape)
+    def noted(client: Client, *arguments: Any, **options: Any) -> Any:
+        result = gather(client, *arguments, **options)
+        found = [value for one in result for value in getattr(one, "__dict__", {"": one}).values()]
+        gathered.extend(one.shape for one in found if isinstance(one, np.ndarray))
+        return result
 
-    monkeypatch.setattr("pipelines.bagging.answer.chunk_of", noted)
+    def predictions(*arguments: Any) -> None:  # pickled by its name
+        raise AssertionError("the client reads them")
+
     folder = tmp_path / "run"
-    assert main([*SMALL["nn_bagging"], "--workers", "2", "--results", str(folder), "--quiet"]) == 0
+    with monkeypatch.context() as client:
+        client.setattr(Client, "gather", noted)
+        client.setattr(MemberFiles, "predictions", predictions)
+        options = ["--workers", "2", "--results", str(folder), "--quiet"]
+        assert main([*SMALL["nn_bagging"], *options]) == 0
+        assert (360, 10) in gathered  # the mean
+        assert (3, 6, 10) in gathered  # of the samples that are drawn
+        (folder / "member_probabilities.npz").unlink()
+        assert main(["--resume", str(folder), "--quiet"]) == 0
+        assert not [shape for shape in gathered if shape[:2] == (3, 360)]
     stored = np.stack([MemberFiles(folder).predictions(member)[0][0] for member in range(3)])
     np.testing.assert_array_equal(said_by_members(folder), stored)
-    assert on_workers == [stored.shape[1:]] * 3
     table = pd.read_parquet(folder / "test_predictions.parquet")
     np.testing.assert_array_equal(table["certainty"], reduce_members(stored).certainty)
-    assert main(["--resume", str(folder), "--explain", "7", "--quiet"]) == 0
-    assert len(on_workers) == 3
+
+
+def test_members_are_reduced_here_where_workers_do_not_see_the_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, read = tmp_path / "run", list[int]()
+    predictions = MemberFiles.predictions
+
+    def noted(files: MemberFiles, member: int) -> Any:
+        read.append(member)
+        return predictions(files, member)
+
+    monkeypatch.setattr(MemberFiles, "predictions", noted)
+    # Of another machine: the path is there, the file another.
+    monkeypatch.setattr("os.path.getmtime", lambda path: float(os.getpid()))
+    options = ["--workers", "1", "--results", str(folder), "--quiet"]
+    assert main([*SMALL["nn_bagging"], *options]) == 0
+    assert sorted(set(read)) == [0, 1, 2]
+    assert said_by_members(folder).shape == (3, 360, 10)
