@@ -32,12 +32,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     given = parser.parse_args(argv)
 
     from pipelines.console import echo, flush_and_exit, print_error, take_any_terminal
-    from pipelines.report.comparison import write_comparison
+    from pipelines.report.comparison import distinct, write_comparison
     from pipelines.report.page import write_page
 
     take_any_terminal()
     name, kind, target = "RUN", "folder", None
     try:
+        distinct(given.runs)
         for target in given.runs if given.compare is None else []:
             echo(str(write_page(target)))
         target = given.compare

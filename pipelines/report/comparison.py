@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
+from pipelines.errors import InputError
 from pipelines.report.base import Report
 from pipelines.report.charts import title_and_key
 from pipelines.report.page import charts_of, draw_figures, kind_of, write_html
@@ -37,15 +38,24 @@ NOT_COMPARED = {"results", "resume", "quiet", "dry_run", "dashboard"}
 Runs = Mapping[str, Report]  # by their names
 
 
+def distinct(folders: Sequence[Path]) -> list[Path]:
+    """Return the paths of different folders; a run that is named twice is refused."""
+    paths = [Path(folder).resolve() for folder in folders]
+    for path in paths:
+        if paths.count(path) > 1:
+            raise InputError(f"RUN must be different run folders, got {path} twice; name it once")
+    return paths
+
+
 def read_runs(folders: Sequence[Path]) -> Runs:
     """Return the runs in these folders, named as briefly as tells them apart.
 
     Raises
     ------
     pipelines.errors.InputError
-        One of them is no run folder.
+        One of them is no run folder, or is there twice.
     """
-    paths = [Path(folder).resolve() for folder in folders]
+    paths = distinct(folders)
     common = Path(os.path.commonpath([path.parent for path in paths]))
     return {
         str(path.relative_to(common)): kind_of(read_record(path)[1]).read(path) for path in paths
