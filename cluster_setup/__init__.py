@@ -27,23 +27,14 @@ if TYPE_CHECKING:
     from distributed import Client
 
 __all__ = [
-    "KINDS",
-    "ClusterError",
-    "ClusterOptions",
-    "join",
-    "open_cluster",
-    "render",
-    "resolve_kind",
-]
+    "KINDS", "ClusterError", "ClusterOptions", "join", "open_cluster", "render", "resolve_kind",
+]  # fmt: skip
 
 ADDRESSES = ("tcp://", "tls://", "ucx://", "ws://", "wss://")
 
 
-def _resolve(
-    kind: ClusterOptions | str, workers: int | None, more: dict[str, Any]
-) -> tuple[ClusterOptions, ModuleType]:
+def _resolve(options: ClusterOptions) -> tuple[ClusterOptions, ModuleType]:
     """Return the options, checked against their kind, and the module of the kind."""
-    options = kind if isinstance(kind, ClusterOptions) else ClusterOptions(kind, workers, **more)
     options = replace(options, kind=resolve_kind(options.kind, options.profile))
     for option in ("profile", "adaptive"):
         if getattr(options, option) is not None and option not in KINDS.get(options.kind, ()):
@@ -133,7 +124,9 @@ def open_cluster(
     import dask
     import distributed  # noqa: F401  its defaults must be in the configuration before ours
 
-    options, module = _resolve(kind, workers, more)
+    options, module = _resolve(
+        kind if isinstance(kind, ClusterOptions) else ClusterOptions(kind, workers, **more)
+    )
     if getattr(current_process(), "_inheriting", False):
         raise ClusterError(
             "the script opens a cluster while it is being imported by a worker; put what "
@@ -163,7 +156,7 @@ def _is_no_interrupted_wait(record: logging.LogRecord) -> bool:
     return kind is None or kind.__name__ != "AllExit"
 
 
-def join(kind: ClusterOptions | str = "auto", workers: int | None = None, **more: Any) -> None:
+def join(options: ClusterOptions) -> None:
     """Take part in a cluster that starts the program on several ranks at once (``mpi``).
 
     Returns on the one rank that runs the program, serves and exits on the others;
@@ -175,22 +168,18 @@ def join(kind: ClusterOptions | str = "auto", workers: int | None = None, **more
     ClusterError
         The program was not started as the kind needs.
     """
-    options, module = _resolve(kind, workers, more)
+    options, module = _resolve(options)
     if hasattr(module, "take_part"):
         module.take_part(options)
 
 
-def render(
-    kind: ClusterOptions | str = "auto", workers: int | None = None, **more: Any
-) -> str | None:
+def render(options: ClusterOptions) -> str | None:
     """Return the job script of one worker, as text; None for a kind that submits no jobs.
-
-    Takes what ``open_cluster`` takes, and refuses what it refuses.
 
     Raises
     ------
     ClusterError
         The kind or its profile is not as it must be.
     """
-    options, module = _resolve(kind, workers, more)
+    options, module = _resolve(options)
     return module.job_script(options) if hasattr(module, "job_script") else None

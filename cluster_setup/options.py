@@ -25,10 +25,6 @@ MOST_WORKERS = 10_000  # of any cluster: more than Dask's scheduler has been see
 DASHBOARD = re.compile(r"off|(?:[^:\s]+:)?(\d{1,5})")
 
 
-def ignore(line: str) -> None:
-    """Ignore a line of text."""
-
-
 @dataclass(frozen=True)
 class ClusterOptions:
     """The options of a cluster: the arguments of ``open_cluster``, ``join`` and ``render``.
@@ -75,7 +71,7 @@ class ClusterOptions:
     adaptive: tuple[int, int] | None = None
     tls: bool = True
     dashboard: str | None = None
-    echo: Callable[[str], None] = ignore
+    echo: Callable[[str], None] = lambda line: None
 
     def __post_init__(self) -> None:
         if self.workers is not None and self.workers < 1:

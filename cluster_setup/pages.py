@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ipaddress
 import socket
-from functools import partial
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -30,7 +29,18 @@ def dask_setup(scheduler: Any) -> None:
         server.stop()
         return
     application = scheduler.http_application
-    application.find_handler = partial(_find_handler, application, host_names(server.address))
+    names, find = host_names(server.address), application.find_handler
+
+    def find_handler(request: Any, **how: Any) -> Any:
+        # Not for a page of another site, which its Origin tells, or a name that it made ours.
+        origin = request.headers.get("Origin")
+        if _name(request.host) in names and (
+            origin is None or _name(origin.partition("://")[2]) in names
+        ):
+            return find(request, **how)
+        return application.get_handler_delegate(request, ErrorHandler, {"status_code": 403})
+
+    application.find_handler = find_handler
 
 
 def host_names(address: str) -> set[str]:
@@ -53,13 +63,3 @@ def _name(host: str) -> str:
         return urlsplit(f"//{host}").hostname or ""
     except ValueError:
         return ""
-
-
-def _find_handler(application: Any, names: set[str], request: Any, **how: Any) -> Any:
-    """Refuse what a page of another site asks: by its Origin, or by a name that it made ours."""
-    origin = request.headers.get("Origin")
-    if _name(request.host) in names and (
-        origin is None or _name(origin.partition("://")[2]) in names
-    ):
-        return type(application).find_handler(application, request, **how)
-    return application.get_handler_delegate(request, ErrorHandler, {"status_code": 403})

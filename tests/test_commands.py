@@ -97,7 +97,9 @@ def test_help_is_cut_between_words(
     monkeypatch.setenv("COLUMNS", str(width))
     narrow = shown(capsys, name, "--help")
     assert re.sub(r"[\\\s]+", " ", narrow) == words
-    assert max(map(len, narrow.splitlines())) <= width
+    # An example is one line, however long, so that it can be copied.
+    prose = [line for line in narrow.splitlines() if not line.startswith("  pleasingly ")]
+    assert max(map(len, prose)) <= width
 
 
 def test_help_has_its_groups_in_order_and_three_examples(

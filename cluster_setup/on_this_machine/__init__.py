@@ -143,7 +143,35 @@ def started(kind: str, start: Callable[[], Any]) -> Iterator[Any]:
         signals.append(number)
 
     with shutdown.handle_signals(note):
-        cluster = _start(kind, start, signals, before)
+        leave_main_module_alone()
+        for attempt in range(1, STARTS + 1):
+            mask = signal.pthread_sigmask(signal.SIG_BLOCK, set())
+            try:
+                # Before SIGINT is blocked: the thread that starts it has that unblocked afterwards.
+                resource_tracker.ensure_running()
+                # A terminal sends Ctrl-C to every process; it is for this program, which closes the
+                # workers in order. A thread inherits what is blocked in the one that made it, and a
+                # process what is blocked in its parent's thread: the cluster's own thread, which is
+                # made here, has it blocked for good, and so have all its workers from their birth.
+                signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+                cluster = start()
+                break
+            except Exception as error:  # of whatever kind Dask makes of it
+                cause: BaseException = error
+            finally:
+                signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+            _kill_workers(before)  # those that the failed start has left
+            if signals:
+                raise KeyboardInterrupt
+            if attempt == STARTS:
+                while cause.__cause__ is not None:
+                    cause = cause.__cause__
+                reason = " ".join(str(cause).split()) or type(cause).__name__
+                raise ClusterError(
+                    f"--cluster {kind} could not start its workers: they ended before they "
+                    f"connected, {STARTS} times in a row ({reason}); is there enough memory for "
+                    "--workers?"
+                )
     too_long.cancel()
     try:
         for number in signals:
@@ -151,38 +179,6 @@ def started(kind: str, start: Callable[[], Any]) -> Iterator[Any]:
         yield cluster
     finally:
         shutdown.close_or_kill(cluster)
-
-
-def _start(
-    kind: str, start: Callable[[], Any], signals: list[int], before: Set[psutil.Process]
-) -> Any:
-    cause: BaseException | None = None
-    leave_main_module_alone()
-    for _ in range(STARTS):
-        mask = signal.pthread_sigmask(signal.SIG_BLOCK, set())
-        try:
-            # Before SIGINT is blocked: the thread that starts it has that unblocked afterwards.
-            resource_tracker.ensure_running()
-            # A terminal sends Ctrl-C to every process; it is for this program, which closes the
-            # workers in order. A thread inherits what is blocked in the one that made it, and a
-            # process what is blocked in its parent's thread: the cluster's own thread, which is
-            # made here, has it blocked for good, and so have all its workers from their birth.
-            signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-            return start()
-        except Exception as error:  # of whatever kind Dask makes of it
-            cause = error
-        finally:
-            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
-        _kill_workers(before)  # those that the failed start has left
-        if signals:
-            raise KeyboardInterrupt
-    while cause is not None and cause.__cause__ is not None:
-        cause = cause.__cause__
-    reason = " ".join(str(cause).split()) or type(cause).__name__
-    raise ClusterError(
-        f"--cluster {kind} could not start its workers: they ended before they connected, "
-        f"{STARTS} times in a row ({reason}); is there enough memory for --workers?"
-    )
 
 
 def _kill_workers(before: Set[psutil.Process]) -> None:

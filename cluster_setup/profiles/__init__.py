@@ -130,13 +130,6 @@ def user_folder() -> Path:
     return Path(os.environ.get("XDG_CONFIG_HOME") or "~/.config").expanduser() / "pleasingly"
 
 
-def known_profiles() -> list[str]:
-    """Return names of the profiles that ``--profile NAME`` finds."""
-    return sorted(
-        {file.stem for place in (user_folder(), SHIPPED) for file in place.glob("*.yaml")}
-    )
-
-
 def load_profile(name: str | None, queue: str | None = None) -> Profile:
     """Read the profile of a name or a file.
 
@@ -161,10 +154,7 @@ def load_profile(name: str | None, queue: str | None = None) -> Profile:
         key, rule = first["loc"][0], first["msg"].removeprefix("Value error, ")
         rule = rule.replace("Input should", "must").replace("Field required", "is required")
         if first["type"] == "extra_forbidden":
-            keys = ["base", *Profile.model_fields]
-            close = get_close_matches(str(key), keys, n=1)
-            way_out = f"; did you mean {close[0]}?" if close else ""
-            rule = f"is not a key{way_out}; they are {', '.join(keys)}"
+            rule = f"is not a key; they are {', '.join(['base', *Profile.model_fields])}"
         raise ClusterError(
             f"--profile {name}: {key} {rule}, got {reprlib.repr(first['input'])}"
         ) from None
@@ -207,12 +197,11 @@ def _path(name: str) -> Path:
         if not path.is_file():
             raise ClusterError(f"--profile must be a file that exists, got {name}")
         return path
-    for place in (user_folder(), SHIPPED):
-        if (place / f"{name}.yaml").is_file():
-            return place / f"{name}.yaml"
-    known = known_profiles()
+    known = {path.stem: path for place in (SHIPPED, user_folder()) for path in place.glob("*.yaml")}
+    if name in known:
+        return known[name]
     close = get_close_matches(name, known, n=1)
     way_out = f"did you mean {close[0]}?" if close else f"or write {user_folder()}/{name}.yaml"
     raise ClusterError(
-        f"--profile must be a file or one of {', '.join(known)}, got {name!r}; {way_out}"
+        f"--profile must be a file or one of {', '.join(sorted(known))}, got {name!r}; {way_out}"
     )

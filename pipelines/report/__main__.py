@@ -32,17 +32,18 @@ def main(argv: Sequence[str] | None = None) -> int:
     given = parser.parse_args(argv)
 
     from pipelines.console import echo, flush_and_exit, print_error, take_any_terminal
-    from pipelines.report.comparison import write_comparison
+    from pipelines.report.comparison import distinct, write_comparison
     from pipelines.report.page import write_page
 
     take_any_terminal()
     name, kind, target = "RUN", "folder", None
     try:
+        paths = distinct(given.runs)
         for target in given.runs if given.compare is None else []:
             echo(str(write_page(target)))
         target = given.compare
         if target is None and len(given.runs) > 1:
-            target = _beside(given.runs)
+            target = Path(os.path.commonpath([run.parent for run in paths])) / COMPARISON
         if target is not None:
             name, kind = "--compare", "file"
             echo(str(write_comparison(given.runs, target)))
@@ -58,11 +59,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     finally:
         flush_and_exit()
     return 2
-
-
-def _beside(runs: Sequence[Path]) -> Path:
-    """Return the page in the folder that holds all runs."""
-    return Path(os.path.commonpath([run.resolve().parent for run in runs])) / COMPARISON
 
 
 if __name__ == "__main__":

@@ -129,6 +129,8 @@ class BaggingReport(Report):
         ordered, formats = self.candidates, dict.fromkeys(ERRORS, percent)
         if "error_mean" in ordered:
             ordered = ordered.sort_values("error_mean", kind="stable")
+        if len(ordered) > 1:  # what is the same for all takes room; rank 1 is a member's best
+            ordered = ordered.drop(columns="is_best").loc[:, lambda frame: frame.nunique() > 1]
         certainty: list[Part | None] = [*map(Text, self._rules()), *map(self._certainty, GROUPS)]
         if self.predictions is not None and len(self.predictions):
             certainty.append(

@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
+from pipelines.errors import InputError
 from pipelines.report.base import Report
 from pipelines.report.charts import title_and_key
 from pipelines.report.page import charts_of, draw_figures, kind_of, write_html
@@ -34,7 +35,20 @@ from pipelines.run_folder.statistics import corrected_t, holm
 
 # Where a run is kept and how it is watched says nothing of its result.
 NOT_COMPARED = {"results", "resume", "quiet", "dry_run", "dashboard"}
+DATA_DIFFER = (
+    "These runs have different data: errors on different data, or on other rows of the same data, "
+    "do not show which run is better."
+)
 Runs = Mapping[str, Report]  # by their names
+
+
+def distinct(folders: Sequence[Path]) -> list[Path]:
+    """Return the paths of different folders; a run that is named twice is refused."""
+    paths = [Path(folder).resolve() for folder in folders]
+    for path in paths:
+        if paths.count(path) > 1:
+            raise InputError(f"RUN must be different run folders, got {path} twice; name it once")
+    return paths
 
 
 def read_runs(folders: Sequence[Path]) -> Runs:
@@ -43,9 +57,9 @@ def read_runs(folders: Sequence[Path]) -> Runs:
     Raises
     ------
     pipelines.errors.InputError
-        One of them is no run folder.
+        One of them is no run folder, or is there twice.
     """
-    paths = [Path(folder).resolve() for folder in folders]
+    paths = distinct(folders)
     common = Path(os.path.commonpath([path.parent for path in paths]))
     return {
         str(path.relative_to(common)): kind_of(read_record(path)[1]).read(path) for path in paths
@@ -128,11 +142,17 @@ def write_comparison(folders: Sequence[Path], page: Path) -> Path:
     """
     runs = read_runs(folders)
     sections = [one for one in _sections(runs, page) if one.is_shown]
-    warning = _data_warning(runs)
+    # Commands prepare the same data in ways of their own: no print is that of another command.
+    about = [(run.record.command, run.record.dataset) for run in runs.values()]
+    differ = (
+        len({(data.name, data.n_train, data.n_test) for _, data in about}) > 1
+        or len({(command, data.fingerprint) for command, data in about})
+        > len({command for command, _ in about})
+    )  # fmt: skip
     return write_html(
         page,
         title=f"{count(len(runs), 'run')} compared",
-        warnings=[(warning, "")] if warning else [],
+        warnings=[(DATA_DIFFER, "")] if differ else [],
         sections=sections,
         figures=draw_figures(page.parent, charts_of(sections)),
     )
@@ -175,22 +195,6 @@ def _sections(runs: Runs, page: Path) -> list[Section]:
     ]  # fmt: skip
 
 
-def _data_warning(runs: Runs) -> str:
-    """Warn if the runs were made on different data, whose errors cannot be compared."""
-    # Commands prepare the same data in ways of their own: no print is that of another command.
-    about = [(run.record.command, run.record.dataset) for run in runs.values()]
-    if (
-        len({(data.name, data.n_train, data.n_test) for _, data in about}) < 2
-        and len({(command, data.fingerprint) for command, data in about})
-        == len({command for command, _ in about})
-    ):  # fmt: skip
-        return ""
-    return (
-        "These runs have different data: errors on different data, or on other rows of the same "
-        "data, do not show which run is better."
-    )
-
-
 def differing_options(options: Sequence[Mapping[str, Any]]) -> list[tuple[str, list[str]]]:
     """Return the options that are not the same in all runs, with their value in each."""
     names = dict.fromkeys(name for each in options for name in each)
@@ -210,8 +214,14 @@ def paired_table(runs: Runs) -> pd.DataFrame:
     """
     rows = []
     for first, second in combinations(runs, 2):
-        cuts = [_folds(runs[name]) for name in (first, second)]
-        if cuts[0] is None or cuts[0] != cuts[1]:
+        records = [runs[name].record for name in (first, second)]
+        if any(None in (one.dataset.fingerprint, one.options.folds) for one in records):
+            continue
+        of_folds = [  # what is equal where both have the same rows in the same folds
+            (one.command, one.dataset.fingerprint, one.options.folds, one.options.seed,
+             one.options.cv or "auto") for one in records
+        ]  # fmt: skip
+        if of_folds[0] != of_folds[1]:
             continue
         errors = [errors_of_best(runs[name]) for name in (first, second)]
         both = pd.concat(errors, axis=1, join="inner").dropna().to_numpy(float)
@@ -225,15 +235,6 @@ def paired_table(runs: Runs) -> pd.DataFrame:
     heads = ["first", "second", "folds", "difference", "standard deviation", "t", "p"]
     table = pd.DataFrame(rows, columns=heads)
     return table.assign(**{"p, Holm": holm(table["p"].tolist())})
-
-
-def _folds(run: Report) -> tuple[Any, ...] | None:
-    """Return what is equal where two runs have the same rows in the same folds; else None."""
-    about, options = run.record.dataset, run.record.options
-    if None in (about.fingerprint, options.folds):
-        return None
-    cv = options.cv or "auto"
-    return run.record.command, about.fingerprint, options.folds, options.seed, cv
 
 
 def errors_of_best(run: Report) -> pd.Series:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from matplotlib.collections import PolyCollection
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator
@@ -46,27 +45,19 @@ def timeline(tasks: Sequence[FinishedTask], workers: Sequence[str] = ()) -> Figu
 
     end = max((total + seam * len(breaks)) / second, 1e-6)
     axes.barh(range(len(rows)), end, height=0.8, color=PALE, zorder=0)
-    bars, edges = [], []
-    for number, row in enumerate(rows):
-        for task, level, n_levels in _levels(row.tasks):
-            left = place(task.started)
-            top = number - 0.4 + 0.8 * level / n_levels
-            low, right = top + 0.8 / n_levels, left + max(task.seconds / second, 1e-3 * end)
-            bars.append([(left, top), (right, top), (right, low), (left, low)])
-            edges.append(VERMILLION if task.n_failed else WHITE)
-        share = "" if row.busy_share is None else f"{100 * row.busy_share:.0f} %"
-        if len(rows) <= MOST_LABELS:
-            axes.text(end * 1.006, number, share, va="center", fontsize=9, color=INK)
     # White between the bars must not pass for idle time where the bars are narrow.
     median = float(np.median([task.seconds for task in tasks])) / second
     thin = min(0.5, 0.06 * median / end * 72 * WIDE)
-    axes.add_collection(
-        PolyCollection(
-            bars, facecolors=SKY, edgecolors=edges, gid="tasks", zorder=2,
-            linewidths=[1.4 if edge == VERMILLION else thin for edge in edges],
-        ),
-        autolim=False,
-    )  # fmt: skip
+    for number, row in enumerate(rows):
+        axes.broken_barh(
+            [(place(task.started), max(task.seconds / second, 1e-3 * end)) for task in row.tasks],
+            (number - 0.4, 0.8), facecolors=SKY, gid="tasks", zorder=2,
+            edgecolors=[VERMILLION if task.n_failed else WHITE for task in row.tasks],
+            linewidths=[1.4 if task.n_failed else thin for task in row.tasks],
+        )  # fmt: skip
+        share = "" if row.busy_share is None else f"{100 * row.busy_share:.0f} %"
+        if len(rows) <= MOST_LABELS:
+            axes.text(end * 1.006, number, share, va="center", fontsize=9, color=INK)
     for start, stop in breaks:
         x = place(stop) - seam / 2 / second
         axes.axvline(x, color=INK, ls=(0, (3, 3)), lw=1, zorder=3)
@@ -83,19 +74,3 @@ def timeline(tasks: Sequence[FinishedTask], workers: Sequence[str] = ()) -> Figu
         key = Patch(facecolor="none", edgecolor=VERMILLION, lw=1.4, label="task with a failed cell")
         axes.legend(handles=[key], loc="lower right", bbox_to_anchor=(1, 1.0))
     return figure
-
-
-def _levels(tasks: Sequence[FinishedTask]) -> list[tuple[FinishedTask, int, int]]:
-    """Return each task, its level in the lane, and the number of levels.
-
-    A worker with several threads runs tasks side by side; they share its lane.
-    """
-    ends: list[float] = []
-    placed: list[tuple[FinishedTask, int]] = []
-    for task in sorted(tasks, key=lambda task: task.started):
-        # Clocks of two processes differ a little: a hair's overlap is none.
-        slack = 0.02 * task.seconds
-        level = next((i for i, end in enumerate(ends) if end <= task.started + slack), len(ends))
-        ends[level : level + 1] = [task.ended]
-        placed.append((task, level))
-    return [(task, level, len(ends)) for task, level in placed]

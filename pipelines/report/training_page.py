@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from itertools import cycle
@@ -23,7 +22,7 @@ from pipelines.report.charts import (
     title_and_key,
 )
 from pipelines.report.classification import test_section
-from pipelines.report.parts import Card, Chart, Columns, Listing, Part, Section, Text
+from pipelines.report.parts import Card, Chart, Listing, Part, Section, Text
 from pipelines.report.style import GREY, SKY, VERMILLION, one_axes
 from pipelines.report.wording import count, percent, significant
 from pipelines.run_folder import names
@@ -57,11 +56,6 @@ class TrainingReport(Report):
         if "seconds" not in self.cells:
             return self.cells.iloc[:0]
         return self.cells[self.cells["seconds"].notna()]
-
-    @property
-    def colours(self) -> dict[str, str]:
-        """The colour of each strategy, in every figure."""
-        return dict(zip(self.epochs["strategy"].unique(), cycle(COLOURS), strict=False))
 
     @property
     def best_training(self) -> TrainingMetadata | None:
@@ -152,25 +146,25 @@ class TrainingReport(Report):
         shown = shown[shown["validation_loss"] > 0] if len(shown) else shown
         if shown.empty:
             return None
-        kinds: list[Any] = list(shown.groupby(["strategy", "ranks"], sort=False))
         caption = (
             "Validation loss after each epoch, against epochs, steps and seconds. Of several "
             "repeats the line is the median, the band goes from the lowest to the highest."
         )
-        panels = [self._panel(kinds, column, label) for column, label in ACROSS]
+        panels = [self._panel(shown, column, label) for column, label in ACROSS]
         draw = partial(series_chart, panels, "Validation loss")
         return Chart("convergence", draw, caption, wide=True)
 
-    def _panel(self, kinds: Sequence[Any], column: str, label: str) -> Panel:
-        most = max(int(ranks) for (_, ranks), _ in kinds)
-        series = []
+    def _panel(self, epochs: pd.DataFrame, column: str, label: str) -> Panel:
+        most, series = epochs["ranks"].max(), []
+        colours = dict(zip(epochs["strategy"].unique(), cycle(COLOURS), strict=False))
+        kinds: Any = epochs.groupby(["strategy", "ranks"], sort=False)
         for (strategy, ranks), some in kinds:
             across = some.groupby("epoch").agg(
                 x=(column, "median"), middle=("validation_loss", "median"),
                 low=("validation_loss", "min"), high=("validation_loss", "max"),
             )  # fmt: skip
             look = {
-                "color": self.colours[strategy],
+                "color": colours[strategy],
                 "linestyle": "-" if ranks == most else STYLES[1 + int(ranks) % 3],
             }
             band = (across["low"], across["high"]) if some["repeat"].nunique() > 1 else None
@@ -194,25 +188,9 @@ class TrainingReport(Report):
         caption = "Milliseconds of a step; strategy and ranks at the left."
         chart = Chart("training_times", partial(training_times, times), caption)
         return [
-            Text(words), Columns([chart, self._speed_up()]),
+            Text(words), chart,
             Listing("Times", times, {"rows a second": "{:,.0f}".format}, tall=False),
         ]  # fmt: skip
-
-    def _speed_up(self) -> Chart | None:
-        times = self.times
-        if times["ranks"].nunique() < 2:
-            return None
-        ranks = sorted(times["ranks"].unique())
-        fewest = times[times["ranks"] == ranks[0]].set_index("strategy")["rows a second"]
-        rates = times.assign(speed_up=times["rows a second"] / times["strategy"].map(fewest))
-        series = [Series(ranks, np.array(ranks) / ranks[0], "each rank alike", look=dashed())]
-        for strategy, some in rates.groupby("strategy", sort=False):
-            ordered = some.sort_values("ranks")
-            look = {"color": self.colours[str(strategy)], "marker": "o"}
-            series.append(Series(ordered["ranks"], ordered["speed_up"], str(strategy), look=look))
-        panel = Panel(series, "ranks", "speed-up")
-        caption = "Rows a second against ranks, as a multiple of the fewest."
-        return Chart("speed_up", partial(series_chart, [panel], "Speed-up"), caption)
 
 
 def training_times(times: pd.DataFrame) -> Figure:

@@ -3,26 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from cluster_setup import ClusterOptions, render
-from cluster_setup.on_this_machine.devices import visible_gpus
-from pipelines.console import echo
 from pipelines.data.dataset import Dataset, rows_of
 from pipelines.errors import InputError, opt
 from pipelines.run.chunking import makespan
-from pipelines.run.cluster import where
 from pipelines.run.progress import clock
 from pipelines.run_folder.folder import RunFolder
 
 if TYPE_CHECKING:
-    from pipelines.run.job import Job
+    from pipelines.run.groups import RunOptions
     from pipelines.run.lifecycle import Data, Session
+    from pipelines.run.outcomes import Task
 
 ROWS_SHOWN, COLUMNS_SHOWN = 5, 8
 BUSY = 0.9  # the share of their time that workers worth asking for are at work
@@ -31,44 +27,8 @@ WAYS_TRIED = 100  # numbers of workers
 MARGIN, MINUTES = 1.5, 5
 
 
-def show_dry_run(job: Job[Any], session: Session, data: Data, asked: ClusterOptions) -> None:
-    """Print what a run would do after its plan, and refuse what it would refuse.
-
-    Parameters
-    ----------
-    job : Job, planned
-    session : of the folder to resume as it lies; of one that is not there for a new run
-    asked : the cluster that the options mean
-
-    Raises
-    ------
-    InputError
-    """
-    options, kind = job.options, asked.kind
-    # As far as this machine can tell: workers elsewhere say it when they are there.
-    if options.device == "gpu" and kind in ("local", "threads") and not visible_gpus():
-        raise InputError(
-            f"{opt('device', 'gpu')} needs a GPU, and this machine has none; use "
-            f"{opt('device', 'cpu')}, or a {opt('cluster')} that has GPUs"
-        )
-    for line in _first_rows(data):
-        session.echo(line)
-    if options.pilot:
-        for line in _plan(job, kind):
-            session.echo(line)
-    if options.resume:
-        job.restore(session)
-        session.echo(_line_of_what_is_left(job, session, kind))
-    kind = where(options, kind, job.runs_in_process)
-    script = render(replace(asked, kind=kind))
-    also = f", {backend}" if (backend := job.describe_backend(kind)) else ""
-    # What was asked for is printed with --quiet too.
-    echo(f"dry run    nothing was run; this run would use cluster {kind}{also}")
-    if script:
-        echo(f"job script of each worker:\n{script}")
-
-
-def _first_rows(dataset: Data) -> Iterator[str]:
+def first_rows(dataset: Data) -> Iterator[str]:
+    """Yield lines with the first rows of a table as the solver will see them."""
     if not isinstance(dataset, Dataset) or dataset.feature_names is None:
         return
     import pandas as pd
@@ -88,19 +48,24 @@ def _first_rows(dataset: Data) -> Iterator[str]:
         yield f"           {line}"
 
 
-def _plan(job: Job[Any], kind: str) -> Iterator[str]:
-    """Yield how many workers are worth asking for, and their time, by a finished smaller run."""
+def plan_workers(
+    command: str, options: RunOptions, tasks_for: Callable[[int], Sequence[Task]]
+) -> Iterator[str]:
+    """Yield how many workers are worth asking for, and their time, by a finished smaller run.
+
+    ``tasks_for`` gives the tasks of the run as so many workers would get them.
+    """
     # They read tables: --help does not wait for that.
     from pipelines.run_folder.reading import tasks_of
     from pipelines.run_folder.work_time import shown_seconds
 
-    options, n_tasks = job.options, len(job.tasks_for(kind, 1))
+    n_tasks = len(tasks_for(1))
     if not n_tasks:
         raise InputError(
             f"{opt('pilot')} must go with a command that knows its tasks before it has workers, "
-            f"got {job.command}; remove it"
+            f"got {command}; remove it"
         )
-    folder = RunFolder.open(Path(options.pilot), job.command, "--pilot")
+    folder = RunFolder.open(Path(options.pilot or ""), command, "--pilot")
     with folder.journal(write=False) as journal:
         done = tasks_of(journal.records)
     measured = [task for task in done if task.cost and not task.n_failed]
@@ -113,7 +78,7 @@ def _plan(job: Job[Any], kind: str) -> Iterator[str]:
     pace = busy / sum(task.cost or 0.0 for task in measured)  # seconds of a unit of cost
     limit, best = min(options.workers or n_tasks, n_tasks), ("", 0.0)
     for n_workers in np.unique(np.geomspace(1, limit, WAYS_TRIED).round().astype(int)).tolist():
-        costs = [task.cost for task in job.tasks_for(kind, n_workers)]
+        costs = [task.cost for task in tasks_for(n_workers)]
         seconds, work = pace * makespan(costs, n_workers), pace * sum(costs)
         share = work / (n_workers * seconds) if seconds else 1.0
         if share < BUSY / 2:
@@ -136,12 +101,14 @@ def _plan(job: Job[Any], kind: str) -> Iterator[str]:
     )
 
 
-def _line_of_what_is_left(job: Job[Any], session: Session, kind: str) -> str:
-    """Return a line on a run to resume: its folder, what is done, what is left and its duration."""
+def what_is_left(session: Session, fits: tuple[int, int] | None, cost: float) -> str:
+    """Return a line on a run to resume: its folder, what is done, what is left and its duration.
+
+    ``fits`` are those done and all there are, ``cost`` that of all tasks.
+    """
     spent, path, tasks = session.folder.wall_before, session.path, session.journal.records
     if session.record.get("status") == "finished":
         return f"resume     {path} is finished; it took {clock(spent)}"
-    fits = job.n_fits()
     if fits is None:
         return f"resume     {path}: {len(tasks)} tasks done in {clock(spent)}"
     done, total = fits
@@ -153,7 +120,6 @@ def _line_of_what_is_left(job: Job[Any], session: Session, kind: str) -> str:
         busy = sum(task["seconds"] for task in tasks)
         n_workers = session.record.get("cluster", {}).get("n_workers") or 1
         costs = [task.get("cost") for task in tasks]
-        cost = sum(task.cost for task in job.tasks_for(kind, 1))
         done_cost = sum(one or 0.0 for one in costs)
         # Where nothing was predicted every fit is taken for as long as the others.
         if None in costs or not 0 < done_cost < cost:

@@ -16,7 +16,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Generic
 
-from cluster_setup.errors import ClusterError
+from cluster_setup import ClusterError, ClusterOptions, render
+from cluster_setup.on_this_machine.devices import visible_gpus
 from pipelines.console import (
     echo,
     flush_and_exit,
@@ -27,7 +28,7 @@ from pipelines.console import (
 )
 from pipelines.errors import InputError, opt, program
 from pipelines.run.cluster import Cluster, choose_cluster, opened, where
-from pipelines.run.dry_run import show_dry_run
+from pipelines.run.dry_run import first_rows, plan_workers, what_is_left
 from pipelines.run.errors import NO_MEMORY, RunStopped, is_out_of_memory
 from pipelines.run.function import as_function
 from pipelines.run.groups import Chosen, options_of_resumed_run
@@ -248,6 +249,33 @@ def run_job(job: Job[Any], argv: Sequence[str]) -> Path:
         if options.quiet:
             echo(str(session.path))
     return session.path
+
+
+def show_dry_run(job: Job[Any], session: Session, data: Data, asked: ClusterOptions) -> None:
+    """Print what a run would do after its plan, and refuse what it would refuse."""
+    options, kind = job.options, asked.kind
+    # As far as this machine can tell: workers elsewhere say it when they are there.
+    if options.device == "gpu" and kind in ("local", "threads") and not visible_gpus():
+        raise InputError(
+            f"{opt('device', 'gpu')} needs a GPU, and this machine has none; use "
+            f"{opt('device', 'cpu')}, or a {opt('cluster')} that has GPUs"
+        )
+    lines = list(first_rows(data))
+    if options.pilot:
+        lines += plan_workers(job.command, options, partial(job.tasks_for, kind))
+    if options.resume:
+        job.restore(session)
+        cost = sum(task.cost for task in job.tasks_for(kind, 1))
+        lines.append(what_is_left(session, job.n_fits(), cost))
+    for line in lines:
+        session.echo(line)
+    kind = where(options, kind, job.runs_in_process)
+    script = render(replace(asked, kind=kind))
+    also = f", {backend}" if (backend := job.describe_backend(kind)) else ""
+    # What was asked for is printed with --quiet too.
+    echo(f"dry run    nothing was run; this run would use cluster {kind}{also}")
+    if script:
+        echo(f"job script of each worker:\n{script}")
 
 
 def exit_status(command: str, action: Callable[[], object]) -> int:

@@ -11,6 +11,7 @@ import dataclasses
 import math
 import os
 import re
+import shutil
 import textwrap
 from collections.abc import Callable, Iterable, Sequence
 from difflib import get_close_matches
@@ -123,8 +124,8 @@ def _parser(
     parser = OneLineParser(
         prog=program(command),
         usage="%(prog)s [options]",
-        description=description,
-        epilog=examples(command, uses),
+        description="\n".join(wrapped(description, shutil.get_terminal_size().columns - 2)),
+        epilog="\n".join(["examples:", *(f"  {program(command)} {one}" for one in uses)]),
         formatter_class=Formatter,
         argument_default=argparse.SUPPRESS,
         allow_abbrev=False,
@@ -243,31 +244,14 @@ def in_order(groups: Sequence[str]) -> list[str]:
     return sorted(dict.fromkeys(groups), key=lambda group: order.get(group, 0))
 
 
-class Formatter(argparse.HelpFormatter):
+class Formatter(argparse.RawDescriptionHelpFormatter):
     """Lines as wide as the terminal that break between words, and nowhere else."""
 
     def _split_lines(self, text: str, width: int) -> list[str]:
-        return _wrapped(text, width)
-
-    def _fill_text(self, text: str, width: int, indent: str) -> str:
-        return "\n".join(
-            part for line in text.splitlines()
-            for part in (_command(line, width) if line.startswith(" ") else _wrapped(line, width))
-        )  # fmt: skip
+        return wrapped(text, width)
 
 
-def _command(line: str, width: int) -> list[str]:
-    """Return indent a command, and break a long one after backslashes."""
-    first, *more = _wrapped(line, width - 6)
-    return ["  " + " \\\n      ".join([first, *more])]
-
-
-def _wrapped(text: str, width: int) -> list[str]:
+def wrapped(text: str, width: int) -> list[str]:
+    """Return the lines of a text, which is cut between its words."""
     text = " ".join(text.split())
     return textwrap.wrap(text, max(width, 1), break_long_words=False, break_on_hyphens=False)
-
-
-def examples(command: str, lines: Sequence[str]) -> str:
-    """Return the end of ``--help``: what is typed for some uses of a command, one in a line."""
-    called = program(command)
-    return "\n".join(["examples:", *(f"  {called} {line}" for line in lines)]) if lines else ""

@@ -5,7 +5,6 @@ It is shown anew by the clock, not by the tasks: one that takes minutes leaves n
 
 from __future__ import annotations
 
-import math
 import sys
 import threading
 import time
@@ -22,7 +21,6 @@ SECONDS_BETWEEN_LINES = 10  # where tasks are done meanwhile
 SECONDS_OF_SILENCE = 30  # at the most
 SECONDS_FOR_THE_LAST_LOOK = 2  # it may wait for a scheduler that does not answer
 SECONDS_OF_COMPILATION = 60  # at the most, in each worker's first task
-SECONDS_BETWEEN_COUNTS = 1  # of the workers: each is a question to the scheduler
 
 
 def clock(seconds: float) -> str:
@@ -42,7 +40,7 @@ def clock(seconds: float) -> str:
 class Progress:
     """Tasks done, their share of the predicted cost, and the time that share leaves.
 
-    This class shows nothing; those below show it when a task ends, and when ``look`` is called.
+    This class shows nothing; those below do.
 
     Parameters
     ----------
@@ -62,19 +60,19 @@ class Progress:
         self._cost_done = 0.0
         self._inside: dict[str, tuple[float, float]] = {}  # of a task at work: cost, share done
         self._started = time.monotonic()
-        self._ask, self._asked, self._n_workers = n_workers, -math.inf, 0
+        self._ask, self._n_workers = n_workers, 0
         self._guard = threading.Lock()
+        self.count_workers()
 
     def advance(self, task: Task, failed: bool) -> None:
         """Count one more finished task."""
-        self.count_workers()
         with self._guard:
             self._inside.pop(task.name, None)
             self._compiled = 0
             self._n_done += 1
             self._n_failed += failed
             self._cost_done += task.cost
-            self.ended()
+            self.show(ended=True)
 
     def update(self, task: Task, share: float, compiled: int = 0) -> None:
         """Record the share of a running task that is done, or how many functions it compiles."""
@@ -84,7 +82,7 @@ class Progress:
                 self._inside.pop(task.name, None)  # what was heard last stands last
                 self._inside[task.name] = task.cost, share
             if began:
-                self.began_to_compile()
+                self.show()
 
     def best(self, text: str) -> None:
         """Show the best candidate so far."""
@@ -92,21 +90,14 @@ class Progress:
             self._best = text
 
     def count_workers(self) -> None:
-        """Count the workers, where that was not done just now."""
-        if self._ask is not None and time.monotonic() - self._asked >= SECONDS_BETWEEN_COUNTS:
-            self._asked = time.monotonic()
+        """Ask how many workers there are now."""
+        if self._ask is not None:
             # A scheduler too busy to answer, or gone, as whoever waits for tasks will say.
             with suppress(Exception):
                 self._n_workers = self._ask()
 
-    def look(self) -> None:
-        """Show it as it is now, if nothing was shown for long."""
-
-    def ended(self) -> None:
-        """Show that a task has ended."""
-
-    def began_to_compile(self) -> None:
-        """Show that a task compiles functions."""
+    def show(self, ended: bool = False) -> None:
+        """Show it as it is now, by the clock or because a task has ended."""
 
     def close(self) -> None:
         """Show nothing more."""
@@ -166,21 +157,14 @@ class _Lines(Progress):
         self._last = time.monotonic()
         self._has_compiled = False
 
-    def look(self) -> None:
-        if time.monotonic() - self._last >= SECONDS_OF_SILENCE:
-            self._print()
-
-    def ended(self) -> None:
-        waited = time.monotonic() - self._last
-        if waited >= SECONDS_BETWEEN_LINES or self._n_done == self._n_tasks:
-            self._print()
-
-    def began_to_compile(self) -> None:
-        if not self._has_compiled:
+    def show(self, ended: bool = False) -> None:
+        if self._compiled and not self._has_compiled:
             echo("compiling  the solver (first run on this machine only)")
-        self._has_compiled = True
-
-    def _print(self) -> None:
+            self._has_compiled = True
+        waited = time.monotonic() - self._last
+        is_due = waited >= (SECONDS_BETWEEN_LINES if ended else SECONDS_OF_SILENCE)
+        if not is_due and not (ended and self._n_done == self._n_tasks):
+            return
         self._last = time.monotonic()
         parts = [f"{self.percent} %", self.tasks, self.times, self.compiling, self._best]
         echo(f"progress   {', '.join(filter(None, parts))}")
@@ -230,11 +214,9 @@ class _Bar(Progress):
             Text(printable(f"{'':11}{line}"), no_wrap=True, overflow="ellipsis") for line in below
         ))  # fmt: skip
 
-    def look(self) -> None:
+    def show(self, ended: bool = False) -> None:
         with suppress(OSError):
             self._live.refresh()
-
-    ended = began_to_compile = look
 
 
 @contextmanager
@@ -248,7 +230,11 @@ def show_progress(
     if quiet or not n_tasks:
         yield Progress()
         return
-    has_bar = _in_notebook() or sys.stdout.isatty()
+    has_bar = sys.stdout.isatty()
+    if "ipykernel" in sys.modules and find_spec("ipywidgets") is not None:
+        from rich.console import Console
+
+        has_bar = has_bar or Console().is_jupyter
     shown: Progress = (_Bar if has_bar else _Lines)(n_tasks, cost, n_workers)
     ended = threading.Event()
 
@@ -257,7 +243,7 @@ def show_progress(
             shown.count_workers()
             with shown._guard:
                 if not ended.is_set():
-                    shown.look()
+                    shown.show()
 
     thread = threading.Thread(target=look_on, daemon=True)
     thread.start()
@@ -267,12 +253,3 @@ def show_progress(
         ended.set()
         thread.join(SECONDS_FOR_THE_LAST_LOOK)
         shown.close()
-
-
-def _in_notebook() -> bool:
-    """Return whether this process is a notebook kernel that can show widgets."""
-    if "ipykernel" not in sys.modules or find_spec("ipywidgets") is None:
-        return False
-    from rich.console import Console
-
-    return Console().is_jupyter

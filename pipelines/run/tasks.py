@@ -264,8 +264,15 @@ class OnCluster(_Runner):
                     finished = {one.key: one for one in some if one.status == "finished"}
                     found = self.client.gather(finished, errors="skip") if finished else {}
                     for future in some:
-                        batch = futures.pop(future)
-                        outcomes = _outcomes(future, batch, found.get(future.key))
+                        batch, outcomes = futures.pop(future), None
+                        if future.status == "error":
+                            error = describe(future.exception())
+                            outcomes = [Outcome(task, error=error) for task in batch]
+                        elif (each := found.get(future.key)) is not None:
+                            each = each if len(batch) > 1 else [each]
+                            outcomes = [
+                                Outcome(task, **one) for task, one in zip(batch, each, strict=True)
+                            ]
                         lost = lost or outcomes is None
                         yield batch, outcomes
                         future.release()
@@ -370,20 +377,18 @@ def in_batches(
     most = max(BATCHES, BATCHES_PER_WORKER * n_workers)
     if len(tasks) <= most:
         return [(task,) for task in tasks]
-    share = sum(task.cost for task in tasks) / most
-    # Where nothing is predicted, by number.
-    least = len(tasks) // most + 1
+    is_predicted = any(task.cost for task in tasks)
+    costs = [task.cost if is_predicted else 1.0 for task in tasks]
+    share, filled = sum(costs) / most, math.inf
     batches: list[tuple[AnyTask, ...]] = []
-    room, cost = 0, 0.0
-    for task in tasks:
+    for task, cost in zip(tasks, costs, strict=True):
         shares = not needs_of(task) and task.name not in alone
-        fits = cost + task.cost <= share if share else room > 0
-        if shares and batches and fits:
+        if shares and filled + cost <= share:
             batches[-1] += (task,)
-            room, cost = room - 1, cost + task.cost
+            filled += cost
         else:
             batches.append((task,))
-            room, cost = (least - 1, task.cost) if shares else (0, math.inf)
+            filled = cost if shares else math.inf
     return batches
 
 
@@ -418,14 +423,3 @@ def _ran_on_dead_workers(dask_scheduler: Any) -> set[str]:
     events = (event for _, event in dask_scheduler.get_events("all"))
     deaths = (e for e in events if isinstance(e, dict) and e.get("action") == "remove-worker")
     return {key for death in deaths for key in death["processing-tasks"]}
-
-
-def _outcomes(future: Future, batch: Batch[AnyTask], found: Any) -> list[Outcome[AnyTask]] | None:
-    """Return the outcomes of a batch; None where it, or the data it needs, was lost."""
-    if future.status == "error":
-        error = describe(future.exception())
-        return [Outcome(task, error=error) for task in batch]
-    if found is None:
-        return None
-    each = found if len(batch) > 1 else [found]
-    return [Outcome(task, **one) for task, one in zip(batch, each, strict=True)]

@@ -29,6 +29,8 @@ def test_one_run_is_compared_with_nothing(make_run):
     [
         (["absent"], "report: RUN must be a run folder that exists, got 'absent': name a folder"),
         (["."], "RUN must be a run folder with a run.json"),
+        (["run", "./run"], "RUN must be different run folders, got"),
+        (["run", "run", "--compare", "page.html"], "twice; name it once"),
         (["run"], "RUN must be a folder that can be written, got 'run'"),
         (["run", "--compare", "absent/page.html"],
          "--compare must be a file that can be written, got 'absent/page.html'"),

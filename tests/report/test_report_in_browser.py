@@ -120,6 +120,15 @@ def test_no_half_of_a_row_is_empty(browser, ensemble_page, width):
     page.close()
 
 
+@pytest.mark.slow
+def test_an_ensembles_tables_have_room_on_a_desk(browser, ensemble_page):
+    page = browser.new_page(viewport=DESK)
+    page.goto(ensemble_page.as_uri())
+    hidden = "[...document.querySelectorAll('.scroll')].map(o => o.scrollWidth - o.clientWidth)"
+    assert max(page.evaluate(hidden)) <= 1
+    page.close()
+
+
 def test_paper_opens_what_is_closed(page):
     option = page.locator("#reproduce details dd").last
     assert not option.is_visible()

@@ -225,8 +225,8 @@ def test_by_the_clock_nothing_is_shown_before_the_silence_was_long(
 ) -> None:
     lines = progress._Lines(1, 1.0, lambda: 1)
     now[0] += progress.SECONDS_OF_SILENCE - 1
-    lines.look()
+    lines.show()
     assert capsys.readouterr().out == ""
     now[0] += 1
-    lines.look()
+    lines.show()
     assert capsys.readouterr().out.startswith("progress   0 %")
