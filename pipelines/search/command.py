@@ -164,7 +164,7 @@ class SearchJob(job.Job[Chosen]):
 
     def tasks_for(self, kind: str, n_workers: int) -> Sequence[Task]:
         """Return the tasks of the search; those that need the best of it are not known before."""
-        from pipelines.search.running import tasks_for_workers
+        from pipelines.search.tasks import tasks_for_workers
 
         on_gpu = kind == "cuda" or self.options.device == "gpu"
         problem = self.make_problem("gpu" if on_gpu else "cpu", 1)
@@ -183,7 +183,7 @@ class SearchJob(job.Job[Chosen]):
     def execute(self, session: Session, cluster: Cluster) -> dict[str, Any]:
         """Score all candidates on all splits, then refit the best."""
         from pipelines.search.ranking import failures, tabulate
-        from pipelines.search.running import tasks_for_workers
+        from pipelines.search.tasks import tasks_for_workers
 
         if self._extended:
             extend = cast("SearchOptions", self.options).extend
@@ -204,8 +204,7 @@ class SearchJob(job.Job[Chosen]):
     def _run(self, session: Session, cluster: Cluster, tasks: Sequence[Task]) -> None:
         from pipelines.run.events import ProgressEvent
         from pipelines.search.ranking import BestSoFar
-        from pipelines.search.running import run_tasks
-        from pipelines.search.tasks import SEARCH, place_of
+        from pipelines.search.tasks import SEARCH, place_of, run_tasks
 
         todo = [left for task in tasks if (left := task.without(self.rows)) is not None]
         done = sum(place in self.rows for task in tasks for place in task.places)

@@ -16,9 +16,8 @@ from pipelines.run.tasks import InProcess, OnCluster, Runner
 from pipelines.run_folder import columns
 from pipelines.search.candidate_scorer import CandidateScorer
 from pipelines.search.ranking import reduce_scores, result_of, tabulate
-from pipelines.search.running import run_tasks, tasks_for_workers
 from pipelines.search.svm import grid_problem, refit_and_test
-from pipelines.search.tasks import SEARCH, Problem, Refit
+from pipelines.search.tasks import SEARCH, Problem, Refit, run_tasks, tasks_for_workers
 from pipelines.svm.backends import Settings
 from pipelines.svm_grid import default_bounds
 
