@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from pipelines.console import echo
 from pipelines.run.cluster import Cluster
-from pipelines.run.lifecycle import Session
 from pipelines.run.options import at_least, option
+from pipelines.run_folder import names
 from pipelines.search.candidates import read_grid, read_params, with_labels
 from pipelines.search.command import SearchJob
 from pipelines.search.options import SearchOptions
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from pipelines.data import Dataset
-    from pipelines.search.tasks import Problem
+    from pipelines.search.tasks import Problem, Refit
 
 
 @dataclass(frozen=True)
@@ -151,17 +155,47 @@ class CrossValidation(SearchJob[Options]):
             "task": self.dataset.task,
         }
 
-    def summarize(self, session: Session, cluster: Cluster | None) -> dict[str, Any]:
-        """Rank, compare, refit the best, test it once."""
-        from pipelines.search.answer import answer
+    def refit(self, cluster: Cluster) -> Callable[[Problem, Refit], dict[str, Any]]:
+        """See ``SearchJob``."""
+        from pipelines.search.answer import refit_and_test
 
-        assert cluster is not None
-        with self.refitting(session):
-            metadata = answer(
-                session.path, cluster.runner, self.problem, self.dataset, list(self.rows.values()),
-                self.options.rope, cluster.threads,
-            )  # fmt: skip
-        return metadata | self.further_results(session, metadata)
+        return partial(refit_and_test, n_threads=cluster.threads)
+
+    def answer(
+        self, path: Path, candidates: pd.DataFrame, tested: dict[str, Any]
+    ) -> dict[str, Any]:
+        """See ``SearchJob``; compare the best candidates of all algorithms."""
+        from pipelines.search.answer import described, fit_counts, write_predictions
+        from pipelines.search.ranking import (
+            best_of_each,
+            compare_algorithms,
+            ends_of_lists,
+            with_algorithm,
+        )
+
+        splits = self.splits["search", 1.0]
+        candidates = with_algorithm(candidates, self.cells)
+        candidates.to_parquet(path / names.CANDIDATES)
+        best = best_of_each(candidates)
+        ratio = sum(len(test) / len(train) for train, test in splits) / len(splits)
+        compared = compare_algorithms(self.cells, best, ratio, self.options.rope)
+        if len(compared):
+            compared.to_parquet(path / names.COMPARISON)
+        scores, folds = ("score_mean", "score_std"), ("error_mean", "error_std")
+        by_place = candidates.set_index("candidate", drop=False)
+        return {
+            **fit_counts(self.rows.values()),
+            **write_predictions(path, self.dataset, tested["predicted"]),
+            "scoring": list(self.scoring),
+            "ratio": ratio,
+            "best": described(candidates.iloc[0], *scores, *folds),
+            "algorithms": [
+                described(by_place.loc[one], *scores, "fit_seconds", "score_seconds")
+                for one in best.values()
+            ],
+            "test_scores": tested["scores"],
+            "remarks": ends_of_lists(candidates),
+        }
 
     def summary_lines(self, record: Mapping[str, Any]) -> list[str]:
         """Return the best, how it compares, what was shared."""

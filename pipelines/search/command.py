@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import time
 from abc import abstractmethod
-from collections.abc import Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
@@ -20,11 +19,12 @@ from pipelines.search.features import Features
 
 if TYPE_CHECKING:
     import numpy as np
+    import pandas as pd
 
     from pipelines.data import Dataset
     from pipelines.search.options import SearchOptions
     from pipelines.search.shared.base import Split
-    from pipelines.search.tasks import Place, Problem, Row, Task
+    from pipelines.search.tasks import Place, Problem, Refit, Row, Task
 
 
 def _identity(algorithm: str, params: str) -> tuple[Any, ...]:
@@ -45,11 +45,13 @@ class SearchJob(job.Job[Chosen]):
     ----------
     dataset : after ``plan``
     splits : for each stage and share of the training rows, its splits; after ``plan``
+    refitted_besides : str, what is fitted beside the best candidate on all rows
     """
 
     candidate_columns: Sequence[str] = ("algorithm", "params")  # what names one while it is best
     # Options that choose the candidates, or what is done with them once they are ranked.
     candidate_options: ClassVar[frozenset[str]]
+    refitted_besides = ""
     dataset: Dataset
     splits: dict[tuple[str, float], list[Split]]
 
@@ -195,11 +197,11 @@ class SearchJob(job.Job[Chosen]):
         n_workers = cluster.runner.n_workers
         first = tasks_for_workers(self.problem, self._first_stages, n_workers)
         self._run(session, cluster, first)
-        cells = tabulate(self.rows.values(), self.problem.columns)
-        cells.to_parquet(session.path / names.CELLS)
+        self.cells = tabulate(self.rows.values(), self.problem.columns)
+        self.cells.to_parquet(session.path / names.CELLS)
         if more := self._tasks_of_the_best():
             self._run(session, cluster, more)
-        return failures(cells, (*(self.problem.columns or ("algorithm", "candidate")), "fold"))
+        return failures(self.cells, (*(self.problem.columns or ("algorithm", "candidate")), "fold"))
 
     def _run(self, session: Session, cluster: Cluster, tasks: Sequence[Task]) -> None:
         from pipelines.run.events import ProgressEvent
@@ -250,38 +252,57 @@ class SearchJob(job.Job[Chosen]):
         n_inner = len(self.splits["inner", 1.0]) // n_outer
         return chosen_in_folds(self.rows.values(), n_outer, n_inner)
 
-    def refitting(self, session: Session, more: str = "") -> AbstractContextManager[None]:
-        """Return what names the refit where it takes long, as of many rows it does."""
-        n_rows = len(self.dataset.X_train)
-        line = f"refit      fitting the best candidate on all {n_rows:,} training rows{more}"
-        return phase(session.echo, line)
+    @abstractmethod
+    def refit(self, cluster: Cluster) -> Callable[[Problem, Refit], dict[str, Any]]:
+        """Return the work that fits the best candidate on all rows and asks it about the test rows.
 
-    def further_results(self, session: Session, metadata: dict[str, Any]) -> dict[str, Any]:
-        """Write learning curves and outer folds; entries for ``run.json`` on these and a baseline.
+        What it gives has ``predicted``, what the test rows are taken for, and whatever ``answer``
+        makes of it.
+        """
+
+    @abstractmethod
+    def answer(
+        self, path: Path, candidates: pd.DataFrame, tested: dict[str, Any]
+    ) -> dict[str, Any]:
+        """Write the table of candidates, and the best one's predictions; entries for ``run.json``.
 
         Parameters
         ----------
-        metadata : the entries so far
+        candidates : as ``reduce_scores`` gives them, with their place, ``candidate``
+        tested : what the work of ``refit`` gave
         """
-        import pandas as pd
 
+    def summarize(self, session: Session, cluster: Cluster | None) -> dict[str, Any]:
+        """Rank the candidates, refit the best, test it once, and a baseline beside it."""
         from pipelines.data.baseline import baseline_of, remarks_on
-        from pipelines.search.ranking import nested_estimate, tabulate
+        from pipelines.run.errors import RunStopped
+        from pipelines.search.ranking import nested_estimate, reduce_scores, tabulate
+        from pipelines.search.tasks import Refit
 
-        rows, path, found = self.rows.values(), session.path, dict[str, Any]()
+        assert cluster is not None
+        rows, path, splits = self.rows.values(), session.path, self.splits["search", 1.0]
+        candidates = reduce_scores(
+            self.cells, (*self.problem.columns, "candidate"), len(splits), cluster.runner.client
+        )
+        scores = candidates["score_mean"]
+        if scores.isna().all():
+            raise RunStopped(f"every candidate failed: {self.cells['status'].iloc[0]}")
+        # Of many rows it takes long.
+        n_rows = f"all {len(self.dataset.X_train):,} training rows{self.refitted_besides}"
+        with phase(session.echo, f"refit      fitting the best candidate on {n_rows}"):
+            task = Refit(int(candidates["candidate"].iloc[0]))
+            (tested,) = cluster.runner.outcomes(self.refit(cluster), self.problem, [task])
+        if tested.error is not None:
+            raise RunStopped(f"the best candidate cannot be fitted on all rows: {tested.error}")
+        metadata = self.answer(path, candidates, tested.result)
         with phase(session.echo, "baseline   scoring it"):
-            baseline = baseline_of(
-                self.dataset, self.splits["search", 1.0], self.scored_by, labels=self.labels
-            )
-        scores = pd.read_parquet(path / names.CANDIDATES, columns=["score_mean"])["score_mean"]
-        test_error = metadata.get("test_error")
-        remarks = remarks_on(self.dataset, baseline, scores.tolist(), test_error)
+            baseline = baseline_of(self.dataset, splits, self.scored_by, labels=self.labels)
+        remarks = remarks_on(self.dataset, baseline, scores.tolist(), metadata.get("test_error"))
         if ("curve", 0.1) in self.splits:
             curve = tabulate(rows, self.problem.columns, "curve")
             curve.to_parquet(path / names.LEARNING_CURVE)
         if ("outer", 1.0) in self.splits:
-            found["nested"] = nested_estimate(rows, self._chosen())
+            metadata["nested"] = nested_estimate(rows, self._chosen())
             tabulate(rows, self.problem.columns, "outer").to_parquet(path / names.NESTED)
-        return {
-            "baseline": baseline, "remarks": remarks + metadata.get("remarks", []), **found
-        }  # fmt: skip
+        remarks += metadata.get("remarks", [])
+        return {**metadata, "baseline": baseline, "remarks": remarks}
