@@ -25,14 +25,13 @@ from pipelines.run import summary
 from pipelines.run.cluster import Cluster
 from pipelines.run.options import at_least, increasing_log10, number, option
 from pipelines.run_folder import columns, names
-from pipelines.search.candidate_scorer import CandidateScorer
 from pipelines.search.command import SearchJob
 from pipelines.search.options import SearchOptions
-from pipelines.search.scoring import check_scoring, make_scoring
+from pipelines.search.scoring import CandidateScorer, check_scoring, make_scoring
 from pipelines.search.splits import make_splits
 from pipelines.search.summary import of_axes, of_grid
 from pipelines.search.svm import grid_problem, refit_and_test, workers_for
-from pipelines.search.tasks import Problem, Refit
+from pipelines.search.tasks import SEARCH, Problem, Refit
 from pipelines.svm.backends import resolve_backend
 from pipelines.svm.calibration import expected_calibration_error, log_loss
 from pipelines.svm.options import SVMOptions
@@ -191,7 +190,7 @@ class Search(SearchJob[Options]):
         if data.task == REGRESSION:
             self.axes["epsilon"] = _axis("epsilon", options.n_epsilon, options.log_epsilon)
         decision = options.decision if data.task == CLASSIFICATION else "epsilon-SVR"
-        n_splits = len(self.splits["search", 1.0])
+        n_splits = len(self.splits[SEARCH, 1.0])
         return [
             *data.lines,
             summary.of_data(data, f"{data.X_train.shape[1]} features", options.limit),

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from pipelines.data.placement import FoldedData
-from pipelines.search.candidate_scorer import CandidateScorer
+from pipelines.search.scoring import CandidateScorer
 from pipelines.search.shared import PlainFits, SharedFit, shared_fit_of
 from pipelines.search.shared.base import Response, Rows, Split, SplitRows, convergence_noted
 from pipelines.search.shared.pipeline_steps import Step, decompose, prepare

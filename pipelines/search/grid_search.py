@@ -22,9 +22,9 @@ from pipelines.data.placement import FoldedData, cached, to_device
 from pipelines.data.scaling import Scaling
 from pipelines.run.progress import show_progress
 from pipelines.run.tasks import OnCluster, Runner
-from pipelines.search.candidate_scorer import CandidateScorer
 from pipelines.search.candidates import Candidate
 from pipelines.search.fitting import CellResult, group_candidates
+from pipelines.search.scoring import CandidateScorer
 from pipelines.search.shared import SharedFit
 from pipelines.search.tasks import SEARCH, Problem, Task, fit_task, make_tasks
 

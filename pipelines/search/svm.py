@@ -12,11 +12,11 @@ import numpy as np
 from pipelines.data.dataset import rows_of
 from pipelines.data.placement import FoldedData
 from pipelines.data.preparation import Preparation
-from pipelines.search.candidate_scorer import CandidateScorer
 from pipelines.search.candidates import Candidate, candidates_of
 from pipelines.search.fitting import group_candidates
+from pipelines.search.scoring import CandidateScorer
 from pipelines.search.shared.svm import SVCs, SVMParameters, SVRs
-from pipelines.search.tasks import Problem, Refit, Splits
+from pipelines.search.tasks import SEARCH, Problem, Refit, Splits
 from pipelines.svm.backends import Backend, Settings, load_backend
 from pipelines.svm.backends.base import CellFit, Work
 from pipelines.svm.calibration import Calibration, fit_sigmoids
@@ -119,7 +119,7 @@ def _calibrate(problem: Problem, best: SVMParameters, backend: Backend) -> Calib
     and stored size do not change. The scaling is learned within each split, so nothing of its
     validation rows leaks into their decision values.
     """
-    data, splits, decisions = problem.data, problem.splits["search", 1.0], list[np.ndarray]()
+    data, splits, decisions = problem.data, problem.splits[SEARCH, 1.0], list[np.ndarray]()
     fits: dict[int, CellFit] = {}  # splits end in no special order
 
     def on_split(g: int, split: int, found: list[CellFit]) -> None:

@@ -16,7 +16,6 @@ from pipelines.run.chunking import split_for_workers
 from pipelines.run.events import ProgressEvent
 from pipelines.run.outcomes import Outcome, without_compilation
 from pipelines.run_folder.names import FAILED, NOT_CONVERGED, OK
-from pipelines.search.candidate_scorer import ACCURACY, CandidateScorer
 from pipelines.search.candidates import Candidate
 from pipelines.search.fitting import (
     PLAIN,
@@ -28,6 +27,7 @@ from pipelines.search.fitting import (
     limited,
     with_jobs,
 )
+from pipelines.search.scoring import ACCURACY, CandidateScorer
 from pipelines.search.shared.base import Split
 from pipelines.search.substitutes import Substitute, substitute
 

@@ -19,8 +19,8 @@ from pipelines.data.placement import FoldedData
 from pipelines.data.scaling import Scaling
 from pipelines.run.events import ProgressEvent
 from pipelines.run.outcomes import Outcome
-from pipelines.search.candidate_scorer import CandidateScorer
 from pipelines.search.candidates import Candidate
+from pipelines.search.scoring import CandidateScorer
 from pipelines.search.svm import grid_problem
 from pipelines.search.tasks import (
     SEARCH,
