@@ -3,21 +3,43 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from pipelines.console import echo
 from pipelines.run.cluster import Cluster
-from pipelines.run.lifecycle import Session
 from pipelines.run.options import at_least, option
-from pipelines.search.candidates import read_grid, read_params, with_labels
+from pipelines.run_folder import names
+from pipelines.search.candidates import (
+    USUAL,
+    listing,
+    make_candidates,
+    read_grid,
+    read_params,
+    unscaled,
+    with_labels,
+)
 from pipelines.search.command import SearchJob
+from pipelines.search.fitting import group_candidates
 from pipelines.search.options import SearchOptions
+from pipelines.search.ranking import (
+    best_of_each,
+    compare_algorithms,
+    ends_of_lists,
+    with_algorithm,
+)
+from pipelines.search.scoring import CandidateScorer, make_scoring
+from pipelines.search.splits import make_splits
+from pipelines.search.summary import of_algorithms, of_plan
+from pipelines.search.tasks import SEARCH, Problem, Refit
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from pipelines.data import Dataset
-    from pipelines.search.tasks import Problem
 
 
 @dataclass(frozen=True)
@@ -87,8 +109,6 @@ class CrossValidation(SearchJob[Options]):
         """Run the command, or list the estimators."""
         if "--estimators" not in (sys.argv if argv is None else argv):
             return super().main(argv)
-        from pipelines.search.estimators import listing
-
         for line in listing():
             echo(line)
         return 0
@@ -100,29 +120,23 @@ class CrossValidation(SearchJob[Options]):
 
     def plan(self, data: Dataset) -> list[str]:
         """Return candidates, scores and folds."""
-        from pipelines.search import candidates, preprocessing, scoring, splits, summary
-
         options, data = self.options, self.take_features(data)
         grids = read_grid(options.grid) if options.grid else {}
-        chosen = tuple(dict.fromkeys([*options.estimator, *grids])) or candidates.USUAL[data.task]
+        chosen = tuple(dict.fromkeys([*options.estimator, *grids])) or USUAL[data.task]
         for name, grid in read_params(options.param, chosen).items():
             grids[name] = {**grids.get(name, {}), **grid}
-        self.candidates = preprocessing.make_candidates(
-            chosen, grids, data, options.seed, options.preprocess
-        )
-        self.scoring = scoring.make_scoring(options.scoring, data)
+        self.candidates = make_candidates(chosen, grids, data, options.seed, options.preprocess)
+        self.scoring = make_scoring(options.scoring, data)
         self.take_rows(data)
-        self.splits = splits.make_splits(
+        self.splits = make_splits(
             data, options.cv, options.folds, options.repeats, options.seed, options.nested,
             options.learning_curve,
         )  # fmt: skip
-        n_splits = len(self.splits["search", 1.0])
-        return summary.of_plan(data, self.candidates, self.scoring, n_splits, options.cv)
+        n_splits = len(self.splits[SEARCH, 1.0])
+        return of_plan(data, self.candidates, self.scoring, n_splits, options.cv)
 
     def take_rows(self, dataset: Dataset) -> None:
         """See ``SearchJob``."""
-        from pipelines.search.preprocessing import unscaled
-
         self.data = unscaled(dataset)
 
     @property
@@ -134,10 +148,6 @@ class CrossValidation(SearchJob[Options]):
         return self.scoring[0]
 
     def make_problem(self, device: str, n_threads: int) -> Problem:
-        from pipelines.search.candidate_scorer import CandidateScorer
-        from pipelines.search.fitting import group_candidates
-        from pipelines.search.tasks import Problem
-
         scorer = CandidateScorer(self.scoring)
         groups = group_candidates([one.estimator for one in self.candidates], scorer)
         return Problem(
@@ -151,22 +161,44 @@ class CrossValidation(SearchJob[Options]):
             "task": self.dataset.task,
         }
 
-    def summarize(self, session: Session, cluster: Cluster | None) -> dict[str, Any]:
-        """Rank, compare, refit the best, test it once."""
-        from pipelines.search.answer import answer
+    def refit(self, cluster: Cluster) -> Callable[[Problem, Refit], dict[str, Any]]:
+        """See ``SearchJob``."""
+        from pipelines.search.answer import refit_and_test
 
-        assert cluster is not None
-        with self.refitting(session):
-            metadata = answer(
-                session.path, cluster.runner, self.problem, self.dataset, list(self.rows.values()),
-                self.options.rope, cluster.threads,
-            )  # fmt: skip
-        return metadata | self.further_results(session, metadata)
+        return partial(refit_and_test, n_threads=cluster.threads)
+
+    def answer(
+        self, path: Path, candidates: pd.DataFrame, tested: dict[str, Any]
+    ) -> dict[str, Any]:
+        """See ``SearchJob``; compare the best candidates of all algorithms."""
+        from pipelines.search.answer import described, fit_counts, write_predictions
+
+        splits = self.splits[SEARCH, 1.0]
+        candidates = with_algorithm(candidates, self.cells)
+        candidates.to_parquet(path / names.CANDIDATES)
+        best = best_of_each(candidates)
+        ratio = sum(len(test) / len(train) for train, test in splits) / len(splits)
+        compared = compare_algorithms(self.cells, best, ratio, self.options.rope)
+        if len(compared):
+            compared.to_parquet(path / names.COMPARISON)
+        scores, folds = ("score_mean", "score_std"), ("error_mean", "error_std")
+        by_place = candidates.set_index("candidate", drop=False)
+        return {
+            **fit_counts(self.rows.values()),
+            **write_predictions(path, self.dataset, tested["predicted"]),
+            "scoring": list(self.scoring),
+            "ratio": ratio,
+            "best": described(candidates.iloc[0], *scores, *folds),
+            "algorithms": [
+                described(by_place.loc[one], *scores, "fit_seconds", "score_seconds")
+                for one in best.values()
+            ],
+            "test_scores": tested["scores"],
+            "remarks": ends_of_lists(candidates),
+        }
 
     def summary_lines(self, record: Mapping[str, Any]) -> list[str]:
         """Return the best, how it compares, what was shared."""
-        from pipelines.search.summary import of_algorithms
-
         return of_algorithms(record)
 
 

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -23,19 +23,21 @@ from pipelines.data.placement import FoldedData
 from pipelines.errors import InputError, opt
 from pipelines.run import summary
 from pipelines.run.cluster import Cluster
-from pipelines.run.lifecycle import Session
 from pipelines.run.options import at_least, increasing_log10, number, option
 from pipelines.run_folder import names
-from pipelines.search.candidate_scorer import CandidateScorer
 from pipelines.search.command import SearchJob
 from pipelines.search.options import SearchOptions
-from pipelines.search.scoring import check_scoring, make_scoring
+from pipelines.search.scoring import CandidateScorer, check_scoring, make_scoring
 from pipelines.search.splits import make_splits
 from pipelines.search.summary import of_axes, of_grid
-from pipelines.search.svm import answer, grid_problem, workers_for
-from pipelines.search.tasks import Problem
+from pipelines.search.svm import grid_problem, refit_and_test, workers_for
+from pipelines.search.tasks import SEARCH, Problem, Refit
 from pipelines.svm.backends import resolve_backend
+from pipelines.svm.calibration import expected_calibration_error, log_loss
 from pipelines.svm.options import SVMOptions
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 SHORT = 30_000  # predicted cost that a core is through with in about ten seconds
 
@@ -188,7 +190,7 @@ class Search(SearchJob[Options]):
         if data.task == REGRESSION:
             self.axes["epsilon"] = _axis("epsilon", options.n_epsilon, options.log_epsilon)
         decision = options.decision if data.task == CLASSIFICATION else "epsilon-SVR"
-        n_splits = len(self.splits["search", 1.0])
+        n_splits = len(self.splits[SEARCH, 1.0])
         return [
             *data.lines,
             summary.of_data(data, f"{data.X_train.shape[1]} features", options.limit),
@@ -256,16 +258,52 @@ class Search(SearchJob[Options]):
             "image_form": form and asdict(form),
         }
 
-    def summarize(self, session: Session, cluster: Cluster | None) -> dict[str, Any]:
-        """Rank the candidates, refit the best, test it once."""
-        assert cluster is not None
-        solver, probability = resolve_backend(self.solver, cluster.device), self.options.probability
-        more = " and of each fold, to calibrate it" if probability else ""
-        with self.refitting(session, more):
-            metadata = answer(
-                session.path, cluster.runner, self.problem, self.dataset, solver, probability
+    @property
+    def refitted_besides(self) -> str:  # type: ignore[override]
+        return " and of each fold, to calibrate it" if self.options.probability else ""
+
+    def refit(self, cluster: Cluster) -> Callable[[Problem, Refit], dict[str, Any]]:
+        """See ``SearchJob``."""
+        solver = resolve_backend(self.solver, cluster.device)
+        return partial(refit_and_test, solver=solver, probability=self.options.probability)
+
+    def answer(
+        self, path: Path, candidates: pd.DataFrame, tested: dict[str, Any]
+    ) -> dict[str, Any]:
+        """See ``SearchJob``; store the model, and probabilities where they are calibrated."""
+        from pipelines.search.answer import write_predictions
+
+        machine, truth = tested.pop("machine"), self.dataset.y_test
+        machine.save(path / names.MODEL)
+        candidates = candidates.drop(columns="candidate")
+        candidates.to_parquet(path / names.CANDIDATES)
+        best = candidates.iloc[0].drop(["n_ok", "rank"]).dropna().astype(float)
+        metadata = {"best": best.to_dict(), "n_support": len(machine.support_vectors)}
+        if self.dataset.task == REGRESSION:
+            from sklearn import metrics
+
+            predicted = tested["predicted"]
+            write_predictions(path, self.dataset, predicted)
+            error, root = (
+                float(measure(truth, predicted))
+                for measure in (metrics.mean_absolute_error, metrics.root_mean_squared_error)
             )
-        return metadata | self.further_results(session, metadata)
+            r2 = float(metrics.r2_score(truth, predicted)) if len(truth) > 1 else None
+            scores = {"neg_mean_absolute_error": -error, "neg_root_mean_squared_error": -root}
+            return metadata | {"test_scores": {"r2": r2, **scores}}
+        probabilities = tested.pop("probabilities", None)
+        metadata |= write_predictions(path, self.dataset, **tested)
+        if probabilities is not None:
+            import pandas as pd
+
+            from pipelines.search.new_rows import class_columns
+
+            table = {"row": np.arange(len(truth)), "true": truth}
+            table |= class_columns("probability", self.dataset.classes, probabilities)
+            pd.DataFrame(table).to_parquet(path / names.PROBABILITIES)
+            metadata["test_log_loss"] = log_loss(probabilities, truth)
+            metadata["test_calibration_error"] = expected_calibration_error(probabilities, truth)
+        return metadata
 
     def summary_lines(self, record: Mapping[str, Any]) -> list[str]:
         """Return the best candidate, its errors, the time, and what failed."""

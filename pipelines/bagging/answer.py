@@ -27,7 +27,7 @@ from pipelines.bagging.selective_prediction import SelectivePrediction, metadata
 from pipelines.bagging.tables import reduce_candidates, tabulate_members
 from pipelines.data import Dataset
 from pipelines.run_folder import names
-from pipelines.search.predictions import write_predictions
+from pipelines.search.answer import write_predictions
 from pipelines.svm.calibration import expected_calibration_error, log_loss
 
 if TYPE_CHECKING:

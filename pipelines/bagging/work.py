@@ -30,7 +30,6 @@ from pipelines.nn.tasks import CandidateTask, Row, split_tasks
 from pipelines.run.events import ProgressEvent
 from pipelines.run.tasks import Outcome, Runner
 from pipelines.run_folder.ranking import candidates_of
-from pipelines.search.ranking import with_worker
 
 MEMBERS_TOGETHER = 8
 Rows = Mapping[str, list[Row]]
@@ -293,9 +292,9 @@ def bag(
             result = alone.result
             if isinstance(alone.task, CandidateTask):
                 rows = failed_rows(data, alone.task, alone.error) if alone.error else result
-                yield alone, with_worker(rows, alone.worker), None
+                yield alone, [row | {"worker": alone.worker} for row in rows], None
             elif result is None:
                 yield alone, [], None
             else:
                 made = result if result.member is not None else None
-                yield alone, with_worker([result.row], alone.worker), made
+                yield alone, [result.row | {"worker": alone.worker}], made

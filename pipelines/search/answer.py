@@ -1,33 +1,21 @@
-"""Rows -> ranking, comparison of algorithms, estimates; and what is written of them."""
+"""The best of any estimators on the test rows, and what is written of them."""
 
 from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Iterable, Sequence
-from functools import partial
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from pipelines.data.dataset import Dataset
-from pipelines.run.errors import RunStopped
-from pipelines.run.tasks import Runner
+from pipelines.data.dataset import REGRESSION, Dataset
 from pipelines.run_folder import names
 from pipelines.run_folder.names import FAILED
 from pipelines.search.fitting import limited, with_jobs
-from pipelines.search.predictions import write_predictions
-from pipelines.search.ranking import (
-    best_of_each,
-    compare_algorithms,
-    ends_of_lists,
-    rank,
-    result_of,
-    tabulate,
-)
-from pipelines.search.tasks import SEARCH, Problem, Refit, Row, finite
+from pipelines.search.tasks import Problem, Refit, Row, finite
 
 
 def refit_and_test(problem: Problem, refit: Refit, n_threads: int = 1) -> dict[str, Any]:
@@ -50,51 +38,39 @@ def refit_and_test(problem: Problem, refit: Refit, n_threads: int = 1) -> dict[s
     return {"predicted": predicted, "scores": scores}
 
 
-def answer(
-    path: Path, runner: Runner, problem: Problem, data: Dataset, rows: Sequence[Row],
-    rope: float, n_threads: int,
-) -> dict[str, Any]:  # fmt: skip
-    """Rank, compare, fit the best on all rows and test it; entries for ``run.json``.
+def write_predictions(
+    path: Path, dataset: Dataset, predicted: np.ndarray, **more: Any
+) -> dict[str, Any]:
+    """Write the table of predictions and, of images, those that are wrong.
 
-    Raises
-    ------
-    RunStopped
-        Every candidate failed, or the best could not be fitted on all rows.
+    Parameters
+    ----------
+    path : the run's folder
+    predicted : int array of shape (n_test,), class codes; floats of a target of numbers
+    more : further columns, of classes
+
+    Returns
+    -------
+    ``test_error`` and ``n_test_errors`` for ``run.json``; None where the target is numbers
     """
-    splits = problem.splits[SEARCH, 1.0]
-    cells = tabulate(rows)
-    ranked = rank(cells, len(splits))
-    best = best_of_each(ranked)
-    if not best:
-        raise RunStopped(f"every candidate failed: {cells['status'].iloc[0]}")
-    ranked.to_parquet(path / names.CANDIDATES)
-    ratio = float(np.mean([len(test) / len(train) for train, test in splits]))
-    compared = compare_algorithms(cells, best, ratio, rope)
-    if len(compared):
-        compared.to_parquet(path / names.COMPARISON)
-    first = ranked.iloc[0]
-    tested = result_of(
-        runner, partial(refit_and_test, n_threads=n_threads), problem,
-        Refit(int(first["candidate"])),
-        "the best candidate cannot be fitted on all rows",
-    )  # fmt: skip
-    return fit_counts(rows) | write_predictions(path, data, tested["predicted"]) | {
-        "scoring": list(problem.scorer.names),
-        "ratio": ratio,
-        "best": _described(first, "score_mean", "score_std", "error_mean", "error_std"),
-        "algorithms": [
-            _described(
-                ranked[ranked["candidate"] == candidate].iloc[0],
-                "score_mean", "score_std", "fit_seconds", "score_seconds",
-            )
-            for candidate in best.values()
-        ],
-        "test_scores": tested["scores"],
-        "remarks": ends_of_lists(ranked),
-    }  # fmt: skip
+    truth = dataset.y_test
+    table: dict[str, Any] = {"row": np.arange(len(truth)), "true": truth}
+    if dataset.task == REGRESSION:
+        table["predicted"] = predicted.astype(float)
+        pd.DataFrame(table).to_parquet(path / names.RESIDUALS)
+        return {"test_error": None, "n_test_errors": None}
+    pd.DataFrame(table | {"predicted": predicted, **more}).to_parquet(path / names.PREDICTIONS)
+    wrong = np.flatnonzero(predicted != truth)
+    images = dataset.pictures or dataset
+    if images.image_shape is not None:
+        np.savez_compressed(
+            path / names.WRONG, row=wrong, true=truth[wrong], predicted=predicted[wrong],
+            X=images.X_test[wrong],
+        )  # fmt: skip
+    return {"test_error": len(wrong) / len(truth), "n_test_errors": len(wrong)}
 
 
-def _described(candidate: Any, *means: str) -> dict[str, Any]:
+def described(candidate: Any, *means: str) -> dict[str, Any]:
     """Return a ranked candidate with some of its means as ``run.json`` has it."""
     return {
         "algorithm": candidate["algorithm"], "candidate": int(candidate["candidate"]),

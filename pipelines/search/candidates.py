@@ -1,22 +1,58 @@
-"""Candidates: values of parameters, as they are typed or in files."""
+"""Candidates of any estimators: by name, values of parameters as typed or in files, first steps."""
 
 from __future__ import annotations
 
 import ast
+import inspect
 import json
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
+from importlib import import_module
 from itertools import product
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from pipelines.data.user_files import read_yaml
+import numpy as np
+
+from pipelines.data.dataset import CLASSIFICATION, REGRESSION, Dataset
+from pipelines.data.placement import FoldedData
+from pipelines.data.scaling import Scaling
+from pipelines.data.user_files import USER_ERRORS, read_yaml
 from pipelines.errors import InputError, opt
+
+if TYPE_CHECKING:
+    from pipelines.data.tables import Kinds
 
 WORDS = {"none": None, "null": None, "true": True, "false": False}
 # What ``cross_validate`` compares where no estimator is named.
 USUAL = {"classification": ("logistic", "knn", "forest", "boosting", "svm"),
          "regression": ("ridge", "knn", "forest", "boosting", "svm")}  # fmt: skip
+# Import paths by short name: a classifier's and a regressor's.
+CATALOGUE: dict[str, tuple[str | None, str | None]] = {
+    "bayes": ("sklearn.naive_bayes.GaussianNB", "sklearn.linear_model.BayesianRidge"),
+    "discriminant": ("sklearn.discriminant_analysis.LinearDiscriminantAnalysis", None),
+    "elastic-net": (None, "sklearn.linear_model.ElasticNet"),
+    "lasso": (None, "sklearn.linear_model.Lasso"),
+    "linear": (None, "sklearn.linear_model.LinearRegression"),
+    "linear-svm": ("sklearn.svm.LinearSVC", "sklearn.svm.LinearSVR"),
+    "logistic": ("sklearn.linear_model.LogisticRegression", None),
+    "ridge": ("sklearn.linear_model.RidgeClassifier", "sklearn.linear_model.Ridge"),
+    "svm": ("sklearn.svm.SVC", "pipelines.svm.path_svr.PathSVR"),
+    "xgboost": ("xgboost.XGBClassifier", "xgboost.XGBRegressor"),
+} | {
+    name: (f"sklearn.{path}Classifier", f"sklearn.{path}Regressor")
+    for name, path in {
+        "bagging": "ensemble.Bagging", "boosting": "ensemble.HistGradientBoosting",
+        "dummy": "dummy.Dummy", "extra-trees": "ensemble.ExtraTrees",
+        "forest": "ensemble.RandomForest", "gaussian-process": "gaussian_process.GaussianProcess",
+        "gradient-boosting": "ensemble.GradientBoosting", "knn": "neighbors.KNeighbors",
+        "mlp": "neural_network.MLP", "sgd": "linear_model.SGD", "tree": "tree.DecisionTree",
+    }.items()
+}  # fmt: skip
+# Trees cut at a threshold and naive Bayes fits every column: a scale means nothing to them.
+WITHOUT_SCALE = ("tree", "ensemble", "naive_bayes", "dummy", "xgboost", "lightgbm", "catboost")
+LAST = "model"  # the name of the last step
 LABEL = ":"  # between the estimator and the name of a parameter
 
 Grid = dict[str, list[Any]]
@@ -163,3 +199,213 @@ def read_grid(path: str) -> dict[str, Grid]:
                     f"in {path}; leave it out"
                 )
     return grids
+
+
+def listing() -> list[str]:
+    """Return a line for each short name."""
+    width = max(map(len, CATALOGUE))
+    return [
+        f"{name:{width}}  " + ", ".join(filter(None, CATALOGUE[name])) for name in sorted(CATALOGUE)
+    ]
+
+
+def estimator_of(name: str, task: str, seed: int) -> Any:
+    """Return an unfitted estimator by its short name or import path, with the seed of the run.
+
+    Raises
+    ------
+    InputError
+        There is none of that name, or it is none for this task.
+    """
+    from sklearn.base import is_classifier, is_regressor
+
+    other = REGRESSION if task == CLASSIFICATION else CLASSIFICATION
+    of_other_task = InputError(
+        f"{opt('estimator')} must be one for {task}, got {name}, which is none; choose "
+        f"another, or say {opt('task', other)}"
+    )
+    path = CATALOGUE[name][task == REGRESSION] if name in CATALOGUE else name
+    if path is None:
+        raise of_other_task
+    kind = _import_class(name, path)
+    try:
+        estimator = kind()
+    except TypeError as error:
+        raise InputError(
+            f"{opt('estimator')} must be a class whose arguments all have defaults, got {name}: "
+            f"{error}; "
+            f"write a subclass that sets them"
+        ) from None
+    is_other = is_regressor if task == CLASSIFICATION else is_classifier
+    if is_other(estimator) or not hasattr(estimator, "predict"):
+        raise of_other_task
+    if name == "svm" and task == REGRESSION:
+        # C and epsilon mean little where a target may be of any size.
+        estimator.set_params(scale_target=True)
+    seeded = "random_state" in estimator.get_params()
+    return estimator.set_params(random_state=seed) if seeded else estimator
+
+
+def _import_class(name: str, path: str) -> type:
+    if "." not in path:
+        near = get_close_matches(name.lower(), CATALOGUE, n=1)
+        hint = f"did you mean {near[0]}?" if near else f"{opt('estimators')} lists the short names"
+        raise InputError(
+            f"{opt('estimator')} must be a short name or the import path of a class, got "
+            f"{name!r}; {hint}"
+        )
+    module_name, _, class_name = path.rpartition(".")
+    try:
+        module = import_module(module_name)
+    except USER_ERRORS as error:
+        raise InputError(
+            f"{opt('estimator')} must be a class that can be imported, got {name} ({error}); "
+            f"install the package or check the spelling"
+        ) from None
+    found = getattr(module, class_name, None)
+    if found is None:
+        near = get_close_matches(class_name, dir(module), n=1)
+        hint = f"did you mean {module_name}.{near[0]}?" if near else "check the spelling"
+        raise InputError(
+            f"{opt('estimator')} must be a class that can be imported, but {module_name} has no "
+            f"{class_name}; {hint}"
+        )
+    if not inspect.isclass(found) or not all(hasattr(found, m) for m in ("fit", "get_params")):
+        raise InputError(
+            f"{opt('estimator')} must be a class with fit and get_params, as scikit-learn's, got "
+            f"{name}, which has none; name another"
+        )
+    return found
+
+
+def wants_scale(estimator: Any) -> bool:
+    """Return whether an estimator is sensitive to the scale of features."""
+    parts = type(estimator).__module__.split(".")
+    return not set(parts[:2]) & set(WITHOUT_SCALE)
+
+
+def refuse_unknown(estimator: Any, names: Sequence[str], label: str) -> None:
+    """Refuse names of parameters that an estimator does not have.
+
+    Raises
+    ------
+    InputError
+        It has no such parameter; near names are suggested.
+    """
+    known = estimator.get_params(deep=True)
+    for name in names:
+        if name not in known:
+            near = get_close_matches(name, known, n=3)
+            shown = [one for one in known if "__" not in one]
+            few = ", ".join(shown[:8]) + (", ..." if len(shown) > 8 else "")
+            hint = f"did you mean {' or '.join(near)}?" if near else f"it has {few}"
+            raise InputError(
+                f"{opt('param')} must name a parameter of {label}, got {name!r}; {hint}"
+            )
+
+
+def unscaled(data: Dataset) -> FoldedData:
+    """Return the rows as estimators take them: pixels scaled, columns of tables as they came."""
+    rows = [data.X_train, data.X_test]
+    if data.image_shape is not None:
+        fitted = data.scaling.fit(data.X_train)
+        rows = [np.asarray(fitted.transform(X), np.float64) for X in rows]
+    return FoldedData(rows[0], data.y_train, rows[1], data.y_test, (), Scaling("none"))
+
+
+def make_candidates(
+    names: Sequence[str], grids: Mapping[str, Grid], data: Dataset, seed: int, preprocess: str
+) -> list[Candidate]:
+    """Return every combination of parameters of every algorithm.
+
+    Raises
+    ------
+    InputError
+        An estimator or a parameter is not known, or is none for the task.
+    """
+    from sklearn.base import clone
+
+    found = []
+    for name in names:
+        estimator = estimator_of(name, data.task, seed)
+        whole = pipeline_of(estimator, data, preprocess)
+        grid = {parameter_name(whole, key): values for key, values in grids.get(name, {}).items()}
+        for given, key in zip(grids.get(name, {}), grid, strict=True):
+            if key.endswith(given) and key != given:
+                refuse_unknown(estimator, [given], name)
+            else:
+                refuse_unknown(whole, [key], name)
+        typed = list(grids.get(name, {}))
+        for parameters in candidates_of(grid):
+            made = clone(whole).set_params(**parameters)
+            shown = dict(zip(typed, parameters.values(), strict=True))
+            found.append(Candidate(name, shown, made))
+    return found
+
+
+def pipeline_of(estimator: Any, data: Dataset, preprocess: str) -> Any:
+    """Return the estimator, behind what its rows need.
+
+    Parameters
+    ----------
+    estimator : unfitted
+    preprocess : "auto", "none", or the path of a YAML file of steps
+
+    Raises
+    ------
+    InputError
+        The file cannot be read, or the table has what an estimator cannot take.
+    """
+    from sklearn.pipeline import Pipeline
+    from sklearn.preprocessing import StandardScaler
+
+    # Of a table with categories or missing cells; an array has none.
+    kinds: Kinds | None = getattr(data.scaling, "kinds", None)
+    scale = preprocess == "auto" and wants_scale(estimator)
+    steps: list[tuple[str, Any]] = []
+    if kinds is not None:
+        from pipelines.data.tables import make_preprocessor
+
+        if preprocess == "none":
+            raise InputError(
+                f"{opt('preprocess')} must not be none for a table with text or missing cells "
+                "such as "
+                f"{data.name}; use auto"
+            )
+        steps = [("table", make_preprocessor(kinds, scale=scale))]
+    elif scale and data.image_shape is None:
+        steps = [("scale", StandardScaler())]
+    if preprocess not in ("auto", "none"):
+        steps += _of_file(preprocess)
+    return Pipeline([*steps, (LAST, estimator)]) if steps else estimator
+
+
+def parameter_name(estimator: Any, name: str) -> str:
+    """Return a parameter's name in the pipeline: of the last step, if none is named."""
+    if not hasattr(estimator, "steps") or type(estimator).__name__ != "Pipeline":
+        return name
+    steps = [step for step, _ in estimator.steps[:-1]]
+    return name if name.split("__")[0] in steps else f"{LAST}__{name}"
+
+
+def _of_file(path: str) -> list[tuple[str, Any]]:
+    """Return steps of a YAML file: a list of ``{name: {class: import path, parameter: value}}``."""
+    form = "a list of steps, each {name: {class: sklearn.decomposition.PCA, parameter: value}}"
+    content = read_yaml(path, f"{opt('preprocess')} must be auto, none or")
+    if not isinstance(content, list) or not content:
+        raise InputError(f"{opt('preprocess')} must hold {form}, got {path}; write it so")
+    steps = []
+    for one in content:
+        try:
+            ((name, parameters),) = one.items()
+            module, _, kind = parameters.pop("class").rpartition(".")
+            made = getattr(import_module(module), kind)(**parameters)
+            if not hasattr(made, "fit") or not hasattr(made, "transform"):
+                raise TypeError("it has no fit and transform")
+        except USER_ERRORS as error:
+            raise InputError(
+                f"{opt('preprocess')} must hold {form} whose classes are transformers that can be "
+                f"made, got {one!r} ({type(error).__name__}: {error}); mend {path}"
+            ) from None
+        steps.append((str(name), made))
+    return steps

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import time
 from abc import abstractmethod
-from collections.abc import Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
@@ -13,24 +13,50 @@ from pipelines.console import phase
 from pipelines.errors import InputError, opt
 from pipelines.run import job
 from pipelines.run.cluster import Cluster
-from pipelines.run.groups import Chosen
+from pipelines.run.errors import RunStopped
+from pipelines.run.events import ProgressEvent
+from pipelines.run.groups import Chosen, deciding_results
 from pipelines.run.lifecycle import Session
 from pipelines.run_folder import names
+from pipelines.run_folder.folder import RunFolder
 from pipelines.search.features import Features
+from pipelines.search.ranking import (
+    BestSoFar,
+    best_of_each,
+    chosen_in_folds,
+    failures,
+    nested_estimate,
+    rank,
+    reduce_scores,
+    tabulate,
+)
+from pipelines.search.tasks import (
+    CURVE,
+    INNER,
+    OUTER,
+    SEARCH,
+    Place,
+    Problem,
+    Refit,
+    Row,
+    Task,
+    make_tasks,
+    place_of,
+    run_tasks,
+    tasks_for_workers,
+)
 
 if TYPE_CHECKING:
     import numpy as np
+    import pandas as pd
 
     from pipelines.data import Dataset
     from pipelines.search.options import SearchOptions
     from pipelines.search.shared.base import Split
-    from pipelines.search.tasks import Place, Problem, Row, Task
 
 
 def _identity(algorithm: str, params: str) -> tuple[Any, ...]:
     """Return what is equal for a candidate of two runs; a logarithmic axis carries rounding."""
-    import json
-
     values = {
         name: f"{value:.8g}" if isinstance(value, float) else json.dumps(value)
         for name, value in json.loads(params).items()
@@ -45,11 +71,13 @@ class SearchJob(job.Job[Chosen]):
     ----------
     dataset : after ``plan``
     splits : for each stage and share of the training rows, its splits; after ``plan``
+    refitted_besides : str, what is fitted beside the best candidate on all rows
     """
 
     candidate_columns: Sequence[str] = ("algorithm", "params")  # what names one while it is best
     # Options that choose the candidates, or what is done with them once they are ranked.
     candidate_options: ClassVar[frozenset[str]]
+    refitted_besides = ""
     dataset: Dataset
     splits: dict[tuple[str, float], list[Split]]
 
@@ -91,7 +119,6 @@ class SearchJob(job.Job[Chosen]):
 
     def restore(self, session: Session) -> None:
         """Read the rows that were computed before; a failed fit gets another try."""
-        from pipelines.search.tasks import place_of
 
         self.path = session.path
         self.rows: dict[Place, Row] = {
@@ -114,12 +141,6 @@ class SearchJob(job.Job[Chosen]):
         InputError
             It is no run of this command, or its rows or another option were not the same.
         """
-        import json
-
-        from pipelines.run.groups import deciding_results
-        from pipelines.run_folder.folder import RunFolder
-        from pipelines.search.tasks import INNER, SEARCH, place_of
-
         folder = RunFolder.open(path, self.command, "--extend")
         theirs, ours = folder.record["options"], deciding_results(self.options)
         for name, value in json.loads(json.dumps(ours)).items():
@@ -149,7 +170,7 @@ class SearchJob(job.Job[Chosen]):
 
     def n_fits(self) -> tuple[int, int]:
         """Return candidates on every split; those of learning curves and outer folds come later."""
-        done = sum(row["stage"] in ("search", "inner") for row in self.rows.values())
+        done = sum(row["stage"] in (SEARCH, INNER) for row in self.rows.values())
         n_splits = sum(len(self.splits[key]) for key in self._first_stages)
         return done, n_splits * self.n_candidates
 
@@ -160,11 +181,10 @@ class SearchJob(job.Job[Chosen]):
 
     @property
     def _first_stages(self) -> list[tuple[str, float]]:
-        return [key for key in self.splits if key[0] in ("search", "inner")]
+        return [key for key in self.splits if key[0] in (SEARCH, INNER)]
 
     def tasks_for(self, kind: str, n_workers: int) -> Sequence[Task]:
         """Return the tasks of the search; those that need the best of it are not known before."""
-        from pipelines.search.running import tasks_for_workers
 
         on_gpu = kind == "cuda" or self.options.device == "gpu"
         problem = self.make_problem("gpu" if on_gpu else "cpu", 1)
@@ -182,8 +202,6 @@ class SearchJob(job.Job[Chosen]):
 
     def execute(self, session: Session, cluster: Cluster) -> dict[str, Any]:
         """Score all candidates on all splits, then refit the best."""
-        from pipelines.search.ranking import failures, tabulate
-        from pipelines.search.running import tasks_for_workers
 
         if self._extended:
             extend = cast("SearchOptions", self.options).extend
@@ -195,17 +213,13 @@ class SearchJob(job.Job[Chosen]):
         n_workers = cluster.runner.n_workers
         first = tasks_for_workers(self.problem, self._first_stages, n_workers)
         self._run(session, cluster, first)
-        cells = tabulate(self.rows.values(), self.problem.columns)
-        cells.to_parquet(session.path / names.CELLS)
+        self.cells = tabulate(self.rows.values(), self.problem.columns)
+        self.cells.to_parquet(session.path / names.CELLS)
         if more := self._tasks_of_the_best():
             self._run(session, cluster, more)
-        return failures(cells, (*(self.problem.columns or ("algorithm", "candidate")), "fold"))
+        return failures(self.cells, (*(self.problem.columns or ("algorithm", "candidate")), "fold"))
 
     def _run(self, session: Session, cluster: Cluster, tasks: Sequence[Task]) -> None:
-        from pipelines.run.events import ProgressEvent
-        from pipelines.search.ranking import BestSoFar
-        from pipelines.search.running import run_tasks
-        from pipelines.search.tasks import SEARCH, place_of
 
         todo = [left for task in tasks if (left := task.without(self.rows)) is not None]
         done = sum(place in self.rows for task in tasks for place in task.places)
@@ -228,16 +242,14 @@ class SearchJob(job.Job[Chosen]):
 
     def _tasks_of_the_best(self) -> list[Task]:
         """Return tasks of learning curves and outer folds, of what the rows so far say is best."""
-        from pipelines.search.ranking import best_of_each, rank, tabulate
-        from pipelines.search.tasks import make_tasks
 
-        tasks, n_splits = list[Any](), len(self.splits["search", 1.0])
+        tasks, n_splits = list[Any](), len(self.splits[SEARCH, 1.0])
         for stage, share in self.splits:
             only: dict[int, Any] = {}
-            if stage == "curve":
+            if stage == CURVE:
                 best = best_of_each(rank(tabulate(self.rows.values()), n_splits)).values()
                 only = {split: list(best) for split in range(n_splits)}
-            elif stage == "outer":
+            elif stage == OUTER:
                 only = {i: list(each.values()) for i, (each, _) in enumerate(self._chosen())}
             if only:
                 tasks += make_tasks(self.problem, stage, share, only=only)
@@ -245,44 +257,59 @@ class SearchJob(job.Job[Chosen]):
 
     def _chosen(self) -> list[tuple[dict[str, int], int | None]]:
         """Return what the inner search of each outer fold chose."""
-        from pipelines.search.ranking import chosen_in_folds
 
-        n_outer = len(self.splits["outer", 1.0])
-        n_inner = len(self.splits["inner", 1.0]) // n_outer
+        n_outer = len(self.splits[OUTER, 1.0])
+        n_inner = len(self.splits[INNER, 1.0]) // n_outer
         return chosen_in_folds(self.rows.values(), n_outer, n_inner)
 
-    def refitting(self, session: Session, more: str = "") -> AbstractContextManager[None]:
-        """Return what names the refit where it takes long, as of many rows it does."""
-        n_rows = len(self.dataset.X_train)
-        line = f"refit      fitting the best candidate on all {n_rows:,} training rows{more}"
-        return phase(session.echo, line)
+    @abstractmethod
+    def refit(self, cluster: Cluster) -> Callable[[Problem, Refit], dict[str, Any]]:
+        """Return the work that fits the best candidate on all rows and asks it about the test rows.
 
-    def further_results(self, session: Session, metadata: dict[str, Any]) -> dict[str, Any]:
-        """Write learning curves and outer folds; entries for ``run.json`` on these and a baseline.
+        What it gives has ``predicted``, what the test rows are taken for, and whatever ``answer``
+        makes of it.
+        """
+
+    @abstractmethod
+    def answer(
+        self, path: Path, candidates: pd.DataFrame, tested: dict[str, Any]
+    ) -> dict[str, Any]:
+        """Write the table of candidates, and the best one's predictions; entries for ``run.json``.
 
         Parameters
         ----------
-        metadata : the entries so far
+        candidates : as ``reduce_scores`` gives them, with their place, ``candidate``
+        tested : what the work of ``refit`` gave
         """
-        import pandas as pd
 
+    def summarize(self, session: Session, cluster: Cluster | None) -> dict[str, Any]:
+        """Rank the candidates, refit the best, test it once, and a baseline beside it."""
         from pipelines.data.baseline import baseline_of, remarks_on
-        from pipelines.search.ranking import nested_estimate, tabulate
 
-        rows, path, found = self.rows.values(), session.path, dict[str, Any]()
+        assert cluster is not None
+        rows, path, splits = self.rows.values(), session.path, self.splits[SEARCH, 1.0]
+        candidates = reduce_scores(
+            self.cells, (*self.problem.columns, "candidate"), len(splits), cluster.runner.client
+        )
+        scores = candidates["score_mean"]
+        if scores.isna().all():
+            raise RunStopped(f"every candidate failed: {self.cells['status'].iloc[0]}")
+        # Of many rows it takes long.
+        n_rows = f"all {len(self.dataset.X_train):,} training rows{self.refitted_besides}"
+        with phase(session.echo, f"refit      fitting the best candidate on {n_rows}"):
+            task = Refit(int(candidates["candidate"].iloc[0]))
+            (tested,) = cluster.runner.outcomes(self.refit(cluster), self.problem, [task])
+        if tested.error is not None:
+            raise RunStopped(f"the best candidate cannot be fitted on all rows: {tested.error}")
+        metadata = self.answer(path, candidates, tested.result)
         with phase(session.echo, "baseline   scoring it"):
-            baseline = baseline_of(
-                self.dataset, self.splits["search", 1.0], self.scored_by, labels=self.labels
-            )
-        scores = pd.read_parquet(path / names.CANDIDATES, columns=["score_mean"])["score_mean"]
-        test_error = metadata.get("test_error")
-        remarks = remarks_on(self.dataset, baseline, scores.tolist(), test_error)
-        if ("curve", 0.1) in self.splits:
-            curve = tabulate(rows, self.problem.columns, "curve")
+            baseline = baseline_of(self.dataset, splits, self.scored_by, labels=self.labels)
+        remarks = remarks_on(self.dataset, baseline, scores.tolist(), metadata.get("test_error"))
+        if (CURVE, 0.1) in self.splits:
+            curve = tabulate(rows, self.problem.columns, CURVE)
             curve.to_parquet(path / names.LEARNING_CURVE)
-        if ("outer", 1.0) in self.splits:
-            found["nested"] = nested_estimate(rows, self._chosen())
-            tabulate(rows, self.problem.columns, "outer").to_parquet(path / names.NESTED)
-        return {
-            "baseline": baseline, "remarks": remarks + metadata.get("remarks", []), **found
-        }  # fmt: skip
+        if (OUTER, 1.0) in self.splits:
+            metadata["nested"] = nested_estimate(rows, self._chosen())
+            tabulate(rows, self.problem.columns, OUTER).to_parquet(path / names.NESTED)
+        remarks += metadata.get("remarks", [])
+        return {**metadata, "baseline": baseline, "remarks": remarks}

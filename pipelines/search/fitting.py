@@ -16,12 +16,13 @@ from typing import Any
 import numpy as np
 
 from pipelines.data.placement import FoldedData
-from pipelines.search.candidate_scorer import CandidateScorer
+from pipelines.search.scoring import CandidateScorer
 from pipelines.search.shared import PlainFits, SharedFit, shared_fit_of
-from pipelines.search.shared.base import Response, Split, SplitRows, convergence_noted
-from pipelines.search.shared.pipeline_steps import Rows, Step, decompose, prepare
+from pipelines.search.shared.base import Response, Rows, Split, SplitRows, convergence_noted
+from pipelines.search.shared.pipeline_steps import Step, decompose, prepare
 
 PLAIN = PlainFits.name
+WEIGHTS = "sample_weight"  # the only metadata of fits that share work
 
 
 @dataclass(frozen=True)
@@ -56,7 +57,7 @@ class CellResult:
     n_fits : 1 where a fit was made for it, 0 where another's served
     n_steps, n_steps_made : first steps asked for, and fitted, for all of its task on the split
     apart : why candidates that share work were fitted each by itself, or nothing
-    failed_on_gpu : why it is the own fit of an estimator in the place of its substitute's
+    implementation, reason : what was fitted, and why that; see ``Substitute``
     """
 
     scores: dict[str, Any]
@@ -68,7 +69,8 @@ class CellResult:
     n_steps: int = 0
     n_steps_made: int = 0
     apart: str = ""
-    failed_on_gpu: str = ""
+    implementation: str = ""
+    reason: str = ""
 
 
 OnResult = Callable[[int, int, CellResult], None]  # split and candidate, by their places
@@ -88,7 +90,7 @@ def group_candidates(
 
     Parameters
     ----------
-    estimators : unfitted, with their parameters; None for one that has to be by itself
+    estimators : unfitted, with their parameters
     kinds : ways of sharing that go before those of ``search/shared``
     """
 
@@ -127,7 +129,7 @@ def _parts_of(
     estimator: Any, scorer: CandidateScorer, kinds: Sequence[SharedFit]
 ) -> tuple[list[Step], SharedFit | None, Hashable] | None:
     """Return first steps, how the last shares, and its key; None if there is nothing to share."""
-    if estimator is None or getattr(estimator, "_skl_callbacks", None):
+    if getattr(estimator, "_skl_callbacks", None) or set(scorer.fit_params or ()) - {WEIGHTS}:
         return None
     try:
         parts = decompose(estimator)
@@ -160,7 +162,6 @@ def fit_group(
     n_threads: int | None = None,
     on_result: OnResult = ignore,
     report: Callable[[float], None] = ignore,
-    fit_alone: Callable[[int, int], dict[str, Any]] | None = None,
 ) -> list[list[CellResult]]:
     """Fit and score the candidates of a group on every split of a task.
 
@@ -173,8 +174,6 @@ def fit_group(
     name : tells these splits from others of the same data
     on_result : called as soon as a candidate is done on a split
     report : called with the fraction of the task that is done
-    fit_alone : function of a split and a candidate, by their places: what ``_fit_and_score``
-        gives for one that shares nothing, by default of the arguments here
 
     Returns
     -------
@@ -202,32 +201,23 @@ def fit_group(
     for at, number in enumerate(only):
         for i, estimator in enumerate(estimators):
             if found[at][i] is None:
-                fit = partial(fit_alone, at, i) if fit_alone else partial(
-                    _fit_alone, estimator, data, splits[number], scorer
-                )  # fmt: skip
+                from sklearn.base import clone
+                from sklearn.model_selection._validation import _fit_and_score
+
+                train, test = splits[number]
                 with convergence_noted() as noted:
-                    scores = fit()
-                is_pipeline = hasattr(estimator, "named_steps")
-                n = len(estimator.steps) - 1 if is_pipeline else 0
+                    scores = _fit_and_score(
+                        clone(estimator), data.X, data.y, scorer=scorer.scorer, train=train,
+                        test=test, verbose=0, parameters=None, fit_params=scorer.fit_params,
+                        score_params=scorer.score_params, return_train_score=scorer.train_scores,
+                        return_n_test_samples=True, return_times=True,
+                        error_score=scorer.error_score,
+                    )  # fmt: skip
+                n = len(estimator.steps) - 1 if hasattr(estimator, "named_steps") else 0
                 keep(at, i, CellResult(scores, not noted, n_steps=n, n_steps_made=n, apart=apart))
         if group.shared is None:
             report((at + 1) / len(only))
     return found  # type: ignore[return-value]
-
-
-def _fit_alone(
-    estimator: Any, data: FoldedData, split: Split, scorer: CandidateScorer
-) -> dict[str, Any]:
-    """Fit and score one candidate by scikit-learn's own function."""
-    from sklearn.base import clone
-    from sklearn.model_selection._validation import _fit_and_score
-
-    return _fit_and_score(
-        clone(estimator), data.X, data.y, scorer=scorer.scorer, train=split[0], test=split[1],
-        verbose=0, parameters=None, fit_params=scorer.fit_params,
-        score_params=scorer.score_params, return_train_score=scorer.train_scores,
-        return_n_test_samples=True, return_times=True, error_score=scorer.error_score,
-    )  # fmt: skip
 
 
 def _fit_together(
@@ -243,7 +233,8 @@ def _fit_together(
     n = whole.n_splits
     # What is learned of the training rows, by a scaling or a first step, splits do not share.
     together = not group.most and not whole.data.scaling.learns
-    for at in [range(n)] if together else [range(i, i + 1) for i in range(n)]:
+
+    def fit(at: Sequence[int]) -> None:
         mine = list(estimators)
         if len(at) < n and hasattr(mine[0], "get_params"):
             from sklearn.base import clone
@@ -261,11 +252,7 @@ def _fit_together(
             )
             seconds = (time.perf_counter() - started) / len(mine)
 
-        def respond(
-            response: Response, at: Sequence[int] = at, mine: Sequence[Any] = mine,
-            rows: SplitRows = rows, steps: dict[str, Any] = steps, seconds: float = seconds,
-            n_made: int = n_made,
-        ) -> None:  # fmt: skip
+        def respond(response: Response) -> None:
             estimator, final = mine[response.candidate], response.estimator
             if final is not None and steps:
                 last = estimator.steps[-1][0]
@@ -279,12 +266,14 @@ def _fit_together(
                 result.n_steps, result.n_steps_made = len(group.most) * len(mine), n_made
             keep(at[response.split], response.candidate, result)
 
-        def reported(fraction: float, at: Sequence[int] = at) -> None:
+        def reported(fraction: float) -> None:
             report((at[0] + fraction * len(at)) / n)
 
-        shared.fit_and_respond(
-            rows, [final for _, final in parts], scorer.methods, respond, reported
-        )
+        finals = [final for _, final in parts]
+        shared.fit_and_respond(rows, finals, scorer.methods, respond, reported)
+
+    for at in [range(n)] if together else [range(i, i + 1) for i in range(n)]:
+        fit(at)
 
 
 def _score(

@@ -5,8 +5,7 @@ from __future__ import annotations
 import types
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
@@ -16,7 +15,6 @@ from sklearn.base import _fit_context, clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV
 from sklearn.model_selection._search import BaseSearchCV
-from sklearn.model_selection._validation import _fit_and_score
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_is_fitted
 
@@ -24,17 +22,11 @@ from pipelines.data.placement import FoldedData, cached, to_device
 from pipelines.data.scaling import Scaling
 from pipelines.run.progress import show_progress
 from pipelines.run.tasks import OnCluster, Runner
-from pipelines.search.candidate_scorer import CandidateScorer
 from pipelines.search.candidates import Candidate
-from pipelines.search.fitting import (
-    CellResult,
-    fit_group,
-    group_candidates,
-    limited,
-    with_jobs,
-)
+from pipelines.search.fitting import CellResult, group_candidates
+from pipelines.search.scoring import CandidateScorer
 from pipelines.search.shared import SharedFit
-from pipelines.search.tasks import SEARCH, Problem, Task, make_tasks
+from pipelines.search.tasks import SEARCH, Problem, Task, fit_task, make_tasks
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -202,37 +194,6 @@ class _SearchData(FoldedData):
         return cached((self.token, device), dense)
 
 
-# What fits have of their own, and what stays with the process that has it: callbacks.
-OWN = ("parameters", "train", "test", "split_progress", "candidate_progress", "X", "y")
-LEFT_BEHIND = ("caller", "callback_ctx")
-
-
-@dataclass(frozen=True, eq=False)
-class _Search(Problem):
-    """The problem of a search.
-
-    Attributes
-    ----------
-    common : arguments of ``_fit_and_score`` that all fits have
-    n_threads : for each task
-    """
-
-    common: Mapping[str, Any] = field(default_factory=dict)
-    n_threads: int | None = None
-
-    def fit_alone(self, task: Task, at: int, i: int) -> dict[str, Any]:
-        """Fit a candidate of a task, both by their places, as scikit-learn would have done."""
-        number, member, splits = task.splits[at], task.members[i], self.splits[SEARCH, 1.0]
-        train, test = splits[number]
-        result: dict[str, Any] = _fit_and_score(
-            X=self.data.X, y=self.data.y, train=train, test=test,
-            parameters=self.candidates[member].parameters, split_progress=(number, len(splits)),
-            candidate_progress=(member, len(self.candidates)),
-            **{**self.common, "estimator": clone(self.common["estimator"])},
-        )  # fmt: skip
-        return result
-
-
 class SharedParallel:
     """A substitute for ``joblib.Parallel`` that carries out a search's fits in groups.
 
@@ -267,12 +228,12 @@ class SharedParallel:
         ]
         if not calls:
             return []
-        search = self._search_of(calls)
-        n_splits = len(search.splits[SEARCH, 1.0])
+        problem = self._problem_of(calls)
+        n_splits = len(problem.splits[SEARCH, 1.0])
         out: list[Any] = [None] * len(calls)
-        tasks = make_tasks(search)
-        for task, results in zip(tasks, self._run(search, tasks), strict=True):
-            shared = search.groups[task.group].shared
+        tasks = make_tasks(problem)
+        for task, results in zip(tasks, self._run(problem, tasks), strict=True):
+            shared = problem.groups[task.group].shared
             for candidate, split, result in results:
                 out[candidate * n_splits + split] = result.scores
                 unheard = shared is not None and shared.predictions_only and not result.apart
@@ -280,26 +241,20 @@ class SharedParallel:
             self.results += results
         return out
 
-    def _search_of(self, calls: Sequence[Mapping[str, Any]]) -> _Search:
+    def _problem_of(self, calls: Sequence[Mapping[str, Any]]) -> Problem:
         """Return the problem that calls of ``_fit_and_score`` make together."""
         first = calls[0]
         by_split = {call["split_progress"][0]: call for call in calls}
-        some = [call for call in calls if call["split_progress"] == first["split_progress"]]
         scorer = CandidateScorer(
             (), first["scorer"], None, first["error_score"], first["return_train_score"],
             first["fit_params"], first["score_params"],
         )  # fmt: skip
-        shares = set(first["fit_params"] or {}) <= {"sample_weight"}
-        candidates, together = list[Candidate](), list[Any]()
-        for call in some:
-            parameters, estimator = call["parameters"] or {}, call["estimator"]
-            together.append(None)
-            # What cannot be set is said by its own fit.
-            with suppress(Exception):
-                estimator = clone(estimator).set_params(**clone(parameters, safe=False))
-                together[-1] = estimator if shares else None
-            candidates.append(Candidate("search", parameters, estimator))
-        left_out = OWN + LEFT_BEHIND if isinstance(self._runner, OnCluster) else OWN
+        candidates = []
+        for call in calls:
+            if call["split_progress"] == first["split_progress"]:
+                parameters = call["parameters"] or {}
+                estimator = clone(call["estimator"]).set_params(**clone(parameters, safe=False))
+                candidates.append(Candidate("search", parameters, estimator))
         nothing: Any = None  # a search tests no rows at its end
         # Perhaps masks.
         splits = [
@@ -311,28 +266,27 @@ class SharedParallel:
         ]
         devices = [kind.device for kind in self._kinds if hasattr(kind, "device")]
         place = partial(_SearchData.scaled, device=devices[0]) if devices else None
-        return _Search(
+        groups = group_candidates([one.estimator for one in candidates], scorer, kinds=self._kinds)
+        return Problem(
             _SearchData(
                 first["X"], first["y"], nothing, nothing, (), Scaling("none"), placement=place
             ),
-            tuple(candidates), {(SEARCH, 1.0): splits}, scorer,  # type: ignore[dict-item]
-            tuple(group_candidates(together, scorer, kinds=self._kinds)),
-            common={name: value for name, value in first.items() if name not in left_out},
-            n_threads=self._n_threads,
+            tuple(candidates), {(SEARCH, 1.0): splits}, scorer, tuple(groups),  # type: ignore[dict-item]
         )  # fmt: skip
 
-    def _run(self, search: _Search, tasks: Sequence[Task]) -> Iterable[list[Result]]:
+    def _run(self, problem: Problem, tasks: Sequence[Task]) -> Iterable[list[Result]]:
         """Return the results of tasks, in their order."""
         runner = self._runner
+        alone = isinstance(runner, OnCluster)
+        work, found = partial(_results, n_threads=self._n_threads, alone=alone), dict[Task, Any]()
         if runner is None:
-            return self._parallel(delayed(_fit_task)(search, task) for task in tasks)
-        work, found = partial(_fit_task, alone=isinstance(runner, OnCluster)), dict[Task, Any]()
+            return self._parallel(delayed(work)(problem, task) for task in tasks)
         cost, quiet = sum(task.cost for task in tasks), not self._verbose
         with show_progress(len(tasks), cost, quiet, lambda: runner.n_workers) as shown:
-            for outcome in runner.outcomes(work, search, tasks):
+            for outcome in runner.outcomes(work, problem, tasks):
                 shown.advance(outcome.task, outcome.error is not None)
                 if outcome.error is not None:
-                    if search.scorer.error_score == "raise":
+                    if problem.scorer.error_score == "raise":
                         raise ValueError(outcome.error)
                     what = f"a worker could not fit {outcome.task.name}"
                     raise RuntimeError(f"{what}: {outcome.error}")
@@ -340,22 +294,12 @@ class SharedParallel:
         return [found[task] for task in tasks]
 
 
-def _fit_task(search: _Search, task: Task, alone: bool = False) -> list[Result]:
-    """Fit and score the candidates of a task; ``alone`` in its process, it takes its threads."""
-    estimators = [clone(search.candidates[member].estimator) for member in task.members]
-    limits: AbstractContextManager[None] = nullcontext()
-    if alone:
-        assert search.n_threads is not None
-        limits = limited(search.n_threads)
-        estimators = [with_jobs(one, search.n_threads) for one in estimators]
-    with limits:
-        found = fit_group(
-            replace(search.groups[task.group], members=task.members), estimators, search.data,
-            search.splits[SEARCH, 1.0], search.scorer, only=task.splits,
-            n_threads=search.n_threads, fit_alone=partial(search.fit_alone, task),
-        )  # fmt: skip
-    return [
-        (candidate, split, found[at][i])
-        for at, split in enumerate(task.splits)
-        for i, candidate in enumerate(task.members)
-    ]
+def _results(problem: Problem, task: Task, n_threads: int | None, alone: bool) -> list[Result]:
+    """Fit and score the candidates of a task."""
+    found: list[Result] = []
+
+    def on_result(at: int, i: int, result: CellResult) -> None:
+        found.append((task.members[i], task.splits[at], result))
+
+    fit_task(problem, task, n_threads, on_result, alone=alone)
+    return found

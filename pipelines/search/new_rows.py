@@ -16,7 +16,7 @@ from pipelines.data.tables.kinds import level_of
 from pipelines.data.tables.table import counted_classes
 from pipelines.data.tables.words import counted, short
 from pipelines.errors import InputError, opt
-from pipelines.run_folder.record import Record, TableMetadata, read_record
+from pipelines.run_folder.record import Record, read_record
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -125,7 +125,12 @@ class NewRows:
                 f"RUN must be a run on a table, but {run} is a run on images; give a run on a table"
             )
         kinds = Kinds(tuple(metadata.numbers), tuple(metadata.categories))
-        frame = _frame(path, metadata)
+        frame, layout = read_frame(path, header=not metadata.without_header)
+        if layout is not None and metadata.without_header and metadata.target.isdecimal():
+            n_known = len(metadata.numbers) + len(metadata.categories) + len(metadata.left_out)
+            if len(frame.columns) == n_known:  # the target is not there: those after it move on
+                every = (str(number) for number in range(1, n_known + 2))
+                frame.columns = [name for name in every if name != metadata.target]
         X = columns_of(frame, kinds, path)
         plain = (record.dataset.scaling or {}).get("kind") != "table"
         gaps = X.isna().any(axis=1).to_numpy()
@@ -150,17 +155,19 @@ class NewRows:
         )  # fmt: skip
 
     def write(
-        self, classes: np.ndarray, codes: np.ndarray, output: Path | None, more: Mapping[str, Any]
-    ) -> list[str]:
+        self, classes: np.ndarray | None, predicted: np.ndarray, output: Path | None,
+        more: Mapping[str, Any],
+    ) -> list[str]:  # fmt: skip
         """Write a line for each row of the table; return the lines for the console.
 
         Columns are ``row``, counted from 1 as in error messages, the ids, and ``predicted``.
 
         Parameters
         ----------
-        classes : labels of shape (n_classes,)
-        codes : int array of shape (n_answered,)
-        output : .csv or .parquet file; by default NAME-predictions.csv beside the table
+        classes : labels of shape (n_classes,); None where the target is numbers
+        predicted : of shape (n_answered,), class codes or numbers
+        output : .csv or .parquet file, or a folder for NAME-predictions.csv; by default that of
+            the table
         more : further columns, of shape (n_answered,)
 
         Raises
@@ -168,64 +175,53 @@ class NewRows:
         InputError
             The file cannot be written.
         """
-        labels, error = classes[codes], []
-        found = counted_classes(labels).split(": ", 1)[1] if len(labels) else "nothing"
-        if self.truth is not None:
+        import pandas as pd
+
+        answer = predicted if classes is None else classes[predicted]
+        lines, against = [], f"against column {short(self.target)}"
+        if classes is not None:
+            found = counted_classes(answer).split(": ", 1)[1] if len(answer) else "nothing"
+            lines.append(f"predicted  {found}")
+        elif len(answer):
+            lines.append(
+                f"predicted  from {answer.min():.6g} to {answer.max():.6g}, "
+                f"on average {answer.mean():.6g}"
+            )
+        if self.truth is not None and classes is not None:
             names = np.array([level_of(label) for label in classes], dtype=object)
             known = np.isin(self.truth, names)
             if n_known := int(known.sum()):
-                wrong = int(np.sum(names[codes[known]] != self.truth[known]))
+                wrong = int(np.sum(names[predicted[known]] != self.truth[known]))
                 unknown = int(np.sum(~known))
                 others = f"; {unknown} rows have none that was learned" if unknown else ""
-                error = [
-                    f"error      {wrong / n_known * 100:.2f} % ({wrong} of {n_known:,}) against "
-                    f"column {short(self.target)}{others}"
-                ]
-        table, answers = self._write_table(labels, output, more)
-        return [table, f"predicted  {found}", *error, answers]
-
-    def write_numbers(self, predicted: np.ndarray, output: Path | None) -> list[str]:
-        """Write the predictions of a regression; ``predicted`` has shape (n_answered,)."""
-        import pandas as pd
-
-        table, answers = self._write_table(predicted, output, {})
-        lines = [table]
-        if len(predicted):
-            lines.append(
-                f"predicted  from {predicted.min():.6g} to {predicted.max():.6g}, "
-                f"on average {predicted.mean():.6g}"
-            )
-        if self.truth is not None:
+                share = f"{wrong / n_known * 100:.2f} % ({wrong} of {n_known:,})"
+                lines.append(f"error      {share} {against}{others}")
+        elif self.truth is not None:
             # Text that is no number tells nothing.
             truth = pd.to_numeric(pd.Series(self.truth), errors="coerce").to_numpy(np.float64)
             known = np.isfinite(truth)
             if known.any():
-                off = float(np.abs(predicted[known] - truth[known]).mean())
-                lines.append(
-                    f"error      {off:.6g} on average ({int(known.sum()):,} rows) against column "
-                    f"{short(self.target)}"
-                )
-        return [*lines, answers]
-
-    def _write_table(
-        self, predicted: np.ndarray, output: Path | None, more: Mapping[str, Any]
-    ) -> tuple[str, str]:
-        """Write the file; return the console's lines on the table and on the file."""
-        import pandas as pd
-
-        answers = pd.DataFrame({"predicted": predicted, **more}, index=self.answered)
-        answers = answers.reindex(np.arange(self.n_rows))
-        taken = [name for name in self.ids if name in answers.columns or name == "row"]
+                off = float(np.abs(answer[known] - truth[known]).mean())
+                lines.append(f"error      {off:.6g} on average ({known.sum():,} rows) {against}")
+        table = pd.DataFrame({"predicted": answer, **more}, index=self.answered)
+        table = table.reindex(np.arange(self.n_rows))
+        taken = [name for name in self.ids if name in table.columns or name == "row"]
         ids = self.ids.rename(columns={name: f"{name} (of the table)" for name in taken})
-        answers = pd.concat([ids, answers], axis=1)
-        answers.insert(0, "row", np.arange(1, self.n_rows + 1))
-        to = output or self.path.parent / f"{self.path.stem}-predictions.csv"
+        table = pd.concat([ids, table], axis=1)
+        table.insert(0, "row", np.arange(1, self.n_rows + 1))
+        to = output or self.path.parent
+        to = to / f"{self.path.stem}-predictions.csv" if to.is_dir() else to
+        columns = ", ".join(short(name)[1:-1] for name in table.columns[:8])
+        more_columns = ", …" * (len(table.columns) > 8)
         try:
             to.parent.mkdir(parents=True, exist_ok=True)
             if to.suffix == ".parquet":
-                answers.to_parquet(to, index=False)
+                table.to_parquet(to, index=False)
             else:
-                _harmless(answers).to_csv(to, index=False)
+                for name, kind in table.dtypes.items():
+                    if kind.kind not in "biufcmM":
+                        table[name] = table[name].astype(object).map(_harmless)
+                table.rename(columns=_harmless).to_csv(to, index=False)
         except OSError as error:
             raise InputError(
                 f"{opt('output')} must be a file that can be written, got {to}: "
@@ -237,11 +233,7 @@ class NewRows:
         read = f"table      {self.path}: {counted(self.n_rows, 'row')}"
         if self.unreadable is not None:
             read = f"images     {self.n_rows:,}"
-        return (
-            f"{read}{gaps}",
-            f"answers    {to}: {', '.join(short(name)[1:-1] for name in answers.columns[:8])}"
-            + ", …" * (len(answers.columns) > 8),
-        )
+        return [f"{read}{gaps}", *lines, f"answers    {to}: {columns}{more_columns}"]
 
 
 def add_what_is_asked(parser: ArgumentParser) -> None:
@@ -272,17 +264,17 @@ def lines_of_images(rows: NewRows, labels: np.ndarray) -> list[str]:
 
 
 def check_output(path: Path | None) -> Path | None:
-    """Return the path of a file of predictions, if it ends as it must.
+    """Return the path of a file of predictions if it ends as it must, or is a folder for one.
 
     Raises
     ------
     InputError
-        It does not end in .csv or .parquet, or is a folder.
+        It does not end in .csv or .parquet.
     """
-    if path is not None and (path.suffix not in (".csv", ".parquet") or path.is_dir()):
+    if path is not None and path.suffix not in (".csv", ".parquet") and not path.is_dir():
         raise InputError(
-            f"{opt('output')} must be a file that ends in .csv or .parquet, got {path}; "
-            f"try {path / 'predictions.csv' if path.is_dir() else path.with_suffix('.csv')}"
+            f"{opt('output')} must be a file that ends in .csv or .parquet, or a folder that "
+            f"exists, got {path}; try {path.with_suffix('.csv')}"
         )
     return path
 
@@ -292,25 +284,6 @@ def class_columns(kind: str, classes: Iterable[Any], values: np.ndarray) -> dict
     return {f"{kind}_{label}": column for label, column in zip(classes, values.T, strict=True)}
 
 
-def _harmless(answers: pd.DataFrame) -> pd.DataFrame:
-    """Return a table that no spreadsheet executes: an apostrophe is put before formulas."""
-
-    def quoted(cell: Any) -> Any:
-        return f"'{cell}" if isinstance(cell, str) and cell.startswith(FORMULA) else cell
-
-    harmless = answers.copy()
-    for name, kind in answers.dtypes.items():
-        if kind.kind not in "biufcmM":
-            harmless[name] = answers[name].astype(object).map(quoted)
-    return harmless.rename(columns=quoted)
-
-
-def _frame(path: Path, metadata: TableMetadata) -> pd.DataFrame:
-    """Return the table's columns under the names that the run knows."""
-    frame, layout = read_frame(path, header=not metadata.without_header)
-    if layout is not None and metadata.without_header and metadata.target.isdecimal():
-        n_known = len(metadata.numbers) + len(metadata.categories) + len(metadata.left_out)
-        if len(frame.columns) == n_known:  # the target is not there: those after it move on
-            names = (str(number) for number in range(1, n_known + 2))
-            frame.columns = [name for name in names if name != metadata.target]
-    return frame
+def _harmless(cell: Any) -> Any:
+    """Return a cell that no spreadsheet executes: an apostrophe is put before a formula."""
+    return f"'{cell}" if isinstance(cell, str) and cell.startswith(FORMULA) else cell

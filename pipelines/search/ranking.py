@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pipelines.run.errors import RunStopped
 from pipelines.run_folder import columns
 from pipelines.run_folder.measures import measure_of
 from pipelines.run_folder.names import FAILED, OK
@@ -20,31 +19,10 @@ if TYPE_CHECKING:
     import pandas as pd
     from distributed import Client
 
-    from pipelines.run.tasks import Runner
-
 PARTITIONS = 8
 ROWS_FOR_WORKERS = 100_000  # fewer are reduced before dask.dataframe is imported
 
 Row = dict[str, Any]
-
-
-def with_worker(rows: Iterable[Row], worker: str) -> list[Row]:
-    """Return rows, and the worker that they come from."""
-    return [{**row, "worker": worker} for row in rows]
-
-
-def result_of(runner: Runner, work: Callable[..., Any], shared: Any, task: Any, what: str) -> Any:
-    """Run a single task and return its result.
-
-    Raises
-    ------
-    RunStopped
-        It failed; the message begins with ``what``.
-    """
-    (outcome,) = runner.outcomes(work, shared, [task])
-    if outcome.error is not None:
-        raise RunStopped(f"{what}: {outcome.error}")
-    return outcome.result
 
 
 def results_frame(
@@ -121,18 +99,22 @@ def tabulate(
     return results_frame(chosen, types, [*reversed(parameters), "candidate", "split", "share"])
 
 
-def rank(cells: pd.DataFrame, n_folds: int) -> pd.DataFrame:
-    """Return the candidates of a table of cells with their algorithm and parameters, best first."""
-    ranked = reduce_scores(cells, ("candidate",), n_folds)
+def with_algorithm(candidates: pd.DataFrame, cells: pd.DataFrame) -> pd.DataFrame:
+    """Return candidates with their algorithm and parameters, and the means of all else."""
     by_candidate = cells.groupby("candidate")
     about = by_candidate[["algorithm", "params"]].first()
     seconds = by_candidate[["fit_seconds", "score_seconds"]].mean()
     more = by_candidate[
         [name for name in map(str, cells) if name.startswith("score_") and name not in seconds]
     ]
-    return ranked.join(about, on="candidate").join(seconds, on="candidate").join(
+    return candidates.join(about, on="candidate").join(seconds, on="candidate").join(
         more.mean().add_suffix("_mean"), on="candidate"
     )  # fmt: skip
+
+
+def rank(cells: pd.DataFrame, n_folds: int) -> pd.DataFrame:
+    """Return the candidates of a table of cells with their algorithm and parameters, best first."""
+    return with_algorithm(reduce_scores(cells, ("candidate",), n_folds), cells)
 
 
 def best_of_each(ranked: pd.DataFrame) -> dict[str, int]:

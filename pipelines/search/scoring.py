@@ -1,27 +1,213 @@
-"""Find the scorers of a search, and refuse unusable ones before any fit."""
+"""Scikit-learn's scorers: those of a search are checked, and score what candidates predict."""
 
 from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from difflib import get_close_matches
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 
 from pipelines.data.dataset import CLASSIFICATION, Dataset
 from pipelines.errors import InputError, opt
-from pipelines.search.candidate_scorer import (
-    ACCURACY,
-    PREDICTIONS,
-    CandidateScorer,
-    methods_of,
-)
 from pipelines.search.shared.base import Response
 
+ACCURACY = "accuracy"  # scored without scikit-learn, whose import takes longer than a short search
+PREDICTIONS = {"predict", "decision_function"}  # what every kind of shared work can give
+METHODS = ("predict", "predict_proba", "predict_log_proba", "decision_function")
 DEFAULT_SCORING = {"classification": ACCURACY, "regression": "r2"}
 INSTEAD = {"classification": "use for instance balanced_accuracy, f1_macro or matthews_corrcoef",
            "regression": "use for instance neg_mean_absolute_error"}  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False)
+class CandidateScorer:
+    """Scores candidates: by the names of scorers, or by what scikit-learn's searches call.
+
+    Attributes
+    ----------
+    names : names of scorers; the first decides which candidate is best
+    given : in place of names: a scorer, several in one, or a callable
+    labels : array of shape (n_classes,), the labels that the class codes of ``y`` stand for where
+        scorers are to see those
+    error_score : float or "raise", where a fit or its scoring fails; of scorers that are given
+    train_scores : bool, whether the training rows are scored, too
+    fit_params, score_params : what scikit-learn's ``_fit_and_score`` takes by these names
+    """
+
+    names: Sequence[str] = (ACCURACY,)
+    given: Any = None
+    labels: np.ndarray | None = None
+    error_score: Any = np.nan
+    train_scores: bool = False
+    fit_params: Mapping[str, Any] | None = None
+    score_params: Mapping[str, Any] | None = None
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """The parts of the rows that are scored."""
+        return ("test", "train") if self.train_scores else ("test",)
+
+    @cached_property
+    def scorer(self) -> Any:
+        """The scorer in the form that ``_fit_and_score`` takes."""
+        if self.given is not None:
+            return self.given
+        from sklearn.metrics import get_scorer
+        from sklearn.metrics._scorer import _MultimetricScorer
+
+        scorers = {name: get_scorer(name) for name in self.names}
+        return _MultimetricScorer(scorers=scorers, raise_exc=False)
+
+    @cached_property
+    def methods(self) -> set[str]:
+        """Methods of an estimator that are asked for; "?" where that cannot be known."""
+        if self.given is None and tuple(self.names) == (ACCURACY,):
+            return {"predict"}
+        return methods_of(self.scorer)
+
+    @property
+    def needs_predictions_only(self) -> bool:
+        """Whether scoring needs nothing but predictions and decision values."""
+        return self.methods <= PREDICTIONS
+
+    @cached_property
+    def _is_accuracy(self) -> bool:
+        """Whether the only score is accuracy, so that the number of errors suffices."""
+        if self.score_params:
+            return False
+        if self.given is None:
+            return tuple(self.names) == (ACCURACY,)
+        from sklearn.metrics._scorer import _PassthroughScorer
+
+        return isinstance(self.given, _PassthroughScorer) or (
+            getattr(getattr(self.given, "_score_func", None), "__name__", "") == "accuracy_score"
+            and not self.given._kwargs
+        )
+
+    def score(
+        self, response: Response, estimator: Any, see: Callable[[], tuple[Any, Any]], truth: Any,
+        part: str, params: Mapping[str, Any],
+    ) -> Any:  # fmt: skip
+        """Return the score of a part of the rows: a number, or one for each name.
+
+        Where scorers are known by their names, one that fails gives the reason, a ``str``.
+
+        Parameters
+        ----------
+        estimator : fitted, or unfitted where the response has predictions only
+        see : gives the rows as they were before the first step, and targets, if they are needed
+        truth : the targets
+        params : what scorers are given besides, such as ``sample_weight``
+        """
+        if self._is_accuracy and response.classes is not None:
+            wrong = int(np.count_nonzero(response.predict("predict", part) != np.asarray(truth)))
+            accuracy = (len(truth) - wrong) / len(truth)
+            return accuracy if self.given is not None else {ACCURACY: accuracy}
+        X, _ = see()
+        if not hasattr(estimator, "fit"):  # of a search that does without scikit-learn
+            estimator = estimator.as_estimator()
+        seen = PredictedEstimator(estimator, response, X, part, self.labels)
+        if self.given is None:
+            found = self.scorer(seen, X, truth if self.labels is None else self.labels[truth])
+            return {
+                name: one.strip().splitlines()[-1].removeprefix("ValueError: ").rstrip(".")
+                if isinstance(one, str) else one
+                for name, one in found.items()
+            }  # fmt: skip
+        from sklearn.model_selection._validation import _score
+
+        # One that asks for predictions does not look at the rest.
+        looks = "?" in self.methods
+        return _score(estimator if looks else seen, X, truth, self.given, params, self.error_score)
+
+    def failed(self, reason: str, n_rows: int) -> dict[str, Any]:
+        """Return the result of a fit that gave nothing, as ``_fit_and_score`` has it.
+
+        Raises
+        ------
+        ValueError
+            ``error_score`` is ``"raise"``.
+        """
+        if self.error_score == "raise":
+            raise ValueError(reason)
+        scores = self.error_score
+        names = getattr(self.given, "_scorers", None) if self.given is not None else self.names
+        if names is not None:
+            scores = dict.fromkeys(names, scores)
+        return {
+            "test_scores": scores, "n_test_samples": n_rows, "fit_time": 0.0, "score_time": 0.0,
+            "fit_error": reason, **({"train_scores": scores} if self.train_scores else {}),
+        }  # fmt: skip
+
+
+def methods_of(scorer: Any) -> set[str]:
+    """Return methods of an estimator that a scorer of scikit-learn's asks for; "?" if unknown."""
+    from sklearn.metrics._scorer import _BaseScorer, _MultimetricScorer, _PassthroughScorer
+
+    if isinstance(scorer, _MultimetricScorer):
+        return set().union(*map(methods_of, scorer._scorers.values()))
+    if isinstance(scorer, _PassthroughScorer):
+        return {"predict"}
+    if not isinstance(scorer, _BaseScorer):
+        return {"?"}
+    methods = scorer._response_method
+    if isinstance(methods, str):
+        return {methods}
+    return {"decision_function" if "decision_function" in methods else methods[0]}
+
+
+class PredictedEstimator:
+    """An estimator whose predictions of the rows of a split are known, for a scorer."""
+
+    def __init__(
+        self, estimator: Any, response: Response, X: Any, part: str, labels: np.ndarray | None
+    ) -> None:
+        self._estimator, self._response, self._X, self._part = estimator, response, X, part
+        self._labels = labels
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "classes_" and self._response.classes is not None:
+            return self._labelled(self._response.classes)
+        found = getattr(self._estimator, name)  # where a plain one has none, this has none
+        if name not in METHODS:
+            return found
+
+        def predict(X: Any, **how: Any) -> Any:
+            if X is not self._X or how:
+                return found(X, **how)
+            values = self._response.predict(name, self._part)
+            return self._labelled(values) if name == "predict" else values
+
+        predict.__name__ = name  # scikit-learn asks how it is called
+        return predict
+
+    def _labelled(self, codes: np.ndarray) -> np.ndarray:
+        return codes if self._labels is None else self._labels[codes]
+
+    def score(self, X: Any, y: Any = None, **weights: Any) -> float:
+        """Return the estimator's own score, from these predictions where it is a usual one."""
+        from sklearn.base import ClassifierMixin, RegressorMixin
+
+        from pipelines.search.shared import shared_fit_of
+
+        final = self._estimator
+        if type(final).__name__ == "Pipeline":
+            final = final.steps[-1][1]
+        for usual in (ClassifierMixin, RegressorMixin):
+            # That of neighbors is the usual one but for rows it does not have here.
+            if isinstance(final, usual) and (
+                type(final).score is usual.score or shared_fit_of(final) is not None
+            ):
+                return float(usual.score(self, X, y, **weights))
+        return float(self._estimator.score(X, y, **weights))
+
+    def __sklearn_tags__(self) -> Any:
+        return self._estimator.__sklearn_tags__()
 
 
 def make_scoring(names: Sequence[str], data: Dataset) -> tuple[str, ...]:

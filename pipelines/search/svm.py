@@ -2,42 +2,28 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from pipelines.data import Dataset
-from pipelines.data.dataset import REGRESSION, rows_of
+from pipelines.data.dataset import rows_of
 from pipelines.data.placement import FoldedData
 from pipelines.data.preparation import Preparation
-from pipelines.run.errors import RunStopped
-from pipelines.run.tasks import OnCluster
-from pipelines.run_folder import names
-from pipelines.search.candidate_scorer import CandidateScorer
 from pipelines.search.candidates import Candidate, candidates_of
 from pipelines.search.fitting import group_candidates
-from pipelines.search.predictions import write_predictions
-from pipelines.search.ranking import reduce_scores, result_of
+from pipelines.search.scoring import CandidateScorer
 from pipelines.search.shared.svm import SVCs, SVMParameters, SVRs
-from pipelines.search.tasks import Problem, Refit, Splits
+from pipelines.search.tasks import SEARCH, Problem, Refit, Splits
 from pipelines.svm.backends import Backend, Settings, load_backend
 from pipelines.svm.backends.base import CellFit, Work
-from pipelines.svm.calibration import (
-    Calibration,
-    expected_calibration_error,
-    fit_sigmoids,
-    log_loss,
-)
+from pipelines.svm.calibration import Calibration, fit_sigmoids
 from pipelines.svm.kernel_machine import KernelMachine
 from pipelines.svm.multiclass import codes_of, margins
 
 CORES_PER_WORKER = 8  # for a backend that fills several cores from one process
-MEANS = ("error_mean", "error_std", "score_mean", "score_std")
 
 
 def workers_for(solver: str, cores: int) -> int:
@@ -133,7 +119,7 @@ def _calibrate(problem: Problem, best: SVMParameters, backend: Backend) -> Calib
     and stored size do not change. The scaling is learned within each split, so nothing of its
     validation rows leaks into their decision values.
     """
-    data, splits, decisions = problem.data, problem.splits["search", 1.0], list[np.ndarray]()
+    data, splits, decisions = problem.data, problem.splits[SEARCH, 1.0], list[np.ndarray]()
     fits: dict[int, CellFit] = {}  # splits end in no special order
 
     def on_split(g: int, split: int, found: list[CellFit]) -> None:
@@ -152,64 +138,3 @@ def _calibrate(problem: Problem, best: SVMParameters, backend: Backend) -> Calib
             decisions.append(values)
     rows = np.concatenate([validation for _, validation in splits])
     return fit_sigmoids(np.concatenate(decisions), data.y[rows])
-
-
-def answer(
-    path: Path, runner: OnCluster, problem: Problem, dataset: Dataset, solver: str,
-    probability: bool = False,
-) -> dict[str, Any]:  # fmt: skip
-    """Rank the candidates, refit the best on a worker, test it once; entries for ``run.json``.
-
-    Raises
-    ------
-    RunStopped
-        Every candidate failed, or the refit did.
-    """
-    import pandas as pd
-
-    cells, n_splits = pd.read_parquet(path / names.CELLS), len(problem.splits["search", 1.0])
-    candidates = reduce_scores(cells, problem.columns, n_splits, runner.client)
-    candidates.to_parquet(path / names.CANDIDATES)
-    first = candidates.iloc[0]
-    if np.isnan(first.score_mean):
-        raise RunStopped("every candidate failed, none can be called best")
-    known = {name: float(first[name]) for name in (*problem.columns, *MEANS)}
-    (member,) = (
-        i for i, one in enumerate(problem.candidates)
-        if all(known[name] == value for name, value in one.parameters.items())
-    )  # fmt: skip
-    refit = Refit(member, f"refit-gamma={first.gamma:.6g} C={first.C:.6g}")
-    tested = result_of(
-        runner, partial(refit_and_test, solver=solver, probability=probability), problem, refit,
-        f"the refit of C={first.C:.3g} gamma={first.gamma:.3g} failed",
-    )  # fmt: skip
-    machine, predicted = tested["machine"], tested["predicted"]
-    machine.save(path / names.MODEL)
-    metadata = {
-        "best": {name: value for name, value in known.items() if not math.isnan(value)},
-        "n_support": len(machine.support_vectors),
-    }
-    if dataset.task == REGRESSION:
-        from sklearn import metrics
-
-        write_predictions(path, dataset, predicted)
-        truth = dataset.y_test
-        root = float(metrics.root_mean_squared_error(truth, predicted))
-        return metadata | {
-            "test_scores": {
-                "r2": float(metrics.r2_score(truth, predicted)) if len(truth) > 1 else None,
-                "neg_mean_absolute_error": -float(metrics.mean_absolute_error(truth, predicted)),
-                "neg_root_mean_squared_error": -root,
-            }
-        }
-    metadata |= write_predictions(path, dataset, predicted, margin=tested["margin"])
-    if probability:
-        probabilities = tested["probabilities"]
-        table = pd.DataFrame({"row": np.arange(len(probabilities)), "true": dataset.y_test})
-        for label, column in zip(dataset.classes, probabilities.T, strict=True):
-            table[f"probability_{label}"] = column
-        table.to_parquet(path / names.PROBABILITIES)
-        metadata["test_log_loss"] = log_loss(probabilities, dataset.y_test)
-        error = expected_calibration_error(probabilities, dataset.y_test)
-        metadata["test_calibration_error"] = error
-    return metadata

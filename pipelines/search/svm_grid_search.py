@@ -18,9 +18,8 @@ from sklearn.utils._param_validation import StrOptions
 from cluster_setup.on_this_machine.devices import available_cores, visible_gpus
 from cluster_setup.workers import describe_workers, threads_per_task
 from pipelines.run.tasks import InProcess, OnCluster
-from pipelines.search.candidate_scorer import PREDICTIONS, methods_of
 from pipelines.search.grid_search import GridSearch
-from pipelines.search.scoring import check_scoring
+from pipelines.search.scoring import PREDICTIONS, check_scoring, methods_of
 from pipelines.search.shared.svm import SVCs
 from pipelines.svm.backend_svc import BackendSVC
 from pipelines.svm.backends import load_backend, resolve_backend

@@ -14,7 +14,6 @@ from pipelines.errors import InputError, program
 from pipelines.run.options import OneLineParser
 from pipelines.run_folder import names
 from pipelines.run_folder.digests import refuse_changed
-from pipelines.run_folder.record import Record
 from pipelines.search.new_rows import (
     RULE_OF_PICTURES,
     NewRows,
@@ -52,8 +51,8 @@ def main(argv: Sequence[str]) -> int:
     add_what_is_asked(parser)
     parser.add_argument(
         "--output", type=Path, metavar="FILE",
-        help="a .csv or .parquet file (default: NAME-predictions.csv beside the table, or "
-        "image-predictions.csv in the current folder)",
+        help="a .csv or .parquet file, or a folder for it (default: NAME-predictions.csv beside "
+        "the table, or image-predictions.csv in the current folder)",
     )  # fmt: skip
     given = parser.parse_args(argv)
     refuse_both_or_neither(given.table, given.image)
@@ -100,29 +99,24 @@ def predict_images(run: Path, images: Sequence[Path], output: Path | None = None
     if not len(rows.answered):
         return 2
     if (features := record.options.features) is not None:
-        rows = replace(rows, X=_features(record, features, rows.X, form))
+        from pipelines.nn.features import Extractor
+
+        if (known := record.features) is None:
+            raise InputError(
+                "RUN must hold features that can be computed of an image, got those of "
+                f"'{features}'; run it anew with --features hog or a network"
+            )
+        extractor = Extractor.of(known.name, known.size, record.options.weights)
+        if extractor.describe() != known.model_dump():
+            raise InputError(
+                f"RUN needs the weights of {known.name} that it was run with, and they have "
+                "changed; put the file back, or run it anew"
+            )
+        shape = (form.channels, form.height, form.width)
+        rows = replace(rows, X=extractor.features(rows.X, shape))
     for line in _answer(run, rows, output):
         echo(line)
     return 1 if rows.unreadable else 0
-
-
-def _features(record: Record, name: str, X: np.ndarray, form: ImageFormat) -> np.ndarray:
-    """Return the features of images by the extractor of a run."""
-    from pipelines.nn.features import Extractor
-
-    known = record.features
-    if known is None:
-        raise InputError(
-            f"RUN must hold features that can be computed of an image, got those of '{name}'; "
-            "run it anew with --features hog or a network"
-        )
-    extractor = Extractor.of(known.name, known.size, record.options.weights)
-    if extractor.describe() != known.model_dump():
-        raise InputError(
-            f"RUN needs the weights of {known.name} that it was run with, and they have changed; "
-            "put the file back, or run it anew"
-        )
-    return extractor.features(X, (form.channels, form.height, form.width))
 
 
 def load_model(run: Path) -> KernelMachine | KernelRegressor:
@@ -149,7 +143,7 @@ def _answer(run: Path, rows: NewRows, output: Path | None) -> list[str]:
             f"{n_features} features; resume the run to write it again"
         )
     if isinstance(machine, KernelRegressor):
-        return rows.write_numbers(machine.predict(rows.X), output)
+        return rows.write(None, machine.predict(rows.X), output, {})
     codes = machine.predict_codes(rows.X)
     if machine.calibration is not None:
         values, kind = machine.predict_proba(rows.X), "probability"

@@ -5,27 +5,34 @@ from __future__ import annotations
 import math
 import warnings
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pipelines.data.placement import FoldedData
+from pipelines.run.chunking import split_for_workers
+from pipelines.run.events import ProgressEvent
+from pipelines.run.outcomes import Outcome, without_compilation
 from pipelines.run_folder.names import FAILED, NOT_CONVERGED, OK
-from pipelines.search.candidate_scorer import ACCURACY, CandidateScorer
 from pipelines.search.candidates import Candidate
 from pipelines.search.fitting import (
     PLAIN,
     CellResult,
     Group,
+    OnResult,
     fit_group,
     ignore,
     limited,
     with_jobs,
 )
+from pipelines.search.scoring import ACCURACY, CandidateScorer
 from pipelines.search.shared.base import Split
 from pipelines.search.substitutes import Substitute, substitute
+
+if TYPE_CHECKING:
+    from pipelines.run.tasks import Runner
 
 SEARCH, INNER, OUTER, CURVE = "search", "inner", "outer", "curve"  # the stages of a run
 # Of the time of a group's splits together, measured on 12,000 rows of MNIST: 1 to 16 %.
@@ -194,6 +201,66 @@ def make_tasks(
     ]
 
 
+def tasks_for_workers(
+    problem: Problem, stages: Sequence[tuple[str, float]], n_workers: int
+) -> list[Task]:
+    """Return the tasks of some stages; the longest are cut into splits if workers would else
+    idle at the end."""
+    tasks = [task for stage in stages for task in make_tasks(problem, *stage, n_workers=n_workers)]
+    if any(group.shared and group.shared.one_launch for group in problem.groups):
+        return tasks  # what the splits of a launch share is not known
+    return split_for_workers(tasks, n_workers, lambda task: task.by_split)
+
+
+def fit_task(
+    problem: Problem,
+    task: Task,
+    n_threads: int | None = None,
+    on_result: OnResult = ignore,
+    report: Callable[[float], None] = ignore,
+    alone: bool = True,
+) -> None:
+    """Fit and score the candidates of a task; see ``fit_group``.
+
+    Parameters
+    ----------
+    n_threads : that every fit may use; None for as many as its estimator and BLAS say
+    alone : whether no other task is in this process, which then keeps to so many threads
+    """
+    used = [problem.used(member) for member in task.members]
+    group = problem.groups[task.group]
+    # What is not scikit-learn's shares nothing.
+    shared = None if any(one.replaced for one in used) else group.shared
+    group = Group(task.members, shared, group.most if shared else ())
+    estimators = [one.estimator for one in used]
+    limits: AbstractContextManager[None] = nullcontext()  # a backend counts its threads itself
+    if hasattr(estimators[0], "fit"):
+        from sklearn.base import clone
+
+        estimators = [clone(one) for one in estimators]
+        if alone and n_threads is not None:
+            estimators = [with_jobs(one, n_threads) for one in estimators]
+            limits = limited(n_threads)
+    fit = partial(
+        fit_group, data=problem.data, splits=problem.splits[task.stage, task.share],
+        scorer=problem.scorer, name=(task.stage, task.share), n_threads=n_threads,
+    )  # fmt: skip
+
+    def keep(at: int, i: int, result: CellResult) -> None:
+        taken = used[i]
+        if taken.replaced and (error := result.scores["fit_error"]):
+            plain = problem.candidates[task.members[i]].estimator
+            own = clone(plain) if n_threads is None else with_jobs(clone(plain), n_threads)
+            ((result,),) = fit(Group((task.members[i],)), [own], only=[task.splits[at]])
+            reason = f"{taken.implementation} failed: {error.strip().splitlines()[-1]}"
+            taken = replace(substitute(plain, "cpu"), reason=reason)
+        result.implementation, result.reason = taken.implementation, taken.reason
+        on_result(at, i, result)
+
+    with limits:
+        fit(group, estimators, only=task.splits, on_result=keep, report=report)
+
+
 def run_task(
     problem: Problem,
     task: Task,
@@ -211,65 +278,35 @@ def run_task(
     -------
     list of dict, one for each of ``task.places``; the caller adds ``worker``
     """
-    used = [problem.used(member) for member in task.members]
-    group = problem.groups[task.group]
-    # What is not scikit-learn's shares nothing.
-    shared = None if any(one.replaced for one in used) else group.shared
-    group = Group(task.members, shared, group.most if shared else ())
-    estimators = [one.estimator for one in used]
-    limits: AbstractContextManager[None] = nullcontext()  # a backend counts its threads itself
-    if hasattr(estimators[0], "fit"):
-        from sklearn.base import clone
-
-        estimators = [with_jobs(clone(one), n_threads) for one in estimators]
-        limits = limited(n_threads)
-    splits, name = problem.splits[task.stage, task.share], (task.stage, task.share)
-    fit = partial(
-        fit_group, data=problem.data, splits=splits, scorer=problem.scorer, name=name,
-        n_threads=n_threads,
-    )  # fmt: skip
     done = [dict[int, CellResult]() for _ in task.splits]
 
     def rows_of(at: int) -> list[Row]:
         return [
-            _row_of(problem, task, task.splits[at], member, used[i], group.name, done[at][i])
+            _row_of(problem, task, task.splits[at], member, done[at][i])
             for i, member in enumerate(task.members)
         ]
 
     def on_result(at: int, i: int, result: CellResult) -> None:
-        if used[i].replaced and (error := result.scores["fit_error"]):
-            own = with_jobs(clone(problem.candidates[task.members[i]].estimator), n_threads)
-            ((result,),) = fit(Group((task.members[i],)), [own], only=[task.splits[at]])
-            result.failed_on_gpu = error.strip().splitlines()[-1]
         done[at][i] = result
         n_done = sum(len(one) == len(task.members) for one in done)
         if len(done[at]) == len(task.members) and n_done < len(done):
             report(0.0, rows_of(at))
 
-    with limits, warnings.catch_warnings():
+    with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        fit(group, estimators, only=task.splits, on_result=on_result, report=report)
+        fit_task(problem, task, n_threads, on_result, report)
     return [row for at in range(len(done)) for row in rows_of(at)]
 
 
 def failed_rows(problem: Problem, task: Task, reason: str) -> list[Row]:
     """Return the rows of a task that gave none."""
-    used, shared = Substitute(None, "", ""), problem.groups[task.group].name
     nothing: dict[str, Any] = dict.fromkeys(("fit_time", "score_time"))
     nothing |= {"test_scores": {}, "fit_error": reason}
-    return [
-        _row_of(problem, task, split, member, used, shared, CellResult(nothing, n_fits=0))
-        for _, member, split, _ in task.places
-    ]
+    result = CellResult(nothing, n_fits=0)
+    return [_row_of(problem, task, split, member, result) for _, member, split, _ in task.places]
 
 
-def _row_of(
-    problem: Problem, task: Task, split: int, member: int, used: Substitute, shared: str,
-    result: CellResult,
-) -> Row:  # fmt: skip
-    if result.failed_on_gpu:
-        own = substitute(problem.candidates[member].estimator, "cpu")
-        used = replace(own, reason=f"{used.implementation} failed: {result.failed_on_gpu}")
+def _row_of(problem: Problem, task: Task, split: int, member: int, result: CellResult) -> Row:
     train, test = problem.splits[task.stage, task.share][split]
     candidate, names = problem.candidates[member], problem.scorer.names
     given = result.scores["test_scores"]
@@ -306,9 +343,9 @@ def _row_of(
         "n_support": None if failed else result.n_support,
         "n_iterations": None if failed else result.n_iterations,
         "status": status,
-        "implementation": used.implementation,
-        "reason": used.reason,
-        "family": f"{PLAIN} ({result.apart})" if result.apart else shared,
+        "implementation": result.implementation,
+        "reason": result.reason,
+        "family": f"{PLAIN} ({result.apart})" if result.apart else problem.groups[task.group].name,
         "n_fits": result.n_fits,
         "n_steps": result.n_steps,
         "n_steps_made": result.n_steps_made,
@@ -328,3 +365,41 @@ def finite(score: Any) -> float | None:
 def place_of(row: Mapping[str, Any]) -> Place:
     """Return the identity of a row."""
     return row["stage"], row["candidate"], row["split"], row["share"]
+
+
+def run_tasks(
+    runner: Runner, problem: Problem, tasks: Sequence[Task], n_threads: int = 1
+) -> Iterator[tuple[Outcome[Task] | ProgressEvent, list[Row]]]:
+    """Run tasks; give each outcome, or news of a task at work, with its rows, each row once.
+
+    Rows that are told before their task is done are a part of it: their splits, as if these were
+    a task of their own. A task that is begun anew, as its worker died, tells of the same rows
+    again. One that failed gives rows whose status says why.
+    """
+    by_name = {task.name: task for task in tasks}
+    given: set[Place] = set()
+    until: dict[str, float] = {}  # when the rows of a task were last told
+    for event in runner.outcomes_and_events(partial(run_task, n_threads=n_threads), problem, tasks):
+        if isinstance(event, ProgressEvent):
+            task, rows = by_name[event.task], event.rows
+        else:
+            task, failed = event.task, event.error is not None
+            rows = failed_rows(problem, task, event.error or "") if failed else event.result
+        left = task.without(given)
+        new = [row | {"worker": event.worker} for row in rows if place_of(row) not in given]
+        given.update(map(place_of, new))
+        if isinstance(event, ProgressEvent):
+            if new:
+                until[task.name] = event.started + event.seconds
+                part = task.part(dict.fromkeys(row["split"] for row in new))
+                event = replace(event, part=part.name, cost=part.cost)
+            yield event, new
+            continue
+        if len(new) < len(rows):
+            began = max(event.started, until.get(task.name, 0.0))
+            event = replace(
+                event, part=left.name if left else "", cost=left.cost if left else 0.0,
+                started=began, seconds=max(0.0, event.started + event.seconds - began),
+                compile_seconds=0.0,  # it compiled before its first rows were ready
+            )  # fmt: skip
+        yield event, without_compilation(new, event.seconds, event.compile_seconds)

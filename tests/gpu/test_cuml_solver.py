@@ -8,7 +8,7 @@ from benchmarks.gpu.figures import note
 from pipelines.data import load_dataset, make_folds
 from pipelines.data.placement import FoldedData
 from pipelines.data.scaling import Scaling
-from pipelines.search.candidate_scorer import CandidateScorer
+from pipelines.search.scoring import CandidateScorer
 from pipelines.search.svm import grid_problem
 from pipelines.search.tasks import SEARCH, make_tasks, run_task
 from pipelines.svm.backends import Settings, load_backend

@@ -10,9 +10,9 @@ import numpy as np
 from pipelines.data.placement import Fold as Split
 from pipelines.data.placement import FoldedData
 from pipelines.data.scaling import Scaling
-from pipelines.search.candidate_scorer import CandidateScorer
 from pipelines.search.candidates import Candidate
 from pipelines.search.fitting import group_candidates
+from pipelines.search.scoring import CandidateScorer
 from pipelines.search.tasks import SEARCH, Problem
 
 

@@ -11,8 +11,7 @@ from sklearn.metrics import (
 )
 
 from pipelines.errors import InputError
-from pipelines.search.candidate_scorer import CandidateScorer
-from pipelines.search.scoring import check_scoring
+from pipelines.search.scoring import CandidateScorer, check_scoring
 from pipelines.search.shared.base import Response
 from pipelines.svm.path_svc import PathSVC
 

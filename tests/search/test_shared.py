@@ -34,8 +34,8 @@ from sklearn.svm import SVC, SVR
 
 from pipelines.data.placement import FoldedData
 from pipelines.data.scaling import Scaling
-from pipelines.search.candidate_scorer import CandidateScorer
 from pipelines.search.fitting import PLAIN, CellResult, fit_group, group_candidates
+from pipelines.search.scoring import CandidateScorer
 
 DIGITS = tuple(part[:360] for part in load_digits(return_X_y=True))
 DIABETES = tuple(part[:300] for part in load_diabetes(return_X_y=True))

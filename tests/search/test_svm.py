@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-from functools import partial
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -11,14 +9,12 @@ from sklearn.svm import SVC
 
 from pipelines.data import load_dataset, make_folds
 from pipelines.data.placement import FoldedData
-from pipelines.run.errors import RunStopped
 from pipelines.run.tasks import InProcess, OnCluster, Runner
 from pipelines.run_folder import columns
-from pipelines.search.candidate_scorer import CandidateScorer
-from pipelines.search.ranking import reduce_scores, result_of, tabulate
-from pipelines.search.running import run_tasks, tasks_for_workers
-from pipelines.search.svm import grid_problem, refit_and_test
-from pipelines.search.tasks import SEARCH, Problem, Refit
+from pipelines.search.ranking import reduce_scores, tabulate
+from pipelines.search.scoring import CandidateScorer
+from pipelines.search.svm import grid_problem
+from pipelines.search.tasks import SEARCH, Problem, run_tasks, tasks_for_workers
 from pipelines.svm.backends import Settings
 from pipelines.svm_grid import default_bounds
 
@@ -80,12 +76,6 @@ def test_a_fit_that_fails_is_a_row_that_says_why() -> None:
     assert bad.error.isna().all()
     assert bad.n_errors.isna().all()
     assert reduce_scores(results, columns.SVM_CANDIDATE, 3).C.tolist() == [1.0, -1.0]
-
-
-def test_a_refit_that_fails_stops_the_run() -> None:
-    work, problem = partial(refit_and_test, solver="sklearn"), problem_of((-1.0,), (0.1,))
-    with pytest.raises(RunStopped, match=r"the refit failed: .*'C' parameter"):
-        result_of(InProcess(1), work, problem, Refit(0), "the refit failed")
 
 
 def test_a_table_s_default_gammas_lie_around_scikit_learns_scale() -> None:

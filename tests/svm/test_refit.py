@@ -14,7 +14,7 @@ from sklearn.svm import SVC
 from pipelines.data import make_folds
 from pipelines.data.placement import FoldedData
 from pipelines.data.scaling import Scaling
-from pipelines.search.candidate_scorer import CandidateScorer
+from pipelines.search.scoring import CandidateScorer
 from pipelines.search.svm import grid_problem, refit_and_test
 from pipelines.search.tasks import Refit
 from pipelines.svm.backends import Settings

@@ -43,7 +43,7 @@ def coloured(photographs: Path, tmp_path_factory: pytest.TempPathFactory) -> Pat
 def ask(run: Path, *images: Path, output: Path) -> pd.DataFrame:
     asked = ["predict", str(run), "--image", *map(str, images), "--output", str(output)]
     assert main(asked) == 0
-    return pd.read_csv(output)
+    return pd.read_csv(output / "image-predictions.csv" if output.is_dir() else output)
 
 
 def test_a_folder_is_learned_and_images_are_asked_about(
@@ -53,9 +53,7 @@ def test_a_folder_is_learned_and_images_are_asked_about(
     assert about["dataset"]["image_shape"] == [3, 16, 16]
     assert about["dataset"]["classes"] == ["bottom", "top"]
     assert about["test_error"] == 0
-    answers = ask(
-        coloured, photographs / "top", photographs / "bottom" / "00.png", output=tmp_path / "a.csv"
-    )
+    answers = ask(coloured, photographs / "top", photographs / "bottom" / "00.png", output=tmp_path)
     assert answers["predicted"].tolist() == ["top"] * 15 + ["bottom"]
     assert answers["image"].tolist()[-1] == str(photographs / "bottom" / "00.png")
     said = capsys.readouterr().out

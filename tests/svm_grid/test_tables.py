@@ -110,8 +110,9 @@ def test_predictions_execute_nothing_in_a_spreadsheet(
     out = tmp_path / "exact.parquet"
     assert main(["predict", run, table, "--output", str(out)]) == 0
     assert set(pd.read_parquet(out)["predicted"]) == {"=1+1", "-low"}
-    assert main(["predict", run, table, "--output", str(tmp_path)]) == 2
-    assert f"ends in .csv or .parquet, got {tmp_path}; try " in capsys.readouterr().err
+    assert main(["predict", run, table, "--output", str(tmp_path / "exact.xlsx")]) == 2
+    said = capsys.readouterr().err
+    assert f"got {tmp_path / 'exact.xlsx'}; try {tmp_path / 'exact.csv'}" in said
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ is known; the engine scores, journals and shows it.
 
 from __future__ import annotations
 
+import sys
 import time
 import warnings
 from abc import ABC, abstractmethod
@@ -14,15 +15,12 @@ from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, S
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
 from pipelines.data.dataset import rows_of
-from pipelines.data.placement import FoldedData, cached
-
-if TYPE_CHECKING:
-    from pipelines.search.shared.pipeline_steps import Rows
+from pipelines.data.placement import FoldedData, cached, to_device
 
 SEED = "random_state"
 Split = tuple[np.ndarray, np.ndarray]  # row numbers: training, validation
@@ -59,6 +57,41 @@ class Response:
 
 
 Respond = Callable[[Response], None]
+
+
+@dataclass(frozen=True)
+class Rows:
+    """The rows of a split on their way through the first steps of a pipeline.
+
+    ``fit`` are the training rows as the next step is fitted on them; ``asked`` those that the
+    fitted pipeline will be asked about, by name.
+    """
+
+    fit: Any
+    asked: Mapping[str, Any]
+    _made: dict[str, Any] = field(default_factory=dict, repr=False)
+
+    @property
+    def n_bytes(self) -> int:
+        """The approximate number of bytes held, of a sparse matrix its values alone."""
+        found = (self.fit, *self.asked.values())
+        some = (one.data if hasattr(one, "tocsr") else one for one in found)
+        return sum(getattr(one, "nbytes", 0) or sys.getsizeof(one) for one in some)
+
+    def matrix(self, device: str, y_train: Any, y_test: Any) -> tuple[Any, np.ndarray, list[Split]]:
+        """Return all rows as one array on a device; see ``SplitRows.matrix``.
+
+        Made once, as candidates of several tasks may share it, and what is computed from it.
+        """
+        if "matrix" not in self._made:
+            train, test = (np.asarray(one, np.float64) for one in (self.fit, self.asked["test"]))
+            X = to_device(np.vstack([train, test]), device)
+            first, second = np.arange(len(train)), np.arange(len(train), len(X))
+            asked = np.concatenate([second, first]) if "train" in self.asked else second
+            y = np.concatenate([np.asarray(y_train), np.asarray(y_test)])
+            self._made["matrix"] = X, y, [(first, asked)]
+        found: tuple[Any, np.ndarray, list[Split]] = self._made["matrix"]
+        return found
 
 
 @dataclass(eq=False)

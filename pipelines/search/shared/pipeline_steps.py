@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import copy
-import sys
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import partial
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from pipelines.data.placement import to_device
-from pipelines.search.shared.base import identity, is_repeatable
+from pipelines.search.shared.base import Rows, identity, is_repeatable
 
 MOST_BYTES = 2**30  # of transformed rows that a process keeps for the next pipelines
 WIDTH = "n_components"
@@ -36,46 +33,6 @@ class Step:
     transformer: Any
     key: Hashable
     width: int | None = None
-
-
-@dataclass(frozen=True)
-class Rows:
-    """The rows of a fold on their way through the steps.
-
-    ``fit`` are the training rows as the next step is fitted on them; ``asked`` those that the
-    fitted pipeline will be asked about, by name.
-    """
-
-    fit: Any
-    asked: Mapping[str, Any]
-    _made: dict[str, Any] = field(default_factory=dict, repr=False)
-
-    @property
-    def n_bytes(self) -> int:
-        """The approximate number of bytes held, of a sparse matrix its values alone."""
-        found = (self.fit, *self.asked.values())
-        some = (one.data if hasattr(one, "tocsr") else one for one in found)
-        return sum(getattr(one, "nbytes", 0) or sys.getsizeof(one) for one in some)
-
-    def matrix(
-        self, device: str, y_train: Any, y_test: Any
-    ) -> tuple[Any, np.ndarray, list[tuple[np.ndarray, np.ndarray]]]:
-        """Return all rows as one array on a device; see ``SplitRows.matrix``.
-
-        Made once, as candidates of several tasks may share it, and what is computed from it.
-        """
-        if "matrix" not in self._made:
-            train, test = (
-                np.asarray(self.fit, np.float64),
-                np.asarray(self.asked["test"], np.float64),
-            )
-            X = to_device(np.vstack([train, test]), device)
-            first, second = np.arange(len(train)), np.arange(len(train), len(X))
-            asked = np.concatenate([second, first]) if "train" in self.asked else second
-            y = np.concatenate([np.asarray(y_train), np.asarray(y_test)])
-            self._made["matrix"] = X, y, [(first, asked)]
-        found: tuple[Any, np.ndarray, list[tuple[np.ndarray, np.ndarray]]] = self._made["matrix"]
-        return found
 
 
 def decompose(estimator: Any) -> tuple[list[Step], Any] | None:
@@ -124,17 +81,6 @@ _cache: OrderedDict[Hashable, tuple[Any, Rows]] = OrderedDict()
 _lock = threading.Lock()  # tasks of other threads wait for what one of them makes
 
 
-def _cached(key: Hashable, make: Callable[[], tuple[Any, Rows]]) -> tuple[Any, Rows, bool]:
-    """Return the cached or newly made value of a key, and whether it is new."""
-    with _lock:
-        if new := key not in _cache:
-            _cache[key] = make()
-        _cache.move_to_end(key)
-        while len(_cache) > 1 and sum(one.n_bytes for _, one in _cache.values()) > MOST_BYTES:
-            _cache.popitem(last=False)
-        return *_cache[key], new
-
-
 def prepare(
     steps: Sequence[Step], widest: Sequence[int | None], rows: Rows, y: Any, place: Hashable
 ) -> tuple[dict[str, Any], Rows, int]:
@@ -159,8 +105,14 @@ def prepare(
             most = step.width
         done = rows
         key = (key, step.key, most)
-        transformer, rows, new = _cached(key, partial(_fit, step, done, y, most))
-        n_made += new
+        with _lock:
+            if key not in _cache:
+                _cache[key] = _fit(step, done, y, most)
+                n_made += 1
+            _cache.move_to_end(key)
+            while len(_cache) > 1 and sum(one.n_bytes for _, one in _cache.values()) > MOST_BYTES:
+                _cache.popitem(last=False)
+            transformer, rows = _cache[key]
         if step.width is not None and step.width != most:
             transformer, rows = _narrower(transformer, rows, step.width, done.fit)
             key = (key, step.width)
