@@ -218,3 +218,11 @@ def test_modules_learn_images_of_four_dimensions(network: Any) -> None:
     assert nets.ensemble_.members[0].inputs.image_shape == (3, 12, 12)
     again = clone(nets).fit(images, y)
     np.testing.assert_array_equal(again.member_proba(images), nets.member_proba(images))
+
+
+def test_light_augmentation_of_images_without_colours_is_that_of_digits():
+    short = SMALL | {"n_estimators": 1, "n_iter": 1, "max_epochs": 1}
+    light, digits = (
+        BaggedNets(**short, augment=name).fit(X, y).predict_proba(X) for name in ("light", "digits")
+    )
+    assert np.array_equal(light, digits)
