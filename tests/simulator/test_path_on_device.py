@@ -19,7 +19,7 @@ from pipelines.svm.cuda.smo import MEMBER_BYTES, fixed_shared_bytes, members_wid
 from pipelines.svm.kernel import Kernel
 from tests.svm.models import decision_values
 
-BOTH = {"return_decisions": True, "return_predictions": True}
+BOTH = {"return_decisions": True}
 SMALL = Launching(block_size=4)
 
 

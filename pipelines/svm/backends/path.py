@@ -62,7 +62,7 @@ class PathBackend(Backend):
         cross_validate_path(
             work.X, work.y, work.gammas, work.Cs, work.splits, **vars(work.settings),
             kept=self._cache_for(work), only=work.numbers, on_fold=on_fold,
-            on_progress=work.report, return_predictions=True, return_decisions=work.decisions,
+            on_progress=work.report, return_decisions=work.decisions,
             sample_weight=work.sample_weight,
         )  # fmt: skip
 
@@ -88,7 +88,6 @@ class PathBackend(Backend):
 
 def _fits(result: PathResult, g: int, split: int, settings: Settings) -> list[CellFit]:
     """Return the cells of a gamma on a split, for every C."""
-    assert result.predictions is not None
     n_classes, found = len(result.classes), []
     for c in range(len(result.Cs)):
         place, values = (g, c, split), None

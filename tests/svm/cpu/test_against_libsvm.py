@@ -120,9 +120,7 @@ def test_cells_of_a_grid(decision, gamma):
     X, y = (X[:600] / 4).astype(np.float32), y[:600]
     folds = list(ShuffleSplit(2, test_size=0.3, random_state=0).split(X))
     Cs = np.logspace(-3, 6, 7)
-    result = cross_validate_path(
-        X, y, gamma, Cs, folds, decision=decision, return_predictions=True, return_decisions=True
-    )
+    result = cross_validate_path(X, y, gamma, Cs, folds, decision=decision, return_decisions=True)
     assert not result.status.any()
     for c, C in enumerate(Cs):
         for f, (train, validation) in enumerate(folds):
@@ -217,7 +215,7 @@ def test_blocks_give_what_memory_gives(memory_bytes):
     X, y = (X[:800] / 4).astype(np.float32), y[:800]
     folds = list(StratifiedKFold(3, shuffle=True, random_state=0).split(X, y))
     Cs, gammas = np.logspace(-2, 3, 5), [1e-3, 1e-1]
-    options = {"return_decisions": True, "return_predictions": True}
+    options = {"return_decisions": True}
     whole = cross_validate_path(X, y, gammas, Cs, folds, **options)
     parts = cross_validate_path(X, y, gammas, Cs, folds, memory_bytes=memory_bytes, **options)
     assert (parts.fit_seconds > 0).all()
@@ -251,9 +249,7 @@ def test_a_class_missing_from_training_is_never_predicted():
     X, y = make_blobs(n_samples=[20, 20, 20], n_features=2, random_state=5)
     train = np.flatnonzero(y != 1)
     for decision in ("ovo", "ovr"):
-        result = cross_validate_path(
-            X, y, 0.1, [1.0], [(train, np.arange(60))], decision=decision, return_predictions=True
-        )
+        result = cross_validate_path(X, y, 0.1, [1.0], [(train, np.arange(60))], decision=decision)
         assert 1 not in result.predictions[0][0]
 
 
@@ -296,9 +292,7 @@ def test_a_tiny_C_is_solved_as_exactly_as_its_decision_values_need(decision, gam
     X, y = (X[:500] / 4).astype(np.float32), y[:500]
     train, validation = np.arange(350), np.arange(350, 500)
     Cs = [1e-3, 1e-2]
-    result = cross_validate_path(
-        X, y, gamma, Cs, [(train, validation)], decision=decision, return_predictions=True
-    )
+    result = cross_validate_path(X, y, gamma, Cs, [(train, validation)], decision=decision)
     K = rbf_kernel(X.astype(np.float64), X[train].astype(np.float64), gamma=gamma) - 1
     for c, C in enumerate(Cs):
         svc = SVC(C=C, kernel="precomputed", tol=1e-8)

@@ -22,7 +22,7 @@ FOLDS = [(np.arange(100, 500), np.arange(100)), (np.arange(400), np.arange(400, 
 @pytest.mark.parametrize("kernel", ["rbf", "poly", "sigmoid"])
 def test_predictions_are_those_of_a_fit_of_the_training_rows(table, kernel):
     (X, y), gamma, Cs = table, 0.2, [0.1, 3.0, 40.0]
-    found = cross_validate_path(X, y, gamma, Cs, FOLDS, kernel=kernel, return_predictions=True)
+    found = cross_validate_path(X, y, gamma, Cs, FOLDS, kernel=kernel)
     for fold, (train, validation) in enumerate(FOLDS):
         for c, C in enumerate(Cs):
             peer = SVC(C=C, gamma=gamma, kernel=kernel, tol=1e-4).fit(X[train], y[train])
