@@ -139,8 +139,8 @@ def empty_result(gammas: np.ndarray, Cs: np.ndarray, search: Search) -> PathResu
     by_fold = [[None] * n_folds for _ in gammas]
     return PathResult(
         gammas, Cs, search.layout.classes, *np.zeros((4, *shape), np.int64), *np.zeros((2, *shape)),
-        np.zeros((*shape, len(search.problems))), by_fold,
-        [list(some) for some in by_fold] if search.with_values else None,
+        objectives=np.zeros((*shape, len(search.problems))), predictions=by_fold,
+        decisions=[list(some) for some in by_fold] if search.with_values else None,
     )  # fmt: skip
 
 
