@@ -101,15 +101,15 @@ class PathResult:
     gammas: np.ndarray
     Cs: np.ndarray
     classes: np.ndarray
+    objectives: np.ndarray
+    predictions: list[Any]
+    decisions: list[Any] | None
     n_errors: np.ndarray
     n_support: np.ndarray
     n_iterations: np.ndarray
     status: np.ndarray
     fit_seconds: np.ndarray
     score_seconds: np.ndarray
-    objectives: np.ndarray
-    predictions: list[Any]
-    decisions: list[Any] | None = None
 
 
 def checked(
@@ -138,9 +138,9 @@ def empty_result(gammas: np.ndarray, Cs: np.ndarray, search: Search) -> PathResu
     shape = (gammas.size, Cs.size, n_folds)
     by_fold = [[None] * n_folds for _ in gammas]
     return PathResult(
-        gammas, Cs, search.layout.classes, *np.zeros((4, *shape), np.int64), *np.zeros((2, *shape)),
-        objectives=np.zeros((*shape, len(search.problems))), predictions=by_fold,
-        decisions=[list(some) for some in by_fold] if search.with_values else None,
+        gammas, Cs, search.layout.classes, np.zeros((*shape, len(search.problems))), by_fold,
+        [list(some) for some in by_fold] if search.with_values else None,
+        *np.zeros((4, *shape), np.int64), *np.zeros((2, *shape)),
     )  # fmt: skip
 
 
