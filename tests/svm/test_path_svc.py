@@ -79,6 +79,15 @@ def test_class_weights_are_those_of_svc(class_weight: Any) -> None:
         WINE[rows], words).decision_function(WINE)).max() > 0.05  # fmt: skip
 
 
+def test_one_vs_rest_balances_rows_not_their_weights_as_svc_does() -> None:
+    weights = 0.5 + np.arange(len(KINDS)) % 3 * (KINDS + 1)
+    parameters: dict[str, Any] = {"class_weight": "balanced", "C": 0.1, "tol": 1e-6}
+    ours = PathSVC(decision="ovr", **parameters).fit(WINE, KINDS, weights)
+    for code, found in enumerate(ours.decision_function(WINE).T):
+        peer = SVC(**parameters).fit(WINE, code == KINDS, weights)
+        np.testing.assert_allclose(found, peer.decision_function(WINE), atol=1e-4)
+
+
 def test_pairs_are_compacted_as_libsvm_does() -> None:
     n_support = np.array([2, 0, 3, 1])
     dual_coef = np.random.default_rng(0).normal(size=(3, 6))
