@@ -94,22 +94,22 @@ class PathResult:
         out over its C's, fitting in proportion to iterations
     objectives : float64 (n_gammas, n_C, n_folds, n_problems)
     predictions : list (n_gammas) of lists (n_folds) of int64 (n_C, n_validation),
-        class numbers, or None
+        class numbers
     decisions : the same of float32 (n_C, n_validation, n_problems), or None
     """
 
     gammas: np.ndarray
     Cs: np.ndarray
     classes: np.ndarray
+    objectives: np.ndarray
+    predictions: list[Any]
+    decisions: list[Any] | None
     n_errors: np.ndarray
     n_support: np.ndarray
     n_iterations: np.ndarray
     status: np.ndarray
     fit_seconds: np.ndarray
     score_seconds: np.ndarray
-    objectives: np.ndarray
-    predictions: list[Any] | None = None
-    decisions: list[Any] | None = None
 
 
 def checked(
@@ -133,32 +133,15 @@ def check_size(X: np.ndarray) -> None:
         )
 
 
-def empty_result(
-    gammas: np.ndarray,
-    Cs: np.ndarray,
-    search: Search,
-    folds: list[tuple[np.ndarray, np.ndarray]],
-    return_predictions: bool,
-) -> PathResult:
-    shape = (gammas.size, Cs.size, len(folds))
-
-    def nothing() -> list[Any]:
-        return [[None] * len(folds) for _ in gammas]
-
+def empty_result(gammas: np.ndarray, Cs: np.ndarray, search: Search) -> PathResult:
+    n_folds = len(search.validation)
+    shape = (gammas.size, Cs.size, n_folds)
+    by_fold = [[None] * n_folds for _ in gammas]
     return PathResult(
-        gammas=gammas,
-        Cs=Cs,
-        classes=search.layout.classes,
-        n_errors=np.zeros(shape, np.int64),
-        n_support=np.zeros(shape, np.int64),
-        n_iterations=np.zeros(shape, np.int64),
-        status=np.zeros(shape, np.int64),
-        fit_seconds=np.zeros(shape),
-        score_seconds=np.zeros(shape),
-        objectives=np.zeros((*shape, len(search.problems))),
-        predictions=nothing() if return_predictions else None,
-        decisions=nothing() if search.with_values else None,
-    )
+        gammas, Cs, search.layout.classes, np.zeros((*shape, len(search.problems))), by_fold,
+        [list(some) for some in by_fold] if search.with_values else None,
+        *np.zeros((4, *shape), np.int64), *np.zeros((2, *shape)),
+    )  # fmt: skip
 
 
 def fill_fold(
@@ -184,8 +167,7 @@ def fill_fold(
     truth = search.layout.codes[search.validation[fold]]
     result.n_errors[g, ascending, fold] = (score.codes != truth[:, None]).sum(axis=0)
     back = np.argsort(ascending)
-    if result.predictions is not None:
-        result.predictions[g][fold] = score.codes.T[back]
+    result.predictions[g][fold] = score.codes.T[back]
     if result.decisions is not None:
         assert score.values is not None
         result.decisions[g][fold] = score.values.transpose(2, 0, 1)[back]

@@ -55,53 +55,44 @@ def fits_of(
     return [fit for split in range(len(folds)) for fit in found[split]]
 
 
-def reference(C: float, decision: str) -> SVC | OneVsRestClassifier:
-    svc = SVC(C=C, gamma=GAMMA)
-    return OneVsRestClassifier(svc) if decision == "ovr" else svc
-
-
 @pytest.mark.parametrize("decision", ["ovo", "ovr"])
 @pytest.mark.parametrize(
-    "splitter", [StratifiedKFold(3), ShuffleSplit(2, random_state=0)], ids=["folds", "shuffled"]
+    ("n_classes", "splitter", "decisions"),
+    [
+        pytest.param(2, StratifiedKFold(3), True, marks=pytest.mark.slow),
+        (10, StratifiedKFold(3), True),
+        (10, ShuffleSplit(2, random_state=0), False),
+    ],
+    ids=["two", "folds", "shuffled"],
 )
-def test_fold_errors_are_scikit_learns(
-    backend: Backend, decision: str, splitter: StratifiedKFold | ShuffleSplit
+def test_cells_are_those_of_scikit_learn(
+    backend: Backend, decision: str, n_classes: int, splitter: Any, decisions: bool
 ) -> None:
-    folds = list(splitter.split(X, y))
-    cells = fits_of(backend, X, y, folds, settings=Settings(decision))
+    rows = np.flatnonzero(y < n_classes)
+    some_X, some_y = X[rows], y[rows]
+    folds = list(splitter.split(some_X, some_y))
+    settings = Settings(decision, device=backend.device)
+    cells = fits_of(backend, some_X, some_y, folds, settings=settings, decisions=decisions)
     assert len(cells) == len(folds) * len(CS)
     for index, cell in enumerate(cells):
         train, validation = folds[index // len(CS)]
-        fitted = reference(CS[index % len(CS)], decision).fit(X[train], y[train])
-        expected = int(np.sum(fitted.predict(X[validation]) != y[validation]))
+        svc = SVC(C=CS[index % len(CS)], gamma=GAMMA)
+        fitted = OneVsRestClassifier(svc) if decision == "ovr" else svc
+        fitted.fit(some_X[train], some_y[train])
         assert cell.predictions is not None
-        assert abs(int(np.sum(cell.predictions != y[validation])) - expected) <= 1
+        differ = cell.predictions != fitted.predict(some_X[validation])
+        assert np.count_nonzero(differ) <= 1
         assert cell.status == "ok"
         assert cell.n_support
         assert cell.fit_seconds
         assert cell.score_seconds
+        assert (cell.decisions is not None) == decisions
+        if cell.decisions is not None:
+            expected = fitted.decision_function(some_X[validation])
+            assert cell.decisions.shape == expected.shape
+            # A pair's value about 0 may go the other way and be a vote for another class.
+            assert np.mean(np.abs(cell.decisions - expected) < 0.02) > 0.99
     assert sum(cell.n_iterations or 0 for cell in cells) > 0
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("decision", ["ovo", "ovr"])
-@pytest.mark.parametrize("n_classes", [2, 10])
-def test_decision_values_are_those_of_scikit_learn(
-    backend: Backend, n_classes: int, decision: str
-) -> None:
-    rows = np.flatnonzero(y < n_classes)
-    some_X, some_y = X[rows], y[rows]
-    folds = list(StratifiedKFold(3).split(some_X, some_y))
-    settings = Settings(decision, device=backend.device)
-    fits = fits_of(backend, some_X, some_y, folds, settings=settings, decisions=True)
-    for index, fit in enumerate(fits):
-        train, validation = folds[index // len(CS)]
-        fitted = reference(CS[index % len(CS)], decision).fit(some_X[train], some_y[train])
-        expected = fitted.decision_function(some_X[validation])
-        assert fit.decisions is not None
-        assert fit.decisions.shape == expected.shape
-        # A pair's value about 0 may go the other way and be a vote for another class.
-        assert np.mean(np.abs(fit.decisions - expected) < 0.02) > 0.99
 
 
 def test_a_split_is_handed_over_as_soon_as_it_is_done(backend: Backend) -> None:

@@ -52,30 +52,22 @@ class PathBackend(Backend):
                 work.on_split(g, split, [CellFit(status=OUT_OF_MEMORY)] * len(work.Cs))
 
     def search(self, work: Work, on_fold: Callable[..., None]) -> None:
-        """Cross-validate the cells.
+        """Cross-validate the cells; tasks on the same rows, splits and kernel share a cache.
 
         Parameters
         ----------
         on_fold : function of a result, the numbers of a gamma and of a split, and the split's
             place in the result where that is another, called as soon as its cells are known
         """
+        arrays = [work.X, *(rows for split in work.splits for rows in split)]
+        key = work.settings.kernel, *map(id, arrays)
+        if key != self._key:  # other rows, splits or kernel; what it stands for is kept alive
+            self._key, self._cache = key, {"of": arrays}
         cross_validate_path(
             work.X, work.y, work.gammas, work.Cs, work.splits, **vars(work.settings),
-            kept=self._cache_for(work), only=work.numbers, on_fold=on_fold,
-            on_progress=work.report, return_predictions=True, return_decisions=work.decisions,
-            sample_weight=work.sample_weight,
+            kept=self._cache, only=work.numbers, on_fold=on_fold, on_progress=work.report,
+            return_decisions=work.decisions, sample_weight=work.sample_weight,
         )  # fmt: skip
-
-    def _cache_for(self, work: Work) -> dict[str, Any]:
-        """Return the cache of tasks on the same rows, splits and kernel; drop any other."""
-        arrays = (rows for split in work.splits for rows in split)
-        key = (work.X, *arrays, work.settings.kernel)
-        same = len(key) == len(self._key) and all(
-            a is b for a, b in zip(key[:-1], self._key[:-1], strict=True)
-        )
-        if not same or key[-1] != self._key[-1]:
-            self._key, self._cache = key, {}
-        return self._cache
 
     def fit_parts(
         self, X: Any, y: np.ndarray, C: float, gamma: float, settings: Settings
@@ -88,7 +80,6 @@ class PathBackend(Backend):
 
 def _fits(result: PathResult, g: int, split: int, settings: Settings) -> list[CellFit]:
     """Return the cells of a gamma on a split, for every C."""
-    assert result.predictions is not None
     n_classes, found = len(result.classes), []
     for c in range(len(result.Cs)):
         place, values = (g, c, split), None
@@ -97,16 +88,14 @@ def _fits(result: PathResult, g: int, split: int, settings: Settings) -> list[Ce
             # The values of two classes speak for the second, as those of SVC.
             if not settings.pair_values or n_classes == 2:
                 values = class_values(values, n_classes, settings.decision)
-        fit = CellFit(
-            result.classes[result.predictions[g][split][c]],
-            values,
-            int(result.n_support[place]),
-            int(result.n_iterations[place]),
-            float(result.fit_seconds[place]),
-            float(result.score_seconds[place]),
-            NOT_CONVERGED if result.status[place] else OK,
-        )
-        found.append(fit)
+        found.append(
+            CellFit(
+                result.classes[result.predictions[g][split][c]], values,
+                int(result.n_support[place]), int(result.n_iterations[place]),
+                float(result.fit_seconds[place]), float(result.score_seconds[place]),
+                NOT_CONVERGED if result.status[place] else OK,
+            )
+        )  # fmt: skip
     return found
 
 

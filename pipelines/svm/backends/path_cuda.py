@@ -22,7 +22,7 @@ class PathCudaBackend(PathBackend):
         result = cross_validate_path_cuda(
             work.X, work.y, work.gammas, work.Cs, [work.splits[one] for one in work.numbers],
             **(vars(work.settings) | {"memory_bytes": None}),  # what is free
-            return_predictions=True, return_decisions=work.decisions,
+            return_decisions=work.decisions,
         )  # fmt: skip
         for g, (place, split) in product(range(len(work.gammas)), enumerate(work.numbers)):
             on_fold(result, g, split, place)

@@ -29,7 +29,6 @@ def cross_validate_path(
     n_threads: int | None = None,
     memory_bytes: int = 4 << 30,
     sample_weight: np.ndarray | None = None,
-    return_predictions: bool = False,
     return_decisions: bool = False,
     kept: dict[str, Any] | None = None,
     only: Sequence[int] | None = None,
@@ -76,7 +75,7 @@ def cross_validate_path(
         kept={} if kept is None else kept, only=only,
     )  # fmt: skip
     rows = prepare_rows(X, search.kernel, search.layout.order)
-    result = empty_result(gamma_values, C_values, search, folds, return_predictions)
+    result = empty_result(gamma_values, C_values, search)
     with open_pool(n_threads) as pool:
         for g, gamma in enumerate(gamma_values):
             solutions = search.empty_solutions()

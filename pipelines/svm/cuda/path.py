@@ -52,7 +52,6 @@ def cross_validate_path_cuda(
     *,
     memory_bytes: int | None = None,
     launching: Launching | None = None,
-    return_predictions: bool = False,
     return_decisions: bool = False,
     xp: Any = None,
     phases: dict[str, float] | None = None,
@@ -100,7 +99,7 @@ def cross_validate_path_cuda(
         rows = prepare_rows(X, search.kernel, xp, limit.fast_float64)
         rows = rows[xp.asarray(search.layout.order)]
         clock.lap("sort")
-        result = empty_result(gamma_values, C_values, search, folds, return_predictions)
+        result = empty_result(gamma_values, C_values, search)
         grid = _Grid(search, rows, plan, launching, limit, xp, clock)
         for g, (solutions, scores, seconds) in enumerate(grid.run(gamma_values)):
             for fold, (score, spent) in enumerate(zip(scores, seconds, strict=True)):

@@ -7,7 +7,6 @@ from sklearn.svm import SVC
 from benchmarks.tables.tables import make_table
 from pipelines.svm.cpu.fit import fit_path
 from pipelines.svm.cpu.path import cross_validate_path
-from pipelines.svm.kernel import Kernel
 from tests.svm.models import decision_values
 
 
@@ -22,7 +21,7 @@ FOLDS = [(np.arange(100, 500), np.arange(100)), (np.arange(400), np.arange(400, 
 @pytest.mark.parametrize("kernel", ["rbf", "poly", "sigmoid"])
 def test_predictions_are_those_of_a_fit_of_the_training_rows(table, kernel):
     (X, y), gamma, Cs = table, 0.2, [0.1, 3.0, 40.0]
-    found = cross_validate_path(X, y, gamma, Cs, FOLDS, kernel=kernel, return_predictions=True)
+    found = cross_validate_path(X, y, gamma, Cs, FOLDS, kernel=kernel)
     for fold, (train, validation) in enumerate(FOLDS):
         for c, C in enumerate(Cs):
             peer = SVC(C=C, gamma=gamma, kernel=kernel, tol=1e-4).fit(X[train], y[train])
@@ -36,9 +35,7 @@ def test_decision_values_are_those_of_the_model(table):
     for fold, (train, validation) in enumerate(FOLDS):
         for c, C in enumerate(Cs):
             model = fit_path(X[train], y[train], C, gamma, tol=1e-5)
-            expected = decision_values(
-                model, X[train][model.support], X[validation], Kernel(), gamma
-            )
+            expected = decision_values(model, X[train], X[validation], gamma)
             np.testing.assert_allclose(found.decisions[0][fold][c], expected, atol=2e-3)
 
 
