@@ -23,12 +23,20 @@ from pipelines.nn.by_hand import epoch_order, first_weights
 from pipelines.nn.inputs import Inputs, weight_shapes
 from pipelines.nn.settings import Training
 from pipelines.nn.space import Candidate
-from pipelines.nn.stack import DIVERGED, OK, Part, ProgressCallback, Result, Tensors, Trained
+from pipelines.nn.stack import (
+    DIVERGED,
+    OK,
+    DeviceRows,
+    Part,
+    ProgressCallback,
+    Result,
+    Stack,
+    Tensors,
+    Trained,
+)
 
 if TYPE_CHECKING:
     import torch
-
-    from pipelines.nn.device_rows import DeviceRows
 
 PATIENCE = 15  # epochs without a smaller loss of the left-out rows
 LEAST_FALL = 1e-3  # of that loss, in nats: rows that are told apart fall for ever
@@ -133,15 +141,12 @@ class Together:
 
 
 def train_with_early_stopping(
-    candidate: Candidate,
-    inputs: Inputs,
-    rows: DeviceRows,
-    parts: Sequence[Part],
+    stack: Stack,
     training: Training,
     collect: Callable[[int, Tensors], Result],
     on_progress: ProgressCallback,
 ) -> list[Trained[Result]]:
-    """Train one network for each of ``parts``; see ``pipelines.nn.train.train``.
+    """Train one network for each part of a stack; see ``pipelines.nn.train.train``.
 
     A network is kept as it was after the epoch in which the loss of its left-out rows,
     measured while the weights moved, was least; one that left out none, after that of the
@@ -149,6 +154,7 @@ def train_with_early_stopping(
     """
     import torch
 
+    candidate, inputs, rows, parts = stack.candidate, stack.inputs, stack.rows, stack.parts
     generators = [part.generator for part in parts]
     first = first_weights(candidate, inputs, generators, rows.device)
     given = _Given(rows, parts, training.batch_size)

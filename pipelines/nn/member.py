@@ -158,8 +158,8 @@ class Member:
         """
         import torch
 
-        from pipelines.nn.device_rows import torch_device
         from pipelines.nn.networks import inputs_of_dense_layers, log_certainty, network_to_ask
+        from pipelines.nn.settings import torch_device
         from pipelines.nn.train import on_device
 
         training = training or Training()
@@ -186,8 +186,8 @@ class Member:
         import torch
 
         from pipelines.nn.augment import augmented
-        from pipelines.nn.device_rows import brightest_of
         from pipelines.nn.networks import as_network_takes
+        from pipelines.nn.stack import brightest_of
 
         generator = torch.Generator().manual_seed(seed)
         images = as_network_takes(torch.tensor(X, dtype=torch.float32), self.inputs)

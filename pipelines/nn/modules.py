@@ -116,29 +116,22 @@ class _Networks:
                 one = one.permute(0, 1, 3, 4, 2).contiguous().permute(0, 1, 4, 2, 3)
             self.weights[name] = one.requires_grad_()
         self._dtype, self._device = dtype, device.type
-        self._one = copy.deepcopy(networks[0]).to("meta").train()
-        self._n = len(networks)
-        self._grouped = self._n > 1 and isinstance(self._one, CNN)
-        if self._grouped:
-            self._one.in_groups(self._n)
+        self._n, one = len(networks), copy.deepcopy(networks[0]).to("meta").train()
+        self._one = one.in_groups(self._n) if isinstance(one, CNN) else one
+        self._by_vmap = self._n > 1 and not isinstance(one, CNN)
 
     def __call__(self, X: torch.Tensor) -> torch.Tensor:
         """Return outputs, (n_networks, n_rows, n_classes), of X, (n_rows, n_networks, ...)."""
-        if self._n == 1:
-            weights, buffers = (
-                {name: one[0] for name, one in arrays.items()}
-                for arrays in (self.weights, self.buffers)
-            )
-            return self._call(weights, buffers, X[:, 0])[None]
-        if self._grouped:
-            weights, buffers = (
-                {name: one.flatten(0, 1) if one.ndim > 1 else one for name, one in arrays.items()}
-                for arrays in (self.weights, self.buffers)
-            )
-            outputs = self._call(weights, buffers, X.flatten(1, 2))
-            return outputs.unflatten(1, (self._n, -1)).transpose(0, 1)
-        outputs = torch.vmap(self._call, (0, 0, 1))(self.weights, self.buffers, X)
-        return outputs
+        if self._by_vmap:
+            of_all: Any = torch.vmap(self._call, (0, 0, 1))
+            outputs: torch.Tensor = of_all(self.weights, self.buffers, X)
+            return outputs
+        weights, buffers = (
+            {name: one.flatten(0, 1) if one.ndim > 1 else one[0] for name, one in arrays.items()}
+            for arrays in (self.weights, self.buffers)
+        )
+        outputs = self._call(weights, buffers, X.flatten(1, 2))
+        return outputs.unflatten(1, (self._n, -1)).transpose(0, 1)
 
     def _call(self, weights: Tensors, buffers: Tensors, X: torch.Tensor) -> torch.Tensor:
         with torch.autocast(self._device, self._dtype, enabled=self._dtype is not None):
