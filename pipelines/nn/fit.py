@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 import numpy as np
 
@@ -211,7 +211,7 @@ def row_of(
         "member": task.member,
         "candidate": task.number,
         "fold": fold,
-        **task.candidate.parameters(),
+        **asdict(task.candidate),
         "n_train": n_train,
         "n_validation": n_validation,
         **dict.fromkeys(("n_errors", "error", "score", "loss")),
