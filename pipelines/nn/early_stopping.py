@@ -14,8 +14,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -45,18 +44,11 @@ WEIGHT_DECAY = 0.1
 SQUARES, EPSILON = 0.999, 1e-8  # of Adam
 
 
-@dataclass(frozen=True, eq=False)
-class Batch:
+class Batch(NamedTuple):
     """Rows of a step, a line of each tensor for each network; what fills up a line weighs 0.
 
-    Attributes
-    ----------
-    X : float32 tensor of shape (n_networks, size, n_features), scaled
-    one_hot : float32 tensor of shape (n_networks, size, n_classes)
-    drawn, left_out : float32 tensors of shape (n_networks, size)
-        Weights that sum to 1 over a network's rows.
-    n_drawn : int
-        Beyond these first rows of a line nothing is drawn: they have no part in a gradient.
+    ``X`` is scaled. ``drawn`` and ``out_of_bag`` are weights, (n_networks, size), that sum to 1
+    over a network's rows; beyond the first ``n_drawn`` rows of a line nothing is drawn.
     """
 
     X: torch.Tensor

@@ -51,18 +51,16 @@ def train_modules(
         make_network(stack.candidate, stack.inputs, seed_from(part.generator))
         for part in stack.parts
     ]
-    together = len(networks) > 1 and (
-        training.device != "cpu" or training.batch_size <= MOST_TOGETHER
-    )
-    together = together and vmap_can(networks[0], stack.inputs)
-    turns = [list(range(len(networks)))] if together else [[n] for n in range(len(networks))]
+    slots = list(range(len(networks)))
+    pays = training.device != "cpu" or training.batch_size <= MOST_TOGETHER
+    together = len(slots) > 1 and pays and vmap_can(networks[0], stack.inputs)
     trained: list[Trained[Result]] = []
-    for slots in turns:
+    for turn in [slots] if together else [[slot] for slot in slots]:
 
-        def told(share: float, first: int = slots[0], n: int = len(slots)) -> None:
+        def told(share: float, first: int = turn[0], n: int = len(turn)) -> None:
             on_progress((first + share * n) / len(networks))
 
-        trainer = _Trainer(stack, training, slots, [networks[slot] for slot in slots])
+        trainer = _Trainer(stack, training, turn, [networks[slot] for slot in turn])
         trained += trainer.train(collect, told)
     return trained
 
@@ -166,11 +164,8 @@ class _Trainer:
     def train(
         self, collect: Callable[[int, Tensors], Result], on_progress: ProgressCallback
     ) -> list[Trained[Result]]:
-        n, max_epochs, patience = (
-            len(self._slots),
-            self._training.max_epochs,
-            self._training.patience,
-        )
+        training, n = self._training, len(self._slots)
+        max_epochs, patience = training.max_epochs, training.patience
         losses: list[list[float]] = [[] for _ in self._slots]
         least, since = [math.inf] * n, [0] * n
         kept = [self._weights_of(number) for number in range(n)] if patience else []
@@ -195,9 +190,8 @@ class _Trainer:
                     since[number] += 1
                     if loss < least[number]:
                         least[number], since[number] = loss, 0
-                        kept[number] = {
-                            name: one.clone() for name, one in self._weights_of(number).items()
-                        }
+                        weights = self._weights_of(number)
+                        kept[number] = {name: one.clone() for name, one in weights.items()}
         seconds = (time.perf_counter() - started) / n
         made = []
         for number, slot in enumerate(self._slots):
