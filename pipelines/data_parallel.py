@@ -181,7 +181,7 @@ class DataParallel(job.Job[Options]):
         return {"restarts": self.restarts}
 
     def _train(self, session: Session, cluster: Cluster, training: Training) -> Trained:
-        from pipelines.nn.device_rows import torch_device
+        from pipelines.nn.settings import torch_device
         from pipelines.parallel.elastic import train_on
         from pipelines.parallel.rank import TrainingPlan
 

@@ -15,10 +15,9 @@ from benchmarks.bagging.plain import Net, count_errors, train_plainly
 from pipelines.data import Dataset, load_dataset
 from pipelines.data.placement import FoldedData
 from pipelines.nn.by_hand import epoch_order, first_weights
-from pipelines.nn.device_rows import torch_device
 from pipelines.nn.fit import cross_validate_candidate
 from pipelines.nn.inputs import Inputs
-from pipelines.nn.settings import Training
+from pipelines.nn.settings import Training, torch_device
 from pipelines.nn.space import SearchSpace
 from pipelines.nn.tasks import CandidateTask, generators_of, redraw_sample, split_tasks
 from pipelines.run.tasks import InProcess, OnCluster

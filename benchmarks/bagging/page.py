@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Any
 
 from benchmarks.bagging.lines import Cells, Problem, compare
@@ -33,7 +34,7 @@ def describe(
             "batch_size": problem.training.batch_size,
             "max_epochs": problem.training.max_epochs,
             "precision": problem.training.precision,
-            "candidates": [task.candidate.parameters() for task in problem.tasks],
+            "candidates": [asdict(task.candidate) for task in problem.tasks],
             "fingerprint": problem.dataset.fingerprint,
         },
         "ours_on": where,

@@ -20,12 +20,11 @@ from pipelines.nn.fit import (
     cross_validate_candidate,
     failed_rows,
     refit,
-    rows_of_all_tasks,
 )
 from pipelines.nn.inputs import Inputs
 from pipelines.nn.settings import Training
 from pipelines.nn.space import SearchSpace
-from pipelines.nn.stack import ProgressCallback
+from pipelines.nn.stack import ProgressCallback, place_rows
 from pipelines.nn.tasks import CandidateTask, Row, split_tasks
 from pipelines.run.events import ProgressEvent
 from pipelines.run.tasks import Outcome, Runner
@@ -276,7 +275,7 @@ def bag(
     settings: dict[str, Any] = {"inputs": plan.inputs, "training": plan.training}
     work = partial(run_task, **settings)
     if not isinstance(data.scaling, Preparation):
-        data = replace(data, placement=partial(rows_of_all_tasks, **settings))
+        data = replace(data, placement=partial(place_rows, **settings))
     for outcome in runner.outcomes_and_events(work, data, tasks, known):
         if isinstance(outcome, ProgressEvent):
             on_event(outcome)

@@ -19,8 +19,6 @@ from pipelines.errors import InputError, opt
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["Batch", "Batches", "Columns", "share"]
-
 Columns = dict[str, "torch.Tensor"]
 
 
@@ -60,16 +58,14 @@ class Batches:
         What a row becomes must not depend on the rows beside it. It runs on the device.
     rank, n_ranks : int
         Which part of each union batch is given.
+    epoch, position : int
+        Where to begin, as another that had this seed and any number of ranks stood there; then
+        where it stands.
     device : str
         torch's name of where batches go: ``cpu``, ``cuda``.
     on_host : bool
         Whether rows stay in host memory and only batches are copied to the device; else all
         rows are, once.
-
-    Attributes
-    ----------
-    epoch, position : int
-        Where it stands: what ``state_dict`` keeps.
 
     Raises
     ------
@@ -86,6 +82,8 @@ class Batches:
         map: Callable[[Columns], Columns] | None = None,
         rank: int = 0,
         n_ranks: int = 1,
+        epoch: int = 0,
+        position: int = 0,
         device: str = "cpu",
         on_host: bool = False,
     ) -> None:
@@ -108,26 +106,7 @@ class Batches:
         self.n_rows = next(iter(lengths.values()))
         self._map, self._seed, self._device = map, seed, device
         self._batch_size, self._rank, self._n_ranks = batch_size, rank, n_ranks
-        self.epoch = self.position = 0
-
-    def state_dict(self) -> dict[str, int]:
-        """Return the position in the stream; may be called between any two batches."""
-        return {"seed": self._seed, "epoch": self.epoch, "position": self.position}
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on from where another stood, that had this seed and any number of ranks.
-
-        Raises
-        ------
-        InputError
-            It had another seed.
-        """
-        if state["seed"] != self._seed:
-            raise InputError(
-                f"{opt('seed')} must stay {state['seed']} to go on, got {self._seed}; the order "
-                "would be another"
-            )
-        self.epoch, self.position = int(state["epoch"]), int(state["position"])
+        self.epoch, self.position = epoch, position
 
     def __iter__(self) -> Iterator[Batch]:
         import torch

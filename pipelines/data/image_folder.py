@@ -20,7 +20,7 @@ from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -95,9 +95,7 @@ def load_folder(
         )
     first, last = parts[0], parts[-1]
     if len({part.X.shape[1:] for part in parts}) > 1:
-        raise InputError(
-            _several_sizes(f"{first.shown} in '{train}', and {last.shown} in '{test}'")
-        )
+        raise _several_sizes(f"{first.shown} in '{train}', and {last.shown} in '{test}'")
     n = sum(len(part.y) for part in parts)
     lines = [f"images     {counted(n, 'image')} of {first.shown} in '{path}'"]
     if any(part.is_new for part in parts):
@@ -217,26 +215,8 @@ def _decode_all(
 
     paths = [path for some in files.values() for path in some]
     labels = np.repeat(np.arange(len(files), dtype=np.int32), [*map(len, files.values())])
-    shape: tuple[int, ...] = (3, reading.size or 0, reading.size or 0)[reading.gray :]
-    if reading.size is None:  # that of the first which can be read
-        readable = (_decoded(path, None, reading.gray) for path in paths)
-        first = next((image for image in readable if not isinstance(image, str)), None)
-        if first is None:
-            raise InputError(
-                f"{opt('dataset')} must hold an image that can be read, none of "
-                f"{counted(len(paths), 'file')} in '{root}' can; write them anew"
-            )
-        shape = first.shape
-    most, needed = psutil.virtual_memory().total // 2, len(paths) * math.prod(shape)
-    if needed > most:
-        fits = math.isqrt(most // (needed // (shape[-1] * shape[-2])))
-        raise InputError(
-            f"{opt('image_size')} must let the images fit in half of the memory, "
-            f"{counted(len(paths), 'image')} of '{root}' need {needed / 2**30:.1f} GiB of "
-            f"{most / 2**30:.1f}; use at most {opt('image_size', fits)}"
-        )
     to.mkdir()
-    X = np.lib.format.open_memmap(to / "X.npy", "w+", np.uint8, (len(paths), *shape))
+    X: np.memmap[Any, Any] | None = None
     is_read, unreadable = np.ones(len(paths), bool), []
     decode_one = partial(_decoded, size=reading.size, gray=reading.gray)
     with ExitStack() as pool:
@@ -255,15 +235,29 @@ def _decode_all(
             if isinstance(image, str):
                 is_read[i] = False
                 unreadable.append((name, image))
-            elif image.shape == shape:
-                X[i] = image
-            else:
-                raise InputError(
-                    _several_sizes(
-                        f"{shape[-1]} x {shape[-2]} and {image.shape[-1]} x {image.shape[-2]} "
-                        f"('{name}')"
+                continue
+            if X is None:
+                most, needed = psutil.virtual_memory().total // 2, len(paths) * image.size
+                if needed > most:
+                    fits = math.isqrt(most // (needed // (image.shape[-1] * image.shape[-2])))
+                    raise InputError(
+                        f"{opt('image_size')} must let the images fit in half of the memory, "
+                        f"{counted(len(paths), 'image')} of '{root}' need {needed / 2**30:.1f} "
+                        f"GiB of {most / 2**30:.1f}; use at most {opt('image_size', fits)}"
                     )
+                shape = (len(paths), *image.shape)
+                X = np.lib.format.open_memmap(to / "X.npy", "w+", np.uint8, shape)
+            if image.shape != X.shape[1:]:
+                raise _several_sizes(
+                    f"{X.shape[-1]} x {X.shape[-2]} and {image.shape[-1]} x {image.shape[-2]} "
+                    f"('{name}')"
                 )
+            X[i] = image
+    if X is None:
+        raise InputError(
+            f"{opt('dataset')} must hold an image that can be read, none of "
+            f"{counted(len(paths), 'file')} in '{root}' can; write them anew"
+        )
     X.flush()
     if unreadable:
         np.save(to / "X.npy", X[is_read])
@@ -279,8 +273,8 @@ def _decoded(path: Path, size: int | None, gray: bool) -> np.ndarray | str:
         return str(error)
 
 
-def _several_sizes(found: str) -> str:
-    return (
+def _several_sizes(found: str) -> InputError:
+    return InputError(
         f"{opt('image_size')} must be given where images are of several sizes, got {found}; "
         f"give {opt('image_size', 64)} or another size to resize and crop them to"
     )

@@ -76,7 +76,7 @@ def load_torchvision(name: str, data_dir: str | Path) -> Source:
         A file is missing or damaged, images and labels do not fit together, or there is
         nothing to read and the download cannot be made.
     """
-    data_dir = Path(os.path.expanduser(data_dir))
+    data_dir = Path(data_dir).expanduser()
     if name in IDX:
         files = _find(name, data_dir)
         if files is None:
@@ -165,23 +165,13 @@ def _read_idx_files(files: list[Path]) -> Source:
     X, y, X_test, y_test = (
         read_idx(path, ndim) for path, ndim in zip(files, (3, 1, 3, 1), strict=True)
     )
-    for i, (images, labels) in ((0, (X, y)), (2, (X_test, y_test))):
+    for path, images, labels in ((files[1], X, y), (files[3], X_test, y_test)):
         if len(images) != len(labels):
-            raise InputError(
-                f"{opt('data_dir')}: images and labels must agree in number, got {len(images)} "
-                f"images in '{files[i]}' and {len(labels)} labels in '{files[i + 1]}'; fetch both "
-                "again"
-            )
+            raise _bad(path, f"have a label for each of {len(images)} images, it has {len(labels)}")
         if labels.max() > 9:
-            raise InputError(
-                f"{opt('data_dir')}: labels must lie in 0..9, '{files[i + 1]}' holds "
-                f"{labels.max()}; delete it and fetch it again"
-            )
+            raise _bad(path, f"hold labels in 0..9, it holds {labels.max()}")
     if X.shape[1:] != X_test.shape[1:]:
-        raise InputError(
-            f"{opt('data_dir')}: training and test images must have one size, got {X.shape[1:]} "
-            f"and {X_test.shape[1:]} in '{files[0].parent}'; fetch the four files again"
-        )
+        raise _bad(files[2], f"hold images of {X.shape[1:]} pixels, they have {X_test.shape[1:]}")
     return Source(
         X.reshape(len(X), -1), y, PIXELS_0_255,
         X_test=X_test.reshape(len(X_test), -1), y_test=y_test, image_shape=X.shape[1:], ink=True,
@@ -213,10 +203,8 @@ def read_idx(path: str | Path, ndim: int) -> NDArray[np.uint8]:
         content = Path(path).read_bytes()
         if content[:2] == b"\x1f\x8b":
             content = gzip.decompress(content)
-    except EOFError:
-        raise _bad(path, "be complete, its gzip stream is truncated") from None
-    except (gzip.BadGzipFile, zlib.error) as error:
-        raise _bad(path, f"be sound, its gzip stream is corrupt ({error})") from None
+    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+        raise _bad(path, f"be whole, its gzip stream is not ({error})") from None
     except OSError as error:
         raise InputError(
             f"{opt('data_dir')} must hold readable files, cannot read '{path}': "
@@ -230,12 +218,9 @@ def read_idx(path: str | Path, ndim: int) -> NDArray[np.uint8]:
             f"{head.hex(' ')} and their lengths, it has {content[:start].hex(' ') or 'nothing'}",
         )
     shape = tuple(int(n) for n in np.frombuffer(content, ">u4", ndim, offset=4))
-    if 0 in shape:  # numpy refuses to make room for (0, huge, huge)
-        raise _bad(path, f"hold at least one value, it declares shape {shape}")
     declared, found = math.prod(shape), len(content) - start
-    if found != declared:
-        what = "is truncated after" if found < declared else "holds"
-        raise _bad(path, f"hold {declared} bytes of values, it {what} {found}")
+    if found != declared or not found:
+        raise _bad(path, f"hold the {declared} bytes of values that it declares, it holds {found}")
     return np.frombuffer(content, np.uint8, offset=start).reshape(shape).copy()
 
 

@@ -17,12 +17,10 @@ import numpy as np
 
 from pipelines.nn.inputs import Inputs, fan_in, weight_shapes
 from pipelines.nn.space import Candidate
-from pipelines.nn.stack import Part, Tensors, scaling_of
+from pipelines.nn.stack import Stack, Tensors, scaling_of
 
 if TYPE_CHECKING:
     import torch
-
-    from pipelines.nn.device_rows import DeviceRows
 
 
 class StackedWeights:
@@ -35,19 +33,18 @@ class StackedWeights:
         Summed over the rows of all steps since it was last set to zero.
     """
 
-    def __init__(
-        self, candidate: Candidate, inputs: Inputs, rows: DeviceRows, parts: Sequence[Part]
-    ) -> None:
+    def __init__(self, stack: Stack) -> None:
         import torch
 
-        self._torch = torch
-        self._candidate, self._inputs, self._rows = candidate, inputs, rows
+        self._torch, parts = torch, stack.parts
+        self._candidate, self._inputs, self._rows = stack.candidate, stack.inputs, stack.rows
+        device = self._rows.device
         self.weights = first_weights(
-            candidate, inputs, [part.generator for part in parts], rows.device
+            self._candidate, self._inputs, [part.generator for part in parts], device
         )
         self.velocities = {name: torch.zeros_like(one) for name, one in self.weights.items()}
-        self.loss = torch.zeros(len(parts), device=rows.device)
-        self._scaling = scaling_of(parts, rows.device)
+        self.loss = torch.zeros(len(parts), device=device)
+        self._scaling = scaling_of(parts, device)
 
     def narrow(self, first: int, count: int) -> StackedWeights:
         """Return a stack of some of the networks, sharing their memory."""
@@ -85,6 +82,7 @@ class StackedWeights:
         if candidate.network == "conv":
             # What the kernel meets at each place: (images, pixels of the kernel + 1, places). The
             # last line of ones is what the bias is multiplied with.
+            assert self._inputs.image_shape is not None
             k = candidate.kernel_size
             images = X.view(n * size, *self._inputs.image_shape)
             windows = images.unfold(1, k, 1).unfold(2, k, 1).permute(0, 3, 4, 1, 2)

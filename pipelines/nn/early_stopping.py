@@ -14,8 +14,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -23,12 +22,20 @@ from pipelines.nn.by_hand import epoch_order, first_weights
 from pipelines.nn.inputs import Inputs, weight_shapes
 from pipelines.nn.settings import Training
 from pipelines.nn.space import Candidate
-from pipelines.nn.stack import DIVERGED, OK, Part, ProgressCallback, Result, Tensors, Trained
+from pipelines.nn.stack import (
+    DIVERGED,
+    OK,
+    DeviceRows,
+    Part,
+    ProgressCallback,
+    Result,
+    Stack,
+    Tensors,
+    Trained,
+)
 
 if TYPE_CHECKING:
     import torch
-
-    from pipelines.nn.device_rows import DeviceRows
 
 PATIENCE = 15  # epochs without a smaller loss of the left-out rows
 LEAST_FALL = 1e-3  # of that loss, in nats: rows that are told apart fall for ever
@@ -37,18 +44,11 @@ WEIGHT_DECAY = 0.1
 SQUARES, EPSILON = 0.999, 1e-8  # of Adam
 
 
-@dataclass(frozen=True, eq=False)
-class Batch:
+class Batch(NamedTuple):
     """Rows of a step, a line of each tensor for each network; what fills up a line weighs 0.
 
-    Attributes
-    ----------
-    X : float32 tensor of shape (n_networks, size, n_features), scaled
-    one_hot : float32 tensor of shape (n_networks, size, n_classes)
-    drawn, left_out : float32 tensors of shape (n_networks, size)
-        Weights that sum to 1 over a network's rows.
-    n_drawn : int
-        Beyond these first rows of a line nothing is drawn: they have no part in a gradient.
+    ``X`` is scaled. ``drawn`` and ``out_of_bag`` are weights, (n_networks, size), that sum to 1
+    over a network's rows; beyond the first ``n_drawn`` rows of a line nothing is drawn.
     """
 
     X: torch.Tensor
@@ -133,15 +133,12 @@ class Together:
 
 
 def train_with_early_stopping(
-    candidate: Candidate,
-    inputs: Inputs,
-    rows: DeviceRows,
-    parts: Sequence[Part],
+    stack: Stack,
     training: Training,
     collect: Callable[[int, Tensors], Result],
     on_progress: ProgressCallback,
 ) -> list[Trained[Result]]:
-    """Train one network for each of ``parts``; see ``pipelines.nn.train.train``.
+    """Train one network for each part of a stack; see ``pipelines.nn.train.train``.
 
     A network is kept as it was after the epoch in which the loss of its left-out rows,
     measured while the weights moved, was least; one that left out none, after that of the
@@ -149,6 +146,7 @@ def train_with_early_stopping(
     """
     import torch
 
+    candidate, inputs, rows, parts = stack.candidate, stack.inputs, stack.rows, stack.parts
     generators = [part.generator for part in parts]
     first = first_weights(candidate, inputs, generators, rows.device)
     given = _Given(rows, parts, training.batch_size)

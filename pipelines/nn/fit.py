@@ -5,27 +5,21 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import partial
-from typing import Any
+from dataclasses import asdict, dataclass
 
 import numpy as np
 
 from pipelines.data.bootstrap import Bootstrap
 from pipelines.data.dataset import rows_of
 from pipelines.data.placement import FoldedData, cached
-from pipelines.data.preparation import Preparation
-from pipelines.nn.device_rows import DeviceRows, place_parts, place_rows, relative_scaling
 from pipelines.nn.inputs import Inputs
 from pipelines.nn.member import Member, OutOfBagPrediction, Prediction
 from pipelines.nn.settings import Training
 from pipelines.nn.size import training_bytes
-from pipelines.nn.space import Candidate
-from pipelines.nn.stack import OK, Part, ProgressCallback, Score, Stack, Tensors, Trained
+from pipelines.nn.stack import OK, ProgressCallback, Score, Stack, Tensors, Trained, place_stack
 from pipelines.nn.tasks import CandidateTask, Row, generators_of, redraw_sample
 from pipelines.nn.train import train
 
-Drawn = tuple[np.ndarray, np.ndarray]  # the rows of a sample, and those that it left out
 GIB = 2**30
 DATA_SHARE = 0.9  # of a GPU's free memory that is planned with; the rest is torch's own
 
@@ -69,7 +63,7 @@ def cross_validate_candidate(
     for first in range(0, task.n_folds, at_once):
         folds = range(first, min(first + at_once, task.n_folds))
         drawn = [(sample.train(fold), sample.out_of_bag(fold)) for fold in folds]
-        stack = place(
+        stack = place_stack(
             data, task.candidate, drawn, [generators[fold] for fold in folds], inputs, training,
             n_rows,
         )  # fmt: skip
@@ -143,7 +137,7 @@ def refit(
             for task, (rows, left_out) in zip(tasks, drawn, strict=True)
         ]
     generators = [generators_of(task.seed, 1)[0] for task in tasks]
-    stack = place(
+    stack = place_stack(
         data, candidate, drawn, generators, inputs, training, min(len(rows) for rows, _ in drawn)
     )
 
@@ -182,53 +176,6 @@ def refit(
     return made
 
 
-def place(
-    data: FoldedData,
-    candidate: Candidate,
-    drawn: Sequence[Drawn],
-    generators: Sequence[np.random.Generator],
-    inputs: Inputs,
-    training: Training,
-    n_rows: int,
-) -> Stack:
-    """Place what a stack is trained on: for each of its networks the rows drawn, and left out.
-
-    Images for a module stay as they came, so that they can be augmented, and are scaled batch
-    by batch.
-    """
-    trios = [(*rows, own) for rows, own in zip(drawn, generators, strict=True)]
-    weights = np.ones(len(data.y)) if data.weights is None else data.weights
-    if isinstance(data.scaling, Preparation):
-        n, each = len(data.y), [rows for rows, _, _ in trios]
-        placed = place_parts(data, each, inputs.n_classes, training.device)
-        return Stack(candidate, inputs, placed, [
-            Part(slot * n + rows, own, None, slot * n + out_of_bag, weights[out_of_bag])
-            for slot, (rows, out_of_bag, own) in enumerate(trios)
-        ], n, n_rows)  # fmt: skip
-    scaling: Any = (
-        data.scaling_for if _as_they_came(inputs, training) else partial(relative_scaling, data)
-    )
-    parts = [
-        Part(rows, own, scaling(rows), out_of_bag, weights[out_of_bag])
-        for rows, out_of_bag, own in trios
-    ]
-    rows = rows_of_all_tasks(data, inputs=inputs, training=training)
-    return Stack(candidate, inputs, rows, parts, 0, n_rows)
-
-
-def rows_of_all_tasks(data: FoldedData, *, inputs: Inputs, training: Training) -> DeviceRows:
-    """Place the rows that every network is trained on, once in this process.
-
-    For data whose preparation is not a task's own, see ``place``.
-    """
-    as_they_came = _as_they_came(inputs, training)
-    return place_rows(data, inputs.n_classes, training.device, as_they_came=as_they_came)
-
-
-def _as_they_came(inputs: Inputs, training: Training) -> bool:
-    return training.optimizer is not None and inputs.image_shape is not None
-
-
 def room_for(
     data: FoldedData, task: CandidateTask, inputs: Inputs, training: Training, n: int
 ) -> tuple[int, str]:
@@ -264,7 +211,7 @@ def row_of(
         "member": task.member,
         "candidate": task.number,
         "fold": fold,
-        **task.candidate.parameters(),
+        **asdict(task.candidate),
         "n_train": n_train,
         "n_validation": n_validation,
         **dict.fromkeys(("n_errors", "error", "score", "loss")),

@@ -158,8 +158,8 @@ class Member:
         """
         import torch
 
-        from pipelines.nn.device_rows import torch_device
         from pipelines.nn.networks import inputs_of_dense_layers, log_certainty, network_to_ask
+        from pipelines.nn.settings import torch_device
         from pipelines.nn.train import on_device
 
         training = training or Training()
@@ -186,63 +186,48 @@ class Member:
         import torch
 
         from pipelines.nn.augment import augmented
-        from pipelines.nn.device_rows import brightest_of
         from pipelines.nn.networks import as_network_takes
+        from pipelines.nn.stack import brightest_of
 
         generator = torch.Generator().manual_seed(seed)
         images = as_network_takes(torch.tensor(X, dtype=torch.float32), self.inputs)
         changed = augmented(images[None], augment, [generator], brightest_of(X))
         return changed.view(len(X), -1).numpy()
 
-    def _stored(self, prefix: str) -> tuple[Arrays, dict[str, Any]]:
-        """Return the member as arrays whose names begin with ``prefix``, and as metadata."""
-        arrays = {f"{prefix}{name}": one for name, one in self.weights.items()}
-        arrays |= {f"{prefix}{name}": one for name, one in self.scaling.arrays().items()}
-        if self.novelty is not None:
-            arrays |= {f"{prefix}novelty.{name}": getattr(self.novelty, name) for name in NOVELTY}
-        return arrays, self.candidate.parameters()
+    def _stored(self) -> Arrays:
+        """Return the arrays of the member by name, without its candidate."""
+        novelty = self.novelty and {f"novelty.{name}": getattr(self.novelty, name)
+                                    for name in NOVELTY}  # fmt: skip
+        return self.weights | self.scaling.arrays() | (novelty or {})
 
     @classmethod
-    def _from_stored(
-        cls, arrays: Arrays, metadata: dict[str, Any], prefix: str, inputs: Inputs
-    ) -> Member:
-        candidate = Candidate(**metadata)
+    def _from_stored(cls, own: Arrays, candidate: Candidate, inputs: Inputs) -> Member:
+        scaling = fitted_from(own)
+        others = ("scaling.", "preparation", "novelty.")
+        weights = {name: one for name, one in own.items() if not name.startswith(others)}
+        # That of a module is made only when it is asked: a network of the user's own is code.
+        shapes: dict[str, Any] = {name: one.shape for name, one in weights.items()}
         if candidate.network in BY_HAND:
-            shapes = weight_shapes(candidate, inputs)
-        else:  # made only when it is asked: a network of the user's own is code
-            shapes = {
-                one.removeprefix(prefix): array.shape
-                for one, array in arrays.items()
-                if one.startswith(prefix)
-                and not one.startswith((f"{prefix}scaling.", f"{prefix}novelty."))
-            }
-        weights = {name: arrays[f"{prefix}{name}"] for name in shapes}
-        for name, shape in shapes.items():
-            _check(name, weights[name], [shape])
+            shapes = dict(weight_shapes(candidate, inputs))
         novelty = None
-        if f"{prefix}novelty.centers" in arrays:
-            novelty = FeatureDistance(*(arrays[f"{prefix}novelty.{name}"] for name in NOVELTY))
-            n = novelty.centers.shape[-1]
-            _check("novelty.whitening", novelty.whitening, [(n, n)])
-            _check("novelty.centers", novelty.centers, [(len(novelty.centers), n)])
-        scaling = fitted_from(arrays, prefix)
-        if not isinstance(scaling, FittedScaling):
-            if len(scaling.layout) != inputs.n_features:
-                raise ValueError(f"its rows have {len(scaling.layout)} columns")
-            return cls(candidate, inputs, weights, scaling, novelty)
-        parts = {"center": scaling.center, "scale": scaling.scale}
-        for name, one in parts.items():
-            _check(f"scaling.{name}", one, [(1,), (inputs.n_features,)])
-        # Constants as the numbers they were: with an array numpy would compute in its precision.
-        numbers = (x.item() if np.size(x) == 1 else x for x in map(np.asarray, parts.values()))
-        return cls(candidate, inputs, weights, FittedScaling(*numbers), novelty)
-
-
-def _check(name: str, array: Any, shapes: list[tuple[int, ...]]) -> None:
-    if np.shape(array) not in shapes:
-        raise ValueError(f"its {name} has the shape {np.shape(array)}, not {shapes[0]}")
-    if not np.isfinite(array).all():
-        raise ValueError(f"its {name} is not finite")
+        if "novelty.centers" in own:
+            novelty = FeatureDistance(*(own[f"novelty.{name}"] for name in NOVELTY))
+            n_classes, n = novelty.centers.shape
+            shapes |= {"novelty.whitening": (n, n), "novelty.centers": (n_classes, n)}
+        if isinstance(scaling, FittedScaling):
+            parts = scaling.arrays()
+            constant = all(one.size == 1 for one in parts.values())
+            shapes |= dict.fromkeys(parts, (1 if constant else inputs.n_features,))
+            if constant:  # numbers, as they were: with an array numpy computes in its precision
+                scaling = FittedScaling(*(one.item() for one in parts.values()))
+        elif len(scaling.layout) != inputs.n_features:
+            raise ValueError(f"its rows have {len(scaling.layout)} columns")
+        for name, shape in shapes.items():
+            if np.shape(own[name]) != shape:
+                raise ValueError(f"its {name} has the shape {np.shape(own[name])}, not {shape}")
+            if not np.isfinite(own[name]).all():
+                raise ValueError(f"its {name} is not finite")
+        return cls(candidate, inputs, weights, scaling, novelty)
 
 
 @dataclass(frozen=True, eq=False)
@@ -274,15 +259,13 @@ class Ensemble:
         ``about`` is written beside them, anything JSON can hold.
         """
         arrays: Arrays = {}
-        candidates = []
         for number, member in enumerate(self.members):
-            own, metadata = member._stored(f"{number}.")
-            arrays |= own
-            candidates.append(metadata)
+            arrays |= {f"{number}.{name}": one for name, one in member._stored().items()}
         inputs = asdict(replace(self.members[0].inputs, module=None))
         del inputs["module"]
+        candidates = [asdict(member.candidate) for member in self.members]
         metadata = {"classes": labels_as_json(self.classes_), "inputs": inputs,
-                 "members": candidates}  # fmt: skip
+                    "members": candidates}  # fmt: skip
         write_model(path, arrays, metadata | about)
 
     @classmethod
@@ -304,10 +287,15 @@ class Ensemble:
         stored = about["inputs"]
         shape = stored["image_shape"]
         inputs = Inputs(**{**stored, "image_shape": tuple(shape) if shape else None})
-        members = [
-            Member._from_stored(arrays, one, f"{number}.", inputs)
-            for number, one in enumerate(about["members"])
-        ]
+        members = []
+        for number, one in enumerate(about["members"]):
+            prefix = f"{number}."
+            own = {
+                name.removeprefix(prefix): array
+                for name, array in arrays.items()
+                if name.startswith(prefix)
+            }
+            members.append(Member._from_stored(own, Candidate(**one), inputs))
         classes = labels_from_json(about["classes"])
         if not members or len(classes) != members[0].inputs.n_classes:
             raise ValueError("its members and classes do not belong together")

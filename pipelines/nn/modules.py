@@ -51,18 +51,16 @@ def train_modules(
         make_network(stack.candidate, stack.inputs, seed_from(part.generator))
         for part in stack.parts
     ]
-    together = len(networks) > 1 and (
-        training.device != "cpu" or training.batch_size <= MOST_TOGETHER
-    )
-    together = together and vmap_can(networks[0], stack.inputs)
-    turns = [list(range(len(networks)))] if together else [[n] for n in range(len(networks))]
+    slots = list(range(len(networks)))
+    pays = training.device != "cpu" or training.batch_size <= MOST_TOGETHER
+    together = len(slots) > 1 and pays and vmap_can(networks[0], stack.inputs)
     trained: list[Trained[Result]] = []
-    for slots in turns:
+    for turn in [slots] if together else [[slot] for slot in slots]:
 
-        def told(share: float, first: int = slots[0], n: int = len(slots)) -> None:
+        def told(share: float, first: int = turn[0], n: int = len(turn)) -> None:
             on_progress((first + share * n) / len(networks))
 
-        trainer = _Trainer(stack, training, slots, [networks[slot] for slot in slots])
+        trainer = _Trainer(stack, training, turn, [networks[slot] for slot in turn])
         trained += trainer.train(collect, told)
     return trained
 
@@ -116,29 +114,22 @@ class _Networks:
                 one = one.permute(0, 1, 3, 4, 2).contiguous().permute(0, 1, 4, 2, 3)
             self.weights[name] = one.requires_grad_()
         self._dtype, self._device = dtype, device.type
-        self._one = copy.deepcopy(networks[0]).to("meta").train()
-        self._n = len(networks)
-        self._grouped = self._n > 1 and isinstance(self._one, CNN)
-        if self._grouped:
-            self._one.in_groups(self._n)
+        self._n, one = len(networks), copy.deepcopy(networks[0]).to("meta").train()
+        self._one = one.in_groups(self._n) if isinstance(one, CNN) else one
+        self._by_vmap = self._n > 1 and not isinstance(one, CNN)
 
     def __call__(self, X: torch.Tensor) -> torch.Tensor:
         """Return outputs, (n_networks, n_rows, n_classes), of X, (n_rows, n_networks, ...)."""
-        if self._n == 1:
-            weights, buffers = (
-                {name: one[0] for name, one in arrays.items()}
-                for arrays in (self.weights, self.buffers)
-            )
-            return self._call(weights, buffers, X[:, 0])[None]
-        if self._grouped:
-            weights, buffers = (
-                {name: one.flatten(0, 1) if one.ndim > 1 else one for name, one in arrays.items()}
-                for arrays in (self.weights, self.buffers)
-            )
-            outputs = self._call(weights, buffers, X.flatten(1, 2))
-            return outputs.unflatten(1, (self._n, -1)).transpose(0, 1)
-        outputs = torch.vmap(self._call, (0, 0, 1))(self.weights, self.buffers, X)
-        return outputs
+        if self._by_vmap:
+            of_all: Any = torch.vmap(self._call, (0, 0, 1))
+            outputs: torch.Tensor = of_all(self.weights, self.buffers, X)
+            return outputs
+        weights, buffers = (
+            {name: one.flatten(0, 1) if one.ndim > 1 else one[0] for name, one in arrays.items()}
+            for arrays in (self.weights, self.buffers)
+        )
+        outputs = self._call(weights, buffers, X.flatten(1, 2))
+        return outputs.unflatten(1, (self._n, -1)).transpose(0, 1)
 
     def _call(self, weights: Tensors, buffers: Tensors, X: torch.Tensor) -> torch.Tensor:
         with torch.autocast(self._device, self._dtype, enabled=self._dtype is not None):
@@ -173,11 +164,8 @@ class _Trainer:
     def train(
         self, collect: Callable[[int, Tensors], Result], on_progress: ProgressCallback
     ) -> list[Trained[Result]]:
-        n, max_epochs, patience = (
-            len(self._slots),
-            self._training.max_epochs,
-            self._training.patience,
-        )
+        training, n = self._training, len(self._slots)
+        max_epochs, patience = training.max_epochs, training.patience
         losses: list[list[float]] = [[] for _ in self._slots]
         least, since = [math.inf] * n, [0] * n
         kept = [self._weights_of(number) for number in range(n)] if patience else []
@@ -202,9 +190,8 @@ class _Trainer:
                     since[number] += 1
                     if loss < least[number]:
                         least[number], since[number] = loss, 0
-                        kept[number] = {
-                            name: one.clone() for name, one in self._weights_of(number).items()
-                        }
+                        weights = self._weights_of(number)
+                        kept[number] = {name: one.clone() for name, one in weights.items()}
         seconds = (time.perf_counter() - started) / n
         made = []
         for number, slot in enumerate(self._slots):

@@ -9,6 +9,7 @@ import inspect
 import math
 import threading
 from collections import OrderedDict
+from collections.abc import Sequence
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +20,7 @@ from torch.nn import functional
 
 from pipelines.data import user_files
 from pipelines.data.dataset import channels_height_width
+from pipelines.data.images import need_torchvision
 from pipelines.errors import InputError, opt
 from pipelines.nn.inputs import Inputs, fan_in, weight_shapes
 from pipelines.nn.settings import BY_HAND
@@ -218,14 +220,7 @@ class Coloured(nn.Module):
 
 
 def _torchvisions(name: str, inputs: Inputs) -> nn.Module:
-    models = torchvision_models(name)
-    if name not in (known := models.list_models(module=models)):
-        near = get_close_matches(name.lower(), [*OWN, *known], n=1)
-        hint = f"; did you mean {near[0]!r}?" if near else ""
-        raise InputError(
-            f"{opt('network')} must be one of {', '.join(OWN)}, a name of torchvision.models, or "
-            f"your own, module:Class, got {name!r}{hint}"
-        )
+    models = torchvision_models(name, OWN)
     if inputs.image_shape is None:
         raise InputError(
             f"{opt('network', name)} needs images, and these rows are a table; use "
@@ -242,21 +237,24 @@ def _torchvisions(name: str, inputs: Inputs) -> nn.Module:
     return Coloured(network) if gray else network
 
 
-def torchvision_models(name: str) -> ModuleType:
-    """Return ``torchvision.models``, in which the network ``name`` is looked for.
+def torchvision_models(name: str, own: Sequence[str]) -> ModuleType:
+    """Return ``torchvision.models``, of which ``name`` is one.
 
     Raises
     ------
     InputError
-        torchvision is not installed.
+        It is none, nor one of ``own``, or torchvision is not installed.
     """
-    try:
-        return importlib.import_module("torchvision.models")
-    except ImportError:
+    need_torchvision(opt("network", name))
+    models = importlib.import_module("torchvision.models")
+    if name not in (known := models.list_models(module=models)):
+        near = get_close_matches(name.lower(), [*own, *known], n=1)
+        hint = f"; did you mean {near[0]!r}?" if near else ""
         raise InputError(
-            f"{opt('network', name)} is looked for in torchvision, which is not installed; "
-            "install the nn extra: pip install -c constraints.txt '.[nn]'"
-        ) from None
+            f"{opt('network')} must be one of {', '.join(own)}, a name of torchvision.models, or "
+            f"your own, module:Class or FILE.py:Class, got {name!r}{hint}"
+        )
+    return models
 
 
 def _users(candidate: Candidate, inputs: Inputs) -> nn.Module:
@@ -272,7 +270,7 @@ def _users(candidate: Candidate, inputs: Inputs) -> nn.Module:
     offered = {
         "n_features": inputs.n_features, "n_classes": inputs.n_classes, "image_shape": shape,
         "in_channels": inputs.n_features if shape is None else channels_height_width(shape)[0],
-        **{name: value for name in WHOLE if (value := candidate.parameters()[name])},
+        **{name: value for name in WHOLE if (value := getattr(candidate, name))},
     }  # fmt: skip
     try:
         takes = inspect.signature(made).parameters

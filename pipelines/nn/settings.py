@@ -110,6 +110,11 @@ def _epochs(n_steps: int, a_epoch: int, bounds: tuple[int, int]) -> int:
     return min(max(n_steps // a_epoch, fewest), most)
 
 
+def torch_device(device: str) -> str:
+    """Return torch's name of a device: ``cpu``, or ``cuda`` for ``gpu``."""
+    return "cuda" if device == "gpu" else device
+
+
 def need_torch() -> None:
     """Raise a one-line error if torch is missing.
 

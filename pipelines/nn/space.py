@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
@@ -133,21 +133,13 @@ class Candidate:
     n_conv_layer: int = 0
     kernel_size: int = 0
 
-    def parameters(self) -> dict[str, Any]:
-        """Return the hyper-parameters by name, as a row has them."""
-        return asdict(self)
-
 
 @dataclass(frozen=True)
 class SearchSpace:
-    """A kind of network, and a range for each hyper-parameter."""
+    """A kind of network, and a range for each of its hyper-parameters, in the order of a draw."""
 
     network: str
-    learning_rate: Range
-    momentum: Range
-    n_hidden_layer: Range | None = None
-    n_conv_layer: Range | None = None
-    kernel_size: Range | None = None
+    ranges: dict[str, Range]
 
     @classmethod
     def load(cls, name: str, network: str | None = None, optimizer: str = "sgd") -> SearchSpace:
@@ -241,16 +233,12 @@ class SearchSpace:
             for name in known
             if name in content
         }
-        return cls(network, **ranges)
+        return cls(network, ranges)
 
     def draw(self, generator: np.random.Generator) -> Candidate:
-        """Draw a candidate; hyper-parameters are drawn in the order of ``PARAMETERS``."""
-        drawn: dict[str, Any] = {"n_hidden_layer": 0}
-        for name in PARAMETERS:
-            span: Range | None = getattr(self, name)
-            if span is not None:
-                drawn[name] = span.draw(generator)
-        return Candidate(self.network, **drawn)
+        """Draw a candidate."""
+        drawn: dict[str, Any] = {name: one.draw(generator) for name, one in self.ranges.items()}
+        return Candidate(self.network, **{"n_hidden_layer": 0, **drawn})
 
     def for_images(self, shape: tuple[int, ...] | None) -> SearchSpace:
         """Return this space without kernels larger than an image's shorter side.
@@ -265,8 +253,9 @@ class SearchSpace:
             A convolution without images, or of coloured ones, or even the smallest kernel is too
             large.
         """
-        if self.network != "conv" or self.kernel_size is None:
+        if self.network != "conv":
             return self
+        kernels = self.ranges["kernel_size"]
         if shape is None:
             raise InputError(
                 f"{opt('space')} has a convolution, which needs images, and the data are a table; "
@@ -278,19 +267,17 @@ class SearchSpace:
                 f"{opt('network', 'cnn')}"
             )
         side = min(shape)
-        if self.kernel_size.low > side:
+        if kernels.low > side:
             raise InputError(
                 f"{opt('space')}: kernel_size must be at most {side}, the shorter side of these "
-                f"images, got {self.kernel_size.low:g} and more; choose a smaller kernel_size"
+                f"images, got {kernels.low:g} and more; choose a smaller kernel_size"
             )
-        high = min(self.kernel_size.high, side)
-        return replace(self, kernel_size=replace(self.kernel_size, high=high))
+        kernels = replace(kernels, high=min(kernels.high, side))
+        return replace(self, ranges=self.ranges | {"kernel_size": kernels})
 
     def describe(self) -> dict[str, Any]:
         """Return the JSON-serialisable description that ``from_mapping`` reads."""
-        content: dict[str, Any] = {"network": self.network}
-        for field in fields(self):
-            span = getattr(self, field.name)
-            if isinstance(span, Range):
-                content[field.name] = span.describe()
-        return content
+        return {
+            "network": self.network,
+            **{name: one.describe() for name, one in self.ranges.items()},
+        }

@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 import numpy as np
 
+from pipelines.data.placement import FoldedData, cached
+from pipelines.data.preparation import Preparation
 from pipelines.data.scaling import FittedScaling
-from pipelines.nn.device_rows import DeviceRows
 from pipelines.nn.inputs import Inputs
+from pipelines.nn.settings import Training, torch_device
 from pipelines.nn.size import scoring_rows
 from pipelines.nn.space import Candidate
 
@@ -22,6 +24,33 @@ Tensors = dict[str, "torch.Tensor"]
 Result = TypeVar("Result")
 ProgressCallback = Callable[[float], None]
 OK, DIVERGED = "ok", "diverged"
+
+
+@dataclass(frozen=True, eq=False)
+class DeviceRows:
+    """Rows and their classes on a device, from which every batch is gathered by index.
+
+    Attributes
+    ----------
+    X : float32 tensor of shape (n_samples, n_features)
+        Scaled; a table is standardised as a whole. Images may be as they came, or uint8.
+    one_hot : float32 tensor of shape (n_samples, n_classes)
+    brightest : float
+        Of images as they came, what is white.
+    """
+
+    X: torch.Tensor
+    one_hot: torch.Tensor
+    brightest: float = 1.0
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes on the device."""
+        return self.X.nbytes + self.one_hot.nbytes
+
+    @property
+    def device(self) -> torch.device:
+        return self.X.device
 
 
 @dataclass(frozen=True)
@@ -78,8 +107,7 @@ class Trained(Generic[Result]):
     result : what ``collect`` made of it
     losses : mean cross-entropy of each epoch, measured while the weights moved
     status : "ok" or "diverged"
-    seconds : of the stack's training up to the end of this network, shared out among
-        the networks that were trained meanwhile
+    seconds : of the stack's training, shared out among its networks
     """
 
     result: Result
@@ -137,3 +165,89 @@ class Stack:
             loss -= float((certainty * truth).sum())
         seconds = time.perf_counter() - started
         return Score(len(some), n_errors, loss / max(1, len(some)), seconds)
+
+
+def place_stack(
+    data: FoldedData,
+    candidate: Candidate,
+    drawn: Sequence[tuple[np.ndarray, np.ndarray]],
+    generators: Sequence[np.random.Generator],
+    inputs: Inputs,
+    training: Training,
+    n_rows: int,
+) -> Stack:
+    """Place what a stack is trained on: for each of its networks the rows drawn, and left out.
+
+    A table whose preparation is more than a mean and a deviation of each column is placed
+    once for each network, prepared on its own rows alone.
+    """
+    step = 0
+    scalings: list[FittedScaling | None] = [None] * len(drawn)
+    if isinstance(data.scaling, Preparation):
+        step = len(data.y)
+        prepared = [data.scaling_for(rows).transform(data.X) for rows, _ in drawn]
+        placed = _placed(np.concatenate(prepared), np.tile(data.y, len(drawn)), inputs, training)
+    else:
+        placed = place_rows(data, inputs, training)
+        if _as_they_came(inputs, training):
+            scalings = [data.scaling_for(rows) for rows, _ in drawn]
+        elif data.scaling.kind == "standardise":
+            scalings = [relative_scaling(data, rows) for rows, _ in drawn]
+    weights = np.ones(len(data.y)) if data.weights is None else data.weights
+    parts = [
+        Part(slot * step + rows, own, scaling, slot * step + left_out, weights[left_out])
+        for slot, ((rows, left_out), own, scaling) in enumerate(
+            zip(drawn, generators, scalings, strict=True)
+        )
+    ]
+    return Stack(candidate, inputs, placed, parts, step, n_rows)
+
+
+def place_rows(data: FoldedData, inputs: Inputs, training: Training) -> DeviceRows:
+    """Place the training rows of every network on the device, once in this process.
+
+    Images for a module stay as they came, bytes or numbers, so that they can be augmented, and
+    each network scales its batches.
+    """
+    as_they_came = _as_they_came(inputs, training)
+
+    def place() -> DeviceRows:
+        if as_they_came:
+            X = np.ascontiguousarray(data.X, None if data.X.dtype == np.uint8 else np.float32)
+            return _placed(X, data.y, inputs, training, brightest_of(X))
+        X = data.scaling_for(None).transform(data.X).astype(np.float32, copy=False)
+        return _placed(X, data.y, inputs, training)
+
+    return cached((data.token, f"torch {training.device} {as_they_came}"), place)
+
+
+def _as_they_came(inputs: Inputs, training: Training) -> bool:
+    return training.optimizer is not None and inputs.image_shape is not None
+
+
+def _placed(
+    X: np.ndarray, y: np.ndarray, inputs: Inputs, training: Training, *brightest: float
+) -> DeviceRows:
+    import torch
+
+    where = torch_device(training.device)
+    one_hot = np.eye(inputs.n_classes, dtype=np.float32)[y]
+    return DeviceRows(
+        torch.from_numpy(X).to(where), torch.from_numpy(one_hot).to(where), *brightest
+    )
+
+
+def brightest_of(X: np.ndarray) -> float:
+    """Return what is white in images: 1 where no pixel is above it, else 255."""
+    return 1.0 if X.dtype != np.uint8 and X.max(initial=0) <= 1 else 255.0
+
+
+def relative_scaling(data: FoldedData, rows: np.ndarray) -> FittedScaling:
+    """Return the map from rows standardised as a whole to rows standardised on ``rows``.
+
+    It takes out again what the placed rows know of the rows left out.
+    """
+    whole, own = data.scaling_for(None), data.scaling_for(rows)
+    assert isinstance(whole, FittedScaling)
+    assert isinstance(own, FittedScaling)
+    return FittedScaling((own.center - whole.center) / whole.scale, own.scale / whole.scale)

@@ -6,6 +6,7 @@ import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 import numpy as np
 
@@ -40,52 +41,59 @@ def train(
     -------
     list of Trained, in the order of ``parts``
     """
-    candidate, inputs, rows = networks.candidate, networks.inputs, networks.rows
-    parts = networks.parts
+    train_all: Any = _train_by_hand
     if training.optimizer is not None:
-        from pipelines.nn.modules import train_modules
+        from pipelines.nn.modules import train_modules as train_all
+    elif networks.candidate.network == "table":
+        train_all = train_with_early_stopping
+    with on_device(training, inference=training.optimizer is None):
+        trained: list[Trained[Result]] = train_all(networks, training, collect, on_progress)
+    return trained
 
-        with on_device(training, inference=False):
-            return train_modules(networks, training, collect, on_progress)
-    with on_device(training):
-        if candidate.network == "table":
-            return train_with_early_stopping(
-                candidate, inputs, rows, parts, training, collect, on_progress
-            )
-        stack = StackedWeights(candidate, inputs, rows, parts)
-        running = list(range(len(parts)))  # slot -> part
-        losses: list[list[float]] = [[] for _ in parts]
-        seconds = [0.0 for _ in parts]
-        ended: dict[int, Trained[Result]] = {}
-        while running:
-            started = time.perf_counter()
-            orders = [epoch_order(parts[part].rows, parts[part].generator) for part in running]
-            n_running, n_before = len(running), len(losses[running[0]])
 
-            def told_of_epoch(share: float, n_running: int = n_running, n: int = n_before) -> None:
-                still = n_running * (1 - (n + share) / training.max_epochs)
-                on_progress(1 - still / len(parts))
+def _train_by_hand(
+    networks: Stack,
+    training: Training,
+    collect: Callable[[int, Tensors], Result],
+    on_progress: ProgressCallback,
+) -> list[Trained[Result]]:
+    n, max_epochs = len(networks.parts), training.max_epochs
+    stack = StackedWeights(networks)
+    running = list(range(n))  # slot -> part
+    losses: list[list[float]] = [[] for _ in range(n)]
+    results: dict[int, Result] = {}
+    seconds = 0.0
+    for epoch in range(max_epochs):
+        started = time.perf_counter()
+        orders = [
+            epoch_order(networks.parts[part].rows, networks.parts[part].generator)
+            for part in running
+        ]
 
-            epoch_losses = _epoch(stack, orders, training.batch_size, told_of_epoch)
-            share = (time.perf_counter() - started) / len(running)
-            for slot in reversed(range(len(running))):
-                part = running[slot]
-                losses[part].append(epoch_losses[slot])
-                seconds[part] += share
-                done, finite = losses[part], math.isfinite(losses[part][-1])
-                falls = len(done) == 1 or done[-1] < (1 - training.least_fall) * done[-2]
-                if len(done) >= training.max_epochs or not (finite and falls):
-                    status = OK if finite else DIVERGED
-                    result = collect(part, {name: one[slot] for name, one in stack.weights.items()})
-                    ended[part] = Trained(result, tuple(done), status, seconds[part])
-                    # The last network takes the empty slot: no memory but the stack's is needed.
-                    if slot != len(running) - 1:
-                        stack.move(len(running) - 1, slot)
-                        running[slot] = running[-1]
-                    del running[-1]
-            if running and len(running) != len(stack.loss):
-                stack = stack.narrow(0, len(running))
-        return [ended[part] for part in range(len(parts))]
+        def told(share: float, still: int = len(running), epoch: int = epoch) -> None:
+            on_progress(1 - still * (1 - (epoch + share) / max_epochs) / n)
+
+        epoch_losses = _epoch(stack, orders, training.batch_size, told)
+        seconds += time.perf_counter() - started
+        for slot in reversed(range(len(running))):
+            part, loss = running[slot], epoch_losses[slot]
+            falls = epoch == 0 or loss < (1 - training.least_fall) * losses[part][-1]
+            losses[part].append(loss)
+            if epoch + 1 == max_epochs or not (math.isfinite(loss) and falls):
+                results[part] = collect(part, {name: w[slot] for name, w in stack.weights.items()})
+                # The last network takes the empty slot: no memory but the stack's is needed.
+                if slot != len(running) - 1:
+                    stack.move(len(running) - 1, slot)
+                    running[slot] = running[-1]
+                del running[-1]
+        if not running:
+            break
+        if len(running) != len(stack.loss):
+            stack = stack.narrow(0, len(running))
+    return [
+        Trained(results[part], tuple(own), OK if math.isfinite(own[-1]) else DIVERGED, seconds / n)
+        for part, own in enumerate(losses)
+    ]
 
 
 def _epoch(

@@ -106,11 +106,7 @@ def refuse_unknown(name: str) -> None:
         return
     from pipelines.nn.networks import torchvision_models
 
-    if name not in (models := torchvision_models(name)).list_models(module=models):
-        raise InputError(
-            f"{opt('network')} must be one of {', '.join(NETWORKS)}, a name of "
-            f"torchvision.models, module:NAME or FILE.py:NAME, got {name!r}"
-        )
+    torchvision_models(name, NETWORKS)
 
 
 @dataclass(frozen=True, eq=False)

@@ -69,11 +69,9 @@ class Rank:
         self._batches = Batches(
             problem.train, batch_size=options.batch_size, seed=order.seed, map=problem.prepare,
             rank=group.rank, n_ranks=group.n_ranks, device=group.device,
+            epoch=self._progress.epoch, position=self._progress.position,
             on_host=options.storage == "host",
         )  # fmt: skip
-        self._batches.load_state_dict(
-            {"seed": order.seed, "epoch": self._progress.epoch, "position": self._progress.position}
-        )
         self._validation, self._test = (
             {name: torch.tensor(one, device=group.device) for name, one in rows.items()}
             for rows in (problem.validation, problem.test)

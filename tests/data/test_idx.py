@@ -25,15 +25,15 @@ def test_what_is_written_is_read(array, to_idx, tmp_path_factory):
 @pytest.mark.parametrize(
     ("damage", "words"),
     [
-        (lambda b: b[:-1], ["truncated", "24 bytes"]),
+        (lambda b: b[:-1], ["24 bytes", "it holds 23"]),
         (lambda b: b[:9], ["IDX", "00 00 08 03"]),
         (lambda b: b"", ["IDX", "nothing"]),
         (lambda b: b + b"\0\0", ["24 bytes", "it holds 26"]),
         (lambda b: b"\x89PNG" + b, ["IDX", "89 50 4e 47"]),
         (lambda b: b"\0\0\x0d\x03" + b[4:], ["unsigned bytes", "00 00 0d 03"]),
         (lambda b: b"\0\0\x08\xff" + b[4:], ["3 dimensions", "00 00 08 ff"]),
-        (lambda b: b[:4] + b"\xff" * 12 + b[16:], ["truncated"]),
-        (lambda b: b[:4] + b"\0" * 4 + b"\xff" * 8, ["at least one value"]),
+        (lambda b: b[:4] + b"\xff" * 12 + b[16:], ["it holds 24"]),
+        (lambda b: b[:4] + b"\0" * 4 + b"\xff" * 8, ["it holds 0"]),
     ],
 )
 @pytest.mark.parametrize("zipped", [False, True])
@@ -45,18 +45,18 @@ def test_damaged_file(damage, words, zipped, to_idx, tmp_path, refused):
 
 
 @pytest.mark.parametrize(
-    ("damage", "word"),
+    "damage",
     [
-        (lambda b: b[:-12], "truncated"),
-        (lambda b: b[:15] + b"\xff\xff\xff" + b[18:], "corrupt"),
-        (lambda b: b[:-8] + b"\1\2\3\4" + b[-4:], "corrupt"),  # the check sum
-        (lambda b: b + b"more", "corrupt"),
+        lambda b: b[:-12],
+        lambda b: b[:15] + b"\xff\xff\xff" + b[18:],
+        lambda b: b[:-8] + b"\1\2\3\4" + b[-4:],  # the check sum
+        lambda b: b + b"more",
     ],
 )
-def test_damaged_gzip(damage, word, to_idx, tmp_path, refused):
+def test_damaged_gzip(damage, to_idx, tmp_path, refused):
     path = tmp_path / "damaged.gz"
     path.write_bytes(damage(gzip.compress(to_idx(EXAMPLE))))
-    refused(lambda: read_idx(path, 3), str(path), "gzip", word)
+    refused(lambda: read_idx(path, 3), str(path), "gzip")
 
 
 def test_missing_file_and_folder(tmp_path, refused):

@@ -11,12 +11,20 @@ import torch
 from pipelines.data.placement import FoldedData
 from pipelines.nn import early_stopping
 from pipelines.nn.by_hand import first_weights
-from pipelines.nn.device_rows import DeviceRows, place_rows, relative_scaling
 from pipelines.nn.early_stopping import SMOOTHING, WEIGHT_DECAY, _Given
 from pipelines.nn.networks import log_certainty, network_to_ask
 from pipelines.nn.settings import Training
 from pipelines.nn.space import Candidate
-from pipelines.nn.stack import DIVERGED, OK, Part, Tensors, Trained
+from pipelines.nn.stack import (
+    DIVERGED,
+    OK,
+    DeviceRows,
+    Part,
+    Tensors,
+    Trained,
+    place_rows,
+    relative_scaling,
+)
 from pipelines.nn.tasks import generators_of
 
 from .conftest import WINE
@@ -42,7 +50,7 @@ def parts_of(data: FoldedData, count: int = 3) -> list[Part]:
 
 def trained(data: FoldedData, parts: list[Part], **settings: int) -> list[Trained]:
     training = Training.of("table", len(data.y), **settings)
-    return train_parts(TABLE, WINE, place_rows(data, 3, "cpu"), parts, training, copied)
+    return train_parts(TABLE, WINE, place_rows(data, WINE, Training()), parts, training, copied)
 
 
 @pytest.mark.parametrize("batch_size", [1000, 40])
@@ -52,7 +60,7 @@ def test_steps_are_those_of_autograd_and_adamw(
     """Five epochs of each network alone, by the loss as one writes it."""
     monkeypatch.setattr(early_stopping, "LEAST_FALL", -math.inf)  # the last epoch is kept
     found = trained(wine, parts_of(wine), batch_size=batch_size, max_epochs=5)
-    rows, parts = place_rows(wine, 3, "cpu"), parts_of(wine)
+    rows, parts = place_rows(wine, WINE, Training()), parts_of(wine)
     first = first_weights(TABLE, WINE, [part.generator for part in parts], CPU)
     given = _Given(rows, parts, batch_size)
     epochs = [list(given.batches()) for _ in range(5)]
@@ -99,7 +107,7 @@ def test_alone_and_together_give_the_same_network(wine: FoldedData) -> None:
 def test_training_ends_when_the_left_out_rows_gain_no_more(wine: FoldedData) -> None:
     """Rows left out whose classes are wrong: the more is learned, the worse for them."""
     data, parts = wine, parts_of(wine)
-    rows = place_rows(data, 3, "cpu")
+    rows = place_rows(data, WINE, Training())
     wrong = DeviceRows(rows.X, rows.one_hot.clone())
     (part,) = parts[:1]
     assert part.out_of_bag is not None
@@ -121,7 +129,7 @@ def test_without_left_out_rows_the_drawn_ones_decide(wine: FoldedData) -> None:
 
 
 def test_numbers_beyond_single_precision_are_told(wine: FoldedData) -> None:
-    rows = place_rows(wine, 3, "cpu")
+    rows = place_rows(wine, WINE, Training())
     wild = DeviceRows(torch.full_like(rows.X, math.inf), rows.one_hot)
     training = Training.of("table", len(wine.y), max_epochs=2)
     (part,) = parts_of(wine)[:1]

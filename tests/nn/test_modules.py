@@ -13,20 +13,20 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from pipelines.data.placement import FoldedData
 from pipelines.errors import InputError
-from pipelines.nn.device_rows import place_rows
 from pipelines.nn.fit import cross_validate_candidate, refit
 from pipelines.nn.inputs import Inputs
 from pipelines.nn.modules import MOST_TOGETHER, WARM_UP, seed_from, vmap_can
 from pipelines.nn.networks import as_network_takes, make_network, network_lines
 from pipelines.nn.settings import Training
 from pipelines.nn.space import Candidate
-from pipelines.nn.stack import Part, Stack, Tensors, Trained
+from pipelines.nn.stack import Part, Stack, Tensors, Trained, place_rows
 from pipelines.nn.tasks import generators_of
 from pipelines.nn.train import train
 
 from .conftest import DIGITS, UNIT, WINE
 
 CNN = Candidate("cnn", 0, 0.05, 0.9, n_conv_layer=4)
+MODULE = Training.of("cnn", 191)
 COLOURED = Inputs(3 * 32 * 32, 5, (3, 32, 32))
 
 
@@ -69,7 +69,7 @@ def stack_of(data: FoldedData, candidate: Candidate, slots: slice = slice(None))
         )
         for size, own in zip((200, 203, 191), generators_of(5, 3), strict=True)
     ]
-    rows = place_rows(data, 10, "cpu", as_they_came=True)
+    rows = place_rows(data, DIGITS, MODULE)
     return Stack(candidate, DIGITS, rows, parts[slots], n_rows=191)
 
 
@@ -271,4 +271,4 @@ def test_the_study_s_networks_are_trained_by_torch_where_they_are_asked_to(
     rows = cross_validate_candidate(digits, task, DIGITS, training)
     assert np.mean([row["error"] for row in rows]) < 0.25
     assert MOST_TOGETHER >= 16
-    assert place_rows(digits, 10, "cpu").X.dtype == torch.float32
+    assert place_rows(digits, DIGITS, Training()).X.dtype == torch.float32

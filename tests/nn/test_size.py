@@ -8,8 +8,8 @@ import torch
 
 from pipelines.data.placement import FoldedData
 from pipelines.nn.by_hand import StackedWeights
-from pipelines.nn.device_rows import place_rows
 from pipelines.nn.inputs import Inputs, weight_shapes
+from pipelines.nn.settings import Training
 from pipelines.nn.size import (
     SCORING_BYTES,
     predicted_cost,
@@ -18,7 +18,7 @@ from pipelines.nn.size import (
     training_bytes,
 )
 from pipelines.nn.space import Candidate
-from pipelines.nn.stack import Part
+from pipelines.nn.stack import Part, Stack, place_rows
 from pipelines.nn.tasks import generators_of
 
 from .conftest import DIGITS
@@ -34,12 +34,12 @@ WIDE = Candidate("conv", 600, 0.02, 0.1, n_conv_layer=200, kernel_size=3)
 def test_a_stack_holds_no_more_than_predicted(
     digits: FoldedData, candidate: Candidate, batch_size: int
 ) -> None:
-    rows = place_rows(digits, 10, "cpu")
+    rows = place_rows(digits, DIGITS, Training())
     parts = [Part(np.arange(200), own) for own in generators_of(0, 5)]
     batch = torch.zeros(5, batch_size, dtype=torch.int64)
     cpu = torch.profiler.ProfilerActivity.CPU
     with torch.profiler.profile(activities=[cpu], profile_memory=True) as profiled:
-        stack = StackedWeights(candidate, DIGITS, rows, parts)
+        stack = StackedWeights(Stack(candidate, DIGITS, rows, parts))
         stack.step(batch)
         stack.step(batch)
     events = profiled.profiler.kineto_results.events()  # in the order in which they happened

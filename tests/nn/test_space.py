@@ -47,8 +47,8 @@ def test_every_preset_loads_and_is_its_own_description(name: str) -> None:
     for candidate in drawn(space, 20):
         assert (candidate.network == "conv") == (candidate.kernel_size > 0)
         for parameter, (least, most) in LIMITS.items():
-            if getattr(space, parameter) is not None:
-                assert least <= candidate.parameters()[parameter] <= most
+            if parameter in space.ranges:
+                assert least <= getattr(candidate, parameter) <= most
 
 
 def test_kernels_larger_than_the_image_are_left_out() -> None:

@@ -11,12 +11,19 @@ import torch
 from benchmarks.bagging.plain import Net, train_plainly
 from pipelines.data.placement import FoldedData
 from pipelines.nn.by_hand import StackedWeights, epoch_order, first_weights
-from pipelines.nn.device_rows import DeviceRows, place_rows, relative_scaling
 from pipelines.nn.inputs import Inputs
 from pipelines.nn.networks import log_certainty, network_to_ask
 from pipelines.nn.settings import Training
 from pipelines.nn.space import Candidate
-from pipelines.nn.stack import Part, Stack, Tensors, Trained
+from pipelines.nn.stack import (
+    DeviceRows,
+    Part,
+    Stack,
+    Tensors,
+    Trained,
+    place_rows,
+    relative_scaling,
+)
 from pipelines.nn.tasks import generators_of
 from pipelines.nn.train import train
 
@@ -61,8 +68,8 @@ def assert_close(found: dict, expected: dict, tolerance: float = 2e-5) -> None:
 
 @CASES
 def test_gradients_are_those_of_autograd(digits: FoldedData, candidate: Candidate) -> None:
-    rows = place_rows(digits, 10, "cpu")
-    stack = StackedWeights(candidate, DIGITS, rows, parts_of(len(digits.y)))
+    rows = place_rows(digits, DIGITS, Training())
+    stack = StackedWeights(Stack(candidate, DIGITS, rows, parts_of(len(digits.y))))
     batch = torch.from_numpy(np.random.default_rng(3).integers(0, 300, (3, 10)))
     nets = []
     for slot in range(3):
@@ -83,7 +90,7 @@ def test_gradients_are_those_of_autograd(digits: FoldedData, candidate: Candidat
 @CASES
 def test_a_stack_trains_as_torch_does(digits: FoldedData, candidate: Candidate) -> None:
     training = Training(max_epochs=3, least_fall=-math.inf)  # all three epochs
-    rows, parts = place_rows(digits, 10, "cpu"), parts_of(len(digits.y))
+    rows, parts = place_rows(digits, DIGITS, Training()), parts_of(len(digits.y))
     trained = train_parts(candidate, DIGITS, rows, parts, training, copied)
     pairs = torch.utils.data.TensorDataset(rows.X, torch.from_numpy(digits.y.astype(np.int64)))
     for part, own, one in zip(parts, generators_of(5, 3), trained, strict=True):
@@ -100,7 +107,7 @@ def test_a_stack_trains_as_torch_does(digits: FoldedData, candidate: Candidate) 
 
 def test_the_share_of_epochs_is_told(digits: FoldedData) -> None:
     training, shares = Training(max_epochs=6, least_fall=0.2), list[float]()
-    rows, parts = place_rows(digits, 10, "cpu"), parts_of(len(digits.y))
+    rows, parts = place_rows(digits, DIGITS, Training()), parts_of(len(digits.y))
     trained = train_parts(CONV, DIGITS, rows, parts, training, copied, shares.append)
     assert shares == sorted(shares)
     assert shares[0] == 0
@@ -112,7 +119,7 @@ def test_the_share_of_epochs_is_told(digits: FoldedData) -> None:
 def test_stacked_and_alone_give_the_same_weights(digits: FoldedData, candidate: Candidate) -> None:
     """Each ends by itself, some of them while the others go on."""
     training = Training(max_epochs=9, least_fall=0.2)
-    rows = place_rows(digits, 10, "cpu")
+    rows = place_rows(digits, DIGITS, Training())
     stacked = train_parts(candidate, DIGITS, rows, parts_of(len(digits.y)), training, copied)
     alone: list[Trained] = []
     for slot in range(3):
@@ -127,7 +134,7 @@ def test_stacked_and_alone_give_the_same_weights(digits: FoldedData, candidate: 
 def test_networks_end_by_themselves(digits: FoldedData) -> None:
     """Of a stack that ends at different epochs: the rule holds for each, and the weights stay."""
     training = Training(max_epochs=12, least_fall=0.2)
-    rows = place_rows(digits, 10, "cpu")
+    rows = place_rows(digits, DIGITS, Training())
     parts = parts_of(len(digits.y), sizes=(300, 20, 160, 40))
     trained = train_parts(CONV, DIGITS, rows, parts, training, copied)
     assert len({len(one.losses) for one in trained}) > 1
@@ -138,7 +145,7 @@ def test_networks_end_by_themselves(digits: FoldedData) -> None:
 
 
 def test_a_loss_that_is_no_number_ends_one_network_alone(digits: FoldedData) -> None:
-    rows = place_rows(digits, 10, "cpu")
+    rows = place_rows(digits, DIGITS, Training())
     X = rows.X.clone()
     X[7] = math.nan
     with_seven, without = np.r_[np.arange(60), 7], np.arange(10, 70)
@@ -157,7 +164,7 @@ def test_a_loss_that_is_no_number_ends_one_network_alone(digits: FoldedData) -> 
 
 def test_a_table_is_standardised_on_each_networks_own_rows(wine: FoldedData) -> None:
     candidate, training = Candidate("mlp", 8, 0.1, 0.5), Training(max_epochs=3)
-    whole = place_rows(wine, 3, "cpu")
+    whole = place_rows(wine, WINE, Training())
     chosen = [np.arange(0, 60), np.arange(25, 89)]
     parts = [
         Part(some, own, relative_scaling(wine, some))
