@@ -80,7 +80,7 @@ def make_lines(graph: Graph, tol: float, n_threads: int) -> Lines:
 
 
 def _ran(done: IterationResult) -> Ran:
-    return Ran(done.ranks[:, 0], len(done.changes), done.setup_seconds, sum(done.seconds))
+    return Ran(done.values[:, 0], len(done.changes), done.setup_seconds, sum(done.seconds))
 
 
 def _networkit(n: int, source: Any, target: Any, alpha: float, tol: float, n_threads: int) -> Line:

@@ -170,9 +170,9 @@ def variants(device: str) -> tuple[dict[str, Variant], dict[str, str]]:
     able: dict[str, Variant] = {}
     missing: dict[str, str] = {}
     if device == "cpu" or cugraph.can_rank("uniform", personal=False):
-        able["pull" if device == "cpu" else "cugraph"] = lambda graph, stop: (
-            Problem(graph, RandomSurfer(graph.n_nodes), ["rank"], stop, device).solve().iterated
-        )
+        able["pull" if device == "cpu" else "cugraph"] = lambda graph, stop: Problem(
+            graph, RandomSurfer(graph.n_nodes), ["rank"], stop, device
+        ).solve()
     else:
         missing["cugraph"] = "cugraph or cudf is not installed"
     for library, kind in libraries.items():
@@ -199,14 +199,14 @@ def measure(n_nodes: int, degree: float, n_iterations: int, device: str) -> dict
         first = None
         for name, variant in able.items():
             done = variant(graph, stop)
-            first = done.ranks if first is None else first
+            first = done.values if first is None else first
             lines.append(
                 {
                     "variant": name,
                     "preparing_seconds": done.setup_seconds,
                     "iterating_seconds": sum(done.seconds),
                     "memory_bytes": done.nbytes,
-                    "differs_from_first": float(np.abs(done.ranks - first).sum()),
+                    "differs_from_first": float(np.abs(done.values - first).sum()),
                 }
             )
             if nodes == n_nodes:

@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from pipelines.errors import InputError
 from pipelines.run import job
 from pipelines.run.cluster import Cluster
 from pipelines.run.errors import RunStopped
@@ -34,6 +33,7 @@ class Options(RunOptions):
     """Options of ``pagerank``: the graph, the damping, the stopping rule and where it runs."""
 
     group: ClassVar[str] = "graph"
+    elsewhere: ClassVar = {"--dataset": "--edges"}  # what other commands call an option of this
 
     edges: str | None = option(
         None,
@@ -165,7 +165,7 @@ class PageRank(job.Job[Options]):
 
     def execute(self, session: Session, cluster: Cluster) -> dict[str, Any]:
         """Iterate on one worker, or on all; these go on from what an earlier session left."""
-        from pipelines.graph.ranks import RankTask, rank_nodes
+        from pipelines.graph.ranks import Problem, RankTask
 
         options, every = self.options, self.options.checkpoint_every
         if options.distributed:
@@ -175,21 +175,17 @@ class PageRank(job.Job[Options]):
                 if iteration % every == 0:
                     session.echo(f"iteration  {iteration:,}: change {change:.2g}")
 
-            try:
-                ranks = self.ranks = distributed_pagerank(
-                    cluster.client, self.source, session.path / PARTITIONS,
-                    self_loops=options.self_loops, repeated=options.repeated, alpha=options.alpha,
-                    personalise=options.personalise, dangling=options.dangling,
-                    stop=options.stop(), checkpoint_every=every, device=self.device, callback=show,
-                )  # fmt: skip
-            except InputError as error:
-                session.folder.update(status="stopped", reason=str(error))
-                raise
+            ranks = self.ranks = distributed_pagerank(
+                cluster.client, self.source, session.path / PARTITIONS,
+                self_loops=options.self_loops, repeated=options.repeated, alpha=options.alpha,
+                personalise=options.personalise, dangling=options.dangling,
+                stop=options.stop(), checkpoint_every=every, device=self.device, callback=show,
+            )  # fmt: skip
             return {"n_partitions": ranks.n_partitions}
         problem = replace(self.problem, device=self.device, n_threads=cluster.threads)
         todo = [RankTask()]
         with session.journal_writer(cluster, todo) as journal_writer:
-            for outcome in cluster.runner.outcomes(rank_nodes, problem, todo):
+            for outcome in cluster.runner.outcomes(Problem.solve, problem, todo):
                 if outcome.error is not None:
                     status = f"failed: {outcome.error}"
                     journal_writer.record(outcome, [{"worker": outcome.worker, "status": status}])
@@ -202,11 +198,11 @@ class PageRank(job.Job[Options]):
         """Write ranks and iterations; name the highest ranks, and say how exact they are."""
         import pandas as pd
 
-        ranks, iterated = self.ranks, self.ranks.iterated
+        ranks = self.ranks
         frame = pd.DataFrame(ranks.values, columns=ranks.vectors)
         frame.insert(0, "node", ranks.nodes)
         frame.to_parquet(session.path / names.RANKS, index=False)
-        steps = enumerate(zip(iterated.changes, iterated.seconds, strict=True), 1)
+        steps = enumerate(zip(ranks.changes, ranks.seconds, strict=True), 1)
         table = [(i, change, seconds) for i, (change, seconds) in steps]
         iterations = pd.DataFrame(table, columns=["iteration", "change", "seconds"])
         iterations.to_parquet(session.path / names.ITERATIONS, index=False)
@@ -216,14 +212,14 @@ class PageRank(job.Job[Options]):
             "n_edges": ranks.n_edges,
             "vectors": ranks.vectors,
             "n_cells": 1,
-            "n_iterations": len(iterated.changes),
+            "n_iterations": len(ranks.changes),
             "change": ranks.change,
             "residual": ranks.residual,
             "bound": ranks.bound,
             "converged": ranks.converged,
-            "setup_seconds": iterated.setup_seconds,
-            "iterating_seconds": sum(iterated.seconds),
-            "memory_bytes": iterated.nbytes,
+            "setup_seconds": ranks.setup_seconds,
+            "iterating_seconds": sum(ranks.seconds),
+            "memory_bytes": ranks.nbytes,
             "top": [
                 {"node": str(node), "rank": float(rank)} for node, rank in ranks.top(TOP).items()
             ],

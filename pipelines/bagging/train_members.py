@@ -15,7 +15,7 @@ from pipelines.run.cluster import Cluster
 from pipelines.run.errors import RunStopped
 from pipelines.run.lifecycle import Session
 from pipelines.run_folder import names
-from pipelines.run_folder.digests import digests_of_paths
+from pipelines.run_folder.digests import digests_of
 from pipelines.run_folder.names import FAILED, OK
 from pipelines.search.ranking import BestSoFar, failures
 
@@ -71,7 +71,7 @@ def train_members(
                 journal_writer.best(best.text)
             # After the member's files: what the journal calls done is on disk.
             left = [] if made is None else files.paths(task.member)
-            journal_writer.record(outcome, new_rows, digests_of_paths(session.path, left))
+            journal_writer.record(outcome, new_rows, digests_of(session.path, left))
             if isinstance(task, CandidateTask):
                 rows[task.name] = new_rows
             elif new_rows:

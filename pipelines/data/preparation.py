@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 import numpy as np
 
 from pipelines.data.scaling import FittedScaling
-from pipelines.data.tables import Kinds, Missing, make_preprocessor
+from pipelines.data.tables import Kinds, Missing
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -46,7 +46,9 @@ class Preparation:
 
     def fit(self, X: pd.DataFrame) -> TablePreprocessor:
         """Learn from training rows alone, of ``RawTable.X``."""
-        return make_preprocessor(self.kinds, missing=self.missing, layout=self.layout).fit(X)
+        from pipelines.data.tables.preprocess import TablePreprocessor
+
+        return TablePreprocessor(self.kinds, missing=self.missing, layout=self.layout).fit(X)
 
     def describe(self) -> dict[str, Any]:
         """Return the JSON-serialisable metadata of the preprocessing."""

@@ -66,7 +66,7 @@ SECONDS_FOR_A_WORKER = 300
 LOST = (KilledWorker, CancelledError, FutureCancelledError, CommClosedError)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class DistributedRanks(Ranks):
     """The answer of many workers; changes are of all iterations, also of an earlier session."""
 
@@ -120,17 +120,17 @@ def distributed_pagerank(
     surfer, names = surfer_on(nodes, alpha, dangling, personalise)
     if device == "gpu":
         iterated = cugraph.rank_partitions(client, graph, surfer, stop)
-        partitions.write_start(graph, surfer, iterated.ranks)
+        partitions.write_start(graph, surfer, iterated.values)
         (folder / STATE).unlink(missing_ok=True)
         begun = 0
     else:
-        state = _read_or_begin(graph, surfer)
-        iterated = _iterate(client, graph, surfer, state, stop, checkpoint_every, callback)
+        iterated = _iterate(client, graph, surfer, stop, checkpoint_every, callback)
         begun = len(iterated.changes)
     (residual,) = _iterations(client, graph, surfer, begun, 1, None, np.float64, save=False)
     return DistributedRanks(
-        nodes, names, iterated, alpha, residual, graph.n_edges, graph.n_partitions
-    )
+        **vars(iterated), nodes=nodes, vectors=names, alpha=alpha, residual=residual,
+        n_edges=graph.n_edges, n_partitions=graph.n_partitions,
+    )  # fmt: skip
 
 
 def _write_partitions(
@@ -215,8 +215,11 @@ def _names(client: Client, edges: EdgeFile, parts: list[Any]) -> Any:
     return partitions.union(_gather(client, names))
 
 
-def _read_or_begin(graph: Partitioning, surfer: RandomSurfer) -> dict[str, Any]:
-    """Resume from the checkpoint of an equal earlier call, or begin."""
+def _iterate(
+    client: Client, graph: Partitioning, surfer: RandomSurfer, stop: Stop, checkpoint_every: int,
+    callback: Callback,
+) -> IterationResult:  # fmt: skip
+    """Iterate from the last checkpoint of an equal earlier call, or from the beginning."""
     digest = hashlib.sha256(np.ascontiguousarray(surfer.jump).view(np.uint8).data).hexdigest()
     described = [surfer.n_nodes, surfer.alpha, surfer.dangling, digest]
     path = Path(graph.folder) / STATE
@@ -225,19 +228,6 @@ def _read_or_begin(graph: Partitioning, surfer: RandomSurfer) -> dict[str, Any]:
         state = {"surfer": described, "iteration": 0, "changes": [], "seconds": []}
         partitions.write_start(graph, surfer, surfer.start())
         _write(path, state)
-    return state
-
-
-def _iterate(
-    client: Client,
-    graph: Partitioning,
-    surfer: RandomSurfer,
-    state: dict[str, Any],
-    stop: Stop,
-    checkpoint_every: int,
-    callback: Callback,
-) -> IterationResult:
-    """Iterate from the last checkpoint to the end."""
     changes, seconds = state["changes"], state["seconds"]
     kind, most = stop.precision(surfer.alpha), stop.most(surfer.alpha)
     everyone = range(graph.n_partitions)
@@ -250,7 +240,7 @@ def _iterate(
             changes.append(change)
             seconds.append(spent)
             callback(len(changes), change)
-        _write(Path(graph.folder) / STATE, {**state, "iteration": len(changes)})
+        _write(path, {**state, "iteration": len(changes)})
         for p in everyone:
             graph.checkpoint(p, begun).unlink(missing_ok=True)
     ranks: Array = np.concatenate([np.load(graph.checkpoint(p, len(changes))) for p in everyone])

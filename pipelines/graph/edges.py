@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import reprlib
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from pipelines.data.tables.words import reason_of, short
 from pipelines.errors import InputError, opt
 
 # Sources and targets, int32 of shape (m,), and weights, float64 or None: numbered edges.
@@ -154,7 +154,7 @@ def positions_of(names: pa.Array, nodes: pd.Index) -> NDArray[np.int32]:
     if len(unknown):
         raise InputError(
             f"{opt('edges')} must run between the {len(nodes)} known nodes, got "
-            f"{short_repr(wanted[unknown[0]])}; leave it out, or name it among the nodes"
+            f"{short(wanted[unknown[0]])}; leave it out, or name it among the nodes"
         )
     return positions.astype(np.int32)
 
@@ -183,17 +183,12 @@ def check_choice(name: str, value: str, choices: tuple[str, ...]) -> None:
         )
 
 
-def short_repr(value: object) -> str:
-    """Shorten a value to one line of about thirty characters at most."""
-    return " ".join(reprlib.repr(value.item() if isinstance(value, np.generic) else value).split())
-
-
 def _arrow(column: Any, where: str) -> pa.Array:
     try:
         array = column if isinstance(column, pa.Array | pa.ChunkedArray) else pa.array(column)
     except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
         raise InputError(
-            f"{opt('edges')} must have names of one kind in a column{where} ({_reason(error)}); "
+            f"{opt('edges')} must have names of one kind in a column{where} ({reason_of(error)}); "
             f"make them all numbers or all text"
         ) from None
     if isinstance(array, pa.ChunkedArray):
@@ -218,7 +213,7 @@ def _to_one_type(arrays: list[pa.Array]) -> list[pa.Array]:
         return [array.cast(pa.large_string()) for array in arrays]
     except pa.ArrowException as error:
         raise InputError(
-            f"{opt('edges')} must have names that are numbers or text ({_reason(error)}); write "
+            f"{opt('edges')} must have names that are numbers or text ({reason_of(error)}); write "
             "them so"
         ) from None
 
@@ -229,7 +224,7 @@ def _weights(column: Any, n_edges: int, where: str) -> NDArray[np.float64]:
         weights = array.cast(pa.float64()).to_numpy(zero_copy_only=False)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         raise InputError(
-            f"{opt('weight')} must be a column of numbers{where} ({_reason(error)}); encode it"
+            f"{opt('weight')} must be a column of numbers{where} ({reason_of(error)}); encode it"
         ) from None
     if len(weights) != n_edges:
         raise InputError(
@@ -243,7 +238,3 @@ def _weights(column: Any, n_edges: int, where: str) -> NDArray[np.float64]:
             f"{bad[0] + 1}{where}; mend it or drop the edge"
         )
     return np.asarray(weights)
-
-
-def _reason(error: Exception) -> str:
-    return " ".join(str(error).split()) or type(error).__name__

@@ -23,6 +23,7 @@ from fsspec.utils import read_block  # type: ignore[import-untyped]
 from pyarrow import csv as arrow_csv
 from pyarrow import parquet
 
+from pipelines.data.tables.words import refuse_no_file, unreadable
 from pipelines.errors import InputError, opt
 from pipelines.graph.edges import (
     Block,
@@ -123,7 +124,7 @@ class EdgeFile:
         except (OSError, pa.ArrowException) as error:
             if "conversion error to int64" in str(error):
                 raise NamesAreText from None
-            raise unreadable(part.path, error) from None
+            raise unreadable(part.path, error, "edges") from None
         where = f" of '{self.path}'"
         if part.begin > self.begin:
             where += f" from {'row group' if self.kind == '.parquet' else 'byte'} {part.begin} on"
@@ -138,16 +139,10 @@ class EdgeFile:
         except NamesAreText:
             return replace(self, text=True).edges(nodes)
 
-    def names(self, part: Part) -> pa.Array:
-        """Return the nodes that occur in a part."""
-        names = self.read(part).names
-        pa.default_memory_pool().release_unused()  # or it keeps hundreds of MB
-        return names
-
     def piece(self, part: Part, nodes: pd.Index) -> Piece:
         """Return sources, targets and weights of a part, between numbered nodes."""
         piece = number_nodes([self.read(part)], nodes)[0]
-        pa.default_memory_pool().release_unused()
+        pa.default_memory_pool().release_unused()  # or it keeps hundreds of MB
         return piece
 
     def _read_text(self, part: Part) -> pa.Table:
@@ -207,21 +202,13 @@ def open_edges(
     """
     path = Path(path)
     kind = path.suffix.lower()
-    if kind not in SUFFIXES:
-        raise InputError(
-            f"{opt('edges')} can read {', '.join(SUFFIXES)} files, got '{path}'; convert it to "
-            "one of these, or from Python pass a sparse matrix, such as scipy.io.mmread gives"
-        )
-    if not (os.path.isfile(path) or (os.path.isdir(path) and kind == ".parquet")):
-        raise InputError(
-            f"{opt('edges')} must be an existing file, but '{path}' does not exist; check the path"
-        )
+    refuse_no_file(path, SUFFIXES, "edges")
     begin = 0
     try:
         if kind == ".parquet":
             files = _parquet_files(str(path))
             if not files:
-                raise unreadable(str(path), "the folder holds no .parquet file")
+                raise unreadable(str(path), "the folder holds no .parquet file", "edges")
             columns = tuple(parquet.read_schema(files[0]).names)
         elif kind == ".txt":
             with open(path, "rb") as file:
@@ -240,9 +227,9 @@ def open_edges(
                     ".txt with blanks between columns"
                 )
             if len(set(columns)) < len(columns):
-                raise unreadable(str(path), "two columns have one name")
+                raise unreadable(str(path), "two columns have one name", "edges")
     except (OSError, UnicodeDecodeError, pa.ArrowException) as error:
-        raise unreadable(str(path), error) from None
+        raise unreadable(str(path), error, "edges") from None
     if not columns:
         raise InputError(
             f"{opt('edges')} must hold at least one edge, '{path}' has none; check that it was "
@@ -251,15 +238,6 @@ def open_edges(
     where = f" of '{path}'"
     return EdgeFile(
         str(path), kind, columns, *chosen_columns(columns, source, target, weight, where), begin
-    )
-
-
-def unreadable(path: str, why: object) -> InputError:
-    """Return the error of a file that is not what its name says."""
-    reason = " ".join(str(why).split()) or type(why).__name__
-    return InputError(
-        f"{opt('edges')} must be a readable {Path(path).suffix.lower()} file, '{path}' is not "
-        f"({reason}); repair it or write it again"
     )
 
 

@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 
 from pipelines.errors import InputError, opt
 from pipelines.graph.edges import (
-    Block,
     Piece,
     check_choice,
     check_node_count,
@@ -149,35 +148,31 @@ def _numbered(
         edges = open_edges(edges, source, target, weight)
     if isinstance(edges, EdgeFile | RandomGraph):
         return edges.edges(nodes)
-    if hasattr(edges, "tocoo"):
-        rows, columns = edges.shape
-        if rows != columns:
-            raise InputError(
-                f"{opt('edges')} must be a square matrix, got {rows} rows and {columns} columns; "
-                f"a row and a column are one node"
-            )
-        check_node_count(rows)
-        entries = edges.tocoo()
-        block = make_block(entries.row, entries.col, entries.data)
-        return number_nodes([block], pd.RangeIndex(rows))
-    return number_nodes([_block(edges, source, target, weight)], nodes)
-
-
-def _block(edges: Any, source: str | None, target: str | None, weight: str | None) -> Block:
+    columns: tuple[Any, ...]
     if isinstance(edges, pd.DataFrame | pa.Table):
-        columns = list(edges.columns if isinstance(edges, pd.DataFrame) else edges.column_names)
-        names = chosen_columns(columns, source, target, weight)
-        weights = None if names[2] is None else edges[names[2]]
-        return make_block(edges[names[0]], edges[names[1]], weights)
-    if isinstance(edges, tuple) and len(edges) in (2, 3):
-        return make_block(*edges)
-    pairs = np.asarray(edges)
-    if pairs.ndim != 2 or pairs.shape[1] != 2:
-        raise InputError(
-            f"{opt('edges')} must be a path, a table, a tuple of columns or an array of shape (m, "
-            f"2), got {type(edges).__name__}; pass one of these"
-        )
-    return make_block(np.ascontiguousarray(pairs[:, 0]), np.ascontiguousarray(pairs[:, 1]))
+        names = list(edges.columns if isinstance(edges, pd.DataFrame) else edges.column_names)
+        chosen = chosen_columns(names, source, target, weight)
+        columns = tuple(None if name is None else edges[name] for name in chosen)
+    elif isinstance(edges, tuple) and len(edges) in (2, 3):
+        columns = edges
+    elif hasattr(edges, "tocoo"):
+        n_rows, n_columns = edges.shape
+        if n_rows != n_columns:
+            raise InputError(
+                f"{opt('edges')} must be a square matrix, got {n_rows} rows and {n_columns} "
+                f"columns; a row and a column are one node"
+            )
+        nodes, entries = pd.RangeIndex(n_rows), edges.tocoo()
+        columns = entries.row, entries.col, entries.data
+    else:
+        pairs = np.asarray(edges)
+        if pairs.ndim != 2 or pairs.shape[1] != 2:
+            raise InputError(
+                f"{opt('edges')} must be a path, a table, a tuple of columns or an array of shape "
+                f"(m, 2), got {type(edges).__name__}; pass one of these"
+            )
+        columns = tuple(np.ascontiguousarray(pairs.T))
+    return number_nodes([make_block(*columns)], nodes)
 
 
 @compiled()

@@ -14,8 +14,9 @@ import pandas as pd
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from pipelines.data.tables.words import reason_of, short
 from pipelines.errors import InputError, opt
-from pipelines.graph.edges import check_choice, short_repr
+from pipelines.graph.edges import check_choice
 
 Array = NDArray[np.float64]
 
@@ -124,7 +125,7 @@ def surfer_on(
     if frame.index.has_duplicates:
         twice = frame.index[frame.index.duplicated()][0]
         raise InputError(
-            f"{opt('personalise')} must name a node once, {short_repr(twice)} stands there twice"
+            f"{opt('personalise')} must name a node once, {short(twice)} stands there twice"
         )
     wanted = frame.index
     if nodes.dtype.kind in "OTU" or str(nodes.dtype) in ("str", "string"):
@@ -134,14 +135,14 @@ def surfer_on(
     if len(unknown):
         raise InputError(
             f"{opt('personalise')} must name nodes of the graph, got "
-            f"{short_repr(frame.index[unknown[0]])}, which is none; drop it or add an edge"
+            f"{short(frame.index[unknown[0]])}, which is none; drop it or add an edge"
         )
     bad = np.argwhere(~(np.isfinite(values) & (values >= 0)))
     if len(bad):
         row, column = bad[0]
         raise InputError(
             f"{opt('personalise')} must hold finite numbers of at least 0, got "
-            f"{values[row, column]} for {short_repr(frame.index[row])}; mend it"
+            f"{values[row, column]} for {short(frame.index[row])}; mend it"
         )
     vectors = np.zeros((len(nodes), values.shape[1]))
     vectors[positions] = values
@@ -151,7 +152,7 @@ def surfer_on(
         empty = names[int(np.argmin(sums))]
         raise InputError(
             f"{opt('personalise')} must have a number above 0 in every vector, "
-            f"{short_repr(empty)} has none; name a node to jump to"
+            f"{short(empty)} has none; name a node to jump to"
         )
     return RandomSurfer(len(nodes), alpha, vectors / sums, dangling), names
 
@@ -171,10 +172,9 @@ def _frame(given: Any) -> pd.DataFrame:
                 table = pd.read_csv(path, sep="\t" if path.suffix.lower() == ".tsv" else ",")
             given = table.set_index(table.columns[0]).astype(np.float64).fillna(0.0)
         except (OSError, ValueError, pa.ArrowException) as error:
-            reason = " ".join(str(error).split())
             raise InputError(
                 f"{opt('personalise')} must be a table of nodes and numbers, '{path}' is not "
-                f"({reason}); mend it"
+                f"({reason_of(error)}); mend it"
             ) from None
     if isinstance(given, Mapping):
         given = pd.Series(dict(given))
@@ -250,7 +250,7 @@ class Stop:
 class IterationResult:
     """The result of an iteration.
 
-    ranks : float64 of shape (n, k)
+    values : ranks, float64 of shape (n, k)
     changes : the L1 norm of each iteration's change, the largest of the k vectors'
     rounding : of the last iteration, as the L1 norm of what it adds to a vector of ranks
     seconds : of each iteration
@@ -258,22 +258,13 @@ class IterationResult:
     nbytes : what was held between iterations
     """
 
-    ranks: Array
+    values: Array
     changes: list[float]
     converged: bool
     rounding: float
     seconds: list[float] = field(default_factory=list)
     setup_seconds: float = 0.0
     nbytes: int = 0
-
-    def bound(self, alpha: float) -> float:
-        """Return an upper bound of the error of the ranks, as an L1 norm.
-
-        An iteration brings any two vectors closer by alpha, so the distance that is left is at
-        most alpha / (1 - alpha) times the last change; what the iteration was rounded by adds
-        1 / (1 - alpha) times itself.
-        """
-        return (alpha * self.changes[-1] + self.rounding) / (1 - alpha)
 
 
 def rounding_error(n_in: NDArray[np.int64], precision: type = np.float64) -> float:

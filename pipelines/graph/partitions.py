@@ -98,9 +98,11 @@ class Exchange:
 def names_in_part(edges: EdgeFile, part: Part) -> pa.Array | None:
     """Return the node names in a part; None if they are not integers, as was assumed."""
     try:
-        return edges.names(part)
+        return edges.read(part).names
     except NamesAreText:
         return None
+    finally:
+        pa.default_memory_pool().release_unused()  # or it keeps hundreds of MB
 
 
 def union(names: Iterable[pa.Array | None]) -> pa.Array | None:

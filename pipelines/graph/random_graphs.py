@@ -12,7 +12,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from pipelines.errors import InputError, opt
-from pipelines.graph.edges import Piece, check_node_count
+from pipelines.graph.edges import Piece, check_choice, check_node_count
 
 KINDS = ("erdos", "rmat")
 
@@ -47,10 +47,7 @@ class RandomGraph:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        if self.kind not in KINDS:
-            raise InputError(
-                f"{opt('random')} must be one of {', '.join(KINDS)}, got {self.kind!r}"
-            )
+        check_choice("random", self.kind, KINDS)
         if self.n_nodes < 2:
             raise InputError(
                 f"{opt('nodes')} must be at least 2, got {self.n_nodes}; make it larger"

@@ -24,50 +24,40 @@ from pipelines.graph.iteration import (
 from pipelines.graph.pull import pull_ranks, reciprocal_of
 
 
-@dataclass(frozen=True, eq=False)
-class Ranks:
-    """The answer.
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Ranks(IterationResult):
+    """The answer: what the iteration gave, of named nodes.
 
     Attributes
     ----------
     nodes : pandas Index of the n names
     vectors : list of str
-        Names of the k columns of ``values``.
-    iterated : IterationResult
-        Changes, times, memory.
+        Names of the k columns of ``values``; k is 1 without personalisation. Each adds up to 1
+        (less with dangling "none").
     residual : float
         The L1 norm of what one more iteration in float64 would change, largest of the vectors.
     """
 
     nodes: pd.Index
     vectors: list[str]
-    iterated: IterationResult
     alpha: float
     residual: float
     n_edges: int
 
     @property
-    def values(self) -> Array:
-        """Ranks, float64 of shape (n, k); k is 1 without personalisation.
-
-        Each column adds up to 1 (less with dangling "none").
-        """
-        return self.iterated.ranks
-
-    @property
-    def converged(self) -> bool:
-        """Whether the change is at most ``tol``."""
-        return self.iterated.converged
-
-    @property
     def change(self) -> float:
         """The L1 norm of the last change."""
-        return self.iterated.changes[-1]
+        return self.changes[-1]
 
     @property
     def bound(self) -> float:
-        """An upper bound of the error of the ranks, as an L1 norm."""
-        return self.iterated.bound(self.alpha)
+        """An upper bound of the error of the ranks, as an L1 norm.
+
+        An iteration brings any two vectors closer by alpha, so the distance that is left is at
+        most alpha / (1 - alpha) times the last change; what the iteration was rounded by adds
+        1 / (1 - alpha) times itself.
+        """
+        return (self.alpha * self.change + self.rounding) / (1 - self.alpha)
 
     def frame(self) -> pd.DataFrame:
         """Return ranks with nodes as index and a column for each vector."""
@@ -153,9 +143,8 @@ def compute_pagerank(
         cugraph.check(dangling, personalise is not None)
     graph = graph_of(edges, source, target, weight, nodes, self_loops, repeated)
     surfer, vectors = surfer_on(graph.nodes, alpha, dangling, personalise)
-    return Problem(graph, surfer, vectors, stop, device, None if n_jobs == -1 else n_jobs).solve(
-        callback
-    )
+    n_threads = None if n_jobs == -1 else n_jobs
+    return Problem(graph, surfer, vectors, stop, device, n_threads).solve(callback=callback)
 
 
 @dataclass(frozen=True, eq=False)
@@ -172,15 +161,17 @@ class Problem:
     device: str = "cpu"
     n_threads: int | None = None
 
-    def solve(self, callback: Callback = ignore) -> Ranks:
-        """Return the ranks."""
+    def solve(self, task: RankTask | None = None, callback: Callback = ignore) -> Ranks:
+        """Return the ranks; on a worker it is the one task of a run."""
         graph, surfer = self.graph, self.surfer
         if self.device == "gpu":
             iterated = cugraph.rank_graph(graph, surfer, self.stop)
         else:
             iterated = pull_ranks(graph, surfer, self.stop, self.n_threads, callback)
-        error = residual(graph, surfer, iterated.ranks)
-        return Ranks(graph.nodes, self.vectors, iterated, surfer.alpha, error, graph.n_edges)
+        return Ranks(
+            **vars(iterated), nodes=graph.nodes, vectors=self.vectors, alpha=surfer.alpha,
+            residual=residual(graph, surfer, iterated.values), n_edges=graph.n_edges,
+        )  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -189,11 +180,6 @@ class RankTask:
 
     name: str = "pagerank"
     cost: float = 1.0
-
-
-def rank_nodes(problem: Problem, task: RankTask) -> Ranks:
-    """Solve a problem on a worker."""
-    return problem.solve()
 
 
 def residual(graph: Graph, surfer: RandomSurfer, ranks: Array) -> float:

@@ -12,7 +12,8 @@ from pipelines.data import DATASETS, FittedScaling, load_dataset
 from pipelines.data.dataset import rows_of
 from pipelines.data.folds import Rare
 from pipelines.data.image_folder import ImageReading
-from pipelines.data.tables import SUFFIXES, RawTable, Reading, make_preprocessor, read_raw_table
+from pipelines.data.preparation import Preparation
+from pipelines.data.tables import SUFFIXES, RawTable, Reading, read_raw_table
 from pipelines.errors import InputError, opt
 from pipelines.parallel.problem import CLASSES, NUMBERS, Network, Problem, Rows, held_out
 
@@ -96,7 +97,7 @@ def _of_numbers(
         train = train[:limit]
     kept, held = held_out(y[train], NUMBERS, validation, seed + 1)
     kept, held = train[kept], train[held]
-    prepare = make_preprocessor(table.kinds, missing=table.missing).fit(rows_of(table.X, kept))
+    prepare = Preparation(table.kinds, table.missing).fit(rows_of(table.X, kept))
     center, unit = float(y[kept].mean()), float(y[kept].std()) or 1.0
 
     def rows(numbers: np.ndarray) -> Rows:

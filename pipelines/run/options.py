@@ -204,7 +204,9 @@ def parse_options(
     known, unknown = _parser(kind, command, description, uses).parse_known_args(argv)
     if unknown:
         flags = [flag_of(field.name) for field in dataclasses.fields(kind)]
-        way_out = nearest(unknown[0].split("=")[0], flags, "--help lists the options")
+        name = unknown[0].split("=")[0]
+        name = getattr(kind, "elsewhere", {}).get(name, name)
+        way_out = nearest(name, flags, "--help lists the options")
         raise InputError(f"{unknown[0]} is not an option of this command; {way_out}")
     options = kind(
         **{name: tuple(one) if isinstance(one, list) else one for name, one in vars(known).items()}

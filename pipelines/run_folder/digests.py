@@ -27,21 +27,20 @@ class FileDigest(Part):
     sha256: str
 
 
-def digests_of(folder: Path) -> dict[str, dict[str, Any]]:
-    """Return size and SHA-256 of every file in a run folder that is read again, by its path there.
+def digests_of(folder: Path, paths: Iterable[Path] | None = None) -> dict[str, dict[str, Any]]:
+    """Return size and SHA-256 of files in a run folder, by their paths there.
+
+    Parameters
+    ----------
+    paths : by default every file that is read again
 
     Raises
     ------
     OSError
         A file cannot be read.
     """
-    return digests_of_paths(
-        folder, sorted(path for pattern in READ_AGAIN for path in folder.glob(pattern))
-    )
-
-
-def digests_of_paths(folder: Path, paths: Iterable[Path]) -> dict[str, dict[str, Any]]:
-    """Return the same of some files in a run folder."""
+    if paths is None:
+        paths = sorted(path for pattern in READ_AGAIN for path in folder.glob(pattern))
     return {
         path.relative_to(folder).as_posix(): {"bytes": path.stat().st_size, "sha256": _sha256(path)}
         for path in paths

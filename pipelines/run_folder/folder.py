@@ -6,6 +6,7 @@ import hashlib
 import itertools
 import json
 import math
+import shutil
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -223,13 +224,16 @@ def hold(
         elif write:
             refuse_taken(folder.path)
         folder.start_clock(journal.records)
+        keep = True
         try:
             yield folder, journal
+        except InputError:  # perhaps of a worker, which alone has read the data
+            keep = bool(resume or journal.records)
+            raise
         finally:
-            if write and not folder.has_begun:
+            if write and not (keep and folder.has_begun):
                 with suppress(OSError):
-                    folder.journal_path.unlink(missing_ok=True)
-                    folder.path.rmdir()
+                    shutil.rmtree(folder.path)  # a new run's, which was empty
                     if folder.path.parent == Path("results"):
                         folder.path.parent.rmdir()  # where there is nothing else in it
 

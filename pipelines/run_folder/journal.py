@@ -46,40 +46,7 @@ class TaskRecord(Part, Generic[AnyRow]):
     files: dict[FileName, FileDigest] = Field(default_factory=dict)
 
 
-def read_records(
-    content: bytes, rows: type[Row] = Row, fingerprint: str | None = None
-) -> tuple[list[dict[str, Any]], int]:
-    """Return the records of a journal's whole lines, and how many are of another run.
-
-    A line that is damaged costs its own task, not those that follow it. So does one that
-    does not bear the run's fingerprint, where the run has one.
-    """
-    schema = TaskRecord[rows]  # type: ignore[valid-type]
-    records, n_foreign = [], 0
-    for line in content.splitlines(keepends=True):
-        if not line.endswith(b"\n"):
-            break
-        with suppress(ValueError):
-            record = from_json(_without_checksum(line), allow_inf_nan=False)
-            belongs_to = schema.model_validate(record).run
-            if fingerprint in (None, belongs_to):
-                records.append(record)
-            else:
-                n_foreign += 1
-    return records, n_foreign
-
-
 CHECKSUM = b', "crc32": '  # the last entry of a line, of all that stands before it
-
-
-def _without_checksum(line: bytes) -> bytes:
-    """Return a line as it was before its checksum was added; one of older runs has none."""
-    record, found, checksum = line.rpartition(CHECKSUM)
-    if not found:
-        return line
-    if int(checksum.rstrip(b"}\n")) != zlib.crc32(record):
-        raise ValueError("the line is not as it was written")
-    return record + b"}"
 
 
 class Journal:
@@ -115,8 +82,21 @@ class Journal:
         self._file = _locked(path) if write else open(there, "rb", buffering=0)  # noqa: SIM115
         self._file.seek(0)
         content = self._file.read()
-        self.records, self.n_foreign = read_records(content, rows, fingerprint)
-        if write and (whole := content.rfind(b"\n") + 1) < len(content):
+        self.records, self.n_foreign = list[dict[str, Any]](), 0
+        schema = TaskRecord[rows]  # type: ignore[valid-type]
+        whole = content.rfind(b"\n") + 1
+        for line in content[:whole].split(b"\n"):
+            # A line that is damaged costs its own task, not those that follow it.
+            with suppress(ValueError):
+                written, has_checksum, checksum = line.rpartition(CHECKSUM)
+                if has_checksum and int(checksum.rstrip(b"}")) != zlib.crc32(written):
+                    continue
+                record = from_json(written + b"}" if has_checksum else line, allow_inf_nan=False)
+                if fingerprint in (None, schema.model_validate(record).run):
+                    self.records.append(record)
+                else:
+                    self.n_foreign += 1
+        if write and whole < len(content):
             self._file.truncate(whole)
 
     def append(self, record: dict[str, Any]) -> None:

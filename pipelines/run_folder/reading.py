@@ -120,7 +120,19 @@ class RunData:
     @cached_property
     def wrong_images(self) -> dict[int, np.ndarray]:
         """The wrong test samples of an image data set, by their row; see ``as_pictures``."""
-        return read_wrong_images(self.path / names.WRONG, self.record.dataset.image_shape)
+        path, shape = self.path / names.WRONG, self.record.dataset.image_shape
+        if not path.is_file() or shape is None:
+            return {}
+        try:
+            with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
+                row, pixels = arrays["row"], arrays["X"]
+            images = as_pictures(pixels, shape)
+            if not np.issubdtype(images.dtype, np.number) or not np.isfinite(images).all():
+                raise ValueError("pixels that are no numbers")
+            return dict(zip(map(int, row), images, strict=True))
+        except DAMAGE as error:
+            rule = f"an .npz file of row and {shape[-2]} x {shape[-1]} images X"
+            raise damaged(path, rule, one_line(error)) from None
 
     @property
     def classes(self) -> list[str]:
@@ -170,28 +182,6 @@ def as_pictures(pixels: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
     """Return flattened images of that ``image_shape`` as a drawing takes them, channels last."""
     images = pixels.reshape(len(pixels), *shape)
     return images if len(shape) == 2 else np.moveaxis(images, 1, -1)
-
-
-def read_wrong_images(path: Path, shape: tuple[int, ...] | None) -> dict[int, np.ndarray]:
-    """Return the wrong test samples of an image data set by their row, if there is such a file.
-
-    Raises
-    ------
-    InputError
-        The file is damaged.
-    """
-    if not path.is_file() or shape is None:
-        return {}
-    try:
-        with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
-            row, pixels = arrays["row"], arrays["X"]
-        images = as_pictures(pixels, shape)
-        if not np.issubdtype(images.dtype, np.number) or not np.isfinite(images).all():
-            raise ValueError("pixels that are no numbers")
-        return dict(zip(map(int, row), images, strict=True))
-    except DAMAGE as error:
-        rule = f"an .npz file of row and {shape[-2]} x {shape[-1]} images X"
-        raise damaged(path, rule, one_line(error)) from None
 
 
 def read_table(path: Path, rows: type[Row] = Row) -> pd.DataFrame | None:

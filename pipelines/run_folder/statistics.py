@@ -50,13 +50,11 @@ def wilson(n_wrong: int, n_points: int) -> tuple[float, float]:
 
 def interval(n_wrong: int, n_points: int) -> str:
     """Return the same in words: ``95 % interval 0 to 11.35 %``."""
-    low, high = (_percent(end) for end in wilson(n_wrong, n_points))
+    low, high = (
+        f"{100 * end:.2f}" if end >= 1e-4 else f"{100 * end:.2g}"  # two decimals would be zeros
+        for end in wilson(n_wrong, n_points)
+    )
     return f"95 % interval {low} to {high} %"
-
-
-def _percent(share: float) -> str:
-    """Format with two decimals, or two digits where these would be zeros."""
-    return f"{100 * share:.2f}" if share >= 1e-4 else f"{100 * share:.2g}"
 
 
 def corrected_t(
@@ -191,21 +189,16 @@ def widen(
         low, high = (low, high + more * step) if edge.is_largest else (low - more * step, high)
         sizes[axis] = n + more
         changed += [f"--log-{axis}", f"{low:.10g}", f"{high:.10g}", f"--n-{axis}", f"{n + more}"]
-    replaced = {word: 2 if word.startswith("--log") else 1 for word in changed if word[:2] == "--"}
-    kept = _without(as_typed(argv), replaced | NOT_REPEATED)
-    command = shlex.join([*kept, *changed, "--extend", str(run)])
-    return command, math.prod(sizes.values()) - before
-
-
-def _without(argv: Sequence[str], flags: Mapping[str, int]) -> list[str]:
-    """Return a command line without some flags and the values that follow them."""
-    kept, skip = [], 0
-    for word in argv:
+    n_values = {word: 2 if word.startswith("--log") else 1 for word in changed if word[:2] == "--"}
+    n_values |= NOT_REPEATED
+    kept, skip = list[str](), 0
+    for word in as_typed(argv):
         flag, has_value = word.split("=")[0], "=" in word
         if skip:
             skip -= 1
-        elif flag in flags:
-            skip = flags[flag] - has_value
+        elif flag in n_values:
+            skip = n_values[flag] - has_value
         else:
             kept.append(word)
-    return kept
+    command = shlex.join([*kept, *changed, "--extend", str(run)])
+    return command, math.prod(sizes.values()) - before

@@ -364,7 +364,7 @@ def pipeline_of(estimator: Any, data: Dataset, preprocess: str) -> Any:
     scale = preprocess == "auto" and wants_scale(estimator)
     steps: list[tuple[str, Any]] = []
     if kinds is not None:
-        from pipelines.data.tables import make_preprocessor
+        from pipelines.data.tables.preprocess import TablePreprocessor
 
         if preprocess == "none":
             raise InputError(
@@ -372,7 +372,7 @@ def pipeline_of(estimator: Any, data: Dataset, preprocess: str) -> Any:
                 "such as "
                 f"{data.name}; use auto"
             )
-        steps = [("table", make_preprocessor(kinds, scale=scale))]
+        steps = [("table", TablePreprocessor(kinds, scale=scale))]
     elif scale and data.image_shape is None:
         steps = [("scale", StandardScaler())]
     if preprocess not in ("auto", "none"):

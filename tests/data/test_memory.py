@@ -23,9 +23,7 @@ def test_an_archive_that_claims_more_than_memory_is_refused(tmp_path: Path) -> N
         header = {"descr": "<f8", "fortran_order": False, "shape": (5_000_000_000_000, 8)}
         np.lib.format.write_array_header_1_0(file, header)  # type: ignore[arg-type]
         file.write(bytes(80))
-    with pytest.raises(
-        InputError, match=r"dataset must fit in memory, .*large.npz' unpacks to 298"
-    ):
+    with pytest.raises(InputError, match=r"large.npz' is no valid .npz file \(.*allocate"):
         read_raw_table(path)
 
 

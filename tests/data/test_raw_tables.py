@@ -13,7 +13,8 @@ from pipelines.data import load_dataset, make_folds
 from pipelines.data.folds import fewest_rows, merge_or_drop
 from pipelines.data.placement import FoldedData
 from pipelines.data.preparation import Preparation, fitted_from
-from pipelines.data.tables import Reading, make_preprocessor, read_raw_table
+from pipelines.data.tables import Reading, read_raw_table
+from pipelines.data.tables.preprocess import TablePreprocessor
 from pipelines.errors import InputError
 
 
@@ -278,7 +279,7 @@ def test_what_is_missing_and_what_is_a_level(file):
 def test_the_preprocessor_learns_from_the_rows_it_is_fitted_on(pay):
     table = read_raw_table(pay)
     some, others = table.X.iloc[:60], table.X.iloc[60:]
-    learned = make_preprocessor(table.kinds, scale=True, missing="impute").fit(some)
+    learned = TablePreprocessor(table.kinds, scale=True, missing="impute").fit(some)
     matrix = learned.transform(others)
     assert matrix.dtype == np.float32
     assert matrix.flags.c_contiguous
@@ -298,7 +299,7 @@ def test_the_preprocessor_learns_from_the_rows_it_is_fitted_on(pay):
 
 def test_it_is_an_estimator_of_scikit_learn(pay):
     table = read_raw_table(pay)
-    learned = clone(make_preprocessor(table.kinds, scale=False, missing="impute"))
+    learned = clone(TablePreprocessor(table.kinds, scale=False, missing="impute"))
     assert learned.get_params()["scale"] is False
     np.testing.assert_allclose(learned.fit_transform(table.X)[:, 1], table.X["pulse"])
 
@@ -307,13 +308,13 @@ def test_missing_cells_that_were_not_learned_are_refused(pay, refused):
     table = read_raw_table(pay, missing="drop")
     assert table.n_dropped > 0
     assert f"({table.n_dropped} with missing cells left out)" in table.lines()[0]
-    learned = make_preprocessor(table.kinds, missing="drop").fit(table.X)
+    learned = TablePreprocessor(table.kinds, missing="drop").fit(table.X)
     refused(lambda: learned.transform(read_raw_table(pay).X), "--dataset", "'age'", "data row 1")
 
 
 def test_what_was_learned_is_stored_without_pickle(pay):
     table = read_raw_table(pay)
-    learned = make_preprocessor(table.kinds).fit(table.X.iloc[:50])
+    learned = TablePreprocessor(table.kinds).fit(table.X.iloc[:50])
     arrays = learned.arrays()
     stored = arrays["preparation"].tobytes()
     assert b"pickle" not in stored
@@ -338,7 +339,7 @@ def test_a_mixed_table_is_prepared_within_each_fold(pay):
         assert matrix.shape == (len(data.y_train), 9)
         np.testing.assert_allclose(matrix[train, :2].mean(axis=0), 0, atol=1e-5)
         np.testing.assert_allclose(matrix[train, :2].std(axis=0), 1, atol=1e-5)
-        other = make_preprocessor(data.scaling.kinds).fit(data.X_train.iloc[train])
+        other = TablePreprocessor(data.scaling.kinds).fit(data.X_train.iloc[train])
         np.testing.assert_array_equal(matrix, other.transform(data.X_train))
 
 

@@ -241,11 +241,14 @@ def test_missing_numbers(values, n_missing, write, refused):
         ({"X": EXPECTED, "y": np.zeros((4, 1))}, ["(4, 3)", "(4, 1)"]),
         ({"X": np.zeros((4, 2, 2)), "y": np.arange(4)}, ["(4, 2, 2)"]),
         ({"X": np.zeros((0, 3)), "y": np.arange(0)}, ["at least one row"]),
-        ({"X": np.array([["a"], ["b"]]), "y": np.arange(2)}, ["numeric", "X"]),
-        ({"X": EXPECTED * 1j, "y": np.arange(4)}, ["numeric", "complex"]),
-        ({"X": EXPECTED, "y": np.arange(4) * 1j}, ["--target", "complex"]),
-        ({"X": EXPECTED.astype(object), "y": np.arange(4)}, ["'X'", "Python objects"]),
-        ({"X": EXPECTED, "y": np.array([1, "a", 2, 3], object)}, ["'y'", "Python objects"]),
+        ({"X": np.array([["a"], ["b"]]), "y": np.arange(2)}, ["of numbers", "'X'"]),
+        ({"X": EXPECTED * 1j, "y": np.arange(4)}, ["of numbers", "complex"]),
+        ({"X": EXPECTED, "y": np.arange(4) * 1j}, ["'y'", "complex"]),
+        ({"X": EXPECTED.astype(object), "y": np.arange(4)}, ["cannot be read", "Object arrays"]),
+        (
+            {"X": EXPECTED, "y": np.array([1, "a", 2, 3], object)},
+            ["cannot be read", "Object arrays"],
+        ),
         (
             {"X": EXPECTED * np.nan, "y": np.arange(4)},
             ["must have a feature column", "'x0' (no value)"],
@@ -275,7 +278,8 @@ def _npy(path):
 
 def _foreign(path):
     with zipfile.ZipFile(path, "w") as archive:
-        archive.writestr("X", "not an array")
+        for name in "Xy":
+            archive.writestr(name, "not an array")
 
 
 def _twice(path):
@@ -302,7 +306,7 @@ UNREADABLE = "cannot be read"
         ("t.csv", _of("größe,art\n1,süß\n".encode("latin-1")), "art", [UNREADABLE, "utf-8"]),
         ("t.parquet", _twice, "a", [UNREADABLE]),
         ("t.npz", _npy, None, [UNREADABLE]),
-        ("t.npz", _foreign, None, ["must hold an array X"]),
+        ("t.npz", _foreign, None, ["X of shape"]),
         ("t.csv", _one(species=["plum", None, None, "fig"]), "species",
          ["--target", "'species'", "2 of 4 rows", "data row 2"]),
         ("t.parquet", _one(species=[1.0, 2.0, 2.25, np.inf]), "species",

@@ -36,5 +36,5 @@ def test_variants_on_a_gpu_agree_with_pull():
     for name, variant in able.items():
         done = variant(graph, Stop(1e-10))
         assert done.converged, name
-        assert np.abs(done.ranks - expected.values).sum() < 1e-8, name
+        assert np.abs(done.values - expected.values).sum() < 1e-8, name
     note(f"{', '.join(able)}; left out {', '.join(left_out)}")

@@ -35,10 +35,10 @@ def test_a_random_graph_on_four_workers(four_workers, tmp_path):
     alone = compute_pagerank(graph)
     assert ours.n_partitions == 4
     assert ours.n_edges == 300_000
-    assert ours.iterated.converged
-    assert len(ours.iterated.changes) == len(alone.iterated.changes)
+    assert ours.converged
+    assert len(ours.changes) == len(alone.changes)
     assert called == list(range(1, len(called) + 1))
-    assert np.abs(ours.iterated.ranks - alone.values).sum() < 1e-9
+    assert np.abs(ours.values - alone.values).sum() < 1e-9
     assert not (tmp_path / partitions.PIECES).exists()
 
 
@@ -63,7 +63,7 @@ def test_a_file_of_names_weights_and_rules_in_many_partitions(
     assert ours.n_partitions == 8
     assert ours.vectors == ["x", "y"]
     assert list(ours.nodes) == list(alone.nodes)
-    assert np.abs(ours.iterated.ranks - alone.values).sum() < 1e-13
+    assert np.abs(ours.values - alone.values).sum() < 1e-13
     assert ours.residual == pytest.approx(alone.residual, rel=1e-3)
 
 
@@ -77,14 +77,14 @@ def test_partitions_are_written_once_and_ranks_go_on(in_process, tmp_path):
     def ranked(**how: Any) -> Any:
         return distributed_pagerank(in_process, open_edges(path), tmp_path / "work", **how)
 
-    assert not ranked(stop=Stop(1e-9, 6)).iterated.converged
+    assert not ranked(stop=Stop(1e-9, 6)).converged
     before, called = written(), list[int]()
     both = ranked(stop=Stop(1e-9), callback=lambda number, change: called.append(number))
     assert called[0] == 7
-    assert np.abs(both.iterated.ranks - compute_pagerank(path, tol=1e-9).values).sum() < 1e-12
+    assert np.abs(both.values - compute_pagerank(path, tol=1e-9).values).sum() < 1e-12
     # Another alpha begins anew, on the same partitions.
     other = ranked(alpha=0.5)
-    assert np.abs(other.iterated.ranks - compute_pagerank(path, alpha=0.5).values).sum() < 1e-8
+    assert np.abs(other.values - compute_pagerank(path, alpha=0.5).values).sum() < 1e-8
     assert written() == before
     # A changed file does not.
     path.write_text("1 2\n2 3\n3 1\n4 1\n")
@@ -124,10 +124,10 @@ def test_twelve_kills_of_a_worker_change_nothing(tmp_path):
             over.set()
             killer.join()
     assert len(kills) == 12
-    assert ours.iterated.changes == undisturbed.iterated.changes
-    assert (ours.iterated.ranks == undisturbed.iterated.ranks).all()
+    assert ours.changes == undisturbed.changes
+    assert (ours.values == undisturbed.values).all()
     alone = compute_pagerank(graph, tol=None, iterations=60)
-    assert np.abs(ours.iterated.ranks - alone.values).sum() < 1e-12
+    assert np.abs(ours.values - alone.values).sum() < 1e-12
 
 
 def test_workers_that_die_in_every_attempt_stop_the_run(in_process, tmp_path, monkeypatch):

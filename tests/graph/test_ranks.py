@@ -89,8 +89,8 @@ def test_a_number_of_iterations_gives_those_of_the_plain_iteration():
         changes.append(np.abs(plain - before).sum())
     assert not ours.converged
     assert np.abs(ours.values[:, 0] - plain).max() < 1e-15
-    assert ours.iterated.changes == pytest.approx(changes, rel=1e-9)
-    assert ours.iterated.nbytes > 0
+    assert ours.changes == pytest.approx(changes, rel=1e-9)
+    assert ours.nbytes > 0
 
 
 def test_the_change_shrinks_by_alpha_and_ends_the_iteration():
@@ -99,7 +99,7 @@ def test_the_change_shrinks_by_alpha_and_ends_the_iteration():
     ranks = compute_pagerank(edges, nodes=n, tol=1e-9, callback=lambda *one: called.append(one))
     changes = [change for _, change in called]
     assert [number for number, _ in called] == list(range(1, len(changes) + 1))
-    assert changes == ranks.iterated.changes
+    assert changes == ranks.changes
     assert all(after <= 0.85 * before * 1.0001 for before, after in pairwise(changes))
     assert changes[-1] <= 1e-9 < changes[-2]
 

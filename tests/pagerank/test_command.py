@@ -38,7 +38,7 @@ def test_ranks_are_those_of_the_function(finished):
     assert run["n_edges"] == 2000
     assert run["memory_bytes"] > 0
     steps = pd.read_parquet(finished / "iterations.parquet")
-    assert steps["change"].tolist() == expected.iterated.changes
+    assert steps["change"].tolist() == expected.changes
     assert run["residual"] == expected.residual
     assert run["bound"] == expected.bound
     assert [one["rank"] for one in run["top"][:10]] == expected.top(10).tolist()
@@ -77,6 +77,23 @@ def test_a_file_with_personal_vectors(tmp_path):
     expected = compute_pagerank(edges, weight="w", personalise=jump, tol=1e-10).frame()
     assert list(ranks.columns) == ["one", "two"]
     assert np.allclose(ranks, expected, atol=1e-15)
+
+
+def test_what_a_worker_refuses_leaves_no_folder(tmp_path, capsys):
+    edges = tmp_path / "edges.csv"
+    edges.write_text("from,to,w\na,b,1\nb,c,nan\n")
+    options = ["--edges", str(edges), "--weight", "w", "--distributed", "--workers", "1",
+               "--cluster", "local", "--dashboard", "off"]  # fmt: skip
+    assert main([*options, "--results", str(tmp_path / "run")]) == 2
+    assert "--weight must be finite and at least 0, got nan in row 2" in capsys.readouterr().err
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_dataset_is_called_edges_here(capsys):
+    assert main(["--dataset", "edges.txt"]) == 2
+    assert "--dataset is not an option of this command; did you mean --edges?" in (
+        capsys.readouterr().err
+    )
 
 
 @pytest.mark.slow

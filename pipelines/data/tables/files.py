@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import csv
-import math
-import os
 import re
 import warnings
 import zipfile
@@ -15,12 +13,12 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
+import psutil
 
-from pipelines.data.tables.words import empty, listed, refuse_beyond_memory, short, unreadable
+from pipelines.data.tables.words import listed, refuse_no_file, short, unreadable
 from pipelines.errors import InputError, opt
 
 if TYPE_CHECKING:
@@ -66,25 +64,11 @@ def read_frame(
         The file cannot be read, has no row, or two columns of one name.
     """
     path = Path(path)
+    refuse_no_file(path, SUFFIXES)
     suffix = path.suffix.lower()
-    if suffix not in SUFFIXES:
-        raise InputError(
-            f"{opt('dataset')} can read {', '.join(SUFFIXES)} files, got '{path}'; convert it to "
-            "one of these"
-        )
-    # A data set written in parts by Dask or Spark is a folder named *.parquet.
-    if not (os.path.isfile(path) or (os.path.isdir(path) and suffix == ".parquet")):
-        raise InputError(
-            f"{opt('dataset')} must be an existing file, but '{path}' does not exist; check the "
-            "path"
-        )
     if suffix == ".npz":
         return _read_npz(path, label), None
-    layout = None
-    if suffix != ".parquet":
-        layout = notice_layout(path, header)
-        if layout is None:
-            raise empty(path)
+    layout = None if suffix == ".parquet" else notice_layout(path, header)
     import pandas as pd
     from pyarrow import parquet
 
@@ -92,7 +76,13 @@ def read_frame(
         if layout is None:
             with suppress(OSError):  # of a folder
                 metadata = parquet.read_metadata(path)
-                refuse_beyond_memory(path, 8 * metadata.num_rows * metadata.num_columns)
+                n_bytes = 8 * metadata.num_rows * metadata.num_columns
+                if n_bytes > (most := psutil.virtual_memory().total):
+                    raise InputError(
+                        f"{opt('dataset')} must fit in memory, '{path}' unpacks to "
+                        f"{n_bytes / 2**30:,.0f} GiB of {most / 2**30:,.0f}; take fewer rows or "
+                        "columns"
+                    )
             frame = pd.read_parquet(path, engine="pyarrow")
         else:
             with warnings.catch_warnings():
@@ -106,8 +96,6 @@ def read_frame(
                 )  # fmt: skip
     except InputError:
         raise
-    except pd.errors.EmptyDataError:
-        raise empty(path) from None
     except Exception as error:  # pandas and pyarrow raise a dozen unrelated types
         raise unreadable(path, error) from None
     frame.columns = [str(name) for name in frame.columns]
@@ -122,9 +110,8 @@ def _read_npz(path: Path, label: str | None) -> pd.DataFrame:
     import pandas as pd
 
     try:
-        with zipfile.ZipFile(path) as archive:
-            members = [name for name in archive.namelist() if name.endswith(".npy")]
-            names = [name.removesuffix(".npy") for name in members]
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
+            names = list(archive)
             if "X" not in names:
                 raise InputError(
                     f"{opt('dataset')} must hold an array X of features, '{path}' has "
@@ -132,11 +119,15 @@ def _read_npz(path: Path, label: str | None) -> pd.DataFrame:
                 )
             if label is not None and (label not in names or label == "X"):
                 raise no_target(path, label, [name for name in names if name != "X"], "an array")
-            X = _array(archive, "X", path)
-            y = None if label is None else _array(archive, label, path)
+            X = np.asarray(archive["X"])
+            y = None if label is None else np.asarray(archive[label])
     except InputError:
         raise
-    except (OSError, ValueError, EOFError, RuntimeError, zipfile.BadZipFile, zlib.error) as error:
+    # Of one array that is no archive a TypeError, of one larger than memory a MemoryError.
+    except (
+        OSError, ValueError, EOFError, RuntimeError, TypeError, MemoryError, zipfile.BadZipFile,
+        zlib.error,
+    ) as error:  # fmt: skip
         raise unreadable(path, error) from None
     if X.ndim != 2 or (y is not None and y.shape != (len(X),)):
         raise InputError(
@@ -145,16 +136,12 @@ def _read_npz(path: Path, label: str | None) -> pd.DataFrame:
         )
     if X.size == 0:
         raise empty(path)
-    if X.dtype.kind not in "biuf":
-        raise InputError(
-            f"{opt('dataset')} must have numeric features, X in '{path}' is of type {X.dtype}; "
-            f"encode it as numbers"
-        )
-    if y is not None and y.dtype.kind not in "biufU":
-        raise InputError(
-            f"{opt('target')} must name labels that are numbers or text, {label!r} in '{path}' is "
-            f"of type {y.dtype}; encode them"
-        )
+    for name, array, kinds in (("X", X, "biuf"), (label, y, "biufU")):
+        if array is not None and array.dtype.kind not in kinds:
+            raise InputError(
+                f"{opt('dataset')} must hold features of numbers and labels of numbers or text, "
+                f"{name!r} in '{path}' is of type {array.dtype}; encode it"
+            )
     columns = [f"x{i}" for i in range(X.shape[1])]
     frame = pd.DataFrame(np.ascontiguousarray(X, dtype=np.float64), columns=columns)
     if y is None or label is None:
@@ -162,20 +149,12 @@ def _read_npz(path: Path, label: str | None) -> pd.DataFrame:
     return frame.assign(**{label: y.astype(y.dtype.newbyteorder("="))})
 
 
-def _array(archive: zipfile.ZipFile, name: str, path: Path) -> NDArray[Any]:
-    """Read an array, once its header has said that it fits in memory."""
-    with archive.open(f"{name}.npy") as file:
-        is_first = np.lib.format.read_magic(file) == (1, 0)
-        headers = np.lib.format.read_array_header_1_0, np.lib.format.read_array_header_2_0
-        shape, _, dtype = headers[not is_first](file)
-    if dtype.hasobject:
-        raise InputError(
-            f"{opt('dataset')} must hold plain arrays, {name!r} in '{path}' is an array of "
-            f"Python objects; save it as numbers or text, such as {name}.astype(str)"
-        )
-    refuse_beyond_memory(path, dtype.itemsize * math.prod(map(int, shape)))
-    with archive.open(f"{name}.npy") as file:
-        return np.lib.format.read_array(file, allow_pickle=False)
+def empty(path: Path) -> InputError:
+    """Return the error of a file without a row."""
+    return InputError(
+        f"{opt('dataset')} must hold at least one row of data, but '{path}' has none; check that "
+        "it was written in full"
+    )
 
 
 def no_target(path: Path, target: str, names: list[str], what: str) -> InputError:
@@ -206,7 +185,7 @@ class Layout:
     has_header: bool
 
 
-def notice_layout(path: Path, header: bool | None = None) -> Layout | None:
+def notice_layout(path: Path, header: bool | None = None) -> Layout:
     """Look at the first lines of a file.
 
     Parameters
@@ -214,21 +193,17 @@ def notice_layout(path: Path, header: bool | None = None) -> Layout | None:
     path : a file of text
     header : whether the first line names the columns; None looks at it
 
-    Returns
-    -------
-    Layout, or None for a file without a line
-
     Raises
     ------
     InputError
-        Two columns have one name, or the file cannot be opened.
+        Two columns have one name, or the file has no line or cannot be opened.
     """
     try:
         separator, rows = _split(path)
     except (OSError, csv.Error) as error:
         raise unreadable(path, error) from None
     if not rows:
-        return None
+        raise empty(path)
     decimal = "," if separator != "," and _has_decimal_commas(rows) else "."
     if header is None:
         header = _is_header(rows[0], rows[1:], decimal)

@@ -42,23 +42,6 @@ class Reading:
     leave_out: tuple[str, ...] = ()
     header: bool = False
 
-    @property
-    def first_line_names(self) -> bool | None:
-        """The ``header`` argument of ``read_frame``; None where it is to be detected.
-
-        Raises
-        ------
-        InputError
-            Both are named.
-        """
-        if self.header and self.no_header:
-            raise InputError(
-                f"{opt('header')} and {opt('no_header')} contradict each other about the first "
-                "line; "
-                "leave one out"
-            )
-        return True if self.header else False if self.no_header else None
-
 
 @dataclass(frozen=True, eq=False)
 class RawTable:
@@ -179,7 +162,7 @@ def read_raw_table(
     target : column to predict, by name or by number from 1; see ``choose_target``
         Of an .npz the array of labels, ``y`` by default.
     task : by default what the target's values say
-    missing : "impute" keeps missing cells, for ``make_preprocessor``; "drop" leaves out rows
+    missing : "impute" keeps missing cells, for ``TablePreprocessor``; "drop" leaves out rows
         with one; "refuse" is an error
     header, no_header : the first line of a file of text names the columns, or is a row
     number, category, leave_out : columns whose kind is not to be guessed
@@ -192,7 +175,12 @@ def read_raw_table(
     """
     path = Path(path)
     label = (target or "y") if path.suffix.lower() == ".npz" else None
-    first_line_names = Reading(header=header, no_header=no_header).first_line_names
+    if header and no_header:
+        raise InputError(
+            f"{opt('header')} and {opt('no_header')} contradict each other about the first line; "
+            "leave one out"
+        )
+    first_line_names = header if header or no_header else None
     frame, layout = read_frame(path, header=first_line_names, label=label)
     name, how = choose_target(frame, label or target, path, task)
     features = frame.drop(columns=name)

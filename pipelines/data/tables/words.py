@@ -1,13 +1,13 @@
-"""Wording for messages on tables: names and values cut to one line, and common errors."""
+"""Wording for messages on files: names and values cut to one line, and common errors."""
 
 from __future__ import annotations
 
+import os
 import reprlib
 from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
-import psutil
 
 from pipelines.errors import InputError, opt
 
@@ -29,29 +29,32 @@ def counted(n: int, word: str, words: str | None = None) -> str:
     return f"{n:,} {word if n == 1 else words or word + 's'}"
 
 
-def empty(path: Path) -> InputError:
-    """Return a file without a row."""
+def reason_of(error: object) -> str:
+    """Return what an error says, in one line."""
+    return " ".join(str(error).split()) or type(error).__name__
+
+
+def unreadable(path: str | Path, why: object, parameter: str = "dataset") -> InputError:
+    """Return the error of a file that no reader takes."""
     return InputError(
-        f"{opt('dataset')} must hold at least one row of data, but '{path}' has none; check that "
-        "it "
-        f"was written in full"
+        f"{opt(parameter)} cannot be read: '{path}' is no valid {Path(path).suffix.lower()} file "
+        f"({reason_of(why)}); repair it or write it again"
     )
 
 
-def unreadable(path: Path, why: object) -> InputError:
-    """Return a file that no reader takes."""
-    reason = " ".join(str(why).split()) or type(why).__name__
-    return InputError(
-        f"{opt('dataset')} cannot be read: '{path}' is no valid {path.suffix.lower()} file "
-        f"({reason}); repair it or write it again"
-    )
+def refuse_no_file(path: Path, suffixes: Iterable[str], parameter: str = "dataset") -> None:
+    """Raise InputError where a file is of no known kind, or not there.
 
-
-def refuse_beyond_memory(path: Path, n_bytes: int) -> None:
-    """Raise InputError where so many bytes, unpacked, are more than this machine's memory."""
-    most = psutil.virtual_memory().total
-    if n_bytes > most:
+    Parquet written in parts, as by Dask or Spark, is a folder.
+    """
+    suffix = path.suffix.lower()
+    if suffix not in suffixes:
         raise InputError(
-            f"{opt('dataset')} must fit in memory, '{path}' unpacks to {n_bytes / 2**30:,.0f} GiB "
-            f"of {most / 2**30:,.0f}; take fewer rows or columns"
+            f"{opt(parameter)} can read {', '.join(suffixes)} files, got '{path}'; convert it to "
+            "one of these"
+        )
+    if not (os.path.isfile(path) or (os.path.isdir(path) and suffix == ".parquet")):
+        raise InputError(
+            f"{opt(parameter)} must be an existing file, but '{path}' does not exist; check the "
+            "path"
         )
