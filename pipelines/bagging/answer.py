@@ -14,7 +14,6 @@ import numpy as np
 import pandas as pd
 
 from pipelines.bagging.explain import Asked, explained
-from pipelines.bagging.guarantees import CONFIDENCE
 from pipelines.bagging.members import MemberFiles
 from pipelines.bagging.reductions import (
     RULE,
@@ -23,7 +22,7 @@ from pipelines.bagging.reductions import (
     chunk_of,
     reduce_members,
 )
-from pipelines.bagging.selective_prediction import SelectivePrediction, metadata_of
+from pipelines.bagging.selective_prediction import CONFIDENCE, SelectivePrediction, metadata_of
 from pipelines.bagging.tables import reduce_candidates, tabulate_members
 from pipelines.data import Dataset
 from pipelines.run_folder import names

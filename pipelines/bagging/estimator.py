@@ -20,10 +20,10 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 
 from cluster_setup.on_this_machine.devices import available_cores
 from cluster_setup.workers import describe_workers
-from pipelines.bagging.guarantees import CONFIDENCE
 from pipelines.bagging.members import READ, MemberFiles
 from pipelines.bagging.reductions import EnsemblePrediction, ask_on_workers, reduce_members
 from pipelines.bagging.selective_prediction import (
+    CONFIDENCE,
     Assessment,
     SelectivePrediction,
     stored_selective_prediction,
