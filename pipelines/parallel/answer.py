@@ -68,7 +68,15 @@ def write(
     rows = [row for some in trainings.values() for row in some]
     table = pd.DataFrame(rows).reindex(columns=list(EpochRow.model_fields))
     as_table(table.fillna({"worker": ""}), EpochRow).to_parquet(folder / names.EPOCHS, index=False)
-    metadata = [_metadata(rows) for rows in trainings.values()]
+    kept = ("strategy", "ranks", "repeat", "seconds", "test_loss", "test_metric", "status")
+    metadata = []
+    for some in trainings.values():
+        last, of_best = some[-1], _best_epoch(some) or {}
+        metadata.append({
+            **{name: last.get(name) for name in kept},
+            "epochs": last["epoch"], "steps": last.get("step"), "best_epoch": of_best.get("epoch"),
+            **{name: of_best.get(name) for name in ("validation_loss", "validation_metric")},
+        })  # fmt: skip
     failed = sum(one["status"].startswith("failed") for one in metadata)
     found = {"n_cells": len(metadata), "n_failed": failed, "trainings": metadata,
              "metric": problem.metric}  # fmt: skip
@@ -86,14 +94,6 @@ def _best_epoch(rows: list[dict[str, Any]]) -> Any:
     """Return the row with the lowest validation loss, or None where there is none."""
     measured = [row for row in rows if row.get("validation_loss") is not None]
     return min(measured, key=lambda row: row["validation_loss"], default=None)
-
-
-def _metadata(rows: list[dict[str, Any]]) -> dict[str, Any]:
-    last, best = rows[-1], _best_epoch(rows) or {}
-    steps = {"epochs": last["epoch"], "steps": last.get("step"), "best_epoch": best.get("epoch")}
-    of_best = {name: best.get(name) for name in ("validation_loss", "validation_metric")}
-    kept = ("strategy", "ranks", "repeat", "seconds", "test_loss", "test_metric", "status")
-    return {name: last.get(name) for name in kept} | steps | of_best
 
 
 def _store(folder: Path, problem: Problem, best: Training, seed: int) -> dict[str, Any]:

@@ -29,8 +29,6 @@ class TrainingPlan:
 
     Attributes
     ----------
-    sync : str
-        The strategy as it is typed.
     seed : int
         Of first weights, and of the order of the rows.
     start : bytes or None
@@ -40,7 +38,6 @@ class TrainingPlan:
     """
 
     options: TrainingOptions
-    sync: str
     seed: int
     start: bytes | None
     checkpoint: str
@@ -55,7 +52,7 @@ class Rank:
         self._torch = torch
         self._problem, self._order, self._group, self._tell = problem, order, group, send
         options = self._options = order.options
-        self._strategy = strategy_of(order.sync)
+        self._strategy = strategy_of(options.sync)
         self._network = problem.network.make(order.seed)
         self._model = FlatModel(
             self._network, options.chosen_optimizer, options.momentum, group.device
@@ -198,7 +195,7 @@ class Rank:
             or (options.until_loss is not None and loss <= options.until_loss)
         )  # fmt: skip
         progress.epoch, progress.position, progress.loss = progress.epoch + 1, 0, 0.0
-        if equal or progress.done or self._order.sync == "never":
+        if equal or progress.done or options.sync == "never":
             self._keep()
             self._write_in_time()
         if own and not progress.done:

@@ -70,7 +70,9 @@ class AbortedAt(Group):
 def run(
     tmp_path: Path, n_ranks=2, sync="every-step", start=None, breaks_at=None, settings=SETTINGS
 ):
-    order = TrainingPlan(settings, sync, 1, start, str(tmp_path / "checkpoint.safetensors"))
+    order = TrainingPlan(
+        dataclasses.replace(settings, sync=sync), 1, start, str(tmp_path / "checkpoint.safetensors")
+    )
 
     def work(group):
         if breaks_at is not None and group.rank == 1:
@@ -96,7 +98,7 @@ def test_a_broken_gang_goes_on_from_what_a_rank_remembers_to_the_same_model(
 
 
 def test_no_step_is_taken_on_a_sum_that_was_aborted(tmp_path):
-    order = TrainingPlan(SETTINGS, "every-step", 1, None, str(tmp_path / "c"))
+    order = TrainingPlan(SETTINGS, 1, None, str(tmp_path / "c"))
     steps = []
     for collective in (20, 21):
         with pytest.raises(ProcessGroupError) as error:
