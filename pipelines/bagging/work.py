@@ -159,10 +159,6 @@ class Plan:
         groups = [GroupTask(tuple(self.members[number] for number in cut)) for cut in cuts]
         return replace(self, candidates=[], members=[], groups=groups)
 
-    def on(self, device: str) -> Plan:
-        """Return the same plan for another device."""
-        return replace(self, training=replace(self.training, device=device))
-
 
 def best_candidate(
     candidates: Sequence[CandidateTask], rows: Sequence[Sequence[Row] | None]
