@@ -70,15 +70,13 @@ class DataParallel(job.Job[Options]):
                 f"threads; use {opt('cluster', 'local')}"
             )
         need_torch()
-        from pipelines.parallel.problem import approximator, refuse_unknown
+        from pipelines.parallel.problem import approximator, load_rows, refuse_unknown
 
         options = self.options
         refuse_unknown(options.network)
         if options.network == "approximator":
             points = options.points or ROWS_OF_APPROXIMATOR
             return approximator(points, options.validation, options.seed)
-        from pipelines.parallel.loading import load_rows
-
         task = None if options.task == "auto" else options.task
         return load_rows(
             options.dataset, options.network, options.hidden or HIDDEN, task=task,

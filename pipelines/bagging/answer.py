@@ -29,7 +29,7 @@ from pipelines.bagging.selective_prediction import (
     Assessment,
     SelectivePrediction,
 )
-from pipelines.bagging.tables import reduce_candidates, tabulate_members
+from pipelines.bagging.work import reduce_candidates, tabulate_members
 from pipelines.data import Dataset
 from pipelines.run_folder import names
 from pipelines.search.predictions import write_predictions

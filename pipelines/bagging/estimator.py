@@ -28,8 +28,7 @@ from pipelines.bagging.selective_prediction import (
     SelectivePrediction,
     stored_selective_prediction,
 )
-from pipelines.bagging.tables import reduce_candidates, tabulate
-from pipelines.bagging.work import Plan, bag
+from pipelines.bagging.work import Plan, bag, reduce_candidates, tabulate
 from pipelines.data.placement import FoldedData
 from pipelines.data.scaling import Scaling
 from pipelines.errors import InputError

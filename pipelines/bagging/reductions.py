@@ -119,7 +119,9 @@ def reduce_members(probabilities: Any) -> EnsemblePrediction:
     """
     xp: Any = np
     if not isinstance(probabilities, np.ndarray):
-        import dask.array as xp
+        import dask.array
+
+        xp = dask.array
     n_members, _, n_classes = probabilities.shape
     p = probabilities.astype(np.float64)
     mean = p.mean(axis=0)

@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 
 from pipelines.bagging.members import MemberFiles
-from pipelines.bagging.tables import PLACE, tabulate
-from pipelines.bagging.work import Plan, bag, tasks_left
+from pipelines.bagging.work import PLACE, Plan, bag, tabulate, tasks_left
 from pipelines.data.placement import FoldedData
 from pipelines.nn.tasks import CandidateTask, Row
 from pipelines.run.cluster import Cluster

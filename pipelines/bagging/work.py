@@ -1,4 +1,4 @@
-"""The tasks of a bagging run, a candidate's folds and a member from the best, and their runs.
+"""The tasks of a bagging run, a candidate's folds and a member from the best, and their tables.
 
 Shared by the command and the estimator.
 """
@@ -6,10 +6,10 @@ Shared by the command and the estimator.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -24,14 +24,21 @@ from pipelines.nn.fit import (
 )
 from pipelines.nn.inputs import Inputs
 from pipelines.nn.settings import Training
-from pipelines.nn.space import SearchSpace
+from pipelines.nn.space import OF_CONVOLUTION, PARAMETERS, SearchSpace
 from pipelines.nn.stack import ProgressCallback
 from pipelines.nn.tasks import CandidateTask, Row, split_tasks
 from pipelines.run.events import ProgressEvent
 from pipelines.run.tasks import Outcome, Runner
+from pipelines.run_folder import columns
 from pipelines.run_folder.ranking import candidates_of
-from pipelines.search.ranking import with_worker
+from pipelines.search.ranking import reduce_scores, results_frame, with_worker
 
+if TYPE_CHECKING:
+    import pandas as pd
+    from distributed import Client
+
+PLACE = list(columns.BAGGING_CELL)
+OF_MEMBER = ("cv_loss", "training_error", "test_error", "cv_error", "out_of_bag_error")
 MEMBERS_TOGETHER = 8
 Rows = Mapping[str, list[Row]]
 
@@ -295,3 +302,67 @@ def bag(
             else:
                 made = result if result.member is not None else None
                 yield alone, with_worker([result.row], alone.worker), made
+
+
+def tabulate(rows: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
+    """Return rows as the table ``cv_results``, sorted by member, candidate and fold."""
+    return results_frame(rows, columns.OF_BAGGING, PLACE)
+
+
+def reduce_candidates(
+    results: pd.DataFrame, n_folds: int, client: Client | None = None
+) -> pd.DataFrame:
+    """Reduce the rows to a line for each candidate: parameters, mean loss and error.
+
+    Parameters
+    ----------
+    client : distributed.Client, optional
+        See ``reduce_scores``.
+
+    Returns
+    -------
+    table with member, candidate, the hyper-parameters, loss_mean, loss_std, error_mean,
+    error_std, n_ok, rank (1 has the smallest loss of its member) and is_best; a candidate
+    that lacks a fold has no means. Best first within each member.
+    """
+    scored = results.assign(score=-results["loss"])
+    means = reduce_scores(scored, PLACE[:2], n_folds, client)
+    means["loss_mean"], means["loss_std"] = -means.pop("score_mean"), means.pop("score_std")
+    means = means.sort_values(["member", "rank"], ignore_index=True)
+    means["rank"] = means.groupby("member").cumcount() + 1
+    means["is_best"] = (means["rank"] == 1) & means["loss_mean"].notna()
+    parameters = results.groupby(PLACE[:2], as_index=False)[["network", *PARAMETERS]].first()
+    table = parameters.merge(means, on=PLACE[:2])
+    return table.sort_values(["member", "rank"], ignore_index=True)
+
+
+def tabulate_members(
+    candidates: pd.DataFrame,
+    refits: Mapping[int, Mapping[str, Any]],
+    test_errors: Mapping[int, float],
+) -> pd.DataFrame:
+    """Return the table of the members: what was chosen for each, and how good it turned out.
+
+    Parameters
+    ----------
+    candidates : what ``reduce_candidates`` gave
+    refits : row of the refit of every member, with ``training_error``
+    test_errors : fraction of the test samples that a member gets wrong, by member
+    """
+    import pandas as pd
+
+    best = candidates[candidates["is_best"]].set_index("member")
+    names = [name for name in PARAMETERS if name not in OF_CONVOLUTION or best[name].any()]
+    rows = []
+    for member, test_error in sorted(test_errors.items()):
+        chosen, refitted = best.loc[member], refits[member]
+        numbers = (
+            chosen["loss_mean"], refitted["training_error"], test_error,
+            chosen["error_mean"], refitted["error"],
+        )  # fmt: skip
+        rows.append(
+            {"member": member}
+            | {name: chosen[name] for name in names}
+            | dict(zip(OF_MEMBER, numbers, strict=True))
+        )
+    return pd.DataFrame(rows)

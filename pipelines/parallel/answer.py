@@ -11,8 +11,8 @@ import pandas as pd
 
 from pipelines.data.baseline import better_on_test_rows, constant_answer
 from pipelines.data.model_file import write_model
-from pipelines.parallel.checkpoint import best_of, from_bytes
-from pipelines.parallel.flat import with_weights
+from pipelines.parallel.checkpoint import from_bytes
+from pipelines.parallel.flat import best_network
 from pipelines.parallel.problem import CLASSES, Problem
 from pipelines.process_group.group import Group
 from pipelines.run_folder import names
@@ -100,9 +100,8 @@ def _store(folder: Path, problem: Problem, best: Training, seed: int) -> dict[st
     """Store the best network and its predictions of the test rows; return its test scores."""
     import torch
 
-    content = (folder / names.CHECKPOINTS / best.file).read_bytes()
-    state = best_of(from_bytes(content)[0])
-    network = with_weights(problem.network.make(seed), state)
+    state, _ = from_bytes((folder / names.CHECKPOINTS / best.file).read_bytes())
+    network = best_network(problem.network.make(seed), state)
     about = {
         "network": problem.network.name, "n_inputs": problem.network.n_inputs,
         "n_outputs": problem.network.n_outputs, "hidden": list(problem.network.hidden),

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pipelines.data.batches import Batch, Batches
-from pipelines.parallel.checkpoint import BEST, Progress, best_of, from_bytes, to_bytes, write
-from pipelines.parallel.flat import FlatModel, with_weights
+from pipelines.parallel.checkpoint import Progress, from_bytes, to_bytes, write
+from pipelines.parallel.flat import BEST, FlatModel, best_network
 from pipelines.parallel.options import TrainingOptions, strategy_of
 from pipelines.parallel.problem import Problem
 from pipelines.process_group.group import Group
@@ -90,7 +90,7 @@ class Rank:
         self._began = time.perf_counter() - progress.seconds
         while not progress.done:
             self._epoch()
-        best = with_weights(self._network, best_of(self._model.state() | self._best))
+        best = best_network(self._network, self._model.state() | self._best)
         loss, metric = self._problem.measure(best, self._test, group)
         tested = {"test_loss": _finite(loss), "test_metric": _finite(metric)}
         progress.epochs[-1] = progress.epochs[-1] | tested
