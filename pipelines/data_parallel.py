@@ -36,11 +36,9 @@ class Options(TrainingOptions, RunOptions, TestOptions, OwnDataOptions):
         """Check options against each other."""
         super().check()
         self.refuse_meaningless()
-        if self.network != "approximator":
-            return
-        of_rows = {field.name for group in (OwnDataOptions, TestOptions) for field in fields(group)}
-        for field in fields(self):
-            if field.name in of_rows - {"data_dir"} and getattr(self, field.name) != field.default:
+        of_rows = (*fields(OwnDataOptions), *fields(TestOptions))
+        for field in of_rows if self.network == "approximator" else ():
+            if field.name != "data_dir" and getattr(self, field.name) != field.default:
                 raise InputError(
                     f"{flag_of(field.name)} is for a network that learns from rows, such as "
                     "--network mlp, got --network approximator, which makes its own; leave it out"

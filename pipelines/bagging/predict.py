@@ -171,7 +171,7 @@ def _lines(
     selective: SelectivePrediction | None, assessed: Assessment | None,
 ) -> list[str]:  # fmt: skip
     """Return what is said of one image: vote, certainty, prediction set, guarantee, novelty."""
-    vote, certainty = int(answers.vote[number]), float(answers.certainty[number])
+    vote, certainty = int(answers.vote[number]), answers.certainty[number]
     votes = answers.votes[number]
     others = [
         f"{votes[code]} for {classes[code]}"

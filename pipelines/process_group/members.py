@@ -239,7 +239,7 @@ def _abort(client: Client, members: list[str], token: str) -> None:
     )
 
 
-def _scheduler_store(worker: Any, token: str, stopped: Callable[[], bool]) -> Any:
+def _scheduler_store(worker: Any, token: str) -> Any:
     """Return a store of torch's whose keys are metadata of the scheduler.
 
     What ranks tell each other to connect travels by Dask's connections, which are TLS where the
@@ -261,7 +261,7 @@ def _scheduler_store(worker: Any, token: str, stopped: Callable[[], bool]) -> An
         def wait(self, keys: list[str], timeout: Any = None) -> None:
             until = time.monotonic() + SECONDS
             while not self.check(keys):
-                if stopped() or time.monotonic() > until:
+                if token in _stopped or time.monotonic() > until:
                     raise RuntimeError("a rank did not say where it listens")
                 time.sleep(0.02)
 
@@ -282,9 +282,6 @@ def _rank(
 
     worker = get_worker()
 
-    def stopped() -> bool:
-        return token in _stopped
-
     def send(message: Message) -> None:
         if not rank:
             worker.log_event(_topic(token), dict(message))
@@ -294,8 +291,8 @@ def _rank(
     try:
         host = LOOPBACK if on_one_host else urlsplit(worker.address).hostname or LOOPBACK
         group = Group.join(
-            _scheduler_store(worker, token, stopped), rank, n_ranks, secret=secret, device=device,
-            host=host, stopped=stopped,
+            _scheduler_store(worker, token), rank, n_ranks, secret=secret, device=device,
+            host=host, stopped=lambda: token in _stopped,
         )  # fmt: skip
         _joined[token] = group
         return {"result": work(shared, argument, group, send)}
