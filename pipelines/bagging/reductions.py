@@ -59,7 +59,7 @@ class EnsemblePrediction:
     @property
     def deferred(self) -> np.ndarray:
         """Whether ``RULE`` defers a sample to a human; bool array of shape (n_samples,)."""
-        return (self.disagreement > 1 - AGREE + 1e-12) | (self.certainty < CERTAIN)
+        return (self.disagreement > 1 - AGREE + 1e-12) | ~(self.certainty >= CERTAIN)
 
 
 def as_dask_array(members: Sequence[Any]) -> Array:

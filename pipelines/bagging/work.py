@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -54,6 +54,8 @@ class MemberTask:
         best there is nothing to do.
     searches : bool
         Whether it waits for its candidates; else it takes the first.
+    others : tuple of MemberTask
+        Members trained together with this one, which take its candidate.
     """
 
     member: int
@@ -61,10 +63,13 @@ class MemberTask:
     refit_seed: int
     refitted: int = -1
     searches: bool = True
+    others: tuple[MemberTask, ...] = ()
 
     @property
     def name(self) -> str:
         """The task's name on the dashboard; Dask groups tasks by what precedes the dash."""
+        if self.others:
+            return f"refit-members={self.member} to {self.others[-1].member}"
         return f"refit-member={self.member}"
 
     @property
@@ -75,33 +80,11 @@ class MemberTask:
     @property
     def cost(self) -> float:
         """Predicted, of a refit of a typical one of the candidates."""
-        return float(np.mean([task.cost / (task.n_folds - 1) for task in self.candidates]))
+        own = float(np.mean([task.cost / (task.n_folds - 1) for task in self.candidates]))
+        return own + sum(other.cost for other in self.others)
 
 
-@dataclass(frozen=True)
-class GroupTask:
-    """Members that need no search, trained together: all take the first one's candidate.
-
-    Attributes
-    ----------
-    members : tuple of MemberTask, each with one candidate
-    """
-
-    members: tuple[MemberTask, ...]
-
-    @property
-    def name(self) -> str:
-        """The task's name on the dashboard."""
-        return f"refit-members={self.members[0].member} to {self.members[-1].member}"
-
-    @property
-    def cost(self) -> float:
-        """The predicted cost."""
-        return sum(member.cost for member in self.members)
-
-
-OfOneMember = CandidateTask | MemberTask
-BaggingTask = OfOneMember | GroupTask
+BaggingTask = CandidateTask | MemberTask
 
 
 @dataclass(frozen=True)
@@ -111,15 +94,13 @@ class Plan:
     Attributes
     ----------
     candidates : list of CandidateTask, member by member
-    groups : list of GroupTask
-        In place of both, where there is nothing to choose and nobody asks for folds.
+    members : list of MemberTask
     """
 
     inputs: Inputs
     training: Training
     candidates: list[CandidateTask] = field(default_factory=list)
     members: list[MemberTask] = field(default_factory=list)
-    groups: list[GroupTask] = field(default_factory=list)
 
     @classmethod
     def draw(
@@ -157,14 +138,17 @@ class Plan:
         return replace(self, candidates=[], members=members)
 
     def in_groups(self) -> Plan:
-        """Return the same members without a search, for plans of one candidate a member.
+        """Return the same members without a search, trained together.
 
         Their number alone decides on the groups, of nearly equal size.
         """
-        n_groups = math.ceil(len(self.members) / MEMBERS_TOGETHER)
-        cuts = np.array_split(np.arange(len(self.members)), n_groups)
-        groups = [GroupTask(tuple(self.members[number] for number in cut)) for cut in cuts]
-        return replace(self, candidates=[], members=[], groups=groups)
+        plan = self.without_search()
+        n_groups = math.ceil(len(plan.members) / MEMBERS_TOGETHER)
+        groups = [
+            replace(plan.members[first], others=tuple(plan.members[number] for number in others))
+            for first, *others in np.array_split(np.arange(len(plan.members)), n_groups)
+        ]
+        return replace(plan, members=groups)
 
 
 def best_candidate(
@@ -199,14 +183,13 @@ def run_task(
     inputs: Inputs,
     training: Training,
     report: ProgressCallback = lambda share: None,
-) -> list[Row] | list[Refitted] | Refitted | None:
+) -> list[Row] | list[Refitted] | list[None]:
     """Run a task of any kind; ``report`` is called with the share of it that is done.
 
     Returns
     -------
-    The rows of a candidate, one for each fold; what the refit of a member gave, or None
-    where the candidate to refit is the one that was refitted before; what those of a group
-    gave, in its order.
+    The rows of a candidate, one for each fold; what the refits of a member and the others gave,
+    or None where the candidate to refit is the one that was refitted before.
 
     Raises
     ------
@@ -215,17 +198,13 @@ def run_task(
     """
     if isinstance(task, CandidateTask):
         return cross_validate_candidate(data, task, inputs, training, report)
-    if isinstance(task, GroupTask):
-        (first,) = task.members[0].candidates
-        refits = [replace(first, member=one.member, seed=one.refit_seed) for one in task.members]
-        return refit(data, refits, inputs, training, report)
     best = best_candidate(task.candidates, needed) if task.searches else task.candidates[0]
     if best is None:
         raise RuntimeError("none of its candidates was trained on all its folds")
     if best.number == task.refitted:
-        return None
-    (one,) = refit(data, [replace(best, seed=task.refit_seed)], inputs, training, report)
-    return one
+        return [None]
+    refits = [replace(best, member=one.member, seed=one.refit_seed) for one in (task, *task.others)]
+    return refit(data, refits, inputs, training, report)
 
 
 def tasks_left(plan: Plan, done: Rows, refitted: Mapping[int, int]) -> list[BaggingTask]:
@@ -241,8 +220,6 @@ def tasks_left(plan: Plan, done: Rows, refitted: Mapping[int, int]) -> list[Bagg
     list of tasks; a member that was refitted is among them if a candidate of it is, as that
     may turn out to be better
     """
-    if plan.groups:
-        return list(plan.groups)
     candidates = [task for task in plan.candidates if task.name not in done]
     open_members = {task.member for task in candidates}
     members = [
@@ -260,7 +237,7 @@ def bag(
     done: Rows,
     refitted: Mapping[int, int],
     on_event: Callable[[ProgressEvent], None] = lambda event: None,
-) -> Iterator[tuple[Outcome[OfOneMember], list[Row], Refitted | None]]:
+) -> Iterator[tuple[Outcome[BaggingTask], list[Row], Refitted | None]]:
     """Search and refit every member; a refit begins when its own search is done.
 
     ``on_event`` is called with what tasks at work tell of themselves.
@@ -285,23 +262,17 @@ def bag(
         if isinstance(outcome, ProgressEvent):
             on_event(outcome)
             continue
-        task, each = outcome.task, [outcome]
-        if isinstance(task, GroupTask):
-            results = outcome.result or [None] * len(task.members)
-            each = [
-                replace(outcome, task=member, result=result)
-                for member, result in zip(task.members, results, strict=True)
-            ]
-        for alone in cast("list[Outcome[OfOneMember]]", each):
-            result = alone.result
-            if isinstance(alone.task, CandidateTask):
-                rows = failed_rows(data, alone.task, alone.error) if alone.error else result
-                yield alone, with_worker(rows, alone.worker), None
-            elif result is None:
-                yield alone, [], None
-            else:
-                made = result if result.member is not None else None
-                yield alone, with_worker([result.row], alone.worker), made
+        task = outcome.task
+        if isinstance(task, CandidateTask):
+            rows = failed_rows(data, task, outcome.error) if outcome.error else outcome.result
+            yield outcome, with_worker(rows, outcome.worker), None
+            continue
+        members = (task, *task.others)
+        results = outcome.result or [None] * len(members)
+        for member, result in zip(members, results, strict=True):
+            rows = [] if result is None else with_worker([result.row], outcome.worker)
+            made = result if result is not None and result.member is not None else None
+            yield replace(outcome, task=member, result=result), rows, made
 
 
 def tabulate(rows: Iterable[Mapping[str, Any]]) -> pd.DataFrame:

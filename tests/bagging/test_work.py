@@ -67,7 +67,7 @@ def test_the_task_of_a_member_refits_the_best() -> None:
     member = plan.members[0]
     needed = [rows(0, 3, 3), rows(1, 1, 1), None]
     settings = {"inputs": plan.inputs, "training": plan.training}
-    made = run_task(DATA, member, needed, **settings)
+    (made,) = run_task(DATA, member, needed, **settings)
     assert isinstance(made, Refitted)
     assert made.row["candidate"] == 1
     assert made.row["fold"] == -1
