@@ -23,7 +23,6 @@ from pipelines.run_folder import names
 
 if TYPE_CHECKING:
     from pipelines.parallel.answer import Training
-    from pipelines.parallel.elastic import Trained
     from pipelines.parallel.problem import Problem
 
 SECONDS_BETWEEN_LINES = 10
@@ -37,11 +36,9 @@ class Options(TrainingOptions, RunOptions, TestOptions, OwnDataOptions):
         """Check options against each other."""
         super().check()
         self.refuse_meaningless()
-        if self.network != "approximator":
-            return
-        of_rows = {field.name for group in (OwnDataOptions, TestOptions) for field in fields(group)}
-        for field in fields(self):
-            if field.name in of_rows - {"data_dir"} and getattr(self, field.name) != field.default:
+        of_rows = (*fields(OwnDataOptions), *fields(TestOptions))
+        for field in of_rows if self.network == "approximator" else ():
+            if field.name != "data_dir" and getattr(self, field.name) != field.default:
                 raise InputError(
                     f"{flag_of(field.name)} is for a network that learns from rows, such as "
                     "--network mlp, got --network approximator, which makes its own; leave it out"
@@ -71,17 +68,13 @@ class DataParallel(job.Job[Options]):
                 f"threads; use {opt('cluster', 'local')}"
             )
         need_torch()
-        from pipelines.parallel.problem import refuse_unknown
+        from pipelines.parallel.problem import approximator, load_rows, refuse_unknown
 
         options = self.options
         refuse_unknown(options.network)
         if options.network == "approximator":
-            from pipelines.parallel.problem import approximator
-
             points = options.points or ROWS_OF_APPROXIMATOR
             return approximator(points, options.validation, options.seed)
-        from pipelines.parallel.loading import load_rows
-
         task = None if options.task == "auto" else options.task
         return load_rows(
             options.dataset, options.network, options.hidden or HIDDEN, task=task,
@@ -126,9 +119,8 @@ class DataParallel(job.Job[Options]):
         from pipelines.parallel.elastic import refuse_several_hosts
 
         options = self.options
-        there = max(
-            len(cluster.workers), forecast_workers(cluster.client).wanted, options.workers or 1
-        )
+        wanted = forecast_workers(cluster.client).wanted
+        there = max(len(cluster.workers), wanted, options.workers or 1)
         # A resumed run goes on with the numbers it began with.
         ranks = options.ranks or tuple(self.record.get("ranks", ())) or (there,)
         if max(ranks) > there:
@@ -161,7 +153,7 @@ class DataParallel(job.Job[Options]):
             for training in todo:
                 started, clock = time.time(), time.perf_counter()
                 try:
-                    done = self._train(session, cluster, training)
+                    progress, members, seconds = self._train(session, cluster, training)
                 except (RunStopped, InputError):
                     raise
                 except OSError as error:
@@ -171,16 +163,15 @@ class DataParallel(job.Job[Options]):
                     table = training.rows([], f"failed: {describe(error)}")
                     outcome = Outcome(training, None, describe(error), "", started, seconds)
                 else:
-                    last = done.progress.epochs[-1]
+                    last = progress.epochs[-1]
                     diverged = last["validation_loss"] is None or last["loss"] is None
-                    table = training.rows(done.progress.epochs, "diverged" if diverged else "ok")
-                    workers = " ".join(done.members)
-                    outcome = Outcome(training, None, None, workers, started, done.seconds)
+                    table = training.rows(progress.epochs, "diverged" if diverged else "ok")
+                    outcome = Outcome(training, None, None, " ".join(members), started, seconds)
                 self.ended[training.name] = table
                 journal_writer.record(outcome, table)
         return {"restarts": self.restarts}
 
-    def _train(self, session: Session, cluster: Cluster, training: Training) -> Trained:
+    def _train(self, session: Session, cluster: Cluster, training: Training) -> Any:
         from pipelines.nn.settings import torch_device
         from pipelines.parallel.elastic import train_on
         from pipelines.parallel.rank import TrainingPlan
@@ -202,17 +193,15 @@ class DataParallel(job.Job[Options]):
                 session.folder.update(restarts=self.restarts)
                 session.echo(
                     f"restart    {message['reason']}; {message['ranks_after']} ranks continue at "
-                    "step "
-                    f"{message['step']:,}, {message['steps_lost']} steps lost, after "
+                    f"step {message['step']:,}, {message['steps_lost']} steps lost, after "
                     f"{message['seconds']:.1f} s"
                 )
 
         checkpoint = session.path / names.CHECKPOINTS / training.file
-        names_of_options = [field.name for field in fields(TrainingOptions)]
-        of_training = {name: getattr(self.options, name) for name in names_of_options}
+        own = {field.name: getattr(self.options, field.name) for field in fields(TrainingOptions)}
         order = TrainingPlan(
-            TrainingOptions(**of_training), training.strategy, training.seed(self.options.seed),
-            None, str(checkpoint.resolve()),
+            TrainingOptions(**own | {"sync": training.strategy}),
+            training.seed(self.options.seed), None, str(checkpoint.resolve()),
         )  # fmt: skip
         return train_on(
             cluster.client, self.problem, order, training.ranks, on_message,

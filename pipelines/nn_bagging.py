@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
 from pipelines.bagging.explain import ROWS, Asked
-from pipelines.bagging.guarantees import CONFIDENCE
+from pipelines.bagging.selective_prediction import CONFIDENCE
 from pipelines.console import phase
 from pipelines.data import Dataset, load_dataset
 from pipelines.data.placement import FoldedData
@@ -284,7 +284,8 @@ class Bagging(job.Job[Options]):
 
     def configure(self, cluster: Cluster) -> dict[str, Any]:
         """Choose the device on which networks are trained."""
-        self.drawn = self.drawn.on(cluster.device)
+        training = replace(self.drawn.training, device=cluster.device)
+        self.drawn = replace(self.drawn, training=training)
         return {
             "space": self.space.describe(), "augment": self.augment, **self.asked.describe()
         }  # fmt: skip

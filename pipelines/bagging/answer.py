@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import fields
+from dataclasses import asdict, fields
 from itertools import combinations
 from math import comb
 from pathlib import Path
@@ -14,7 +14,6 @@ import numpy as np
 import pandas as pd
 
 from pipelines.bagging.explain import Asked, explained
-from pipelines.bagging.guarantees import CONFIDENCE
 from pipelines.bagging.members import MemberFiles
 from pipelines.bagging.reductions import (
     RULE,
@@ -23,8 +22,14 @@ from pipelines.bagging.reductions import (
     chunk_of,
     reduce_members,
 )
-from pipelines.bagging.selective_prediction import SelectivePrediction, metadata_of
-from pipelines.bagging.tables import reduce_candidates, tabulate_members
+from pipelines.bagging.selective_prediction import (
+    ASSUMPTION,
+    CONFIDENCE,
+    FALSE_DISCOVERY_RATE,
+    Assessment,
+    SelectivePrediction,
+)
+from pipelines.bagging.work import reduce_candidates, tabulate_members
 from pipelines.data import Dataset
 from pipelines.run_folder import names
 from pipelines.search.answer import write_predictions
@@ -114,7 +119,7 @@ def answer(
     table.to_csv(path / names.MEMBERS, index=False)
     return {
         **describe_quality(of_test, truth),
-        **metadata_of(selective, assessed, of_test, truth),
+        **describe_selection(selective, assessed, of_test, truth),
         "members_mean_test_error": float(errors.mean()),
         "members_best_test_error": float(errors.min()),
         "members": table.astype(object).to_dict("records"),
@@ -147,6 +152,35 @@ def describe_quality(answers: EnsemblePrediction, truth: np.ndarray) -> dict[str
             "n_kept": int(kept.sum()),
             "n_wrong_kept": int(np.sum(kept & (answers.vote != truth))),
         },
+    }
+
+
+def describe_selection(
+    selective: SelectivePrediction,
+    assessed: Assessment,
+    answers: EnsemblePrediction,
+    truth: np.ndarray,
+) -> dict[str, Any]:
+    """Measure threshold, sets and novelty detection on test samples, for ``run.json``."""
+    held = assessed.sets[np.arange(len(truth)), truth]
+    by_class = [held[truth == code].mean() for code in np.unique(truth)]
+    proved = None
+    if selective.risk_control is not None and assessed.kept is not None:
+        proved = asdict(selective.risk_control) | {
+            "n_kept_test": int(assessed.kept.sum()),
+            "n_wrong_kept_test": int(np.sum(assessed.kept & (answers.vote != truth))),
+            "line": selective.risk_control.line,
+            "assumption": ASSUMPTION,
+        }
+    return {
+        "prediction_sets": {
+            "confidence": selective.confidence,
+            "mean_size": float(assessed.sets.sum(axis=1).mean()) if len(truth) else None,
+            "coverage": float(held.mean()) if len(truth) else None,
+            "least_coverage": float(min(by_class)) if by_class else None,
+        },
+        "novelty": {"rate": FALSE_DISCOVERY_RATE, "n_named": int(assessed.is_novel.sum())},
+        "risk_control": proved,
     }
 
 

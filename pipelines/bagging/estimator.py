@@ -20,16 +20,15 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 
 from cluster_setup.on_this_machine.devices import available_cores
 from cluster_setup.workers import describe_workers
-from pipelines.bagging.guarantees import CONFIDENCE
 from pipelines.bagging.members import READ, MemberFiles
 from pipelines.bagging.reductions import EnsemblePrediction, ask_on_workers, reduce_members
 from pipelines.bagging.selective_prediction import (
+    CONFIDENCE,
     Assessment,
     SelectivePrediction,
     stored_selective_prediction,
 )
-from pipelines.bagging.tables import reduce_candidates, tabulate
-from pipelines.bagging.work import Plan, bag
+from pipelines.bagging.work import Plan, bag, reduce_candidates, tabulate
 from pipelines.data.placement import FoldedData
 from pipelines.data.scaling import Scaling
 from pipelines.errors import InputError

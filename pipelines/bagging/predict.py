@@ -12,8 +12,8 @@ import numpy as np
 from pipelines.bagging.members import READ, MemberFiles
 from pipelines.bagging.reductions import RULE, EnsemblePrediction, reduce_members
 from pipelines.bagging.selective_prediction import (
-    lines_of,
-    lines_of_all,
+    Assessment,
+    SelectivePrediction,
     stored_selective_prediction,
 )
 from pipelines.console import echo, print_error
@@ -83,11 +83,8 @@ def predict(
                 path.name, None, pictures[number], asked.probabilities[:, number],
                 int(answers.vote[number]), bool(deferred[number]),
             )  # fmt: skip
-            lines = _lines(path, answers, number, len(asked.probabilities), classes)
-            if selective is not None and assessed is not None:
-                lines += lines_of(
-                    selective, assessed, number, float(answers.certainty[number]), classes
-                )
+            n_members = len(asked.probabilities)
+            lines = _lines(path, answers, number, n_members, classes, selective, assessed)
             try:
                 folder.mkdir(parents=True, exist_ok=True)
                 with figure_style():
@@ -110,8 +107,13 @@ def predict(
     if form is None:
         if n_deferred := int(np.sum(answers.deferred)):
             lines.append(f"warning    {counted(n_deferred, 'row')}: {RULE[0].lower()}{RULE[1:]}")
-        if selective is not None and assessed is not None:
-            lines += lines_of_all(selective, assessed)
+        if selective is not None and assessed is not None and assessed.kept is not None:
+            n_kept, n_rows = int(assessed.kept.sum()), len(assessed.kept)
+            guarantee = selective.risk_control and selective.risk_control.line
+            lines.append(f"guarantee  {n_kept:,} of {n_rows:,} rows are kept: {guarantee}")
+        if assessed is not None and (n := int(assessed.is_novel.sum())):
+            found = "row is a novel sample" if n == 1 else "rows are novel samples"
+            lines.append(f"warning    {n:,} {found}, unlike all training rows")
     for line in lines:
         echo(line)
     return 1 if rows.unreadable else 0
@@ -165,9 +167,11 @@ def ask_members(run: Path, rows: Any, copies: int = 0) -> tuple[Prediction, list
 
 
 def _lines(
-    image: Path, answers: EnsemblePrediction, number: int, n_members: int, classes: list[str]
-) -> list[str]:
-    vote = int(answers.vote[number])
+    image: Path, answers: EnsemblePrediction, number: int, n_members: int, classes: list[str],
+    selective: SelectivePrediction | None, assessed: Assessment | None,
+) -> list[str]:  # fmt: skip
+    """Return what is said of one image: vote, certainty, prediction set, guarantee, novelty."""
+    vote, certainty = int(answers.vote[number]), answers.certainty[number]
     votes = answers.votes[number]
     others = [
         f"{votes[code]} for {classes[code]}"
@@ -180,9 +184,35 @@ def _lines(
         f"class      {classes[vote]}",
         f"vote       {votes[vote]} of {n_members} members"
         + (f" ({', '.join(others)})" if others else ""),
-        f"certainty  {answers.certainty[number]:.2f} on average, from {least:.2f} to {most:.2f}, "
+        f"certainty  {certainty:.2f} on average, from {least:.2f} to {most:.2f}, "
         f"median {middle:.2f}",
     ]
-    return (
-        [*lines, f"warning    {RULE[0].lower()}{RULE[1:]}"] if answers.deferred[number] else lines
+    if answers.deferred[number]:
+        lines.append(f"warning    {RULE[0].lower()}{RULE[1:]}")
+    if selective is None or assessed is None:
+        return lines
+    inside = [name for name, one in zip(classes, assessed.sets[number], strict=True) if one]
+    lines.append(
+        f"set        {', '.join(inside) or 'no class'} ({100 * selective.confidence:.4g} % "
+        "prediction set, for each class)"
     )
+    proved = selective.risk_control
+    if assessed.is_novel[number]:  # nothing is promised of it
+        lines.append(
+            f"warning    novel sample (p = {assessed.p[number]:.2g}), unlike all training rows: "
+            "do not use its answer"
+        )
+    elif proved is not None and proved.threshold is None:
+        lines.append(f"warning    {proved.line}")
+    elif proved is not None and proved.keeps(certainty):
+        lines.append(
+            f"guarantee  certainty {certainty:.4f} reaches {proved.threshold:.4f}: of "
+            f"such answers at most {100 * proved.error:.4g} % are wrong"
+        )
+    elif proved is not None:
+        lines.append(
+            f"warning    defer to a human: certainty {certainty:.4f} is "
+            f"below {proved.threshold:.4f}, from which on at most "
+            f"{100 * proved.error:.4g} % are wrong"
+        )
+    return lines

@@ -59,7 +59,7 @@ class EnsemblePrediction:
     @property
     def deferred(self) -> np.ndarray:
         """Whether ``RULE`` defers a sample to a human; bool array of shape (n_samples,)."""
-        return (self.disagreement > 1 - AGREE + 1e-12) | (self.certainty < CERTAIN)
+        return (self.disagreement > 1 - AGREE + 1e-12) | ~(self.certainty >= CERTAIN)
 
 
 def as_dask_array(members: Sequence[Any]) -> Array:
@@ -119,7 +119,9 @@ def reduce_members(probabilities: Any) -> EnsemblePrediction:
     """
     xp: Any = np
     if not isinstance(probabilities, np.ndarray):
-        import dask.array as xp
+        import dask.array
+
+        xp = dask.array
     n_members, _, n_classes = probabilities.shape
     p = probabilities.astype(np.float64)
     mean = p.mean(axis=0)

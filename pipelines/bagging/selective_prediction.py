@@ -6,6 +6,7 @@ sample is used.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
@@ -13,20 +14,66 @@ from typing import Any, Self
 
 import numpy as np
 
-from pipelines.bagging.guarantees import (
-    ASSUMPTION,
-    CONFIDENCE,
-    FALSE_DISCOVERY_RATE,
-    RiskControl,
-    find_threshold,
-    novelty_p_values,
-    prediction_sets,
-    select_novel,
-)
 from pipelines.bagging.reductions import EnsemblePrediction
 from pipelines.data.model_file import Arrays, load_model, write_model
 from pipelines.nn.member import OutOfBagPrediction
 from pipelines.run_folder import names
+
+CONFIDENCE, FALSE_DISCOVERY_RATE = 0.95, 0.05
+ASSUMPTION = (
+    "It holds where new samples come as the training rows did (exchangeable with them), and where "
+    "all members together err no more often at a certainty than those few that left a row out."
+)
+# Fixed before any row is seen: 0.9999 to 0, denser where certainties are.
+THRESHOLDS = 1 - 10.0 ** -np.linspace(4, 0, 81)
+STARTS = (20, 40, 54, 60)  # places in THRESHOLDS: 0.999, 0.99, 0.955, 0.9
+
+
+@dataclass(frozen=True)
+class RiskControl:
+    """A threshold of certainty above which at most ``error`` of the predictions are wrong.
+
+    Attributes
+    ----------
+    error, confidence : float, as they were asked for
+    threshold : float or None
+        Least certainty that is kept; None where no threshold could be proved.
+    bound : float or None
+        Upper bound of the error among what is kept, at ``confidence``.
+    n_left_out, n_kept, n_wrong : int
+        Training rows that a member left out; of them those at or above the threshold, and
+        the wrong ones of those.
+    """
+
+    error: float
+    confidence: float
+    threshold: float | None
+    bound: float | None
+    n_out_of_bag: int
+    n_kept: int
+    n_wrong: int
+
+    def keeps(self, certainty: np.ndarray) -> np.ndarray:
+        """Return which samples need no human, bool array of the shape of ``certainty``."""
+        if self.threshold is None:
+            return np.zeros(np.shape(certainty), dtype=bool)
+        return np.asarray(certainty) >= self.threshold
+
+    @property
+    def line(self) -> str:
+        """The guarantee in one sentence."""
+        asked = (
+            f"at most {100 * self.error:.4g} % wrong, with confidence {100 * self.confidence:.4g} %"
+        )
+        if self.threshold is None:
+            return (
+                f"{asked}, cannot be proved for any threshold with {self.n_out_of_bag:,} "
+                "out-of-bag rows: every sample is deferred to a human"
+            )
+        return (
+            f"{asked}, at certainty {self.threshold:.4f} or above, where {self.n_wrong:,} of "
+            f"{self.n_kept:,} out-of-bag rows are wrong ({self.n_out_of_bag:,} in total)"
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -159,7 +206,13 @@ class SelectivePrediction:
 
     def assess(self, answers: EnsemblePrediction, distance: np.ndarray) -> Assessment:
         """Assess predictions; ``distance`` is the mean of the members', of shape (n_samples,)."""
-        p = self.novelty_p(answers.certainty, distance)
+        # A network of few weights averages noise away, and is then uncertain of it: of the larger
+        # distance and the smaller certainty.
+        smaller = np.minimum(
+            novelty_p_values(self.out_of_bag.distance, distance),
+            novelty_p_values(-self.out_of_bag.certainty, -answers.certainty),
+        )
+        p = np.where(np.isnan(distance), 1.0, 2 * smaller).clip(max=1)
         return Assessment(
             None if self.risk_control is None else self.risk_control.keeps(answers.certainty),
             prediction_sets(
@@ -169,37 +222,11 @@ class SelectivePrediction:
             select_novel(p),
         )
 
-    def novelty_p(self, certainty: np.ndarray, distance: np.ndarray) -> np.ndarray:
-        """Return p-values of samples, of the larger distance and the smaller certainty.
-
-        A network of few weights averages noise away, and is then uncertain of it.
-        """
-        smaller = np.minimum(
-            novelty_p_values(self.out_of_bag.distance, distance),
-            novelty_p_values(-self.out_of_bag.certainty, -certainty),
-        )
-        p: np.ndarray = np.where(np.isnan(distance), 1.0, 2 * smaller).clip(max=1)
-        return p
-
     def save(self, path: Path) -> None:
         """Write one safetensors file: numbers and text, no code."""
         arrays = {f"out_of_bag.{name}": one for name, one in vars(self.out_of_bag).items()}
         risk_control = None if self.risk_control is None else asdict(self.risk_control)
         write_model(path, arrays, {"confidence": self.confidence, "risk_control": risk_control})
-
-    @classmethod
-    def load(cls, path: Path) -> Self:
-        """Read what ``save`` wrote.
-
-        Raises
-        ------
-        InputError
-            The file is missing or not such a file.
-        """
-        return load_model(
-            path, cls._from_stored, "what nn_bagging stored beside its members",
-            "resume the run, which writes it again",
-        )  # fmt: skip
 
     @classmethod
     def _from_stored(cls, arrays: Arrays, about: dict[str, Any]) -> Self:
@@ -212,87 +239,139 @@ class SelectivePrediction:
 
 
 def stored_selective_prediction(run: Path) -> SelectivePrediction | None:
-    """Load a run's rules; None if it is unfinished or has none."""
+    """Load a run's rules; None if it is unfinished or has none.
+
+    Raises
+    ------
+    InputError
+        The file is damaged.
+    """
     path = run / names.SELECTIVE_PREDICTION
-    return SelectivePrediction.load(path) if path.is_file() else None
+    if not path.is_file():
+        return None
+    return load_model(
+        path, SelectivePrediction._from_stored, "what nn_bagging stored beside its members",
+        "resume the run, which writes it again",
+    )  # fmt: skip
 
 
-def lines_of(
-    selective: SelectivePrediction,
-    assessed: Assessment,
-    number: int,
-    certainty: float,
-    classes: list[str],
-) -> list[str]:
-    """Return lines on one sample: its prediction set, the guarantee, whether it is novel."""
-    inside = [name for name, one in zip(classes, assessed.sets[number], strict=True) if one]
-    lines = [
-        f"set        {', '.join(inside) or 'no class'} ({100 * selective.confidence:.4g} % "
-        "prediction "
-        "set, for each class)"
-    ]
-    if assessed.is_novel[number]:  # nothing is promised of it
-        return [*lines, (
-            f"warning    novel sample (p = {assessed.p[number]:.2g}), unlike all training rows: "
-            "do not use its answer"
-        )]  # fmt: skip
-    risk_control = selective.risk_control
-    if risk_control is not None and assessed.kept is not None:
-        if risk_control.threshold is None:
-            lines.append(f"warning    {risk_control.line}")
-        elif assessed.kept[number]:
-            lines.append(
-                f"guarantee  certainty {certainty:.4f} reaches {risk_control.threshold:.4f}: of "
-                f"such answers at most {100 * risk_control.error:.4g} % are wrong"
-            )
-        else:
-            lines.append(
-                f"warning    defer to a human: certainty {certainty:.4f} is "
-                f"below {risk_control.threshold:.4f}, from which on at most "
-                f"{100 * risk_control.error:.4g} % are wrong"
-            )
-    return lines
+def upper_bound(n_wrong: int, n: int, confidence: float) -> float:
+    """Return the exact one-sided upper confidence bound of an error rate.
+
+    Clopper and Pearson, The use of confidence or fiducial limits, Biometrika 26 (1934).
+    """
+    from scipy.stats import beta
+
+    return 1.0 if n_wrong >= n else float(beta.ppf(confidence, n_wrong + 1, n - n_wrong))
 
 
-def lines_of_all(selective: SelectivePrediction, assessed: Assessment) -> list[str]:
-    """Return lines on the rows of a table together."""
-    lines = []
-    if selective.risk_control is not None and assessed.kept is not None:
-        lines.append(
-            f"guarantee  {int(assessed.kept.sum()):,} of {len(assessed.kept):,} rows are kept: "
-            f"{selective.risk_control.line}"
-        )
-    if n := int(assessed.is_novel.sum()):
-        found = "row is a novel sample" if n == 1 else "rows are novel samples"
-        lines.append(f"warning    {n:,} {found}, unlike all training rows")
-    return lines
+def find_threshold(
+    certainty: np.ndarray, is_wrong: np.ndarray, error: float, confidence: float = CONFIDENCE
+) -> RiskControl:
+    """Return the least certainty from which on at most ``error`` of the answers are wrong.
+
+    Thresholds are tried from strict to lax, and the walk ends at the first whose bound is
+    above ``error``: a threshold that is too lax is passed only where its own test errs, so
+    many may be tried at the price of one (fixed-sequence testing). The walk begins at four
+    places, each with a quarter of 1 - ``confidence``, since too few rows lie beyond a
+    strict threshold. Angelopoulos et al., Learn then Test, Annals of Applied Statistics 19
+    (2025); Bauer, Statistics in Medicine 10 (1991).
+
+    Parameters
+    ----------
+    certainty : float array of shape (n_rows,), of rows that were not trained on
+    is_wrong : bool array of shape (n_rows,)
+    error, confidence : float between 0 and 1
+    """
+    order = np.argsort(-certainty, kind="stable")
+    wrong = np.concatenate([[0], np.cumsum(is_wrong[order])])
+    n_kept = np.searchsorted(-certainty[order], -THRESHOLDS, side="right")
+    each = 1 - (1 - confidence) / len(STARTS)
+    laxest = -1
+    for start in STARTS:
+        for place in range(start, len(THRESHOLDS)):
+            n = int(n_kept[place])
+            if upper_bound(int(wrong[n]), n, each) > error:
+                break
+            laxest = max(laxest, place)
+    if laxest < 0:
+        return RiskControl(error, confidence, None, None, len(certainty), 0, 0)
+    n = int(n_kept[laxest])
+    return RiskControl(
+        error, confidence, float(THRESHOLDS[laxest]), upper_bound(int(wrong[n]), n, each),
+        len(certainty), n, int(wrong[n]),
+    )  # fmt: skip
 
 
-def metadata_of(
-    selective: SelectivePrediction,
-    assessed: Assessment,
-    answers: EnsemblePrediction,
-    truth: np.ndarray,
-) -> dict[str, Any]:
-    """Measure threshold, sets and novelty detection on test samples, for ``run.json``."""
-    wrong = answers.vote != truth
-    held = assessed.sets[np.arange(len(truth)), truth]
-    by_class = [held[truth == code].mean() for code in np.unique(truth)]
-    metadata: dict[str, Any] = {
-        "prediction_sets": {
-            "confidence": selective.confidence,
-            "mean_size": float(assessed.sets.sum(axis=1).mean()) if len(truth) else None,
-            "coverage": float(held.mean()) if len(truth) else None,
-            "least_coverage": float(min(by_class)) if by_class else None,
-        },
-        "novelty": {"rate": FALSE_DISCOVERY_RATE, "n_named": int(assessed.is_novel.sum())},
-        "risk_control": None,
-    }
-    if selective.risk_control is not None and assessed.kept is not None:
-        metadata["risk_control"] = asdict(selective.risk_control) | {
-            "n_kept_test": int(assessed.kept.sum()),
-            "n_wrong_kept_test": int(np.sum(assessed.kept & wrong)),
-            "line": selective.risk_control.line,
-            "assumption": ASSUMPTION,
-        }
-    return metadata
+def prediction_sets(
+    known: np.ndarray, truth: np.ndarray, new: np.ndarray, confidence: float = 0.95
+) -> np.ndarray:
+    """Return the classes a sample may have; each class is missed at most 1 - ``confidence``.
+
+    For each class the threshold of its certainty is set on known samples of that class alone
+    (class-conditional, or Mondrian, conformal prediction: Vovk, Gammerman and Shafer,
+    Algorithmic Learning in a Random World, 2005), so that a rare or hard class is served like
+    the others. A class with too few known samples is in every set.
+
+    Parameters
+    ----------
+    known : float array of shape (n_known, n_classes), probabilities of samples not trained on
+    truth : int array of shape (n_known,), class codes
+    new : float array of shape (n_new, n_classes)
+    confidence : float between 0 and 1
+
+    Returns
+    -------
+    bool array of shape (n_new, n_classes)
+    """
+    # Single precision has rounded their sums.
+    known, new = (
+        one / one.sum(1, keepdims=True) for one in (known.astype(float), new.astype(float))
+    )
+    inside = np.ones(new.shape, dtype=bool)
+    for code in range(known.shape[1]):
+        own = known[truth == code, code]
+        if len(own) * (1 - confidence) >= 1:
+            limit = np.sort(1 - own)[math.ceil((len(own) + 1) * confidence) - 1]
+            inside[:, code] = 1 - new[:, code] <= limit + 1e-8
+    return inside
+
+
+def novelty_p_values(known: np.ndarray, distance: np.ndarray) -> np.ndarray:
+    """Return the share of training rows at least as far as each sample, itself counted in.
+
+    If a sample is of the training rows' kind it is at most p with probability at most p,
+    but for one thing: a row's distance is the mean over the third of the members that left it
+    out, which varies more than that of all members; so p errs on the large side. Laxhammar
+    and Falkman, Conformal prediction for distribution-independent anomaly detection (2010).
+
+    Parameters
+    ----------
+    known : float array of shape (n_known,), out-of-bag distances of training rows
+    distance : float array of shape (n_samples,); one that is not a number has a p of 1
+
+    Returns
+    -------
+    float64 array of shape (n_samples,)
+    """
+    n = len(known)
+    p = (1 + n - np.searchsorted(np.sort(known), distance, side="left")) / (n + 1)
+    return np.where(np.isnan(distance), 1.0, p)
+
+
+def select_novel(p: np.ndarray, rate: float = FALSE_DISCOVERY_RATE) -> np.ndarray:
+    """Select the novel samples of a batch, with a false discovery rate of at most ``rate``.
+
+    The rule of Benjamini and Hochberg, Journal of the Royal Statistical Society B 57 (1995);
+    for p-values from one set of rows see Bates et al., Testing for outliers with conformal
+    p-values, Annals of Statistics 51 (2023). A sample alone is named where its p is at
+    most ``rate``.
+
+    Parameters
+    ----------
+    p : float array of shape (n_samples,)
+    rate : float between 0 and 1, a mean over batches
+    """
+    from scipy.stats import false_discovery_control
+
+    return false_discovery_control(p) <= rate if len(p) else np.zeros(0, dtype=bool)

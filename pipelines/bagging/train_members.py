@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 
 from pipelines.bagging.members import MemberFiles
-from pipelines.bagging.tables import PLACE, tabulate
-from pipelines.bagging.work import Plan, bag, tasks_left
+from pipelines.bagging.work import PLACE, Plan, bag, tabulate, tasks_left
 from pipelines.data.placement import FoldedData
 from pipelines.nn.tasks import CandidateTask, Row
 from pipelines.run.cluster import Cluster
@@ -55,7 +54,7 @@ def train_members(
             f"resumed    {len(rows):,} search tasks and {len(refits):,} refits were already "
             f"finished, {len(todo):,} tasks remain"
         )
-    why_lost, metadata = "", dict[str, Any]()
+    why_lost = ""
     best = BestSoFar(("member", "candidate"))
     best.add(row for own in rows.values() for row in own)
     with session.journal_writer(cluster, todo) as journal_writer:
@@ -90,8 +89,7 @@ def train_members(
         why_lost = str(failed.mode().iloc[0]) if len(failed) else why_lost
         raise RunStopped(f"no member could be trained: {why_lost}")
     missing = np.setdiff1d(np.arange(len(plan.members)), list(in_ensemble)).tolist()
-    metadata |= failures(results, PLACE) | {"lost_members": missing, "why_lost": why_lost}
-    return metadata
+    return failures(results, PLACE) | {"lost_members": missing, "why_lost": why_lost}
 
 
 def stored(refits: dict[int, Row]) -> dict[int, Row]:

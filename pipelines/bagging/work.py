@@ -1,4 +1,4 @@
-"""The tasks of a bagging run, a candidate's folds and a member from the best, and their runs.
+"""The tasks of a bagging run, a candidate's folds and a member from the best, and their tables.
 
 Shared by the command and the estimator.
 """
@@ -6,10 +6,10 @@ Shared by the command and the estimator.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -23,13 +23,21 @@ from pipelines.nn.fit import (
 )
 from pipelines.nn.inputs import Inputs
 from pipelines.nn.settings import Training
-from pipelines.nn.space import SearchSpace
+from pipelines.nn.space import OF_CONVOLUTION, PARAMETERS, SearchSpace
 from pipelines.nn.stack import ProgressCallback, place_rows
 from pipelines.nn.tasks import CandidateTask, Row, split_tasks
 from pipelines.run.events import ProgressEvent
 from pipelines.run.tasks import Outcome, Runner
+from pipelines.run_folder import columns
 from pipelines.run_folder.ranking import candidates_of
+from pipelines.search.ranking import reduce_scores, results_frame
 
+if TYPE_CHECKING:
+    import pandas as pd
+    from distributed import Client
+
+PLACE = list(columns.BAGGING_CELL)
+OF_MEMBER = ("cv_loss", "training_error", "test_error", "cv_error", "out_of_bag_error")
 MEMBERS_TOGETHER = 8
 Rows = Mapping[str, list[Row]]
 
@@ -45,6 +53,8 @@ class MemberTask:
         best there is nothing to do.
     searches : bool
         Whether it waits for its candidates; else it takes the first.
+    others : tuple of MemberTask
+        Members trained together with this one, which take its candidate.
     """
 
     member: int
@@ -52,10 +62,13 @@ class MemberTask:
     refit_seed: int
     refitted: int = -1
     searches: bool = True
+    others: tuple[MemberTask, ...] = ()
 
     @property
     def name(self) -> str:
         """The task's name on the dashboard; Dask groups tasks by what precedes the dash."""
+        if self.others:
+            return f"refit-members={self.member} to {self.others[-1].member}"
         return f"refit-member={self.member}"
 
     @property
@@ -66,33 +79,11 @@ class MemberTask:
     @property
     def cost(self) -> float:
         """Predicted, of a refit of a typical one of the candidates."""
-        return float(np.mean([task.cost / (task.n_folds - 1) for task in self.candidates]))
+        own = float(np.mean([task.cost / (task.n_folds - 1) for task in self.candidates]))
+        return own + sum(other.cost for other in self.others)
 
 
-@dataclass(frozen=True)
-class GroupTask:
-    """Members that need no search, trained together: all take the first one's candidate.
-
-    Attributes
-    ----------
-    members : tuple of MemberTask, each with one candidate
-    """
-
-    members: tuple[MemberTask, ...]
-
-    @property
-    def name(self) -> str:
-        """The task's name on the dashboard."""
-        return f"refit-members={self.members[0].member} to {self.members[-1].member}"
-
-    @property
-    def cost(self) -> float:
-        """The predicted cost."""
-        return sum(member.cost for member in self.members)
-
-
-OfOneMember = CandidateTask | MemberTask
-BaggingTask = OfOneMember | GroupTask
+BaggingTask = CandidateTask | MemberTask
 
 
 @dataclass(frozen=True)
@@ -102,15 +93,13 @@ class Plan:
     Attributes
     ----------
     candidates : list of CandidateTask, member by member
-    groups : list of GroupTask
-        In place of both, where there is nothing to choose and nobody asks for folds.
+    members : list of MemberTask
     """
 
     inputs: Inputs
     training: Training
     candidates: list[CandidateTask] = field(default_factory=list)
     members: list[MemberTask] = field(default_factory=list)
-    groups: list[GroupTask] = field(default_factory=list)
 
     @classmethod
     def draw(
@@ -148,18 +137,17 @@ class Plan:
         return replace(self, candidates=[], members=members)
 
     def in_groups(self) -> Plan:
-        """Return the same members without a search, for plans of one candidate a member.
+        """Return the same members without a search, trained together.
 
         Their number alone decides on the groups, of nearly equal size.
         """
-        n_groups = math.ceil(len(self.members) / MEMBERS_TOGETHER)
-        cuts = np.array_split(np.arange(len(self.members)), n_groups)
-        groups = [GroupTask(tuple(self.members[number] for number in cut)) for cut in cuts]
-        return replace(self, candidates=[], members=[], groups=groups)
-
-    def on(self, device: str) -> Plan:
-        """Return the same plan for another device."""
-        return replace(self, training=replace(self.training, device=device))
+        plan = self.without_search()
+        n_groups = math.ceil(len(plan.members) / MEMBERS_TOGETHER)
+        groups = [
+            replace(plan.members[first], others=tuple(plan.members[number] for number in others))
+            for first, *others in np.array_split(np.arange(len(plan.members)), n_groups)
+        ]
+        return replace(plan, members=groups)
 
 
 def best_candidate(
@@ -194,14 +182,13 @@ def run_task(
     inputs: Inputs,
     training: Training,
     report: ProgressCallback = lambda share: None,
-) -> list[Row] | list[Refitted] | Refitted | None:
+) -> list[Row] | list[Refitted] | list[None]:
     """Run a task of any kind; ``report`` is called with the share of it that is done.
 
     Returns
     -------
-    The rows of a candidate, one for each fold; what the refit of a member gave, or None
-    where the candidate to refit is the one that was refitted before; what those of a group
-    gave, in its order.
+    The rows of a candidate, one for each fold; what the refits of a member and the others gave,
+    or None where the candidate to refit is the one that was refitted before.
 
     Raises
     ------
@@ -210,17 +197,13 @@ def run_task(
     """
     if isinstance(task, CandidateTask):
         return cross_validate_candidate(data, task, inputs, training, report)
-    if isinstance(task, GroupTask):
-        (first,) = task.members[0].candidates
-        refits = [replace(first, member=one.member, seed=one.refit_seed) for one in task.members]
-        return refit(data, refits, inputs, training, report)
     best = best_candidate(task.candidates, needed) if task.searches else task.candidates[0]
     if best is None:
         raise RuntimeError("none of its candidates was trained on all its folds")
     if best.number == task.refitted:
-        return None
-    (one,) = refit(data, [replace(best, seed=task.refit_seed)], inputs, training, report)
-    return one
+        return [None]
+    refits = [replace(best, member=one.member, seed=one.refit_seed) for one in (task, *task.others)]
+    return refit(data, refits, inputs, training, report)
 
 
 def tasks_left(plan: Plan, done: Rows, refitted: Mapping[int, int]) -> list[BaggingTask]:
@@ -236,8 +219,6 @@ def tasks_left(plan: Plan, done: Rows, refitted: Mapping[int, int]) -> list[Bagg
     list of tasks; a member that was refitted is among them if a candidate of it is, as that
     may turn out to be better
     """
-    if plan.groups:
-        return list(plan.groups)
     candidates = [task for task in plan.candidates if task.name not in done]
     open_members = {task.member for task in candidates}
     members = [
@@ -255,7 +236,7 @@ def bag(
     done: Rows,
     refitted: Mapping[int, int],
     on_event: Callable[[ProgressEvent], None] = lambda event: None,
-) -> Iterator[tuple[Outcome[OfOneMember], list[Row], Refitted | None]]:
+) -> Iterator[tuple[Outcome[BaggingTask], list[Row], Refitted | None]]:
     """Search and refit every member; a refit begins when its own search is done.
 
     ``on_event`` is called with what tasks at work tell of themselves.
@@ -280,20 +261,78 @@ def bag(
         if isinstance(outcome, ProgressEvent):
             on_event(outcome)
             continue
-        task, each = outcome.task, [outcome]
-        if isinstance(task, GroupTask):
-            results = outcome.result or [None] * len(task.members)
-            each = [
-                replace(outcome, task=member, result=result)
-                for member, result in zip(task.members, results, strict=True)
-            ]
-        for alone in cast("list[Outcome[OfOneMember]]", each):
-            result = alone.result
-            if isinstance(alone.task, CandidateTask):
-                rows = failed_rows(data, alone.task, alone.error) if alone.error else result
-                yield alone, [row | {"worker": alone.worker} for row in rows], None
-            elif result is None:
-                yield alone, [], None
-            else:
-                made = result if result.member is not None else None
-                yield alone, [result.row | {"worker": alone.worker}], made
+        task = outcome.task
+        if isinstance(task, CandidateTask):
+            rows = failed_rows(data, task, outcome.error) if outcome.error else outcome.result
+            yield outcome, [row | {"worker": outcome.worker} for row in rows], None
+            continue
+        members = (task, *task.others)
+        results = outcome.result or [None] * len(members)
+        for member, result in zip(members, results, strict=True):
+            rows = [] if result is None else [result.row | {"worker": outcome.worker}]
+            made = result if result is not None and result.member is not None else None
+            yield replace(outcome, task=member, result=result), rows, made
+
+
+def tabulate(rows: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
+    """Return rows as the table ``cv_results``, sorted by member, candidate and fold."""
+    return results_frame(rows, columns.OF_BAGGING, PLACE)
+
+
+def reduce_candidates(
+    results: pd.DataFrame, n_folds: int, client: Client | None = None
+) -> pd.DataFrame:
+    """Reduce the rows to a line for each candidate: parameters, mean loss and error.
+
+    Parameters
+    ----------
+    client : distributed.Client, optional
+        See ``reduce_scores``.
+
+    Returns
+    -------
+    table with member, candidate, the hyper-parameters, loss_mean, loss_std, error_mean,
+    error_std, n_ok, rank (1 has the smallest loss of its member) and is_best; a candidate
+    that lacks a fold has no means. Best first within each member.
+    """
+    scored = results.assign(score=-results["loss"])
+    means = reduce_scores(scored, PLACE[:2], n_folds, client)
+    means["loss_mean"], means["loss_std"] = -means.pop("score_mean"), means.pop("score_std")
+    means = means.sort_values(["member", "rank"], ignore_index=True)
+    means["rank"] = means.groupby("member").cumcount() + 1
+    means["is_best"] = (means["rank"] == 1) & means["loss_mean"].notna()
+    parameters = results.groupby(PLACE[:2], as_index=False)[["network", *PARAMETERS]].first()
+    table = parameters.merge(means, on=PLACE[:2])
+    return table.sort_values(["member", "rank"], ignore_index=True)
+
+
+def tabulate_members(
+    candidates: pd.DataFrame,
+    refits: Mapping[int, Mapping[str, Any]],
+    test_errors: Mapping[int, float],
+) -> pd.DataFrame:
+    """Return the table of the members: what was chosen for each, and how good it turned out.
+
+    Parameters
+    ----------
+    candidates : what ``reduce_candidates`` gave
+    refits : row of the refit of every member, with ``training_error``
+    test_errors : fraction of the test samples that a member gets wrong, by member
+    """
+    import pandas as pd
+
+    best = candidates[candidates["is_best"]].set_index("member")
+    names = [name for name in PARAMETERS if name not in OF_CONVOLUTION or best[name].any()]
+    rows = []
+    for member, test_error in sorted(test_errors.items()):
+        chosen, refitted = best.loc[member], refits[member]
+        numbers = (
+            chosen["loss_mean"], refitted["training_error"], test_error,
+            chosen["error_mean"], refitted["error"],
+        )  # fmt: skip
+        rows.append(
+            {"member": member}
+            | {name: chosen[name] for name in names}
+            | dict(zip(OF_MEMBER, numbers, strict=True))
+        )
+    return pd.DataFrame(rows)

@@ -11,8 +11,8 @@ import pandas as pd
 
 from pipelines.data.baseline import better_on_test_rows, constant_answer
 from pipelines.data.model_file import write_model
-from pipelines.parallel.checkpoint import best_of, from_bytes
-from pipelines.parallel.flat import with_weights
+from pipelines.parallel.checkpoint import from_bytes
+from pipelines.parallel.flat import best_network
 from pipelines.parallel.problem import CLASSES, Problem
 from pipelines.process_group.group import Group
 from pipelines.run_folder import names
@@ -68,7 +68,15 @@ def write(
     rows = [row for some in trainings.values() for row in some]
     table = pd.DataFrame(rows).reindex(columns=list(EpochRow.model_fields))
     as_table(table.fillna({"worker": ""}), EpochRow).to_parquet(folder / names.EPOCHS, index=False)
-    metadata = [_metadata(rows) for rows in trainings.values()]
+    kept = ("strategy", "ranks", "repeat", "seconds", "test_loss", "test_metric", "status")
+    metadata = []
+    for some in trainings.values():
+        last, of_best = some[-1], _best_epoch(some) or {}
+        metadata.append({
+            **{name: last.get(name) for name in kept},
+            "epochs": last["epoch"], "steps": last.get("step"), "best_epoch": of_best.get("epoch"),
+            **{name: of_best.get(name) for name in ("validation_loss", "validation_metric")},
+        })  # fmt: skip
     failed = sum(one["status"].startswith("failed") for one in metadata)
     found = {"n_cells": len(metadata), "n_failed": failed, "trainings": metadata,
              "metric": problem.metric}  # fmt: skip
@@ -88,21 +96,12 @@ def _best_epoch(rows: list[dict[str, Any]]) -> Any:
     return min(measured, key=lambda row: row["validation_loss"], default=None)
 
 
-def _metadata(rows: list[dict[str, Any]]) -> dict[str, Any]:
-    last, best = rows[-1], _best_epoch(rows) or {}
-    steps = {"epochs": last["epoch"], "steps": last.get("step"), "best_epoch": best.get("epoch")}
-    of_best = {name: best.get(name) for name in ("validation_loss", "validation_metric")}
-    kept = ("strategy", "ranks", "repeat", "seconds", "test_loss", "test_metric", "status")
-    return {name: last.get(name) for name in kept} | steps | of_best
-
-
 def _store(folder: Path, problem: Problem, best: Training, seed: int) -> dict[str, Any]:
     """Store the best network and its predictions of the test rows; return its test scores."""
     import torch
 
-    content = (folder / names.CHECKPOINTS / best.file).read_bytes()
-    state = best_of(from_bytes(content)[0])
-    network = with_weights(problem.network.make(seed), state)
+    state, _ = from_bytes((folder / names.CHECKPOINTS / best.file).read_bytes())
+    network = best_network(problem.network.make(seed), state)
     about = {
         "network": problem.network.name, "n_inputs": problem.network.n_inputs,
         "n_outputs": problem.network.n_outputs, "hidden": list(problem.network.hidden),

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     import torch
 
 UNSIGNED = b'"crc32":"00000000"'  # among the metadata, until the checkpoint is on a disk
-BEST = "best "  # before the names of what the network was after its best epoch
 
 
 @dataclass
@@ -72,12 +71,6 @@ def progress_of(content: bytes) -> Progress:
     length = int.from_bytes(content[:8], "little")
     about = json.loads(content[8 : 8 + length])["__metadata__"]
     return Progress(**json.loads(about["progress"]))
-
-
-def best_of(tensors: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-    """Return a checkpoint with the weights of the epoch with the lowest validation loss."""
-    best = {name.removeprefix(BEST): one for name, one in tensors.items() if name[:5] == BEST}
-    return {name: one for name, one in tensors.items() if name[:5] != BEST} | best
 
 
 def write(path: Path, content: bytes) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,18 +27,6 @@ if TYPE_CHECKING:
 
 MOST_FAILURES = 10  # in a row, with no step gained between them
 SECONDS_TO_BEGIN = 60.0  # after which fewer workers do, where no more are on their way
-
-
-@dataclass(frozen=True)
-class Trained:
-    """The result of a training.
-
-    ``members`` are the workers of the last process group, ``seconds`` those of all process groups.
-    """
-
-    progress: Progress
-    members: list[str]
-    seconds: float
 
 
 def train(problem: Problem, order: TrainingPlan, group: Group, send: Send) -> bytes:
@@ -65,7 +52,7 @@ def train(problem: Problem, order: TrainingPlan, group: Group, send: Send) -> by
 def train_on(
     client: Client, problem: Problem, order: TrainingPlan, n_ranks: int, on_message: Send, *,
     device: str, threads: int, open_ranks: bool,
-) -> Trained:  # fmt: skip
+) -> tuple[Progress, list[str], float]:  # fmt: skip
     """Train on so many workers of a cluster; where one dies, go on with those that are left.
 
     A new process group begins at the last point at which all ranks were equal, from the memory of
@@ -73,6 +60,10 @@ def train_on(
     a checkpoint. ``on_message`` hears what rank 0 tells, and of each restart: the reason, the ranks
     before and after, the step that it began from, the steps done before and to be done again, as
     far as was told, and the seconds from the loss being noticed to the new ranks' beginning.
+
+    Returns
+    -------
+    its progress, the workers of the last process group, and the seconds of all of them
 
     Raises
     ------
@@ -117,8 +108,7 @@ def train_on(
             device=device, threads=threads,
         )  # fmt: skip
         if ended.lost is None:
-            seconds = time.perf_counter() - began
-            return Trained(progress_of(ended.result), members, seconds)
+            return progress_of(ended.result), members, time.perf_counter() - began
         held = _step_of(newest)
         newest = max([newest, read(path), *ended.kept], key=_step_of)
         failures = 0 if _step_of(newest) > held else failures + 1

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import torch
 
+BEST = "best "  # before the names of what the network was after its best epoch
+
 
 class FlatModel:
     """A network, its optimiser, and both as a few vectors.
@@ -100,13 +102,18 @@ class FlatModel:
             one.copy_(state[name])
 
 
-def with_weights(network: torch.nn.Module, state: Mapping[str, torch.Tensor]) -> torch.nn.Module:
-    """Return a copy of a network, with the weights and buffers of a ``FlatModel``'s state."""
+def best_network(network: torch.nn.Module, state: Mapping[str, torch.Tensor]) -> torch.nn.Module:
+    """Return a copy of a network as it was after the epoch with the lowest validation loss.
+
+    ``state`` is that of a ``FlatModel``, and under ``BEST`` what differs; else as it stands.
+    """
     from torch.nn.utils import vector_to_parameters
 
+    own = {name[len(BEST) :]: one for name, one in state.items() if name.startswith(BEST)}
+    best = {**state, **own}
     found = copy.deepcopy(network)
-    vector_to_parameters(state["weights"], found.parameters())
+    vector_to_parameters(best["weights"], found.parameters())
     for name, one in found.named_buffers():
-        if f"buffer {name}" in state:
-            one.copy_(state[f"buffer {name}"])
+        if f"buffer {name}" in best:
+            one.copy_(best[f"buffer {name}"])
     return found

@@ -1,17 +1,26 @@
-"""The learning problem of a network: which network, rows, a loss and a metric."""
+"""The learning problem of a network: which network, rows, a loss and a metric.
+
+Rows of a data set are loaded as a network takes them: images as bytes, tables prepared.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import itertools
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
+from pipelines.data import DATASETS, FittedScaling, load_dataset
 from pipelines.data.batches import share
-from pipelines.data.dataset import channels_height_width
+from pipelines.data.dataset import channels_height_width, rows_of
+from pipelines.data.folds import Rare
+from pipelines.data.image_folder import ImageReading
+from pipelines.data.preparation import Preparation
+from pipelines.data.tables import SUFFIXES, RawTable, Reading, read_raw_table
 from pipelines.errors import InputError, opt
 
 if TYPE_CHECKING:
@@ -25,7 +34,6 @@ METRICS = {CLASSES: "error", NUMBERS: "mean absolute error"}
 BLOCK = 2048  # rows that are evaluated at once
 INTERVAL = (0.0, 20.0)
 
-Array = np.ndarray
 Rows = dict[str, np.ndarray]
 NETWORKS = ("approximator", "bagging", "mlp", "cnn")
 # Of the function approximator: 1 -> 80 -> 80 -> 40 -> 1, the study's.
@@ -201,12 +209,6 @@ class Problem:
             return functional.cross_entropy(outputs, y, reduction="sum")
         return functional.mse_loss(outputs.squeeze(1), y, reduction="sum")
 
-    def deviation(self, outputs: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
-        """Return the metric, summed over rows."""
-        if self.task == CLASSES:
-            return (outputs.argmax(1) != y).sum()
-        return (outputs.squeeze(1) - y).abs().sum() * self.unit
-
     def measure(
         self, network: torch.nn.Module, columns: Columns, group: Group
     ) -> tuple[float, float]:
@@ -221,9 +223,12 @@ class Problem:
             for first in range(mine.start, mine.stop, BLOCK):
                 block = slice(first, min(first + BLOCK, mine.stop))
                 some = self.prepare({name: one[block] for name, one in columns.items()})
-                outputs = network(some["X"])
-                sums[0] += self.loss(outputs, some["y"])
-                sums[1] += self.deviation(outputs, some["y"])
+                outputs, y = network(some["X"]), some["y"]
+                sums[0] += self.loss(outputs, y)
+                if self.task == CLASSES:
+                    sums[1] += (outputs.argmax(1) != y).sum()
+                else:
+                    sums[1] += (outputs.squeeze(1) - y).abs().sum() * self.unit
         network.train()
         group.sum(sums)
         loss, metric = (sums / max(1, n_rows)).tolist()
@@ -248,7 +253,9 @@ def approximator(n_rows: int, validation: float, seed: int) -> Problem:
     return Problem("sqrt(x) sin(3.14 x / 5)", NUMBERS, network, parts[0], parts[1], parts[2])
 
 
-def held_out(y: np.ndarray, task: str, validation: float, seed: int) -> tuple[Array, Array]:
+def held_out(
+    y: np.ndarray, task: str, validation: float, seed: int
+) -> tuple[np.ndarray, np.ndarray]:
     """Split rows into those that are trained on and those held out; classes in proportion.
 
     Raises
@@ -271,3 +278,94 @@ def held_out(y: np.ndarray, task: str, validation: float, seed: int) -> tuple[Ar
             place[mine] = (np.arange(mine.sum()) + 0.5) / mine.sum()
         order = order[np.argsort(place, kind="stable")]
     return np.sort(order[:-n_held]), np.sort(order[-n_held:])
+
+
+def load_rows(
+    name: str, network: str, hidden: tuple[int, ...], *, data_dir: str,
+    task: str | None, target: str | None, limit: int | None, test_size: float,
+    validation: float, seed: int, reading: Reading, rare: Rare, images: ImageReading,
+    show_progress: bool,
+) -> Problem:  # fmt: skip
+    """Load a data set by its name, or a table of classes or numbers by its path.
+
+    Preparation is learned from the rows that are trained on alone.
+
+    Parameters
+    ----------
+    network, hidden : see ``Network``
+
+    Others are those of ``pipelines.data.load_dataset`` and ``held_out``.
+
+    Raises
+    ------
+    InputError
+        Anything that can be put right, in one line.
+    """
+    if name in DATASETS and task == NUMBERS:
+        raise InputError(
+            f"{opt('task')} must be {CLASSES} for {opt('dataset', name)}, got {task}; leave it out"
+        )
+    if name not in DATASETS and Path(name).suffix.lower() in SUFFIXES and task != CLASSES:
+        table = read_raw_table(Path(name), target, task=cast(Any, task), **asdict(reading))
+        if table.task == NUMBERS:
+            return _of_numbers(table, network, hidden, limit, test_size, validation, seed)
+    found = load_dataset(
+        name, data_dir=data_dir, target=target, limit=limit, test_size=test_size, seed=seed,
+        reading=reading, rare=rare, images=images, show_progress=show_progress,
+    )  # fmt: skip
+    if network == "bagging" and found.image_shape is None:
+        raise InputError(
+            f"{opt('network')} must be mlp or your own for a table, got bagging, whose convolution "
+            "needs images"
+        )
+    kept, held = held_out(found.y_train, CLASSES, validation, seed)
+    scaling = found.scaling.fit(rows_of(found.X_train, kept))
+    as_bytes = (
+        isinstance(scaling, FittedScaling)
+        and isinstance(scaling.center, float)
+        and getattr(found.X_train, "dtype", None) == np.uint8
+    )
+
+    def rows(X: Any, y: np.ndarray) -> Rows:
+        matrix = X if as_bytes else scaling.transform(X).astype(np.float32)
+        return {"X": np.ascontiguousarray(matrix), "y": y.astype(np.int64)}
+
+    train = rows(rows_of(found.X_train, kept), found.y_train[kept])
+    n_inputs = train["X"].shape[1]
+    center, scale = 0.0, 1.0
+    if as_bytes:
+        assert isinstance(scaling, FittedScaling)
+        center, scale = float(scaling.center), float(scaling.scale)
+    return Problem(
+        found.name, CLASSES,
+        Network(network, n_inputs, found.n_classes, found.image_shape, hidden, found.ink),
+        train, rows(rows_of(found.X_train, held), found.y_train[held]),
+        rows(found.X_test, found.y_test), center, scale, classes=found.classes,
+    )  # fmt: skip
+
+
+def _of_numbers(
+    table: RawTable, network: str, hidden: tuple[int, ...], limit: int | None,
+    test_size: float, validation: float, seed: int,
+) -> Problem:  # fmt: skip
+    if network == "bagging":
+        raise InputError(
+            f"{opt('network')} must be mlp or your own for numbers, got bagging, which tells "
+            "classes apart"
+        )
+    y = np.asarray(table.y, float)
+    train, test = held_out(y, NUMBERS, test_size, seed)
+    if limit is not None:
+        train = train[:limit]
+    kept, held = held_out(y[train], NUMBERS, validation, seed + 1)
+    kept, held = train[kept], train[held]
+    prepare = Preparation(table.kinds, table.missing).fit(rows_of(table.X, kept))
+    center, unit = float(y[kept].mean()), float(y[kept].std()) or 1.0
+
+    def rows(numbers: np.ndarray) -> Rows:
+        X = np.ascontiguousarray(prepare.transform(rows_of(table.X, numbers)), np.float32)
+        return {"X": X, "y": ((y[numbers] - center) / unit).astype(np.float32)}
+
+    train_rows, held_rows, test_rows = (rows(numbers) for numbers in (kept, held, test))
+    inputs = Network(network, train_rows["X"].shape[1], 1, None, hidden)
+    return Problem(table.name, NUMBERS, inputs, train_rows, held_rows, test_rows, unit=unit)

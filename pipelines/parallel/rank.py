@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pipelines.data.batches import Batch, Batches
-from pipelines.parallel.checkpoint import BEST, Progress, best_of, from_bytes, to_bytes, write
-from pipelines.parallel.flat import FlatModel, with_weights
+from pipelines.parallel.checkpoint import Progress, from_bytes, to_bytes, write
+from pipelines.parallel.flat import BEST, FlatModel, best_network
 from pipelines.parallel.options import TrainingOptions, strategy_of
 from pipelines.parallel.problem import Problem
 from pipelines.process_group.group import Group
@@ -29,8 +29,6 @@ class TrainingPlan:
 
     Attributes
     ----------
-    sync : str
-        The strategy as it is typed.
     seed : int
         Of first weights, and of the order of the rows.
     start : bytes or None
@@ -40,7 +38,6 @@ class TrainingPlan:
     """
 
     options: TrainingOptions
-    sync: str
     seed: int
     start: bytes | None
     checkpoint: str
@@ -55,7 +52,7 @@ class Rank:
         self._torch = torch
         self._problem, self._order, self._group, self._tell = problem, order, group, send
         options = self._options = order.options
-        self._strategy = strategy_of(order.sync)
+        self._strategy = strategy_of(options.sync)
         self._network = problem.network.make(order.seed)
         self._model = FlatModel(
             self._network, options.chosen_optimizer, options.momentum, group.device
@@ -91,7 +88,7 @@ class Rank:
         self._began = time.perf_counter() - progress.seconds
         while not progress.done:
             self._epoch()
-        best = with_weights(self._network, best_of(self._model.state() | self._best))
+        best = best_network(self._network, self._model.state() | self._best)
         loss, metric = self._problem.measure(best, self._test, group)
         tested = {"test_loss": _finite(loss), "test_metric": _finite(metric)}
         progress.epochs[-1] = progress.epochs[-1] | tested
@@ -196,7 +193,7 @@ class Rank:
             or (options.until_loss is not None and loss <= options.until_loss)
         )  # fmt: skip
         progress.epoch, progress.position, progress.loss = progress.epoch + 1, 0, 0.0
-        if equal or progress.done or self._order.sync == "never":
+        if equal or progress.done or options.sync == "never":
             self._keep()
             self._write_in_time()
         if own and not progress.done:

@@ -100,7 +100,7 @@ class Group:
         ProcessGroupError
             A rank is gone, or the process group was told to stop.
         """
-        self._collective(lambda backend: backend.allreduce([tensor]))
+        self._collective("allreduce", tensor)
 
     def mean(self, tensor: torch.Tensor) -> None:
         """Average a tensor over all ranks, in place; raises as ``sum``."""
@@ -109,7 +109,7 @@ class Group:
 
     def broadcast(self, tensor: torch.Tensor) -> None:
         """Give all ranks rank 0's tensor; raises as ``sum``."""
-        self._collective(lambda backend: backend.broadcast([tensor]))
+        self._collective("broadcast", tensor)
 
     def check(self) -> None:
         """Raise ProcessGroupError if this rank was told to stop; without communication."""
@@ -132,7 +132,7 @@ class Group:
         least = mine.to(self.device, copy=True)
         options = AllreduceOptions()
         options.reduceOp = ReduceOp.MIN
-        self._collective(lambda backend: backend.allreduce([least], options))
+        self._collective("allreduce", least, options)
         self._spans = []
         communicating = float(least.sum())
         return communicating, float(mine.sum()) - communicating
@@ -148,8 +148,8 @@ class Group:
         if backend is not None and self.device != "cpu":
             backend.abort()  # of gloo it interrupts nothing
 
-    def _collective(self, begin: Callable[[Any], Any]) -> None:
-        """Run the collective that ``begin`` starts; return once its result can be used."""
+    def _collective(self, name: str, tensor: torch.Tensor, *options: Any) -> None:
+        """Run a collective; return once its result can be used."""
         backend = self._backend
         self.check()
         if backend is None:
@@ -157,7 +157,7 @@ class Group:
         self._synchronize()  # what the device has yet to compute is not communication
         began = time.perf_counter()
         try:
-            begin(backend).wait()
+            getattr(backend, name)([tensor], *options).wait()
             self._synchronize()
         except RuntimeError as error:
             self.abort()

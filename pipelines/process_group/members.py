@@ -9,17 +9,13 @@ import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import CancelledError
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from cluster_setup.workers import forecast_workers
-from pipelines.process_group.group import (
-    LOOPBACK,
-    SECONDS,
-    Group,
-    ProcessGroupError,
-)
+from pipelines.process_group.group import LOOPBACK, SECONDS, Group, ProcessGroupError
 from pipelines.run.errors import RunStopped
 
 if TYPE_CHECKING:
@@ -63,21 +59,20 @@ class Ended:
 
 def rendezvous(client: Client) -> list[str]:
     """Return the addresses of the workers that answer now."""
+    from distributed import wait
+
     there = sorted(client.scheduler_info(n_workers=-1)["workers"])
     token = uuid.uuid4().hex[:8]
-    asked = {
-        client.submit(
-            bool, key=f"present-{i}-{token}", workers=[one], pure=False, priority=1000
-        ): one
+    asked = [
+        client.submit(bool, key=f"present-{i}-{token}", workers=[one], pure=False, priority=1000)
         for i, one in enumerate(there)
-    }  # fmt: skip
-    until = time.monotonic() + SECONDS_TO_ANSWER
-    answered: set[Future] = set()
-    while len(answered) < len(asked) and time.monotonic() < until:
-        answered = {future for future in asked if future.status == "finished"}
-        time.sleep(0.01)
-    client.cancel([future for future in asked if future not in answered], force=True)
-    return sorted(asked[future] for future in answered)
+    ]
+    with suppress(TimeoutError), client.as_current():
+        wait(asked, timeout=SECONDS_TO_ANSWER)
+    answered = [future.status == "finished" for future in asked]
+    client.cancel([future for future, came in zip(asked, answered, strict=True) if not came],
+                  force=True)  # fmt: skip
+    return [one for one, came in zip(there, answered, strict=True) if came]
 
 
 def wait_for_members(client: Client, wanted: int, seconds: float, whole: bool = False) -> list[str]:
@@ -244,7 +239,7 @@ def _abort(client: Client, members: list[str], token: str) -> None:
     )
 
 
-def _scheduler_store(worker: Any, token: str, stopped: Callable[[], bool]) -> Any:
+def _scheduler_store(worker: Any, token: str) -> Any:
     """Return a store of torch's whose keys are metadata of the scheduler.
 
     What ranks tell each other to connect travels by Dask's connections, which are TLS where the
@@ -266,7 +261,7 @@ def _scheduler_store(worker: Any, token: str, stopped: Callable[[], bool]) -> An
         def wait(self, keys: list[str], timeout: Any = None) -> None:
             until = time.monotonic() + SECONDS
             while not self.check(keys):
-                if stopped() or time.monotonic() > until:
+                if token in _stopped or time.monotonic() > until:
                     raise RuntimeError("a rank did not say where it listens")
                 time.sleep(0.02)
 
@@ -287,9 +282,6 @@ def _rank(
 
     worker = get_worker()
 
-    def stopped() -> bool:
-        return token in _stopped
-
     def send(message: Message) -> None:
         if not rank:
             worker.log_event(_topic(token), dict(message))
@@ -299,8 +291,8 @@ def _rank(
     try:
         host = LOOPBACK if on_one_host else urlsplit(worker.address).hostname or LOOPBACK
         group = Group.join(
-            _scheduler_store(worker, token, stopped), rank, n_ranks, secret=secret, device=device,
-            host=host, stopped=stopped,
+            _scheduler_store(worker, token), rank, n_ranks, secret=secret, device=device,
+            host=host, stopped=lambda: token in _stopped,
         )  # fmt: skip
         _joined[token] = group
         return {"result": work(shared, argument, group, send)}

@@ -12,7 +12,7 @@ from PIL import Image
 from sklearn.datasets import load_digits, load_wine
 
 from pipelines.bagging.estimator import BaggedNets
-from pipelines.bagging.guarantees import novelty_p_values, select_novel
+from pipelines.bagging.selective_prediction import novelty_p_values, select_novel
 from pipelines.data.image_files import ImageFormat, read_image
 from pipelines.nn.member import FeatureDistance
 

@@ -55,6 +55,7 @@ def test_a_tie_goes_to_the_mean_then_to_the_smaller_class() -> None:
         ([0.9, 0.9, 0.9, 0.1], False),  # three of four agree
         ([0.9, 0.9, 0.9, 0.1, 0.1], True),
         ([0.6, 0.6, 0.6, 0.1], True),  # they agree, and are unsure together
+        ([float("nan")] * 4, True),  # of a row beyond single precision
     ],
 )
 def test_the_rule_refers_what_divides_the_members_or_leaves_them_unsure(

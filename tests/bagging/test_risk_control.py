@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 from scipy.stats import beta, binom
 
-from pipelines.bagging.guarantees import (
+from pipelines.bagging.selective_prediction import (
     STARTS,
     THRESHOLDS,
+    OutOfBag,
     find_threshold,
     prediction_sets,
     upper_bound,
 )
-from pipelines.bagging.selective_prediction import OutOfBag
 from pipelines.nn.member import OutOfBagPrediction
 
 

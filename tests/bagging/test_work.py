@@ -7,8 +7,17 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_digits
 
-from pipelines.bagging.tables import PLACE, reduce_candidates, tabulate, tabulate_members
-from pipelines.bagging.work import Plan, bag, best_candidate, run_task, tasks_left
+from pipelines.bagging.work import (
+    PLACE,
+    Plan,
+    bag,
+    best_candidate,
+    reduce_candidates,
+    run_task,
+    tabulate,
+    tabulate_members,
+    tasks_left,
+)
 from pipelines.data.placement import FoldedData
 from pipelines.data.scaling import PIXELS_0_16
 from pipelines.nn.fit import Refitted
@@ -58,7 +67,7 @@ def test_the_task_of_a_member_refits_the_best() -> None:
     member = plan.members[0]
     needed = [rows(0, 3, 3), rows(1, 1, 1), None]
     settings = {"inputs": plan.inputs, "training": plan.training}
-    made = run_task(DATA, member, needed, **settings)
+    (made,) = run_task(DATA, member, needed, **settings)
     assert isinstance(made, Refitted)
     assert made.row["candidate"] == 1
     assert made.row["fold"] == -1

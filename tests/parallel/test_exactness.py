@@ -25,7 +25,9 @@ SETTINGS = TrainingOptions(epochs=3, batch_size=48, learning_rate=0.01, optimize
 
 def trained(n_ranks, sync, tmp_path, settings=SETTINGS, start=None, problem=PROBLEM):
     """The last checkpoint of rank 0, after all ranks gave the same."""
-    order = TrainingPlan(settings, sync, 1, start, str(tmp_path / "checkpoint"))
+    order = TrainingPlan(
+        dataclasses.replace(settings, sync=sync), 1, start, str(tmp_path / "checkpoint")
+    )
     results = on_ranks(n_ranks, lambda group: train(problem, order, group, lambda event: None))
     for one in results:
         if isinstance(one, Exception):

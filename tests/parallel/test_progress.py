@@ -13,7 +13,6 @@ import torch
 
 from pipelines.parallel.checkpoint import (
     Progress,
-    best_of,
     from_bytes,
     progress_of,
     read,
@@ -21,7 +20,7 @@ from pipelines.parallel.checkpoint import (
     write,
 )
 from pipelines.parallel.elastic import train
-from pipelines.parallel.flat import with_weights
+from pipelines.parallel.flat import best_network
 from pipelines.parallel.options import TrainingOptions
 from pipelines.parallel.problem import approximator
 from pipelines.parallel.rank import TrainingPlan
@@ -70,7 +69,9 @@ class AbortedAt(Group):
 def run(
     tmp_path: Path, n_ranks=2, sync="every-step", start=None, breaks_at=None, settings=SETTINGS
 ):
-    order = TrainingPlan(settings, sync, 1, start, str(tmp_path / "checkpoint.safetensors"))
+    order = TrainingPlan(
+        dataclasses.replace(settings, sync=sync), 1, start, str(tmp_path / "checkpoint.safetensors")
+    )
 
     def work(group):
         if breaks_at is not None and group.rank == 1:
@@ -96,7 +97,7 @@ def test_a_broken_gang_goes_on_from_what_a_rank_remembers_to_the_same_model(
 
 
 def test_no_step_is_taken_on_a_sum_that_was_aborted(tmp_path):
-    order = TrainingPlan(SETTINGS, "every-step", 1, None, str(tmp_path / "c"))
+    order = TrainingPlan(SETTINGS, 1, None, str(tmp_path / "c"))
     steps = []
     for collective in (20, 21):
         with pytest.raises(ProcessGroupError) as error:
@@ -177,7 +178,7 @@ def test_the_network_of_the_best_epoch_is_kept(sync, tmp_path):
     wild = dataclasses.replace(SETTINGS, epochs=8, learning_rate=0.08, momentum=0.0)
     state, progress = from_bytes(run(tmp_path, sync=sync, settings=wild)[0])
     losses = [row["validation_loss"] for row in progress.epochs]
-    network = with_weights(PROBLEM.network.make(1), best_of(state))
+    network = best_network(PROBLEM.network.make(1), state)
     held = {name: torch.from_numpy(one) for name, one in PROBLEM.validation.items()}
     loss, _ = PROBLEM.measure(network, held, Group(0, 1, "cpu"))
     assert loss == pytest.approx(min(losses), rel=1e-5) == progress.best
