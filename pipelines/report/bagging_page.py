@@ -57,7 +57,6 @@ class BaggingReport(Report):
 
     title = "Bagging of neural networks"
     place = BAGGING_CELL
-    sizes = ("n_bootstrap", "n_tuning", "folds")
     candidate_row = BaggingCandidate
     prediction_row = VotedPrediction
 

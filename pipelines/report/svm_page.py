@@ -28,7 +28,6 @@ class SvmReport(Report):
     title = "SVM grid search"
     candidate_row = SvmCandidate
     place: ClassVar[Sequence[str]] = SVM_CELL
-    sizes: ClassVar[Sequence[str]] = ("n_c", "n_gamma", "folds")
     simple_by: ClassVar[Sequence[str]] = SVM_CANDIDATE
     own_scoring: ClassVar[str | None] = None  # of a run that names none
 
@@ -187,6 +186,5 @@ class SvmRegressionReport(SvmReport):
 
     title = "SVM regression grid search"
     place = (*SVM_CANDIDATE, "epsilon", "fold")
-    sizes = ("n_c", "n_gamma", "n_epsilon", "folds")
     simple_by = (*SVM_CANDIDATE, "epsilon")
     own_scoring = "r2"
