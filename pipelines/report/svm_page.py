@@ -66,9 +66,6 @@ class SvmReport(Report):
         """Say how large the grid is."""
         options = self.record.options
         sizes = {"C": options.n_c, "gamma": options.n_gamma, "epsilon": options.n_epsilon}
-        if not self.candidates.empty:
-            found = {name: self.candidates[name].nunique() for name in self.simple_by}
-            sizes = {name: n or found.get(name) for name, n in sizes.items()}
         known = [f"{sizes[name]} {name}" for name in self.simple_by if sizes[name]]
         return " × ".join(known) or "A search"
 
