@@ -33,8 +33,11 @@ __all__ = [
 ADDRESSES = ("tcp://", "tls://", "ucx://", "ws://", "wss://")
 
 
-def _resolve(options: ClusterOptions) -> tuple[ClusterOptions, ModuleType]:
+def _resolve(
+    kind: ClusterOptions | str, workers: int | None, more: dict[str, Any]
+) -> tuple[ClusterOptions, ModuleType]:
     """Return the options, checked against their kind, and the module of the kind."""
+    options = kind if isinstance(kind, ClusterOptions) else ClusterOptions(kind, workers, **more)
     options = replace(options, kind=resolve_kind(options.kind, options.profile))
     for option in ("profile", "adaptive"):
         if getattr(options, option) is not None and option not in KINDS.get(options.kind, ()):
@@ -124,9 +127,7 @@ def open_cluster(
     import dask
     import distributed  # noqa: F401  its defaults must be in the configuration before ours
 
-    options, module = _resolve(
-        kind if isinstance(kind, ClusterOptions) else ClusterOptions(kind, workers, **more)
-    )
+    options, module = _resolve(kind, workers, more)
     if getattr(current_process(), "_inheriting", False):
         raise ClusterError(
             "the script opens a cluster while it is being imported by a worker; put what "
@@ -168,18 +169,22 @@ def join(options: ClusterOptions) -> None:
     ClusterError
         The program was not started as the kind needs.
     """
-    options, module = _resolve(options)
+    options, module = _resolve(options, None, {})
     if hasattr(module, "take_part"):
         module.take_part(options)
 
 
-def render(options: ClusterOptions) -> str | None:
+def render(
+    kind: ClusterOptions | str = "auto", workers: int | None = None, **more: Any
+) -> str | None:
     """Return the job script of one worker, as text; None for a kind that submits no jobs.
+
+    Takes what ``open_cluster`` takes, and refuses what it refuses.
 
     Raises
     ------
     ClusterError
         The kind or its profile is not as it must be.
     """
-    options, module = _resolve(options)
+    options, module = _resolve(kind, workers, more)
     return module.job_script(options) if hasattr(module, "job_script") else None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -11,10 +10,6 @@ from cluster_setup import queue
 from cluster_setup.profiles import Profile
 from cluster_setup.queue import jobs
 from cluster_setup.queue.jobs import JobState, Queue
-
-
-def _states_command(ids: Sequence[str]) -> list[str]:
-    return ["qstat", *ids]
 
 
 def _parse_states(output: str) -> dict[str, JobState]:
@@ -40,6 +35,8 @@ def _job_options(profile: Profile, gpu: bool, logs: Path) -> dict[str, Any]:
     }
 
 
-QUEUE = Queue("pbs", "PBSCluster", "qsub", "qdel", _states_command, _parse_states, _job_options)
+QUEUE = Queue(
+    "pbs", "PBSCluster", "qsub", "qdel", lambda ids: ["qstat", *ids], _parse_states, _job_options
+)
 open_client = partial(queue.open_client, QUEUE)
 job_script = partial(jobs.job_script, QUEUE)

@@ -9,12 +9,14 @@ from importlib.metadata import PackageNotFoundError, version
 
 
 def available_cores() -> int:
-    """Return how many cores this process may use: its affinity, no more than its job asked for."""
-    bound = hasattr(os, "sched_getaffinity")
-    cores = len(os.sched_getaffinity(0)) if bound else os.cpu_count() or 1
+    """Return how many cores this process may use: its affinity, its container, its job."""
+    from joblib import cpu_count
+
     # Not every queue binds its jobs to the cores they asked for.
     asked = (os.environ.get(name, "") for name in ("SLURM_CPUS_PER_TASK", "NSLOTS", "NCPUS"))
-    return min([cores, *(int(number) for number in asked if number.isdigit() and int(number))])
+    return min(
+        [cpu_count(), *(int(number) for number in asked if number.isdigit() and int(number))]
+    )
 
 
 # What CUDA the packages of an extra bring, and the least driver of that.

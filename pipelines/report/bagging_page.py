@@ -53,7 +53,6 @@ class BaggingReport(Report):
 
     title = "Bagging of neural networks"
     place = BAGGING_CELL
-    sizes = ("n_bootstrap", "n_tuning", "folds")
 
     @cached_property
     def members(self) -> pd.DataFrame | None:

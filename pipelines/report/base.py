@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import shlex
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -27,14 +26,14 @@ from pipelines.report.parts import (
     Section,
     Text,
 )
-from pipelines.report.timeline import timeline, worker_name
+from pipelines.report.timeline import timeline
 from pipelines.report.wording import count, duration, percent, plain, timestamp, wrong_of
 from pipelines.run_folder import names
 from pipelines.run_folder.measures import Measure, measure_of
 from pipelines.run_folder.reading import RunData
 from pipelines.run_folder.record import BestMetadata
 from pipelines.run_folder.statistics import within_one_standard_error
-from pipelines.run_folder.work_time import busy_share, worker_timelines, workers_of
+from pipelines.run_folder.work_time import busy_share, workers_of
 
 MOST_FAILED_CELLS = 50
 FEW_FAILURES = 5  # that are shown unfolded
@@ -48,13 +47,11 @@ class Report(RunData):
     Attributes
     ----------
     title : str, empty for the command's name
-    sizes : names of the options whose product is the number of cells
     simplest : what is said of the simplest candidate within one standard error of the best
     simple_by : columns of which a simpler candidate has smaller values, the most important first
     """
 
     title: ClassVar[str] = ""
-    sizes: ClassVar[Sequence[str]] = ()
     simplest: ClassVar[str] = "simplest"
     simple_by: ClassVar[Sequence[str]] = ()
 
@@ -231,15 +228,10 @@ class Report(RunData):
         status, reason = self.record.status, self.record.reason
         if status == "finished":
             return ""
-        n_cells = self.record.n_cells
-        if n_cells is None:  # None still, where the options do not say
-            sizes = [getattr(self.record.options, name) for name in self.sizes]
-            n_cells = math.prod(sizes) if sizes and None not in sizes else None
         verb = {"running": "is still running", "stopped": "was stopped", "failed": "failed"}
-        have = f"{len(self.cells):,} of {n_cells:,}" if n_cells else f"{len(self.cells):,}"
         return (
             f"This run {verb.get(status, 'is ' + status)}{f' ({reason})' if reason else ''}: "
-            f"{have} cells are here. "
+            f"{count(len(self.cells), 'cell')} are here. "
             "What is there is drawn; with --resume the command goes on from it."
         )
 
@@ -303,23 +295,10 @@ class Report(RunData):
             "Each bar is a task on its worker; what stays pale is idle time. The share at the "
             "right is the time the worker was busy."
         )
-        known = {worker.address: worker for worker in record.cluster.workers}
-        rows = [
-            {
-                "worker": worker_name(row.worker),
-                "host": (known[row.worker].host if row.worker in known else "") or "",
-                "device": (known[row.worker].gpu or "CPU") if row.worker in known else "",
-                "tasks": len(row.tasks), "busy time": row.busy_seconds,
-                "busy share": row.busy_share,
-            }
-            for row in worker_timelines(self.tasks, addresses)
-        ]  # fmt: skip
-        formats = {"busy time": duration, "busy share": lambda share: f"{100 * share:.0f} %"}
         draw = partial(timeline, self.tasks, addresses)
         return [
             Text(" ".join(words)),
             Chart("timeline", draw, caption, wide=True),
-            Listing("Workers", pd.DataFrame(rows), formats),
         ]
 
     def _files(self) -> Listing:

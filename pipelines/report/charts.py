@@ -379,11 +379,6 @@ class ExplainedSample:
     vote: int
     deferred: bool
 
-    @property
-    def n_agree(self) -> int:
-        """Members whose most probable class is the vote."""
-        return int(np.sum(self.probabilities.argmax(axis=1) == self.vote))
-
 
 def certainty_panels(samples: Sequence[ExplainedSample], classes: Sequence[str]) -> Figure:
     """Draw a panel for each sample: its image, and the members' certainty of every class.
@@ -433,8 +428,10 @@ def certainty_panels(samples: Sequence[ExplainedSample], classes: Sequence[str])
 
 def describe_prediction(sample: ExplainedSample, classes: Sequence[str]) -> str:
     """Describe the ensemble's prediction for a sample in words."""
-    n_members = len(sample.probabilities)
-    text = f"vote {class_name(classes, sample.vote)}, {sample.n_agree} of {n_members} members"
+    n_agree = np.sum(sample.probabilities.argmax(axis=1) == sample.vote)
+    text = (
+        f"vote {class_name(classes, sample.vote)}, {n_agree} of {len(sample.probabilities)} members"
+    )
     return f"{text}; defer to a human" if sample.deferred else text
 
 

@@ -121,27 +121,24 @@ class Listing:
     def rows(self) -> list[list[Cell]]:
         """The cells of each row."""
         assert self.frame is not None
-        columns = [
-            self._cells(str(name), column)
-            for name, column in self.frame.head(MOST_ROWS).items()
-        ]  # fmt: skip
+        columns = []
+        for name, column in self.frame.head(MOST_ROWS).items():
+            if not _is_number(column):
+                columns.append([Cell("–" if pd.isna(one) else str(one)) for one in column])
+                continue
+            default: Callable[[Any], str] = "{:,.0f}".format
+            if not is_integer_dtype(column):
+                default = significant
+            shown, cells = self.formats.get(str(name), default), []
+            for number in column.astype("float64"):
+                is_known = math.isfinite(number)
+                text, sort = (shown(number), f"{number:.15g}") if is_known else ("–", "")
+                cells.append(Cell(text, None if text == sort else sort))
+            columns.append(cells)
         if self.links:
             linked = zip(columns[0], self.links, strict=False)
             columns[0] = [cell._replace(link=link) for cell, link in linked]
         return [list(row) for row in zip(*columns, strict=True)]
-
-    def _cells(self, name: str, column: pd.Series) -> list[Cell]:
-        if not _is_number(column):
-            return [Cell("–" if pd.isna(value) else str(value)) for value in column]
-        default: Callable[[Any], str] = "{:,.0f}".format
-        if not is_integer_dtype(column):
-            default = significant
-        shown, cells = self.formats.get(name, default), []
-        for number in column.astype("float64"):
-            is_known = math.isfinite(number)
-            text, sort = (shown(number), f"{number:.15g}") if is_known else ("–", "")
-            cells.append(Cell(text, None if text == sort else sort))
-        return cells
 
 
 def _is_number(column: pd.Series) -> bool:

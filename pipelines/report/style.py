@@ -9,6 +9,7 @@ from contextlib import AbstractContextManager
 from io import BytesIO
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import matplotlib.style
 import numpy as np
@@ -127,12 +128,13 @@ def _reduced(svg: bytes) -> bytes:
     return _DISPENSABLE.sub(kept, svg).replace(b"</style>", dark.encode() + b"</style>", 1)
 
 
+SAFE = " !$'()*+,/:;<=>?@[\\]^`{|}~"
+
+
 def data_uri(svg: bytes) -> str:
     """Return an SVG for an attribute in double quotes: base64 would take a third more."""
-    text = svg.decode("utf-8").replace('"', "'")
-    for mark, escaped in (("%", "%25"), ("#", "%23"), ("&", "%26"), ("\n", " ")):
-        text = text.replace(mark, escaped)
-    return f"data:image/svg+xml,{text}"
+    text = svg.decode("utf-8").replace('"', "'").replace("\n", " ")
+    return f"data:image/svg+xml,{quote(text, safe=SAFE)}"
 
 
 def spans_a_decade(fractions: np.ndarray) -> bool:

@@ -27,7 +27,6 @@ class SvmReport(Report):
 
     title = "SVM grid search"
     place: ClassVar[Sequence[str]] = SVM_CELL
-    sizes: ClassVar[Sequence[str]] = ("n_c", "n_gamma", "folds")
     simple_by: ClassVar[Sequence[str]] = SVM_CANDIDATE
     own_scoring: ClassVar[str | None] = None  # of a run that names none
 
@@ -66,9 +65,6 @@ class SvmReport(Report):
         """Say how large the grid is."""
         options = self.record.options
         sizes = {"C": options.n_c, "gamma": options.n_gamma, "epsilon": options.n_epsilon}
-        if not self.candidates.empty:
-            found = {name: self.candidates[name].nunique() for name in self.simple_by}
-            sizes = {name: n or found.get(name) for name, n in sizes.items()}
         known = [f"{sizes[name]} {name}" for name in self.simple_by if sizes[name]]
         return " × ".join(known) or "A search"
 
@@ -186,6 +182,5 @@ class SvmRegressionReport(SvmReport):
 
     title = "SVM regression grid search"
     place = (*SVM_CANDIDATE, "epsilon", "fold")
-    sizes = ("n_c", "n_gamma", "n_epsilon", "folds")
     simple_by = (*SVM_CANDIDATE, "epsilon")
     own_scoring = "r2"

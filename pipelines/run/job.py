@@ -73,7 +73,7 @@ class Job(ABC, Generic[Chosen]):
         words = cls.argv(sys.argv[1:] if argv is None else argv)
         if cls.predict is not Job.predict and words[:1] == ["predict"]:
             return exit_status(cls.command, partial(cls.predict, words[1:]))
-        return exit_status(cls.command, partial(run_argv, cls, words))
+        return exit_status(cls.command, partial(run_job, cls, words))
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
@@ -81,7 +81,7 @@ class Job(ABC, Generic[Chosen]):
             # The command from Python: its flags are keywords, ``n_c=12`` for ``--n-c 12``.
             cls.run = staticmethod(
                 as_function(
-                    lambda words: Run(run_argv(cls, words)), cls.kind_of_options,
+                    lambda words: Run(run_job(cls, words)), cls.kind_of_options,
                     cls.description, Run,
                 )
             )  # fmt: skip
@@ -165,30 +165,8 @@ class Job(ABC, Generic[Chosen]):
         return record.get("status") == "finished" and not record.get("n_failed")
 
 
-def run_argv(job: type[Job[Any]], argv: Sequence[str]) -> Path:
-    """Read a command line and carry out the job; it gives and raises what ``run_job`` does."""
-    description = job.description
-    if job.predict is not Job.predict:
-        description += f" To predict with a finished run: {program(job.command)} predict --help."
-    options, given = parse_options(
-        job.kind_of_options, job.command, description, argv, job.examples
-    )
-    record: Mapping[str, Any] = {}
-    if options.resume:
-        path = Path(options.resume)
-        record = RunFolder.open(path, job.command).record
-        options = options_of_resumed_run(job.kind_of_options, record["options"], given, path)
-    return run_job(job(options, record), argv)
-
-
-def run_job(job: Job[Any], argv: Sequence[str]) -> Path:
+def run_job(kind_of_job: type[Job[Any]], argv: Sequence[str]) -> Path:
     """Carry out a run, new or resumed; give its folder, or after a dry run where it would be.
-
-    Parameters
-    ----------
-    job : Job
-    argv : sequence of str
-        As typed, for the record.
 
     Raises
     ------
@@ -197,7 +175,21 @@ def run_job(job: Job[Any], argv: Sequence[str]) -> Path:
     RunStopped
         The run ended early; what was computed is in its folder.
     """
-    options = job.options
+    description = kind_of_job.description
+    if kind_of_job.predict is not Job.predict:
+        predict = f"{program(kind_of_job.command)} predict --help"
+        description += f" To predict with a finished run: {predict}."
+    options, given = parse_options(
+        kind_of_job.kind_of_options, kind_of_job.command, description, argv, kind_of_job.examples
+    )
+    record: Mapping[str, Any] = {}
+    if options.resume:
+        path = Path(options.resume)
+        record = RunFolder.open(path, kind_of_job.command).record
+        options = options_of_resumed_run(
+            kind_of_job.kind_of_options, record["options"], given, path
+        )
+    job = kind_of_job(options, record)
     write_line = quiet_echo if options.quiet else echo
     asked = choose_cluster(options, write_line)
     kind = asked.kind

@@ -45,7 +45,8 @@ def test_every_figure_is_in_the_page_and_beside_it(ensemble_page: Path) -> None:
     assert len(charts) == 8
     words = " ".join(image["alt"] or "" for image in page.all("img"))
     (own,) = run.explained["own"]
-    assert f"photo.png: vote {own.vote}, {own.n_agree} of 2 members; defer to a human" in words
+    n_agree = int((own.probabilities.argmax(axis=1) == own.vote).sum())
+    assert f"photo.png: vote {own.vote}, {n_agree} of 2 members; defer to a human" in words
 
 
 @pytest.mark.slow

@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import os
-
 import pytest
 
 from cluster_setup.on_this_machine.devices import _restrict, available_cores
@@ -25,7 +23,7 @@ def test_visible_gpus_are_cudas(visible: str | None, names: list[str]) -> None:
 
 
 def test_a_job_uses_the_cores_it_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(os, "sched_getaffinity", lambda process: range(8), raising=False)
+    monkeypatch.setattr("joblib.cpu_count", lambda: 8)
     for name in ("SLURM_CPUS_PER_TASK", "NSLOTS", "NCPUS"):
         monkeypatch.delenv(name, raising=False)
     assert available_cores() == 8
