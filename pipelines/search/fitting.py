@@ -18,11 +18,17 @@ import numpy as np
 from pipelines.data.placement import FoldedData
 from pipelines.search.scoring import CandidateScorer
 from pipelines.search.shared import PlainFits, SharedFit, shared_fit_of
-from pipelines.search.shared.base import Response, Rows, Split, SplitRows, convergence_noted
+from pipelines.search.shared.base import (
+    WEIGHTS,
+    Response,
+    Rows,
+    Split,
+    SplitRows,
+    convergence_noted,
+)
 from pipelines.search.shared.pipeline_steps import Step, decompose, prepare
 
 PLAIN = PlainFits.name
-WEIGHTS = "sample_weight"  # the only metadata of fits that share work
 
 
 @dataclass(frozen=True)

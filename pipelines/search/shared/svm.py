@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Collection, Hashable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -82,18 +82,11 @@ class KernelMachines(SharedFit):
 
     def accepts(self, estimator: Any) -> bool:
         """Return a kernel with a name, and numbers that a backend takes."""
-        if isinstance(estimator, SVMParameters):
-            return True
         return (
             estimator.kernel in KERNELS
             and 0 < estimator.C < np.inf
             and (estimator.gamma in ("scale", "auto") or estimator.gamma > 0)
         )
-
-    def group_key(self, estimator: Any) -> Hashable | None:
-        if isinstance(estimator, SVMParameters):
-            return repr(estimator.settings)
-        return super().group_key(estimator)
 
     def partition(self, estimators: Sequence[Any], n_workers: int) -> list[list[int]]:
         """Partition the estimators by gamma."""
@@ -150,8 +143,6 @@ class SVCs(KernelMachines):
         return SVC, PathSVC, BackendSVC
 
     def knows(self, estimator: Any) -> bool:
-        if isinstance(estimator, SVMParameters):
-            return estimator.epsilon is None
         # One of another backend than this has its own.
         own = getattr(estimator, "backend", (self.solver, self.device))
         return super().knows(estimator) and own == (self.solver, self.device)
@@ -166,8 +157,6 @@ class SVCs(KernelMachines):
 
     def accepts(self, estimator: Any) -> bool:
         """See ``KernelMachines.accepts``; and predictions as a backend makes them."""
-        if isinstance(estimator, SVMParameters):
-            return True
         plain = estimator.probability in (False, "deprecated") and not estimator.break_ties
         if estimator.decision_function_shape == "ovo" and self.solver != "path":
             return False  # the values of pairs
@@ -214,31 +203,31 @@ class SVCs(KernelMachines):
 
                 factors = factors_by_code(settings.class_weight, classes)
                 settings = replace(settings, class_weight=factors)
-        done, total = 0, len(estimators) * rows.n_splits
-        for gammas, Cs, numbers, members in _batches(estimators, X, splits, rows.numbers):
+        total = len(estimators) * rows.n_splits
 
-            def on_split(
-                g: int, split: int, fits: list[CellFit], Cs: Any = Cs, gammas: Any = gammas,
-                members: Any = members,
-            ) -> None:  # fmt: skip
-                place = rows.numbers.index(split)
-                for c, (C, fit) in enumerate(zip(Cs, fits, strict=True)):
-                    for n, i in enumerate(members[C, gammas[g], split]):
-                        n_fits = int(n == 0 and (c == 0 or not backend.shares_C))
-                        respond(_response(i, place, fit, classes, rows, n == 0, n_fits))
-
+        def fit(done: int, gammas: Any, Cs: Any, numbers: Any, members: Any) -> int:
             n = len(gammas) * len(Cs) * len(numbers)
 
-            def reported(share: float, before: int = done, n: int = n) -> None:
-                report(min(1.0, (before + share * n) / total))
+            def on_split(g: int, split: int, fits: list[CellFit]) -> None:
+                place = rows.numbers.index(split)
+                for c, (C, fit) in enumerate(zip(Cs, fits, strict=True)):
+                    for k, i in enumerate(members[C, gammas[g], split]):
+                        n_fits = int(k == 0 and (c == 0 or not backend.shares_C))
+                        respond(_response(i, place, fit, classes, rows, k == 0, n_fits))
 
-            backend.fit_cells(
-                Work(
-                    X, codes, splits, numbers, gammas, Cs, settings, on_split, decisions, reported,
-                    rows.weights(None),
-                )
+            def reported(share: float) -> None:
+                report(min(1.0, (done + share * n) / total))
+
+            work = Work(
+                X, codes, splits, numbers, gammas, Cs, settings, on_split, decisions, reported,
+                rows.weights(None),
             )  # fmt: skip
-            done += n
+            backend.fit_cells(work)
+            return done + n
+
+        done = 0
+        for batch in _batches(estimators, X, splits, rows.numbers):
+            done = fit(done, *batch)
 
 
 def _batches(
@@ -301,11 +290,6 @@ class SVRs(KernelMachines):
         from pipelines.svm.path_svr import PathSVR
 
         return SVR, PathSVR
-
-    def knows(self, estimator: Any) -> bool:
-        if isinstance(estimator, SVMParameters):
-            return estimator.epsilon is not None
-        return super().knows(estimator)
 
     def accepts(self, estimator: Any) -> bool:
         return super().accepts(estimator) and estimator.epsilon >= 0
