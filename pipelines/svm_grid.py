@@ -27,7 +27,7 @@ from pipelines.run.options import at_least, increasing_log10, number, option
 from pipelines.run_folder import columns, names
 from pipelines.search.command import SearchJob
 from pipelines.search.options import SearchOptions
-from pipelines.search.scoring import CandidateScorer, check_scoring, make_scoring
+from pipelines.search.scoring import CandidateScorer, make_scoring
 from pipelines.search.summary import of_grid
 from pipelines.search.svm import grid_problem, refit_and_test, workers_for
 from pipelines.search.tasks import SEARCH, Problem, Refit
@@ -153,11 +153,9 @@ class Search(SearchJob[Options]):
                         f"{opt(name)} is for classes, and the target is numbers, got {value!r}; "
                         f"leave it out, or say {opt('task', 'classification')}"
                     )
-            (scoring,) = make_scoring((options.scoring,) if options.scoring else (), dataset)
-        else:
-            scoring = options.scoring or "accuracy"
-            check_scoring(scoring, dataset.classes)
-        self.options, self.scored_by = replace(options, scoring=scoring), scoring
+        asked = () if options.scoring is None else (options.scoring,)
+        (self.scored_by,) = make_scoring(asked, dataset, of_predictions=True)
+        self.options = replace(options, scoring=self.scored_by)
         return dataset
 
     def plan(self, data: Dataset) -> list[str]:

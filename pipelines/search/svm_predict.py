@@ -17,11 +17,11 @@ from pipelines.run_folder.digests import refuse_changed
 from pipelines.run_folder.record import Record
 from pipelines.search.new_rows import (
     RULE_OF_PICTURES,
+    SHOWN,
     NewRows,
     add_what_is_asked,
     check_output,
     class_columns,
-    lines_of_images,
     record_of,
     refuse_both_or_neither,
 )
@@ -84,9 +84,13 @@ def main(argv: Sequence[str]) -> int:
             values, kind = machine.decision_function(rows.X), "decision"
             if values.ndim == 1:  # of two classes
                 values = np.column_stack([-values, values])
-        lines = [] if rows.unreadable is None else lines_of_images(rows, machine.classes_[codes])
-        more = class_columns(kind, machine.classes_, values)
-        lines += rows.write(machine.classes_, codes, output, more)
+        classes, lines = machine.classes_, list[str]()
+        if rows.unreadable is not None:
+            some = zip(rows.images[:SHOWN], classes[codes], strict=False)
+            lines = [f"image      {path}: {label}" for path, label in some]
+        if rows.unreadable is not None and (n := len(codes) - SHOWN) > 0:
+            lines.append(f"           and {n:,} more in the table of answers")
+        lines += rows.write(classes, codes, output, class_columns(kind, classes, values))
     for line in lines:
         echo(line)
     return 1 if rows.unreadable else 0

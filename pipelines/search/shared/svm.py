@@ -317,44 +317,42 @@ class SVRs(KernelMachines):
             "memory_bytes": settings.memory_bytes, "sample_weight": rows.weights(None),
         }  # fmt: skip
 
+        total = len(estimators) * rows.n_splits
+
         def predicted(values: np.ndarray, split: int, method: str, part: str) -> np.ndarray:
             return values[rows.part(split, part)]
 
-        done, total = 0, len(estimators) * rows.n_splits
-        # Splits whose targets are scaled have targets of their own.
-        for some in [[one] for one in rows.numbers] if scales else [rows.numbers]:
-            mean, scale = target_scaling(y[splits[some[0]][0]]) if scales else (0.0, 1.0)
-            for gammas, Cs, numbers, members in _batches(estimators, X, splits, some):
-                for gamma in gammas:
-                    cells = [(C, gamma, number) for number in numbers for C in Cs]
-                    n = sum(len(members[cell]) for cell in cells)
-                    epsilons = sorted(
-                        {float(estimators[i].epsilon) for cell in cells for i in members[cell]}
-                    )
-
-                    def reported(fraction: float, before: int = done, n: int = n) -> None:
-                        report((before + fraction * n) / total)
-
-                    found = cross_validate_regression(
-                        X, (y - mean) / scale, gamma, Cs, epsilons, [splits[k] for k in numbers],
-                        on_progress=reported, **options,
+        def fit(done: int, gamma: float, Cs: Any, numbers: Any, members: Any) -> int:
+            cells = [(C, gamma, number) for number in numbers for C in Cs]
+            some = [i for cell in cells for i in members[cell]]
+            epsilons = sorted({float(estimators[i].epsilon) for i in some})
+            # Splits whose targets are scaled have targets, and a call, of their own.
+            mean, scale = target_scaling(y[splits[numbers[0]][0]]) if scales else (0.0, 1.0)
+            found = cross_validate_regression(
+                X, (y - mean) / scale, gamma, Cs, epsilons, [splits[k] for k in numbers],
+                on_progress=lambda share: report((done + share * len(some)) / total), **options,
+            )  # fmt: skip
+            for at, (C, _, number) in enumerate(cells):
+                fold, place = at // len(Cs), rows.numbers.index(number)
+                for i in members[C, gamma, number]:
+                    e = epsilons.index(float(estimators[i].epsilon))
+                    cell = e, at % len(Cs), fold
+                    values = found.predictions[fold][cell[:2]] * scale + mean
+                    respond(
+                        Response(
+                            i, place, partial(predicted, values, place), None,
+                            float(found.fit_seconds[cell]), float(found.score_seconds[cell]),
+                            not found.status[cell], int(found.n_support[cell]),
+                            int(found.n_iterations[cell]), n_fits=int(cell[1] == 0),
+                        )
                     )  # fmt: skip
-                    done += n
-                    for at, (C, _, number) in enumerate(cells):
-                        fold, place = at // len(Cs), rows.numbers.index(number)
-                        for i in members[C, gamma, number]:
-                            e = epsilons.index(float(estimators[i].epsilon))
-                            cell = e, at % len(Cs), fold
-                            values = found.predictions[fold][cell[:2]] * scale + mean
-                            respond(
-                                Response(
-                                    i, place, partial(predicted, values, place), None,
-                                    float(found.fit_seconds[cell]),
-                                    float(found.score_seconds[cell]), not found.status[cell],
-                                    int(found.n_support[cell]), int(found.n_iterations[cell]),
-                                    n_fits=int(cell[1] == 0),
-                                )
-                            )  # fmt: skip
+            return done + len(some)
+
+        done = 0
+        for some in [[one] for one in rows.numbers] if scales else [rows.numbers]:
+            for gammas, *batch in _batches(estimators, X, splits, some):
+                for gamma in gammas:
+                    done = fit(done, gamma, *batch)
 
 
 def usable_threads() -> int:
