@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from pipelines.console import echo
+from pipelines.data.dataset import CLASSIFICATION
 from pipelines.run.cluster import Cluster
 from pipelines.run.options import at_least, option
 from pipelines.run_folder import names
@@ -32,8 +33,7 @@ from pipelines.search.ranking import (
     with_algorithm,
 )
 from pipelines.search.scoring import CandidateScorer, make_scoring
-from pipelines.search.splits import make_splits
-from pipelines.search.summary import of_algorithms, of_plan
+from pipelines.search.summary import of_algorithms
 from pipelines.search.tasks import SEARCH, Problem, Refit
 
 if TYPE_CHECKING:
@@ -98,6 +98,7 @@ class CrossValidation(SearchJob[Options]):
     description = "Cross-validate estimators of any kind and compare them, on every worker."
     kind_of_options = Options
     candidate_options = frozenset(("estimator", "param", "grid", "learning_curve", "rope"))
+    fold = staticmethod(unscaled)
     examples = (
         "--estimator knn --param n_neighbors=1,3,5,9 --estimator forest",
         "--dataset mine.csv --target species --nested 3",
@@ -120,32 +121,27 @@ class CrossValidation(SearchJob[Options]):
 
     def plan(self, data: Dataset) -> list[str]:
         """Return candidates, scores and folds."""
-        options, data = self.options, self.take_features(data)
+        options, data = self.options, self.take(data)
         grids = read_grid(options.grid) if options.grid else {}
         chosen = tuple(dict.fromkeys([*options.estimator, *grids])) or USUAL[data.task]
         for name, grid in read_params(options.param, chosen).items():
             grids[name] = {**grids.get(name, {}), **grid}
         self.candidates = make_candidates(chosen, grids, data, options.seed, options.preprocess)
         self.scoring = make_scoring(options.scoring, data)
-        self.take_rows(data)
-        self.splits = make_splits(
-            data, options.cv, options.folds, options.repeats, options.seed, options.nested,
-            options.learning_curve,
-        )  # fmt: skip
+        self.scored_by, self.n_candidates = self.scoring[0], len(self.candidates)
         n_splits = len(self.splits[SEARCH, 1.0])
-        return of_plan(data, self.candidates, self.scoring, n_splits, options.cv)
-
-    def take_rows(self, dataset: Dataset) -> None:
-        """See ``SearchJob``."""
-        self.data = unscaled(dataset)
-
-    @property
-    def n_candidates(self) -> int:
-        return len(self.candidates)
-
-    @property
-    def scored_by(self) -> str:
-        return self.scoring[0]
+        what = f"{len(data.classes)} classes" if data.task == CLASSIFICATION else "numbers"
+        algorithms = ", ".join(dict.fromkeys(one.algorithm for one in self.candidates))
+        n = self.n_candidates
+        return [
+            *data.lines,
+            f"data       {data.name}: {len(data.y_train):,} training rows, "
+            f"{data.X_train.shape[1]} features; {len(data.y_test):,} test rows",
+            f"task       {data.task}: {what}; "
+            f"{'--cv ' + options.cv if options.cv != 'auto' else 'default folds'}, "
+            f"scored by {', '.join(self.scoring)}",
+            f"candidates {n:,} of {algorithms} x {n_splits} folds = {n * n_splits:,} fits",
+        ]
 
     def make_problem(self, device: str, n_threads: int) -> Problem:
         scorer = CandidateScorer(self.scoring)

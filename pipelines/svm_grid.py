@@ -27,9 +27,8 @@ from pipelines.run.options import at_least, increasing_log10, number, option
 from pipelines.run_folder import names
 from pipelines.search.command import SearchJob
 from pipelines.search.options import SearchOptions
-from pipelines.search.scoring import CandidateScorer, check_scoring, make_scoring
-from pipelines.search.splits import make_splits
-from pipelines.search.summary import of_axes, of_grid
+from pipelines.search.scoring import CandidateScorer, make_scoring
+from pipelines.search.summary import of_grid
 from pipelines.search.svm import grid_problem, refit_and_test, workers_for
 from pipelines.search.tasks import SEARCH, Problem, Refit
 from pipelines.svm.backends import resolve_backend
@@ -125,6 +124,7 @@ class Search(SearchJob[Options]):
     candidate_options = frozenset(
         ("n_c", "n_gamma", "n_epsilon", "log_c", "log_gamma", "log_epsilon", "probability")
     )
+    fold = staticmethod(FoldedData.of)
     examples = (
         "--n-c 24 --n-gamma 24 --log-c -3 6 --log-gamma -6 -2",
         "--dataset mine.csv --target species --scoring f1_macro",
@@ -142,31 +142,25 @@ class Search(SearchJob[Options]):
         """Return the rows, and how they are scored."""
         options, dataset = self.options, super().load(kind)
         if dataset.task == REGRESSION:
-            self._refuse_for_numbers()
-            (scoring,) = make_scoring((options.scoring,) if options.scoring else (), dataset)
-        else:
-            scoring = options.scoring or "accuracy"
-            check_scoring(scoring, dataset.classes)
-        self.options = replace(options, scoring=scoring)
-        return dataset
-
-    def _refuse_for_numbers(self) -> None:
-        """Raise an error for options that have no meaning for regression."""
-        if self.options.solver not in ("auto", "path"):
-            raise InputError(
-                f"{opt('solver')} must be auto or path for a target of numbers, got "
-                f"{self.options.solver!r}; leave it out"
-            )
-        for name in ("class_weight", "probability"):
-            if (value := getattr(self.options, name)) not in ("none", False):
+            if options.solver not in ("auto", "path"):
                 raise InputError(
-                    f"{opt(name)} is for classes, and the target is numbers, got {value!r}; leave "
-                    f"it out, or say {opt('task', 'classification')}"
+                    f"{opt('solver')} must be auto or path for a target of numbers, got "
+                    f"{options.solver!r}; leave it out"
                 )
+            for name in ("class_weight", "probability"):
+                if (value := getattr(options, name)) not in ("none", False):
+                    raise InputError(
+                        f"{opt(name)} is for classes, and the target is numbers, got {value!r}; "
+                        f"leave it out, or say {opt('task', 'classification')}"
+                    )
+        asked = () if options.scoring is None else (options.scoring,)
+        (self.scored_by,) = make_scoring(asked, dataset, of_predictions=True)
+        self.options = replace(options, scoring=self.scored_by)
+        return dataset
 
     def plan(self, data: Dataset) -> list[str]:
         """Return folds and the two axes of the grid."""
-        data = self.take_features(data)
+        data = self.take(data)
         log_c, log_gamma = default_bounds(data.variance, data.image_shape is not None)
         self.options = replace(
             self.options,
@@ -178,40 +172,25 @@ class Search(SearchJob[Options]):
         options = self.options
         assert options.log_c is not None
         assert options.log_gamma is not None
-        self.splits = make_splits(
-            data, options.cv, options.folds, options.repeats, options.seed, options.nested,
-            learning_curve=False,
-        )  # fmt: skip
-        self.take_rows(data)
         self.axes = {
             "C": _axis("c", options.n_c, options.log_c),
             "gamma": _axis("gamma", options.n_gamma, options.log_gamma),
         }
         if data.task == REGRESSION:
             self.axes["epsilon"] = _axis("epsilon", options.n_epsilon, options.log_epsilon)
+        self.candidate_columns = tuple(self.axes)
+        self.n_candidates = math.prod(map(len, self.axes.values()))
+        self.labels = data.classes if data.task == CLASSIFICATION else None
         decision = options.decision if data.task == CLASSIFICATION else "epsilon-SVR"
+        shape = " x ".join(f"{len(values)} {name}" for name, values in self.axes.items())
         n_splits = len(self.splits[SEARCH, 1.0])
+        best_by = "" if self.scored_by == "accuracy" else f", the best by {self.scored_by}"
         return [
             *data.lines,
             summary.of_data(data, f"{data.X_train.shape[1]} features", options.limit),
-            of_axes(self.axes, n_splits, decision, self.scored_by),
-        ]  # fmt: skip
-
-    def take_rows(self, dataset: Dataset) -> None:
-        """See ``SearchJob``."""
-        self.data = FoldedData.of(dataset)
-
-    @property
-    def candidate_columns(self) -> Sequence[str]:  # type: ignore[override]
-        return tuple(self.axes)
-
-    @property
-    def n_candidates(self) -> int:
-        return math.prod(map(len, self.axes.values()))
-
-    @property
-    def scored_by(self) -> str:
-        return self.options.scoring or "accuracy"
+            f"grid       {shape} x {n_splits} folds = {self.n_candidates * n_splits:,} fits, "
+            f"{decision}{best_by}",
+        ]
 
     def describe_backend(self, kind: str) -> str:
         """Return the solver; the devices of a site's workers are not known here."""
@@ -238,10 +217,6 @@ class Search(SearchJob[Options]):
             return False
         cost = sum(task.cost for task in self.tasks_for("threads", 1))
         return cost < SHORT * available_cores()
-
-    @property
-    def labels(self) -> np.ndarray | None:
-        return self.dataset.classes if self.dataset.task == CLASSIFICATION else None
 
     def make_problem(self, device: str, n_threads: int) -> Problem:
         solver = resolve_backend(self.solver, device)

@@ -13,10 +13,11 @@ from pipelines.data import Dataset, load_dataset, make_folds
 from pipelines.data.placement import Fold, FoldedData
 from pipelines.run.tasks import InProcess, OnCluster
 from pipelines.run_folder import columns
+from pipelines.search.command import run_tasks, tasks_for_workers
 from pipelines.search.ranking import reduce_scores, tabulate
 from pipelines.search.scoring import CandidateScorer
 from pipelines.search.svm import grid_problem, workers_for
-from pipelines.search.tasks import SEARCH, make_tasks, run_task, run_tasks, tasks_for_workers
+from pipelines.search.tasks import SEARCH, make_tasks, run_task
 from pipelines.search.tasks import Problem as Search
 from pipelines.svm.backends import Settings
 

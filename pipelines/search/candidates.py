@@ -284,8 +284,8 @@ def wants_scale(estimator: Any) -> bool:
     return not set(parts[:2]) & set(WITHOUT_SCALE)
 
 
-def refuse_unknown(estimator: Any, names: Sequence[str], label: str) -> None:
-    """Refuse names of parameters that an estimator does not have.
+def refuse_unknown(estimator: Any, name: str, label: str) -> None:
+    """Refuse the name of a parameter that an estimator does not have.
 
     Raises
     ------
@@ -293,15 +293,13 @@ def refuse_unknown(estimator: Any, names: Sequence[str], label: str) -> None:
         It has no such parameter; near names are suggested.
     """
     known = estimator.get_params(deep=True)
-    for name in names:
-        if name not in known:
-            near = get_close_matches(name, known, n=3)
-            shown = [one for one in known if "__" not in one]
-            few = ", ".join(shown[:8]) + (", ..." if len(shown) > 8 else "")
-            hint = f"did you mean {' or '.join(near)}?" if near else f"it has {few}"
-            raise InputError(
-                f"{opt('param')} must name a parameter of {label}, got {name!r}; {hint}"
-            )
+    if name in known:
+        return
+    near = get_close_matches(name, known, n=3)
+    shown = [one for one in known if "__" not in one]
+    few = ", ".join(shown[:8]) + (", ..." if len(shown) > 8 else "")
+    hint = f"did you mean {' or '.join(near)}?" if near else f"it has {few}"
+    raise InputError(f"{opt('param')} must name a parameter of {label}, got {name!r}; {hint}")
 
 
 def unscaled(data: Dataset) -> FoldedData:
@@ -329,13 +327,13 @@ def make_candidates(
     for name in names:
         estimator = estimator_of(name, data.task, seed)
         whole = pipeline_of(estimator, data, preprocess)
-        grid = {parameter_name(whole, key): values for key, values in grids.get(name, {}).items()}
-        for given, key in zip(grids.get(name, {}), grid, strict=True):
-            if key.endswith(given) and key != given:
-                refuse_unknown(estimator, [given], name)
-            else:
-                refuse_unknown(whole, [key], name)
-        typed = list(grids.get(name, {}))
+        typed, grid = grids.get(name, {}), dict[str, list[Any]]()
+        before = [step for step, _ in whole.steps[:-1]] if whole is not estimator else []
+        for given, values in typed.items():
+            # A parameter is the last step's, if none is named.
+            is_last = whole is not estimator and given.split("__")[0] not in before
+            refuse_unknown(estimator if is_last else whole, given, name)
+            grid[f"{LAST}__{given}" if is_last else given] = values
         for parameters in candidates_of(grid):
             made = clone(whole).set_params(**parameters)
             shown = dict(zip(typed, parameters.values(), strict=True))
@@ -378,14 +376,6 @@ def pipeline_of(estimator: Any, data: Dataset, preprocess: str) -> Any:
     if preprocess not in ("auto", "none"):
         steps += _of_file(preprocess)
     return Pipeline([*steps, (LAST, estimator)]) if steps else estimator
-
-
-def parameter_name(estimator: Any, name: str) -> str:
-    """Return a parameter's name in the pipeline: of the last step, if none is named."""
-    if not hasattr(estimator, "steps") or type(estimator).__name__ != "Pipeline":
-        return name
-    steps = [step for step, _ in estimator.steps[:-1]]
-    return name if name.split("__")[0] in steps else f"{LAST}__{name}"
 
 
 def _of_file(path: str) -> list[tuple[str, Any]]:

@@ -5,18 +5,22 @@ from __future__ import annotations
 import json
 import time
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from pipelines.console import phase
 from pipelines.errors import InputError, opt
 from pipelines.run import job
+from pipelines.run.chunking import split_for_workers
 from pipelines.run.cluster import Cluster
 from pipelines.run.errors import RunStopped
 from pipelines.run.events import ProgressEvent
 from pipelines.run.groups import Chosen, deciding_results
 from pipelines.run.lifecycle import Session
+from pipelines.run.outcomes import Outcome, without_compilation
 from pipelines.run_folder import names
 from pipelines.run_folder.folder import RunFolder
 from pipelines.search.features import Features
@@ -30,6 +34,7 @@ from pipelines.search.ranking import (
     reduce_scores,
     tabulate,
 )
+from pipelines.search.splits import make_splits
 from pipelines.search.tasks import (
     CURVE,
     INNER,
@@ -40,10 +45,10 @@ from pipelines.search.tasks import (
     Refit,
     Row,
     Task,
+    failed_rows,
     make_tasks,
     place_of,
-    run_tasks,
-    tasks_for_workers,
+    run_task,
 )
 
 if TYPE_CHECKING:
@@ -51,6 +56,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from pipelines.data import Dataset
+    from pipelines.data.placement import FoldedData
+    from pipelines.run.tasks import Runner
     from pipelines.search.options import SearchOptions
     from pipelines.search.shared.base import Split
 
@@ -69,17 +76,25 @@ class SearchJob(job.Job[Chosen]):
 
     Attributes
     ----------
-    dataset : after ``plan``
-    splits : for each stage and share of the training rows, its splits; after ``plan``
+    candidate_columns : columns that name the best candidate so far
+    candidate_options : options that choose the candidates, or what is done with the ranked ones
     refitted_besides : str, what is fitted beside the best candidate on all rows
+    dataset, data : of the run, and its rows to search on; after ``plan``, as all that follows
+    splits : for each stage and share of the training rows, its splits
+    n_candidates : int
+    scored_by : the scorer by which the best candidate is chosen
+    labels : what scorers see in place of class codes; None for codes or numbers
     """
 
-    candidate_columns: Sequence[str] = ("algorithm", "params")  # what names one while it is best
-    # Options that choose the candidates, or what is done with them once they are ranked.
+    candidate_columns: Sequence[str] = ("algorithm", "params")
     candidate_options: ClassVar[frozenset[str]]
     refitted_besides = ""
     dataset: Dataset
+    data: FoldedData
     splits: dict[tuple[str, float], list[Split]]
+    n_candidates: int
+    scored_by: str
+    labels: np.ndarray | None = None
 
     def load(self, kind: str) -> Dataset:
         """Return the rows, by what the target is."""
@@ -92,30 +107,27 @@ class SearchJob(job.Job[Chosen]):
             in_order=options.cv == "time", features=options.feature_file, **options.as_read(),
         )  # fmt: skip
 
-    def take_features(self, data: Dataset) -> Dataset:
+    def take(self, data: Dataset) -> Dataset:
         """Return the rows to plan with: features of a few images, where features are asked for."""
+        options = cast("SearchOptions", self.options)
         self._fingerprint = data.fingerprint
-        self.features = Features.of(self.options, data, self.record)
+        self.features = Features.of(options, data, self.record)
         self.dataset = data if self.features is None else self.features.planned()
+        self.splits = make_splits(
+            self.dataset, options.cv, options.folds, options.repeats, options.seed, options.nested,
+            learning_curve=getattr(options, "learning_curve", False),
+        )  # fmt: skip
+        self.data = self.fold(self.dataset)
         return self.dataset
 
+    @staticmethod
     @abstractmethod
-    def take_rows(self, dataset: Dataset) -> None:
-        """Take the rows that are searched on, from the planned ones or those that are computed."""
+    def fold(data: Dataset, /) -> FoldedData:
+        """Return the rows of a data set to search on."""
 
     @abstractmethod
     def make_problem(self, device: str, n_threads: int) -> Problem:
         """Return the data and settings of the search for a kind of worker; after ``plan``."""
-
-    @property
-    @abstractmethod
-    def scored_by(self) -> str:
-        """The name of the scoring by which the best candidate is chosen."""
-
-    @property
-    def labels(self) -> np.ndarray | None:
-        """The labels that scorers see in place of class codes; None for codes or numbers."""
-        return None
 
     def restore(self, session: Session) -> None:
         """Read the rows that were computed before; a failed fit gets another try."""
@@ -175,11 +187,6 @@ class SearchJob(job.Job[Chosen]):
         return done, n_splits * self.n_candidates
 
     @property
-    @abstractmethod
-    def n_candidates(self) -> int:
-        """The number of candidates; after ``plan``."""
-
-    @property
     def _first_stages(self) -> list[tuple[str, float]]:
         return [key for key in self.splits if key[0] in (SEARCH, INNER)]
 
@@ -195,7 +202,7 @@ class SearchJob(job.Job[Chosen]):
         metadata: dict[str, Any] = {}
         if self.features is not None:
             self.dataset = self.features.compute(cluster, self.options.quiet)
-            self.take_rows(self.dataset)
+            self.data = self.fold(self.dataset)
             metadata["features"] = self.features.extractor.describe()
         self.problem = self.make_problem(cluster.device, cluster.threads)
         return metadata
@@ -215,7 +222,18 @@ class SearchJob(job.Job[Chosen]):
         self._run(session, cluster, first)
         self.cells = tabulate(self.rows.values(), self.problem.columns)
         self.cells.to_parquet(session.path / names.CELLS)
-        if more := self._tasks_of_the_best():
+        # Learning curves and outer folds are of what the rows so far say is best.
+        more, n_splits = list[Task](), len(self.splits[SEARCH, 1.0])
+        for stage, share in self.splits:
+            only: dict[int, Any] = {}
+            if stage == CURVE:
+                best = best_of_each(rank(tabulate(self.rows.values()), n_splits)).values()
+                only = {split: list(best) for split in range(n_splits)}
+            elif stage == OUTER:
+                only = {i: list(each.values()) for i, (each, _) in enumerate(self._chosen())}
+            if only:
+                more += make_tasks(self.problem, stage, share, only=only)
+        if more:
             self._run(session, cluster, more)
         return failures(self.cells, (*(self.problem.columns or ("algorithm", "candidate")), "fold"))
 
@@ -239,21 +257,6 @@ class SearchJob(job.Job[Chosen]):
                 else:
                     journal_writer.record(event, rows)
                 self.rows |= {place_of(row): row for row in rows}
-
-    def _tasks_of_the_best(self) -> list[Task]:
-        """Return tasks of learning curves and outer folds, of what the rows so far say is best."""
-
-        tasks, n_splits = list[Any](), len(self.splits[SEARCH, 1.0])
-        for stage, share in self.splits:
-            only: dict[int, Any] = {}
-            if stage == CURVE:
-                best = best_of_each(rank(tabulate(self.rows.values()), n_splits)).values()
-                only = {split: list(best) for split in range(n_splits)}
-            elif stage == OUTER:
-                only = {i: list(each.values()) for i, (each, _) in enumerate(self._chosen())}
-            if only:
-                tasks += make_tasks(self.problem, stage, share, only=only)
-        return tasks
 
     def _chosen(self) -> list[tuple[dict[str, int], int | None]]:
         """Return what the inner search of each outer fold chose."""
@@ -313,3 +316,52 @@ class SearchJob(job.Job[Chosen]):
             tabulate(rows, self.problem.columns, OUTER).to_parquet(path / names.NESTED)
         remarks += metadata.get("remarks", [])
         return {**metadata, "baseline": baseline, "remarks": remarks}
+
+
+def tasks_for_workers(
+    problem: Problem, stages: Sequence[tuple[str, float]], n_workers: int
+) -> list[Task]:
+    """Return the tasks of some stages; the longest are cut into splits if workers would else
+    idle at the end."""
+    tasks = [task for stage in stages for task in make_tasks(problem, *stage, n_workers=n_workers)]
+    if any(group.shared and group.shared.one_launch for group in problem.groups):
+        return tasks  # what the splits of a launch share is not known
+    return split_for_workers(tasks, n_workers, lambda task: task.by_split)
+
+
+def run_tasks(
+    runner: Runner, problem: Problem, tasks: Sequence[Task], n_threads: int = 1
+) -> Iterator[tuple[Outcome[Task] | ProgressEvent, list[Row]]]:
+    """Run tasks; give each outcome, or news of a task at work, with its rows, each row once.
+
+    Rows that are told before their task is done are a part of it: their splits, as if these were
+    a task of their own. A task that is begun anew, as its worker died, tells of the same rows
+    again. One that failed gives rows whose status says why.
+    """
+    by_name = {task.name: task for task in tasks}
+    given: set[Place] = set()
+    until: dict[str, float] = {}  # when the rows of a task were last told
+    for event in runner.outcomes_and_events(partial(run_task, n_threads=n_threads), problem, tasks):
+        if isinstance(event, ProgressEvent):
+            task, rows = by_name[event.task], event.rows
+        else:
+            task, failed = event.task, event.error is not None
+            rows = failed_rows(problem, task, event.error or "") if failed else event.result
+        left = task.without(given)
+        new = [row | {"worker": event.worker} for row in rows if place_of(row) not in given]
+        given.update(map(place_of, new))
+        if isinstance(event, ProgressEvent):
+            if new:
+                until[task.name] = event.started + event.seconds
+                part = task.part(dict.fromkeys(row["split"] for row in new))
+                event = replace(event, part=part.name, cost=part.cost)
+            yield event, new
+            continue
+        if len(new) < len(rows):
+            began = max(event.started, until.get(task.name, 0.0))
+            event = replace(
+                event, part=left.name if left else "", cost=left.cost if left else 0.0,
+                started=began, seconds=max(0.0, event.started + event.seconds - began),
+                compile_seconds=0.0,  # it compiled before its first rows were ready
+            )  # fmt: skip
+        yield event, without_compilation(new, event.seconds, event.compile_seconds)

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 from zipfile import BadZipFile
 
 import numpy as np
@@ -19,7 +19,6 @@ from pipelines.console import echo
 from pipelines.data.scaling import Scaling
 from pipelines.errors import InputError, opt
 from pipelines.run.errors import RunStopped
-from pipelines.run.options import at_least, number, option
 from pipelines.run_folder.names import replacing
 
 if TYPE_CHECKING:
@@ -32,64 +31,20 @@ BATCH = 512  # images of a task
 AS_THEY_ARE = Scaling("none")  # all features of an extractor are of one kind
 
 
-@dataclass(frozen=True)
-class FeatureOptions:
-    """What is made of images before they are learned from."""
-
-    group: ClassVar[str] = "data"
-
-    features: str | None = option(
-        None, "in place of the pixels of images: hog (histograms of gradients), the last layer but "
-        "one of a network of torchvision.models such as resnet18, or a file with a row for each "
-        "image",
-        metavar="hog|NETWORK|FILE.npy", path="file",
-    )  # fmt: skip
-    weights: str | None = option(
-        None, "the file of that network's weights, or random (default: where torch keeps those "
-        "it has downloaded; nothing is downloaded)",
-        metavar="FILE|random", path="file",
-    )  # fmt: skip
-    feature_size: int | None = number(
-        None, "resize images for that network to N x N pixels (default: as it was trained)",
-        rule=at_least(16, 4096),
-    )  # fmt: skip
-
-    @property
-    def feature_file(self) -> str | None:
-        """The file of features, if it is one."""
-        return self.features if (self.features or "").endswith(".npy") else None
-
-    def check(self) -> None:
-        """Check options against each other.
-
-        Raises
-        ------
-        InputError
-        """
-        for name in ("weights", "feature_size"):
-            if getattr(self, name) is not None and (self.features is None or self.feature_file):
-                raise InputError(
-                    f"{opt(name)} is for {opt('features')} of a network; leave it out, or name one"
-                )
-        super_check = getattr(super(), "check", None)
-        if super_check is not None:
-            super_check()
-
-
+@dataclass(frozen=True, eq=False)
 class Features:
     """Features that a search uses in place of the images of a data set.
 
     Attributes
     ----------
     extractor : Extractor
+    data : with the images
+    folder : where features that were computed are kept
     """
 
-    def __init__(self, extractor: Extractor, data: Dataset, data_dir: str) -> None:
-        self.extractor, self._data = extractor, data
-        self._folder = Path(os.path.expanduser(data_dir)) / "features"
-        self._key = hashlib.sha256(
-            json.dumps([data.fingerprint, extractor.describe()], sort_keys=True).encode()
-        ).hexdigest()
+    extractor: Extractor
+    data: Dataset
+    folder: Path
 
     @classmethod
     def of(cls, options: Any, data: Dataset, record: Mapping[str, Any]) -> Features | None:
@@ -112,11 +67,11 @@ class Features:
                 f"{opt('resume')} needs the {opt('weights')} it began with, and they have changed; "
                 f"start a new run with {opt('results')}"
             )
-        return cls(extractor, data, options.data_dir)
+        return cls(extractor, data, Path(os.path.expanduser(options.data_dir)) / "features")
 
     def planned(self) -> Dataset:
         """Return the data set with features of a few images in all rows, to plan with."""
-        data = self._data
+        data = self.data
         assert data.image_shape is not None
         rows = np.linspace(0, len(data.X_train) - 1, SAMPLE).astype(int)
         sample = self.extractor.features(data.X_train[rows], data.image_shape)
@@ -134,16 +89,39 @@ class Features:
         RunStopped
             A batch failed.
         """
-        kept, began = self._folder / f"{self._key}.npz", time.monotonic()
-        computed = None if kept.is_file() else self._computed(cluster, quiet)
-        took = f", kept in '{self._folder}'"
+        from pipelines.run.progress import show_progress
+
+        what = json.dumps([self.data.fingerprint, self.extractor.describe()], sort_keys=True)
+        kept = self.folder / f"{hashlib.sha256(what.encode()).hexdigest()}.npz"
+        took, began = f", kept in '{self.folder}'", time.monotonic()
+        sides, shape = (self.data.X_train, self.data.X_test), self.data.image_shape
+        tasks = [
+            FeatureBatch(f"features-{('train', 'test')[side]}-{start}", side, start)
+            for side, X in enumerate(sides) for start in range(0, len(X), BATCH)
+        ] if not kept.is_file() else []  # fmt: skip
+        found: dict[FeatureBatch, np.ndarray] = {}
+        if tasks:
+            assert shape is not None
+            runner = cluster.runner
+            work = partial(features_of_batch, shape=shape, device=cluster.device)
+            with show_progress(len(tasks), len(tasks), quiet, lambda: runner.n_workers) as progress:
+                for outcome in runner.outcomes(work, (self.extractor, sides), tasks):
+                    if outcome.error is not None:
+                        raise RunStopped(f"features could not be computed: {outcome.error}")
+                    found[outcome.task] = outcome.result
+                    progress.advance(outcome.task, failed=False)
         try:
-            if computed is not None:
-                self._folder.mkdir(parents=True, exist_ok=True)
+            if tasks:
+                none = np.empty((0, found[tasks[0]].shape[1]), np.float32)
+                train, test = (
+                    np.concatenate([none, *(found[task] for task in tasks if task.side == side)])
+                    for side in (0, 1)
+                )
+                self.folder.mkdir(parents=True, exist_ok=True)
                 with replacing(kept) as path, path.open("xb") as file:
-                    np.savez(file, train=computed[0], test=computed[1])
+                    np.savez(file, train=train, test=test)
                 seconds = time.monotonic() - began
-                took = f", computed in {seconds:.1f} s and kept in '{self._folder}'"
+                took = f", computed in {seconds:.1f} s and kept in '{self.folder}'"
             with np.load(kept) as arrays:
                 train, test = arrays["train"], arrays["test"]
         except (OSError, ValueError, EOFError, KeyError, BadZipFile) as error:
@@ -153,33 +131,7 @@ class Features:
             ) from None
         if not quiet:
             echo(f"features   {self.extractor.name}: {train.shape[1]:,} of each image{took}")
-        return self._data.with_features(train, test, AS_THEY_ARE)
-
-    def _computed(self, cluster: Cluster, quiet: bool) -> tuple[np.ndarray, np.ndarray]:
-        from pipelines.run.progress import show_progress
-
-        parts, shape = (self._data.X_train, self._data.X_test), self._data.image_shape
-        runner = cluster.runner
-        assert shape is not None
-        tasks = [
-            FeatureBatch(f"features-{('train', 'test')[part]}-{start}", part, start)
-            for part, X in enumerate(parts) for start in range(0, len(X), BATCH)
-        ]  # fmt: skip
-        work = partial(features_of_batch, shape=shape, device=cluster.device)
-        found: dict[FeatureBatch, np.ndarray] = {}
-        with show_progress(len(tasks), len(tasks), quiet, lambda: runner.n_workers) as progress:
-            for outcome in runner.outcomes(work, (self.extractor, parts), tasks):
-                if outcome.error is not None:
-                    raise RunStopped(f"features could not be computed: {outcome.error}")
-                found[outcome.task] = outcome.result
-                progress.advance(outcome.task, failed=False)
-        width = next(iter(found.values())).shape[1]
-        train, test = (
-            np.concatenate([np.empty((0, width), np.float32)]
-                           + [found[task] for task in tasks if task.part == part])
-            for part in (0, 1)
-        )  # fmt: skip
-        return train, test
+        return self.data.with_features(train, test, AS_THEY_ARE)
 
 
 @dataclass(frozen=True)
@@ -187,7 +139,7 @@ class FeatureBatch:
     """Images of the training (0) or test rows (1), whose features are a task."""
 
     name: str
-    part: int
+    side: int
     start: int
     cost: float = 1.0
 
@@ -196,5 +148,5 @@ def features_of_batch(
     images: tuple[Extractor, tuple[Any, Any]], task: FeatureBatch, shape: ImageShape, device: str
 ) -> np.ndarray:
     """Return the features of a batch, float32 of shape (n_images, n_features): a task's work."""
-    extractor, parts = images
-    return extractor.features(parts[task.part][task.start : task.start + BATCH], shape, device)
+    extractor, sides = images
+    return extractor.features(sides[task.side][task.start : task.start + BATCH], shape, device)

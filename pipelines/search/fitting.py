@@ -16,13 +16,19 @@ from typing import Any
 import numpy as np
 
 from pipelines.data.placement import FoldedData
-from pipelines.search.scoring import CandidateScorer
+from pipelines.search.scoring import PREDICTIONS, CandidateScorer
 from pipelines.search.shared import PlainFits, SharedFit, shared_fit_of
-from pipelines.search.shared.base import Response, Rows, Split, SplitRows, convergence_noted
+from pipelines.search.shared.base import (
+    WEIGHTS,
+    Response,
+    Rows,
+    Split,
+    SplitRows,
+    convergence_noted,
+)
 from pipelines.search.shared.pipeline_steps import Step, decompose, prepare
 
 PLAIN = PlainFits.name
-WEIGHTS = "sample_weight"  # the only metadata of fits that share work
 
 
 @dataclass(frozen=True)
@@ -139,7 +145,7 @@ def _parts_of(
         shared = shared_fit_of(final, kinds)
         if shared is not None and (
             (scorer.fit_params and not shared.takes_weights)
-            or (shared.predictions_only and not scorer.needs_predictions_only)
+            or (shared.predictions_only and not scorer.methods <= PREDICTIONS)
         ):
             shared = None
         key = None if shared is None else shared.group_key(final)

@@ -194,8 +194,8 @@ class _SearchData(FoldedData):
         return cached((self.token, device), dense)
 
 
-class SharedParallel:
-    """A substitute for ``joblib.Parallel`` that carries out a search's fits in groups.
+class SharedParallel(Parallel):
+    """``joblib.Parallel`` that carries out a search's fits in groups.
 
     Attributes
     ----------
@@ -207,18 +207,11 @@ class SharedParallel:
         self, runner: Runner | None, verbose: int, kinds: Sequence[SharedFit],
         n_threads: int | None, **options: Any,
     ) -> None:  # fmt: skip
-        self._runner, self._verbose, self._kinds = runner, verbose, kinds
+        super().__init__(**options)
+        self._runner, self._quiet, self._kinds = runner, not verbose, kinds
         self._n_threads = n_threads
-        self._parallel = Parallel(**options)
         self.results: list[Result] = []
         self.n_at_limit = 0
-
-    def __enter__(self) -> Self:
-        self._parallel.__enter__()
-        return self
-
-    def __exit__(self, *error: Any) -> None:
-        self._parallel.__exit__(*error)
 
     def __call__(self, delayed_calls: Iterable[Any]) -> list[dict[str, Any]]:
         """Return the results of the fits, in their order."""
@@ -280,9 +273,12 @@ class SharedParallel:
         alone = isinstance(runner, OnCluster)
         work, found = partial(_results, n_threads=self._n_threads, alone=alone), dict[Task, Any]()
         if runner is None:
-            return self._parallel(delayed(work)(problem, task) for task in tasks)
-        cost, quiet = sum(task.cost for task in tasks), not self._verbose
-        with show_progress(len(tasks), cost, quiet, lambda: runner.n_workers) as shown:
+            found_by_joblib: Iterable[list[Result]] = super().__call__(
+                delayed(work)(problem, task) for task in tasks
+            )
+            return found_by_joblib
+        cost = sum(task.cost for task in tasks)
+        with show_progress(len(tasks), cost, self._quiet, lambda: runner.n_workers) as shown:
             for outcome in runner.outcomes(work, problem, tasks):
                 shown.advance(outcome.task, outcome.error is not None)
                 if outcome.error is not None:

@@ -253,16 +253,6 @@ def refuse_both_or_neither(table: Path | None, images: Sequence[Path]) -> None:
         raise InputError("predict needs a TABLE or --image, one of them; --help lists the options")
 
 
-def lines_of_images(rows: NewRows, labels: np.ndarray) -> list[str]:
-    """Return a line on each of the first images, and on how many there are besides."""
-    lines = [
-        f"image      {path}: {label}"
-        for path, label in zip(rows.images[:SHOWN], labels, strict=False)
-    ]
-    more = len(labels) - SHOWN
-    return lines + [f"           and {more:,} more in the table of answers"] * (more > 0)
-
-
 def check_output(path: Path | None) -> Path | None:
     """Return the path of a file of predictions if it ends as it must, or is a folder for one.
 

@@ -9,7 +9,34 @@ from pipelines.data.dataset import Task
 from pipelines.errors import InputError, opt
 from pipelines.run.groups import FoldOptions, OwnDataOptions, RunOptions, TestOptions
 from pipelines.run.options import at_least, number, option
-from pipelines.search.features import FeatureOptions
+
+
+@dataclass(frozen=True)
+class FeatureOptions:
+    """What is made of images before they are learned from."""
+
+    group: ClassVar[str] = "data"
+
+    features: str | None = option(
+        None, "in place of the pixels of images: hog (histograms of gradients), the last layer but "
+        "one of a network of torchvision.models such as resnet18, or a file with a row for each "
+        "image",
+        metavar="hog|NETWORK|FILE.npy", path="file",
+    )  # fmt: skip
+    weights: str | None = option(
+        None, "the file of that network's weights, or random (default: where torch keeps those "
+        "it has downloaded; nothing is downloaded)",
+        metavar="FILE|random", path="file",
+    )  # fmt: skip
+    feature_size: int | None = number(
+        None, "resize images for that network to N x N pixels (default: as it was trained)",
+        rule=at_least(16, 4096),
+    )  # fmt: skip
+
+    @property
+    def feature_file(self) -> str | None:
+        """The file of features, if it is one."""
+        return self.features if (self.features or "").endswith(".npy") else None
 
 
 @dataclass(frozen=True)
@@ -56,27 +83,6 @@ class SplitOptions:
         metavar="DIR", path="folder", changes_results=False,
     )  # fmt: skip
 
-    def check(self) -> None:
-        """Check options against each other.
-
-        Raises
-        ------
-        InputError
-        """
-        if self.cv == "group" and self.groups is None:
-            raise InputError(
-                f"{opt('groups')} must name the column of groups for {opt('cv', 'group')}, it was "
-                f"not given; name one"
-            )
-        if self.groups is not None and self.cv not in ("group",) and ":" not in self.cv:
-            raise InputError(
-                f"{opt('groups')} is for {opt('cv', 'group')} and functions of your own, got "
-                f"{opt('cv', self.cv)}; use {opt('cv', 'group')}"
-            )
-        super_check = getattr(super(), "check", None)
-        if super_check is not None:
-            super_check()
-
 
 @dataclass(frozen=True)
 class SearchOptions(
@@ -89,3 +95,27 @@ class SearchOptions(
     OwnDataOptions,
 ):
     """Options of every search, beside its candidates."""
+
+    def check(self) -> None:
+        """Check options against each other.
+
+        Raises
+        ------
+        InputError
+        """
+        for name in ("weights", "feature_size"):
+            if getattr(self, name) is not None and (self.features is None or self.feature_file):
+                raise InputError(
+                    f"{opt(name)} is for {opt('features')} of a network; leave it out, or name one"
+                )
+        if self.cv == "group" and self.groups is None:
+            raise InputError(
+                f"{opt('groups')} must name the column of groups for {opt('cv', 'group')}, it was "
+                f"not given; name one"
+            )
+        if self.groups is not None and self.cv != "group" and ":" not in self.cv:
+            raise InputError(
+                f"{opt('groups')} is for {opt('cv', 'group')} and functions of your own, got "
+                f"{opt('cv', self.cv)}; use {opt('cv', 'group')}"
+            )
+        super().check()

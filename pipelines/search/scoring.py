@@ -70,11 +70,6 @@ class CandidateScorer:
             return {"predict"}
         return methods_of(self.scorer)
 
-    @property
-    def needs_predictions_only(self) -> bool:
-        """Whether scoring needs nothing but predictions and decision values."""
-        return self.methods <= PREDICTIONS
-
     @cached_property
     def _is_accuracy(self) -> bool:
         """Whether the only score is accuracy, so that the number of errors suffices."""
@@ -210,8 +205,10 @@ class PredictedEstimator:
         return self._estimator.__sklearn_tags__()
 
 
-def make_scoring(names: Sequence[str], data: Dataset) -> tuple[str, ...]:
-    """Return the names of the scorers of any estimators, by default that of the task.
+def make_scoring(
+    names: Sequence[str], data: Dataset, of_predictions: bool = False
+) -> tuple[str, ...]:
+    """Return the names of the scorers of a search, by default that of the task.
 
     Raises
     ------
@@ -219,8 +216,9 @@ def make_scoring(names: Sequence[str], data: Dataset) -> tuple[str, ...]:
         See ``check_scoring``.
     """
     chosen = tuple(dict.fromkeys(names)) or (DEFAULT_SCORING[data.task],)
+    classes = data.classes if of_predictions else np.arange(len(data.classes))
     for name in chosen:
-        check_scoring(name, np.arange(len(data.classes)), data.task, of_predictions=False)
+        check_scoring(name, classes, data.task, of_predictions)
     return chosen
 
 

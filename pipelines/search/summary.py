@@ -1,12 +1,10 @@
-"""What the console says of a search: its plan, and its result."""
+"""What the console says of the result of a search."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from pipelines.data.dataset import CLASSIFICATION, Dataset
 from pipelines.run.summary import baseline_lines, failed_fits, wall_time
 from pipelines.run_folder import columns
 from pipelines.run_folder.measures import Measure, measure_of
@@ -16,29 +14,11 @@ from pipelines.run_folder.statistics import (
     widen,
     within_one_standard_error,
 )
-from pipelines.search.candidates import Candidate
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     import pandas as pd
-
-
-def of_plan(
-    data: Dataset, candidates: Sequence[Candidate], scoring: Sequence[str], n_splits: int, cv: str
-) -> list[str]:
-    """Return data, task and candidates of ``cross_validate``."""
-    what = f"{len(data.classes)} classes" if data.task == CLASSIFICATION else "numbers"
-    algorithms = ", ".join(dict.fromkeys(one.algorithm for one in candidates))
-    n = len(candidates) * n_splits
-    return [
-        *data.lines,
-        f"data       {data.name}: {len(data.y_train):,} training rows, "
-        f"{data.X_train.shape[1]} features; {len(data.y_test):,} test rows",
-        f"task       {data.task}: {what}; {'--cv ' + cv if cv != 'auto' else 'default folds'}, "
-        f"scored by {', '.join(scoring)}",
-        f"candidates {len(candidates):,} of {algorithms} x {n_splits} folds = {n:,} fits",
-    ]
 
 
 def of_algorithms(record: Mapping[str, Any]) -> list[str]:
@@ -74,15 +54,6 @@ def of_algorithms(record: Mapping[str, Any]) -> list[str]:
             f"warning    {failure['count']:,} of {record['n_cells']:,} fits {failure['status']}"
         )
     return [*lines, wall_time(record)]
-
-
-def of_axes(axes: Mapping[str, Sequence[float]], n_splits: int, how: str, scoring: str) -> str:
-    """Return a line on the size of the grid of ``svm_grid``."""
-    shape = " x ".join(f"{len(values)} {name}" for name, values in axes.items())
-    n_fits = math.prod(map(len, axes.values())) * n_splits
-    return f"grid       {shape} x {n_splits} folds = {n_fits:,} fits, {how}" + (
-        "" if scoring == "accuracy" else f", the best by {scoring}"
-    )
 
 
 def of_grid(record: Mapping[str, Any], candidates: pd.DataFrame, run: Path) -> list[str]:

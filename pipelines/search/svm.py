@@ -13,7 +13,7 @@ from pipelines.data.dataset import rows_of
 from pipelines.data.placement import FoldedData
 from pipelines.data.preparation import Preparation
 from pipelines.search.candidates import Candidate, candidates_of
-from pipelines.search.fitting import group_candidates
+from pipelines.search.fitting import Group
 from pipelines.search.scoring import CandidateScorer
 from pipelines.search.shared.svm import SVCs, SVMParameters, SVRs
 from pipelines.search.tasks import SEARCH, Problem, Refit, Splits
@@ -60,10 +60,8 @@ def grid_problem(
         place = FoldedData.unscaled if data.scaling.learns else FoldedData.scaled
         device = load_backend(solver, settings.device).device
         data = replace(data, placement=partial(place, device=device))
-    groups = group_candidates([one.estimator for one in candidates], scorer, kinds=(kind,))
-    return Problem(
-        data, tuple(candidates), splits, scorer, tuple(groups), tuple(axes), settings.device
-    )
+    groups = (Group(tuple(range(len(candidates))), kind),)
+    return Problem(data, tuple(candidates), splits, scorer, groups, tuple(axes), settings.device)
 
 
 def refit_and_test(

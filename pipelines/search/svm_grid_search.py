@@ -167,30 +167,26 @@ class SVMGridSearch(GridSearch):
     def estimator(self) -> PathSVC:
         """The estimator whose parameters all candidates share."""
         backend = getattr(self, "_backend", ("path", "cpu"))
+        # Where a scorer needs probabilities, every fit is calibrated.
+        names, asked = self.scoring, set[str]()
+        if not callable(names) or hasattr(names, "_response_method"):
+            scorers = names.values() if isinstance(names, dict) else np.atleast_1d(names)
+            for one in scorers if names is not None else ():
+                if not isinstance(one, str):
+                    asked |= methods_of(one)
+                elif one in get_scorer_names():  # of another name scikit-learn tells
+                    asked |= methods_of(get_scorer(one))
         made = (PathSVC if backend == ("path", "cpu") else BackendSVC)(
             # The rows of a search with a callable are its values already.
             kernel=PRECOMPUTED if callable(self.kernel) else self.kernel, degree=self.degree,
             coef0=self.coef0, decision=self.decision, class_weight=self.class_weight,
             tol=self.tol, max_iter=self.max_iter, memory_bytes=self.memory_bytes,
-            n_jobs=getattr(self, "_n_threads", None), probability=self._asks_probabilities,
+            n_jobs=getattr(self, "_n_threads", None),
+            probability=bool(asked & {"predict_proba", "predict_log_proba"}),
         )  # fmt: skip
         if isinstance(made, BackendSVC):
             made.backend, made.client = backend, self.client
         return made
-
-    @property
-    def _asks_probabilities(self) -> bool:
-        """Whether a scorer needs probabilities, so that every fit is calibrated."""
-        scoring = self.scoring
-        if scoring is None or (callable(scoring) and not hasattr(scoring, "_response_method")):
-            return False
-        names = [scoring] if isinstance(scoring, str) else scoring
-        found: set[str] = set()
-        for one in names.values() if isinstance(names, dict) else np.atleast_1d(names):
-            if isinstance(one, str) and one not in get_scorer_names():
-                return False  # said by scikit-learn
-            found |= methods_of(get_scorer(one) if isinstance(one, str) else one)
-        return bool(found & {"predict_proba", "predict_log_proba"})
 
     @_fit_context(prefer_skip_nested_validation=False)  # type: ignore[untyped-decorator]
     def fit(

@@ -14,13 +14,14 @@ from pipelines.errors import InputError, program
 from pipelines.run.options import OneLineParser
 from pipelines.run_folder import names
 from pipelines.run_folder.digests import refuse_changed
+from pipelines.run_folder.record import Record
 from pipelines.search.new_rows import (
     RULE_OF_PICTURES,
+    SHOWN,
     NewRows,
     add_what_is_asked,
     check_output,
     class_columns,
-    lines_of_images,
     record_of,
     refuse_both_or_neither,
 )
@@ -56,37 +57,47 @@ def main(argv: Sequence[str]) -> int:
     )  # fmt: skip
     given = parser.parse_args(argv)
     refuse_both_or_neither(given.table, given.image)
-    output = check_output(given.output)
+    output, run = check_output(given.output), given.run
+    record = record_of(run, "svm_grid")
     if given.table is not None:
-        for line in predict(given.run, given.table, output):
-            echo(line)
-        return 0
-    return predict_images(given.run, given.image, output)
+        rows = NewRows.read(run, record, given.table)
+    else:
+        rows = _images(run, record, given.image)
+        for why in rows.unreadable or ():
+            print_error("svm_grid", why)
+        if not len(rows.answered):
+            return 2
+    machine = load_model(run)
+    n_features = machine.support_vectors.shape[1]
+    if n_features != (len(getattr(machine.scaling, "layout", ())) or rows.X.shape[1]):
+        raise InputError(
+            f"RUN must hold a model of its own data, got {run / names.MODEL}, which takes "
+            f"{n_features} features; resume the run to write it again"
+        )
+    if isinstance(machine, KernelRegressor):
+        lines = rows.write(None, machine.predict(rows.X), output, {})
+    else:
+        codes = machine.predict_codes(rows.X)
+        if machine.calibration is not None:
+            values, kind = machine.predict_proba(rows.X), "probability"
+        else:
+            values, kind = machine.decision_function(rows.X), "decision"
+            if values.ndim == 1:  # of two classes
+                values = np.column_stack([-values, values])
+        classes, lines = machine.classes_, list[str]()
+        if rows.unreadable is not None:
+            some = zip(rows.images[:SHOWN], classes[codes], strict=False)
+            lines = [f"image      {path}: {label}" for path, label in some]
+        if rows.unreadable is not None and (n := len(codes) - SHOWN) > 0:
+            lines.append(f"           and {n:,} more in the table of answers")
+        lines += rows.write(classes, codes, output, class_columns(kind, classes, values))
+    for line in lines:
+        echo(line)
+    return 1 if rows.unreadable else 0
 
 
-def predict(run: Path, table: Path, output: Path | None = None) -> list[str]:
-    """Write the predictions of a table by the model of a run; return lines on them.
-
-    Raises
-    ------
-    InputError
-        The run has no such model, or the table cannot be read or answered.
-    """
-    record = record_of(run, "svm_grid")
-    return _answer(run, NewRows.read(run, record, table), output)
-
-
-def predict_images(run: Path, images: Sequence[Path], output: Path | None = None) -> int:
-    """Print and write the class of images by the model of a run; give the exit status of ``main``.
-
-    An image that cannot be read is named on stderr, and the others are answered.
-
-    Raises
-    ------
-    InputError
-        The run has no such model, or its features cannot be computed here.
-    """
-    record = record_of(run, "svm_grid")
+def _images(run: Path, record: Record, images: Sequence[Path]) -> NewRows:
+    """Read images in the form of those of a run, or compute its features of them."""
     if record.image_form is None:
         raise InputError(
             f"RUN must be a run on images, got {run}, whose data are a table or which is of before "
@@ -94,29 +105,23 @@ def predict_images(run: Path, images: Sequence[Path], output: Path | None = None
         )
     form = ImageFormat(**record.image_form.model_dump())
     rows = NewRows.of_images(form, images)
-    for why in rows.unreadable or ():
-        print_error("svm_grid", why)
-    if not len(rows.answered):
-        return 2
-    if (features := record.options.features) is not None:
-        from pipelines.nn.features import Extractor
+    if (features := record.options.features) is None or not len(rows.answered):
+        return rows
+    from pipelines.nn.features import Extractor
 
-        if (known := record.features) is None:
-            raise InputError(
-                "RUN must hold features that can be computed of an image, got those of "
-                f"'{features}'; run it anew with --features hog or a network"
-            )
-        extractor = Extractor.of(known.name, known.size, record.options.weights)
-        if extractor.describe() != known.model_dump():
-            raise InputError(
-                f"RUN needs the weights of {known.name} that it was run with, and they have "
-                "changed; put the file back, or run it anew"
-            )
-        shape = (form.channels, form.height, form.width)
-        rows = replace(rows, X=extractor.features(rows.X, shape))
-    for line in _answer(run, rows, output):
-        echo(line)
-    return 1 if rows.unreadable else 0
+    if (known := record.features) is None:
+        raise InputError(
+            "RUN must hold features that can be computed of an image, got those of "
+            f"'{features}'; run it anew with --features hog or a network"
+        )
+    extractor = Extractor.of(known.name, known.size, record.options.weights)
+    if extractor.describe() != known.model_dump():
+        raise InputError(
+            f"RUN needs the weights of {known.name} that it was run with, and they have changed; "
+            "put the file back, or run it anew"
+        )
+    shape = (form.channels, form.height, form.width)
+    return replace(rows, X=extractor.features(rows.X, shape))
 
 
 def load_model(run: Path) -> KernelMachine | KernelRegressor:
@@ -131,27 +136,3 @@ def load_model(run: Path) -> KernelMachine | KernelRegressor:
     refuse_changed(run, record.files, names.MODEL)
     is_regression = record.best is not None and record.best.epsilon is not None
     return (KernelRegressor if is_regression else KernelMachine).load(run / names.MODEL)
-
-
-def _answer(run: Path, rows: NewRows, output: Path | None) -> list[str]:
-    """Predict rows, write the answers, and return the lines on them."""
-    machine = load_model(run)
-    n_features = machine.support_vectors.shape[1]
-    if n_features != (len(getattr(machine.scaling, "layout", ())) or rows.X.shape[1]):
-        raise InputError(
-            f"RUN must hold a model of its own data, got {run / names.MODEL}, which takes "
-            f"{n_features} features; resume the run to write it again"
-        )
-    if isinstance(machine, KernelRegressor):
-        return rows.write(None, machine.predict(rows.X), output, {})
-    codes = machine.predict_codes(rows.X)
-    if machine.calibration is not None:
-        values, kind = machine.predict_proba(rows.X), "probability"
-    else:
-        values, kind = machine.decision_function(rows.X), "decision"
-        if values.ndim == 1:  # of two classes
-            values = np.column_stack([-values, values])
-    lines = [] if rows.unreadable is None else lines_of_images(rows, machine.classes_[codes])
-    return lines + rows.write(
-        machine.classes_, codes, output, class_columns(kind, machine.classes_, values)
-    )

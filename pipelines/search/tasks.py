@@ -5,16 +5,13 @@ from __future__ import annotations
 import math
 import warnings
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pipelines.data.placement import FoldedData
-from pipelines.run.chunking import split_for_workers
-from pipelines.run.events import ProgressEvent
-from pipelines.run.outcomes import Outcome, without_compilation
 from pipelines.run_folder.names import FAILED, NOT_CONVERGED, OK
 from pipelines.search.candidates import Candidate
 from pipelines.search.fitting import (
@@ -30,9 +27,6 @@ from pipelines.search.fitting import (
 from pipelines.search.scoring import ACCURACY, CandidateScorer
 from pipelines.search.shared.base import Split
 from pipelines.search.substitutes import Substitute, substitute
-
-if TYPE_CHECKING:
-    from pipelines.run.tasks import Runner
 
 SEARCH, INNER, OUTER, CURVE = "search", "inner", "outer", "curve"  # the stages of a run
 # Of the time of a group's splits together, measured on 12,000 rows of MNIST: 1 to 16 %.
@@ -201,17 +195,6 @@ def make_tasks(
     ]
 
 
-def tasks_for_workers(
-    problem: Problem, stages: Sequence[tuple[str, float]], n_workers: int
-) -> list[Task]:
-    """Return the tasks of some stages; the longest are cut into splits if workers would else
-    idle at the end."""
-    tasks = [task for stage in stages for task in make_tasks(problem, *stage, n_workers=n_workers)]
-    if any(group.shared and group.shared.one_launch for group in problem.groups):
-        return tasks  # what the splits of a launch share is not known
-    return split_for_workers(tasks, n_workers, lambda task: task.by_split)
-
-
 def fit_task(
     problem: Problem,
     task: Task,
@@ -365,41 +348,3 @@ def finite(score: Any) -> float | None:
 def place_of(row: Mapping[str, Any]) -> Place:
     """Return the identity of a row."""
     return row["stage"], row["candidate"], row["split"], row["share"]
-
-
-def run_tasks(
-    runner: Runner, problem: Problem, tasks: Sequence[Task], n_threads: int = 1
-) -> Iterator[tuple[Outcome[Task] | ProgressEvent, list[Row]]]:
-    """Run tasks; give each outcome, or news of a task at work, with its rows, each row once.
-
-    Rows that are told before their task is done are a part of it: their splits, as if these were
-    a task of their own. A task that is begun anew, as its worker died, tells of the same rows
-    again. One that failed gives rows whose status says why.
-    """
-    by_name = {task.name: task for task in tasks}
-    given: set[Place] = set()
-    until: dict[str, float] = {}  # when the rows of a task were last told
-    for event in runner.outcomes_and_events(partial(run_task, n_threads=n_threads), problem, tasks):
-        if isinstance(event, ProgressEvent):
-            task, rows = by_name[event.task], event.rows
-        else:
-            task, failed = event.task, event.error is not None
-            rows = failed_rows(problem, task, event.error or "") if failed else event.result
-        left = task.without(given)
-        new = [row | {"worker": event.worker} for row in rows if place_of(row) not in given]
-        given.update(map(place_of, new))
-        if isinstance(event, ProgressEvent):
-            if new:
-                until[task.name] = event.started + event.seconds
-                part = task.part(dict.fromkeys(row["split"] for row in new))
-                event = replace(event, part=part.name, cost=part.cost)
-            yield event, new
-            continue
-        if len(new) < len(rows):
-            began = max(event.started, until.get(task.name, 0.0))
-            event = replace(
-                event, part=left.name if left else "", cost=left.cost if left else 0.0,
-                started=began, seconds=max(0.0, event.started + event.seconds - began),
-                compile_seconds=0.0,  # it compiled before its first rows were ready
-            )  # fmt: skip
-        yield event, without_compilation(new, event.seconds, event.compile_seconds)

@@ -11,7 +11,7 @@ from sklearn.metrics import (
 )
 
 from pipelines.errors import InputError
-from pipelines.search.scoring import CandidateScorer, check_scoring
+from pipelines.search.scoring import PREDICTIONS, CandidateScorer, check_scoring
 from pipelines.search.shared.base import Response
 from pipelines.svm.path_svc import PathSVC
 
@@ -50,8 +50,8 @@ def test_decision_values_are_used_where_they_are_needed() -> None:
 def test_what_scorers_need_is_known_before() -> None:
     assert CandidateScorer().methods == {"predict"}
     assert CandidateScorer(("f1_macro", "roc_auc")).methods == {"predict", "decision_function"}
-    assert CandidateScorer(("f1_macro", "roc_auc")).needs_predictions_only
-    assert not CandidateScorer(("neg_log_loss",)).needs_predictions_only
+    assert CandidateScorer(("f1_macro", "roc_auc")).methods <= PREDICTIONS
+    assert not CandidateScorer(("neg_log_loss",)).methods <= PREDICTIONS
 
 
 @pytest.mark.parametrize(

@@ -56,7 +56,7 @@ def test_what_is_validated_comes_after_what_trains() -> None:
         ({"kind": "stratified", "n_folds": 30}, "folds must not exceed the training rows of any"),
         ({"kind": "kfold", "n_folds": 61}, "folds must not exceed the 60 rows, got 61"),
         ({"kind": "time", "n_folds": 60}, "folds must not exceed the 60 rows, got 60"),
-        ({"kind": "none.py:folds"}, "cv must name a file that exists"),
+        ({"kind": "none.py:folds"}, "cv must be .* FILE.py:NAME that can be imported"),
     ],
 )
 def test_what_cannot_be_split_is_said(more: dict, words: str) -> None:

@@ -11,10 +11,11 @@ from pipelines.data import load_dataset, make_folds
 from pipelines.data.placement import FoldedData
 from pipelines.run.tasks import InProcess, OnCluster, Runner
 from pipelines.run_folder import columns
+from pipelines.search.command import run_tasks, tasks_for_workers
 from pipelines.search.ranking import reduce_scores, tabulate
 from pipelines.search.scoring import CandidateScorer
 from pipelines.search.svm import grid_problem
-from pipelines.search.tasks import SEARCH, Problem, run_tasks, tasks_for_workers
+from pipelines.search.tasks import SEARCH, Problem
 from pipelines.svm.backends import Settings
 from pipelines.svm_grid import default_bounds
 

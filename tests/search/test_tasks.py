@@ -20,6 +20,7 @@ from pipelines.data.scaling import Scaling
 from pipelines.run.events import ProgressEvent
 from pipelines.run.outcomes import Outcome
 from pipelines.search.candidates import Candidate
+from pipelines.search.command import run_tasks
 from pipelines.search.scoring import CandidateScorer
 from pipelines.search.svm import grid_problem
 from pipelines.search.tasks import (
@@ -31,7 +32,6 @@ from pipelines.search.tasks import (
     make_tasks,
     place_of,
     run_task,
-    run_tasks,
 )
 from pipelines.svm.backends import Settings
 

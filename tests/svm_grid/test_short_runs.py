@@ -90,3 +90,18 @@ def test_both_give_the_same(tmp_path: Path, finished: tuple[Path, str]) -> None:
     for name in ("candidates.parquet", "test_predictions.parquet"):
         tables = (pd.read_parquet(folder / name) for folder in (here, there))
         pd.testing.assert_frame_equal(*tables, rtol=1e-9)
+
+
+def test_a_refit_that_fails_stops_the_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refit(*problem: object, **settings: object) -> None:
+        raise ValueError("no such C")
+
+    monkeypatch.setattr("pipelines.svm_grid.refit_and_test", refit)
+    words = [*SMALL, "--cluster", "threads", "--results", str(tmp_path / "run"), "--quiet"]
+    assert main(words) == 1
+    said = capsys.readouterr().err
+    assert (
+        "svm_grid: the best candidate cannot be fitted on all rows: ValueError: no such C" in said
+    )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cache
 from importlib import import_module
 from typing import Any
 
@@ -11,14 +10,14 @@ from pipelines.search.shared.base import PlainFits, SharedFit
 
 __all__ = ["PlainFits", "SharedFit", "shared_fit_of"]
 
-# Where a package's estimators share work: files beside this one, each with its ``KINDS``. They are
+# Where a package's estimators share work: the file beside this one, with its ``KINDS``. It is
 # imported when one of its estimators comes: a search of trees does without the path solver.
 FILES = {
-    "sklearn.ensemble": ("ensembles",),
-    "sklearn.linear_model": ("linear",),
-    "sklearn.neighbors": ("neighbors",),
-    "sklearn.svm": ("svm",),
-    "pipelines.svm": ("svm",),
+    "sklearn.ensemble": "ensembles",
+    "sklearn.linear_model": "linear",
+    "sklearn.neighbors": "neighbors",
+    "sklearn.svm": "svm",
+    "pipelines.svm": "svm",
 }
 
 
@@ -32,15 +31,6 @@ def shared_fit_of(estimator: Any, kinds: Sequence[SharedFit] = ()) -> SharedFit 
     for kind in kinds:
         if kind.knows(estimator):
             return kind
-    return _of_class(type(estimator))  # type: ignore[arg-type]
-
-
-@cache
-def _of_class(estimator: type) -> SharedFit | None:
-    package = ".".join(estimator.__module__.split(".")[:2])
-    for file in FILES.get(package, ()):
-        kinds: Sequence[SharedFit] = import_module(f"{__name__}.{file}").KINDS
-        for kind in kinds:
-            if estimator in kind.types:
-                return kind
-    return None
+    file = FILES.get(".".join(type(estimator).__module__.split(".")[:2]))
+    table = import_module(f"{__name__}.{file}").KINDS if file else ()
+    return next((kind for kind in table if type(estimator) in kind.types), None)

@@ -23,6 +23,7 @@ from pipelines.data.dataset import rows_of
 from pipelines.data.placement import FoldedData, cached, to_device
 
 SEED = "random_state"
+WEIGHTS = "sample_weight"  # the only metadata of fits that share work
 Split = tuple[np.ndarray, np.ndarray]  # row numbers: training, validation
 Report = Callable[[float], None]  # of the fraction of a task that is done
 
@@ -196,7 +197,7 @@ class SplitRows:
     def weights(self, split: int | None) -> np.ndarray | None:
         """Return sample weights of a split's training rows, or of all rows; None if all weigh 1."""
         some = None if split is None else self.of_part(split, "train")
-        found = self.metadata(self.fit_params, some).get("sample_weight")
+        found = self.metadata(self.fit_params, some).get(WEIGHTS)
         return None if found is None else np.asarray(found, np.float64)
 
     def metadata(self, params: Mapping[str, Any] | None, some: Any) -> Mapping[str, Any]:
@@ -310,27 +311,37 @@ class SharedEstimators(SharedFit):
         respond: Respond,
         report: Report,
     ) -> None:
+        for split in range(rows.n_splits):
+            self._fit_split(split, rows, estimators, respond)
+            report((split + 1) / rows.n_splits)
+
+    def _fit_split(
+        self, split: int, rows: SplitRows, estimators: Sequence[Any], respond: Respond
+    ) -> None:
         from sklearn.base import clone
 
-        for split in range(rows.n_splits):
-            (X, y), weights = rows.train(split), rows.weights(split)
-            several = rows.n_splits > 1
-            fresh = [clone(one) for one in estimators] if several else list(estimators)
-            options = {} if weights is None else {"sample_weight": weights}
-            started = time.perf_counter()
-            with convergence_noted() as noted:
-                fitted = self.fit(fresh, X, y, **options)
-            seconds = (time.perf_counter() - started) / len(fitted)
-            predict = _predictions(self, fitted, rows.asked(split))
-            for i, one in enumerate(fitted):
-                made = int(i == 0 or isinstance(self, PlainFits))
-                respond(
-                    Response(
-                        i, split, partial(predict, i), one, seconds, converged=not noted,
-                        n_fits=made,
-                    )
-                )  # fmt: skip
-            report((split + 1) / rows.n_splits)
+        (X, y), weights, asked = rows.train(split), rows.weights(split), rows.asked(split)
+        fresh = [clone(one) for one in estimators] if rows.n_splits > 1 else estimators
+        started = time.perf_counter()
+        with convergence_noted() as noted:
+            fitted = self.fit(fresh, X, y, **({} if weights is None else {WEIGHTS: weights}))
+        seconds = (time.perf_counter() - started) / len(fitted)
+
+        @cache
+        def together(method: str, part: str) -> list[np.ndarray] | None:
+            return self.predict(fitted, method, asked[part]) if len(fitted) > 1 else None
+
+        def predict(i: int, method: str, part: str) -> np.ndarray:
+            found = together(method, part)
+            return getattr(fitted[i], method)(asked[part]) if found is None else found[i]
+
+        for i, one in enumerate(fitted):
+            made = int(i == 0 or isinstance(self, PlainFits))
+            respond(
+                Response(
+                    i, split, partial(predict, i), one, seconds, converged=not noted, n_fits=made
+                )
+            )
 
 
 @contextmanager
@@ -348,22 +359,6 @@ def convergence_noted() -> Iterator[list[Any]]:
     for one in caught:
         warnings.warn_explicit(one.message, one.category, one.filename, one.lineno)
     noted += [one for one in caught if issubclass(one.category, ConvergenceWarning)]
-
-
-def _predictions(
-    kind: SharedEstimators, fitted: Sequence[Any], asked: Mapping[str, Any]
-) -> Callable[[int, str, str], np.ndarray]:
-    """Return what predicts a part of the rows by a member of a group, of all members at once."""
-
-    @cache
-    def together(method: str, part: str) -> list[np.ndarray] | None:
-        return kind.predict(fitted, method, asked[part]) if len(fitted) > 1 else None
-
-    def predict(i: int, method: str, part: str) -> np.ndarray:
-        found = together(method, part)
-        return getattr(fitted[i], method)(asked[part]) if found is None else found[i]
-
-    return predict
 
 
 class PlainFits(SharedEstimators):

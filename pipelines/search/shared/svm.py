@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Collection, Hashable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -80,18 +80,11 @@ class KernelMachines(SharedFit):
 
     def accepts(self, estimator: Any) -> bool:
         """Return a kernel with a name, and numbers that a backend takes."""
-        if isinstance(estimator, SVMParameters):
-            return True
         return (
             estimator.kernel in KERNELS
             and 0 < estimator.C < np.inf
             and (estimator.gamma in ("scale", "auto") or estimator.gamma > 0)
         )
-
-    def group_key(self, estimator: Any) -> Hashable | None:
-        if isinstance(estimator, SVMParameters):
-            return repr(estimator.settings)
-        return super().group_key(estimator)
 
     def partition(self, estimators: Sequence[Any], n_workers: int) -> list[list[int]]:
         """Partition the estimators by gamma."""
@@ -148,8 +141,6 @@ class SVCs(KernelMachines):
         return SVC, PathSVC, BackendSVC
 
     def knows(self, estimator: Any) -> bool:
-        if isinstance(estimator, SVMParameters):
-            return estimator.epsilon is None
         # One of another backend than this has its own.
         own = getattr(estimator, "backend", (self.solver, self.device))
         return super().knows(estimator) and own == (self.solver, self.device)
@@ -164,8 +155,6 @@ class SVCs(KernelMachines):
 
     def accepts(self, estimator: Any) -> bool:
         """See ``KernelMachines.accepts``; and predictions as a backend makes them."""
-        if isinstance(estimator, SVMParameters):
-            return True
         plain = estimator.probability in (False, "deprecated") and not estimator.break_ties
         if estimator.decision_function_shape == "ovo" and self.solver != "path":
             return False  # the values of pairs
@@ -212,31 +201,31 @@ class SVCs(KernelMachines):
 
                 factors = factors_by_code(settings.class_weight, classes)
                 settings = replace(settings, class_weight=factors)
-        done, total = 0, len(estimators) * rows.n_splits
-        for gammas, Cs, numbers, members in _batches(estimators, X, splits, rows.numbers):
+        total = len(estimators) * rows.n_splits
 
-            def on_split(
-                g: int, split: int, fits: list[CellFit], Cs: Any = Cs, gammas: Any = gammas,
-                members: Any = members,
-            ) -> None:  # fmt: skip
-                place = rows.numbers.index(split)
-                for c, (C, fit) in enumerate(zip(Cs, fits, strict=True)):
-                    for n, i in enumerate(members[C, gammas[g], split]):
-                        n_fits = int(n == 0 and (c == 0 or not backend.shares_C))
-                        respond(_response(i, place, fit, classes, rows, n == 0, n_fits))
-
+        def fit(done: int, gammas: Any, Cs: Any, numbers: Any, members: Any) -> int:
             n = len(gammas) * len(Cs) * len(numbers)
 
-            def reported(share: float, before: int = done, n: int = n) -> None:
-                report(min(1.0, (before + share * n) / total))
+            def on_split(g: int, split: int, fits: list[CellFit]) -> None:
+                place = rows.numbers.index(split)
+                for c, (C, fit) in enumerate(zip(Cs, fits, strict=True)):
+                    for k, i in enumerate(members[C, gammas[g], split]):
+                        n_fits = int(k == 0 and (c == 0 or not backend.shares_C))
+                        respond(_response(i, place, fit, classes, rows, k == 0, n_fits))
 
-            backend.fit_cells(
-                Work(
-                    X, codes, splits, numbers, gammas, Cs, settings, on_split, decisions, reported,
-                    rows.weights(None),
-                )
+            def reported(share: float) -> None:
+                report(min(1.0, (done + share * n) / total))
+
+            work = Work(
+                X, codes, splits, numbers, gammas, Cs, settings, on_split, decisions, reported,
+                rows.weights(None),
             )  # fmt: skip
-            done += n
+            backend.fit_cells(work)
+            return done + n
+
+        done = 0
+        for batch in _batches(estimators, X, splits, rows.numbers):
+            done = fit(done, *batch)
 
 
 def _batches(
@@ -300,11 +289,6 @@ class SVRs(KernelMachines):
 
         return SVR, PathSVR
 
-    def knows(self, estimator: Any) -> bool:
-        if isinstance(estimator, SVMParameters):
-            return estimator.epsilon is not None
-        return super().knows(estimator)
-
     def accepts(self, estimator: Any) -> bool:
         return super().accepts(estimator) and estimator.epsilon >= 0
 
@@ -326,44 +310,43 @@ class SVRs(KernelMachines):
         if not is_plain:
             settings = replace(settings, n_threads=rows.n_threads or usable_threads())
 
+        total = len(estimators) * rows.n_splits
+
         def predicted(values: np.ndarray, split: int, method: str, part: str) -> np.ndarray:
             return values[rows.part(split, part)]
 
-        done, total = 0, len(estimators) * rows.n_splits
-        # Splits whose targets are scaled have targets of their own.
-        for some in [[one] for one in rows.numbers] if scales else [rows.numbers]:
-            mean, scale = target_scaling(y[splits[some[0]][0]]) if scales else (0.0, 1.0)
-            for gammas, Cs, numbers, members in _batches(estimators, X, splits, some):
-                for gamma in gammas:
-                    cells = [(C, gamma, number) for number in numbers for C in Cs]
-                    n = sum(len(members[cell]) for cell in cells)
-                    epsilons = sorted(
-                        {float(estimators[i].epsilon) for cell in cells for i in members[cell]}
-                    )
-
-                    def reported(fraction: float, before: int = done, n: int = n) -> None:
-                        report((before + fraction * n) / total)
-
-                    found = cross_validate_regression(
-                        X, (y - mean) / scale, gamma, Cs, epsilons, [splits[k] for k in numbers],
-                        on_progress=reported, sample_weight=rows.weights(None), **vars(settings),
+        def fit(done: int, gamma: float, Cs: Any, numbers: Any, members: Any) -> int:
+            cells = [(C, gamma, number) for number in numbers for C in Cs]
+            some = [i for cell in cells for i in members[cell]]
+            epsilons = sorted({float(estimators[i].epsilon) for i in some})
+            # Splits whose targets are scaled have targets, and a call, of their own.
+            mean, scale = target_scaling(y[splits[numbers[0]][0]]) if scales else (0.0, 1.0)
+            found = cross_validate_regression(
+                X, (y - mean) / scale, gamma, Cs, epsilons, [splits[k] for k in numbers],
+                on_progress=lambda share: report((done + share * len(some)) / total),
+                sample_weight=rows.weights(None), **vars(settings),
+            )  # fmt: skip
+            for at, (C, _, number) in enumerate(cells):
+                fold, place = at // len(Cs), rows.numbers.index(number)
+                for i in members[C, gamma, number]:
+                    e = epsilons.index(float(estimators[i].epsilon))
+                    cell = e, at % len(Cs), fold
+                    values = found.predictions[fold][cell[:2]] * scale + mean
+                    respond(
+                        Response(
+                            i, place, partial(predicted, values, place), None,
+                            float(found.fit_seconds[cell]), float(found.score_seconds[cell]),
+                            not found.status[cell], int(found.n_support[cell]),
+                            int(found.n_iterations[cell]), n_fits=int(cell[1] == 0),
+                        )
                     )  # fmt: skip
-                    done += n
-                    for at, (C, _, number) in enumerate(cells):
-                        fold, place = at // len(Cs), rows.numbers.index(number)
-                        for i in members[C, gamma, number]:
-                            e = epsilons.index(float(estimators[i].epsilon))
-                            cell = e, at % len(Cs), fold
-                            values = found.predictions[fold][cell[:2]] * scale + mean
-                            respond(
-                                Response(
-                                    i, place, partial(predicted, values, place), None,
-                                    float(found.fit_seconds[cell]),
-                                    float(found.score_seconds[cell]), not found.status[cell],
-                                    int(found.n_support[cell]), int(found.n_iterations[cell]),
-                                    n_fits=int(cell[1] == 0),
-                                )
-                            )  # fmt: skip
+            return done + len(some)
+
+        done = 0
+        for some in [[one] for one in rows.numbers] if scales else [rows.numbers]:
+            for gammas, *batch in _batches(estimators, X, splits, some):
+                for gamma in gammas:
+                    done = fit(done, gamma, *batch)
 
 
 def usable_threads() -> int:
