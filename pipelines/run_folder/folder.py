@@ -248,13 +248,12 @@ def refuse_taken(path: Path) -> None:
     """
     try:
         # A run that was killed before its first task leaves no more than an empty journal.
-        began = [
+        content = sorted(
             entry.name
             for entry in path.iterdir()
             if not (entry.name == JOURNAL and entry.stat().st_size == 0)
             and not entry.name.startswith((PROBE, f".{RECORD}."))
-        ]
-        content = sorted(began)
+        )
     except FileNotFoundError:
         return
     except OSError as error:

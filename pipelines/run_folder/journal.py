@@ -122,15 +122,11 @@ class Journal:
             raise
         self.records.append(record)
 
-    def close(self) -> None:
-        """Close the file."""
-        self._file.close()
-
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *exception: object) -> None:
-        self.close()
+        self._file.close()
 
 
 def _locked(path: Path) -> FileIO:

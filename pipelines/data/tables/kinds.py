@@ -41,17 +41,9 @@ class Kinds:
     categories: tuple[str, ...] = ()
     left_out: tuple[tuple[str, str], ...] = ()
 
-    def describe(self) -> dict[str, Any]:
-        """Return the JSON-serialisable metadata that ``from_record`` reads."""
-        return {
-            "numbers": list(self.numbers),
-            "categories": list(self.categories),
-            "left_out": [list(one) for one in self.left_out],
-        }
-
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> Self:
-        """Rebuild the column kinds from what ``describe`` returned."""
+        """Rebuild the column kinds from what ``asdict`` gave and JSON kept."""
         left_out = tuple((str(name), str(why)) for name, why in record.get("left_out", ()))
         numbers, categories = (tuple(map(str, record[one])) for one in ("numbers", "categories"))
         return cls(numbers, categories, left_out)

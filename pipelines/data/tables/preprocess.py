@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import zipfile
 from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Any, Self
 
 import numpy as np
@@ -143,7 +144,7 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
         from skops.io import dumps
 
         check_is_fitted(self)
-        about = {**self.kinds.describe(), "scale": self.scale, "missing": self.missing}
+        about = {**asdict(self.kinds), "scale": self.scale, "missing": self.missing}
         learned = dumps(
             {"about": json.dumps(about), "columns": self.columns_}, compression=zipfile.ZIP_DEFLATED
         )

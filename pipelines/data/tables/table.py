@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -127,7 +127,7 @@ class RawTable:
             "target": self.target,
             "missing": self.missing,
             "without_header": self.without_header,
-            **self.kinds.describe(),
+            **asdict(self.kinds),
         }
 
 
