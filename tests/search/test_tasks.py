@@ -153,6 +153,15 @@ def test_rows_of_any_estimator_are_told_when_a_split_is_done() -> None:
     assert told == rows[:4]
 
 
+def test_a_fit_that_shares_nothing_tells_how_many_splits_are_done() -> None:
+    tree = Candidate("tree", {}, DecisionTreeClassifier(max_depth=1))
+    problem = problem_of([tree], X, y, make_folds(y, 3, 0))
+    alone = replace(make_tasks(problem)[0], splits=(0, 1, 2))
+    told: list[float] = []
+    run_task(problem, alone, report=lambda fraction, some=(): told.append(fraction))
+    assert [share for share in told if share] == pytest.approx([1 / 3, 2 / 3, 1])
+
+
 TASK = Task(SEARCH, 0, (0, 1), (0, 1, 2), 1.0, "svm", "gamma=0.1 2 C", True, cost=6.0)
 
 
