@@ -12,7 +12,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.svm import SVC
 
 from pipelines.data import load_dataset, make_folds
-from pipelines.data.tables import make_preprocessor
+from pipelines.data.tables.preprocess import TablePreprocessor
 from pipelines.svm_grid import main
 from tests.command_runs import record
 
@@ -57,7 +57,7 @@ def test_the_cells_are_those_of_a_pipeline_fitted_within_each_fold(run: Path) ->
     different = 0
     for cell in cells.itertuples():
         train, validation = folds[cell.fold]
-        peer = make_pipeline(make_preprocessor(data.scaling.kinds), SVC(C=cell.C, gamma=cell.gamma))
+        peer = make_pipeline(TablePreprocessor(data.scaling.kinds), SVC(C=cell.C, gamma=cell.gamma))
         peer.fit(data.X_train.iloc[train], data.y_train[train])
         wrong = peer.predict(data.X_train.iloc[validation]) != data.y_train[validation]
         different += abs(int(wrong.sum()) - cell.n_errors)
