@@ -19,6 +19,8 @@ from pipelines.errors import InputError, opt
 if TYPE_CHECKING:
     import torch
 
+__all__ = ["Batch", "Batches", "Columns", "share"]
+
 Columns = dict[str, "torch.Tensor"]
 
 

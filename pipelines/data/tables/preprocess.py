@@ -27,6 +27,8 @@ from pipelines.data.tables.table import MISSING, Missing
 from pipelines.data.tables.words import short
 from pipelines.errors import InputError, opt
 
+__all__ = ["LEARNED", "TablePreprocessor"]
+
 LEARNED = "preparation"  # of an array in a model's file
 # Types beyond those that skops knows to be harmless; none runs code of a file.
 TRUSTED = ["numpy.dtype"]
