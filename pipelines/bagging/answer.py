@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from asyncio import CancelledError
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import asdict, fields
 from itertools import combinations
 from math import comb
@@ -74,7 +76,6 @@ def answer(
     newest = files.weights(numbers[-1])
     seen = {} if client is None else client.run(os.path.getmtime, newest, on_error="return")
     here = set(seen.values()) != {os.path.getmtime(newest)}
-    scheduler: Any = "threads" if here else client
     stored = [dask.delayed(files.predictions, nout=2)(number) for number in numbers]
     shape = (n_test + len(asked.images), n_classes)
     probabilities = as_dask_array([chunk_of(test[0], shape) for test, _ in stored])
@@ -93,9 +94,8 @@ def answer(
         ),
     )  # fmt: skip
     # All of one kind: ``dask.compute`` mixes up the order of arrays and others.
-    answers, distance, selective, errors, sizes, _ = dask.compute(
-        *map(dask.delayed, reduced), scheduler=scheduler
-    )
+    workers = None if here else client
+    answers, distance, selective, errors, sizes, _ = _computed(map(dask.delayed, reduced), workers)
     of_test, of_own = (  # one's own images come after the test samples
         EnsemblePrediction(*(getattr(answers, one.name)[some] for one in fields(answers)))
         for some in (slice(n_test), slice(n_test, None))
@@ -112,7 +112,7 @@ def answer(
     )  # fmt: skip
     sizes.to_parquet(path / names.SIZES)
     arrays = explained(answers, probabilities, asked.after(dataset.X_test), truth, asked, deferred)
-    np.savez_compressed(path / names.EXPLAINED, **dask.compute(arrays, scheduler=scheduler)[0])
+    np.savez_compressed(path / names.EXPLAINED, **_computed([arrays], workers)[0])
     candidates = reduce_candidates(pd.read_parquet(path / names.CELLS), n_folds, client)
     candidates.to_parquet(path / names.CANDIDATES)
     table = tabulate_members(candidates, refits, dict(zip(numbers, errors.tolist(), strict=True)))
@@ -124,6 +124,17 @@ def answer(
         "members_best_test_error": float(errors.min()),
         "members": table.astype(object).to_dict("records"),
     }
+
+
+def _computed(asked: Iterable[Any], client: Client | None) -> tuple[Any, ...]:
+    """Compute on workers, and on threads of this process where a worker took its own with it."""
+    import dask
+
+    asked = list(asked)
+    if client is not None:
+        with suppress(Exception, CancelledError):
+            return tuple(dask.compute(*asked, scheduler=client))
+    return tuple(dask.compute(*asked, scheduler="threads"))
 
 
 def describe_quality(answers: EnsemblePrediction, truth: np.ndarray) -> dict[str, Any]:

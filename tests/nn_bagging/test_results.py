@@ -6,10 +6,11 @@ import os
 from pathlib import Path
 from typing import Any
 
+import dask
 import numpy as np
 import pandas as pd
 import pytest
-from distributed import Client
+from distributed import Client, KilledWorker
 
 from pipelines.bagging.members import MemberFiles
 from pipelines.bagging.predict import ask_members
@@ -164,6 +165,25 @@ def test_no_members_probabilities_come_to_the_client(
     np.testing.assert_array_equal(said_by_members(folder), stored)
     table = pd.read_parquet(folder / "test_predictions.parquet")
     np.testing.assert_array_equal(table["certainty"], reduce_members(stored).certainty)
+
+
+def test_members_are_reduced_here_where_a_worker_dies_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, asked = tmp_path / "a run", list[Any]()
+    compute = dask.compute
+
+    def dies(*things: Any, scheduler: Any) -> Any:
+        asked.append(scheduler)
+        if scheduler != "threads":
+            raise KilledWorker("predictions", None, 3)
+        return compute(*things, scheduler=scheduler)
+
+    monkeypatch.setattr("dask.compute", dies)
+    options = ["--workers", "1", "--results", str(folder), "--quiet"]
+    assert main([*SMALL["nn_bagging"], *options]) == 0
+    assert [one == "threads" for one in asked] == [False, True] * 2
+    assert said_by_members(folder).shape == (3, 360, 10)
 
 
 def test_members_are_reduced_here_where_workers_do_not_see_the_folder(
