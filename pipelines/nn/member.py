@@ -203,8 +203,11 @@ class Member:
     @classmethod
     def _from_stored(cls, own: Arrays, candidate: Candidate, inputs: Inputs) -> Member:
         scaling = fitted_from(own)
-        others = ("scaling.", "preparation", "novelty.")
-        weights = {name: one for name, one in own.items() if not name.startswith(others)}
+        weights = {
+            name: one for name, one in own.items()
+            if name not in ("preparation", "preparation.layout")
+            and not name.startswith(("scaling.", "novelty."))
+        }  # fmt: skip
         # That of a module is made only when it is asked: a network of the user's own is code.
         shapes: dict[str, Any] = {name: one.shape for name, one in weights.items()}
         if candidate.network in BY_HAND:

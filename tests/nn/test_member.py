@@ -91,6 +91,14 @@ def test_a_damaged_file_is_one_line(
     assert "\n" not in str(refused.value)
 
 
+def test_a_module_keeps_its_layers_whatever_they_are_called(tmp_path: Path) -> None:
+    weights = {"preparation.weight": np.ones((3, 13), np.float32)}
+    member = Member(Candidate("own.py:Own", 0, 0.1, 0.9), WINE, weights, FittedScaling(0.0, 1.0))
+    Ensemble([member], np.arange(3)).save(tmp_path / "ensemble.safetensors")
+    (loaded,) = Ensemble.load(tmp_path / "ensemble.safetensors").members
+    assert list(loaded.weights) == list(weights)
+
+
 def test_no_such_file_is_one_line(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="must be an ensemble"):
         Ensemble.load(tmp_path / "none.safetensors")
