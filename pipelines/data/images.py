@@ -76,7 +76,7 @@ def load_torchvision(name: str, data_dir: str | Path) -> Source:
         A file is missing or damaged, images and labels do not fit together, or there is
         nothing to read and the download cannot be made.
     """
-    data_dir = Path(data_dir).expanduser()
+    data_dir = Path(os.path.expanduser(data_dir))  # which leaves what it does not know
     if name in IDX:
         files = _find(name, data_dir)
         if files is None:

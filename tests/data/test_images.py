@@ -57,6 +57,12 @@ def test_folder_with_the_name_comes_before_the_data_dir(tmp_path, write_mnist):
     assert load_torchvision("mnist", tmp_path).X.min() == 0
 
 
+def test_a_folder_may_begin_with_a_tilde_that_names_nobody(tmp_path, monkeypatch, write_mnist):
+    monkeypatch.chdir(tmp_path)
+    write_mnist(tmp_path / "~nobody-here")
+    assert len(load_torchvision("mnist", "~nobody-here").X) == 30
+
+
 def test_some_files_missing(tmp_path, write_mnist, refused):
     write_mnist(tmp_path, skip=("train-labels-idx1-ubyte", "t10k-images-idx3-ubyte"))
     message = refused(lambda: load_torchvision("mnist", tmp_path), "--data-dir", str(tmp_path))
