@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from pipelines.bagging.members import READ, MemberFiles
-from pipelines.bagging.reductions import RULE, EnsemblePrediction, reduce_members
+from pipelines.bagging.reductions import RULE, EnsemblePrediction, as_dask_array, reduce_members
 from pipelines.bagging.selective_prediction import (
     Assessment,
     SelectivePrediction,
@@ -49,6 +49,8 @@ def predict(
         cannot be written.
     """
     need_torch()
+    import dask
+
     record = record_of(run, "nn_bagging")
     refuse_changed(run, record.files, *READ)
     form: ImageFormat | None = None
@@ -68,7 +70,11 @@ def predict(
     if rows.unreadable is not None and not rows.images:
         return 2
     asked, classes = ask_members(run, rows.X, copies)
-    answers = reduce_members(asked.probabilities)
+    # Rows by rows: all at once would take seven times the probabilities' memory.
+    answers: EnsemblePrediction
+    (answers,) = dask.compute(
+        reduce_members(as_dask_array(list(asked.probabilities))), scheduler="threads"
+    )
     selective = stored_selective_prediction(run)
     assessed = None if selective is None else selective.assess(answers, asked.distance)
     deferred = answers.deferred if assessed is None else assessed.deferred(answers)
