@@ -1,1 +1,1 @@
-"""The network, training of stacked folds, random search, the ensemble."""
+"""The network, training of stacked folds, random search, members."""

@@ -1,1 +1,1 @@
-"""Kernel support vector machines: solvers, units of work, the fitted model."""
+"""Kernel support vector machines: solvers, backends, the estimators."""
