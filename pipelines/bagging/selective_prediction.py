@@ -40,7 +40,7 @@ class RiskControl:
         Least certainty that is kept; None where no threshold could be proved.
     bound : float or None
         Upper bound of the error among what is kept, at ``confidence``.
-    n_left_out, n_kept, n_wrong : int
+    n_out_of_bag, n_kept, n_wrong : int
         Training rows that a member left out; of them those at or above the threshold, and
         the wrong ones of those.
     """
