@@ -228,7 +228,8 @@ def hold(
         try:
             yield folder, journal
         except InputError:  # perhaps of a worker, which alone has read the data
-            keep = bool(resume or journal.records)
+            finished = folder.record.get("status") == "finished"
+            keep = bool(resume or journal.records or finished)
             raise
         finally:
             if write and not (keep and folder.has_begun):

@@ -7,7 +7,7 @@ import pytest
 
 from pipelines.errors import InputError
 from pipelines.run_folder import names
-from pipelines.run_folder.folder import RunFolder
+from pipelines.run_folder.folder import RunFolder, hold
 
 
 def test_a_new_folder_is_made_with_its_parents(tmp_path: Path) -> None:
@@ -81,3 +81,15 @@ def test_a_file_is_replaced_whole_or_not_at_all(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="disk full"):
         fails()
     assert [(one, one.read_bytes()) for one in tmp_path.iterdir()] == [(path, b"whole")]
+
+
+@pytest.mark.parametrize("status", ["running", "finished"])
+def test_what_a_run_refuses_goes_unless_it_is_finished(tmp_path: Path, status: str) -> None:
+    def refused() -> None:
+        with hold("pagerank", str(tmp_path / "run"), None) as (folder, _):
+            folder.update(options={}, status=status)
+            raise InputError("the page cannot be drawn")
+
+    with pytest.raises(InputError):
+        refused()
+    assert (tmp_path / "run").exists() == (status == "finished")
