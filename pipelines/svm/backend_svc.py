@@ -41,7 +41,7 @@ class BackendSVC(PathSVC):
     ) -> FittedPath:
         assert weights is None
         device = self.backend[1]
-        X = X.astype(np.float64 if device == "cpu" else np.float32)
+        X = np.asarray(X, np.float64 if device == "cpu" else np.float32)
         settings = replace(settings, n_threads=settings.n_threads or 1, device=device)
         given: list[Any] = [self.backend, X, y, self.C, gamma, settings]
         if self.client is None:
