@@ -231,7 +231,7 @@ class Report(RunData):
         verb = {"running": "is still running", "stopped": "was stopped", "failed": "failed"}
         return (
             f"This run {verb.get(status, 'is ' + status)}{f' ({reason})' if reason else ''}: "
-            f"{count(len(self.cells), 'cell')} are here. "
+            f"{count(len(self.cells), 'cell')} {'is' if len(self.cells) == 1 else 'are'} here. "
             "What is there is drawn; with --resume the command goes on from it."
         )
 
