@@ -234,7 +234,11 @@ def hold(
         finally:
             if write and not (keep and folder.has_begun):
                 with suppress(OSError):
-                    shutil.rmtree(folder.path)  # a new run's, which was empty
+                    if not keep:
+                        shutil.rmtree(folder.path)  # a new run's, which was empty
+                    else:  # and what somebody else has put there since stays
+                        folder.journal_path.unlink(missing_ok=True)
+                        folder.path.rmdir()
                     if folder.path.parent == Path("results"):
                         folder.path.parent.rmdir()  # where there is nothing else in it
 
