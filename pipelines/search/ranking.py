@@ -95,7 +95,8 @@ def tabulate(
     chosen = [row for row in rows if row["stage"] == stage]
     known = {**dict.fromkeys(parameters, "float64"), **columns.OF_SEARCH}
     more = [name for name in (chosen[0] if chosen else {}) if name not in known]
-    types = {**known, **dict.fromkeys(more, "float64")}
+    declared = columns.SvmRow.dtypes()
+    types = {**known, **{name: declared.get(name, "float64") for name in more}}
     return results_frame(chosen, types, [*reversed(parameters), "candidate", "split", "share"])
 
 

@@ -15,7 +15,7 @@ from pipelines.search.command import run_tasks, tasks_for_workers
 from pipelines.search.ranking import reduce_scores, tabulate
 from pipelines.search.scoring import CandidateScorer
 from pipelines.search.svm import grid_problem
-from pipelines.search.tasks import SEARCH, Problem
+from pipelines.search.tasks import SEARCH, Problem, make_tasks, run_task
 from pipelines.svm.backends import Settings
 from pipelines.svm_grid import default_bounds
 
@@ -55,6 +55,17 @@ def test_every_cell_agrees_with_grid_search_cv() -> None:
         score = peer.cv_results_[f"split{row.fold}_test_score"][candidate]
         assert row.error == pytest.approx(1 - score, abs=1e-12)
         assert row.n_errors == round((1 - score) * row.n_validation)
+
+
+def test_a_column_of_svm_grid_alone_may_be_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Noted(columns.SvmRow):
+        note: str
+
+    monkeypatch.setattr(columns, "SvmRow", Noted)
+    problem = problem_of((1.0,), (1e-2,))
+    rows = InProcess(1).outcomes(run_task, problem, make_tasks(problem))
+    noted = [row | {"note": "seen"} for outcome in rows for row in outcome.result]
+    assert tabulate(noted, problem.columns)["note"].tolist() == ["seen"] * 3
 
 
 def test_one_worker_four_workers_and_threads_give_identical_rows(
