@@ -227,9 +227,11 @@ def hold(
         keep = True
         try:
             yield folder, journal
-        except InputError:  # perhaps of a worker, which alone has read the data
-            finished = folder.record.get("status") == "finished"
-            keep = bool(resume or journal.records or finished)
+        except InputError as error:  # perhaps of a worker, which alone has read the data
+            status = folder.record.get("status")
+            keep = bool(resume or journal.records or status == "finished")
+            if keep and write and status == "running":
+                folder.update(status="stopped", reason=str(error))
             raise
         finally:
             if write and not (keep and folder.has_begun):

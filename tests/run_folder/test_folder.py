@@ -93,3 +93,16 @@ def test_what_a_run_refuses_goes_unless_it_is_finished(tmp_path: Path, status: s
     with pytest.raises(InputError):
         refused()
     assert (tmp_path / "run").exists() == (status == "finished")
+
+
+def test_a_run_with_finished_tasks_is_stopped_by_what_it_refuses(tmp_path: Path) -> None:
+    def refused() -> None:
+        with hold("pagerank", str(tmp_path / "run"), None) as (folder, journal):
+            folder.update(options={}, status="running")
+            journal.append({"task": "iterations"})
+            raise InputError("edges must have a positive weight")
+
+    with pytest.raises(InputError):
+        refused()
+    record = json.loads((tmp_path / "run" / names.RECORD).read_text())
+    assert (record["status"], record["reason"]) == ("stopped", "edges must have a positive weight")
