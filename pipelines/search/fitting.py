@@ -7,7 +7,7 @@ through scikit-learn's own ``_fit_and_score``, and every result has the form of 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -80,6 +80,8 @@ class CellResult:
 
 
 OnResult = Callable[[int, int, CellResult], None]  # split and candidate, by their places
+SILENT: Mapping[str, Any] = {"verbose": 0, "parameters": None}
+FitOptions = Callable[[int, int], Mapping[str, Any]]
 
 
 def ignore(*_: Any) -> None:
@@ -168,6 +170,7 @@ def fit_group(
     n_threads: int | None = None,
     on_result: OnResult = ignore,
     report: Callable[[float], None] = ignore,
+    fit_options: FitOptions | None = None,
 ) -> list[list[CellResult]]:
     """Fit and score the candidates of a group on every split of a task.
 
@@ -180,6 +183,8 @@ def fit_group(
     name : tells these splits from others of the same data
     on_result : called as soon as a candidate is done on a split
     report : called with the fraction of the task that is done
+    fit_options : function of a split and a candidate, by their places: further arguments of
+        scikit-learn's fit of one that shares nothing
 
     Returns
     -------
@@ -214,10 +219,11 @@ def fit_group(
                 with convergence_noted() as noted:
                     scores = _fit_and_score(
                         clone(estimator), data.X, data.y, scorer=scorer.scorer, train=train,
-                        test=test, verbose=0, parameters=None, fit_params=scorer.fit_params,
+                        test=test, fit_params=scorer.fit_params,
                         score_params=scorer.score_params, return_train_score=scorer.train_scores,
                         return_n_test_samples=True, return_times=True,
                         error_score=scorer.error_score,
+                        **(fit_options(at, i) if fit_options else SILENT),
                     )  # fmt: skip
                 n = len(estimator.steps) - 1 if hasattr(estimator, "named_steps") else 0
                 keep(at, i, CellResult(scores, not noted, n_steps=n, n_steps_made=n, apart=apart))

@@ -209,7 +209,7 @@ class SharedParallel(Parallel):
     ) -> None:  # fmt: skip
         super().__init__(**options)
         self._runner, self._quiet, self._kinds = runner, not verbose, kinds
-        self._n_threads = n_threads
+        self._n_threads, self._heard = n_threads, dict[str, Any]()
         self.results: list[Result] = []
         self.n_at_limit = 0
 
@@ -221,6 +221,11 @@ class SharedParallel(Parallel):
         ]
         if not calls:
             return []
+        # Callbacks stay with the process that has them.
+        heard = ["verbose"] if isinstance(self._runner, OnCluster) else [
+            "verbose", "caller", "callback_ctx"
+        ]  # fmt: skip
+        self._heard = {name: calls[0][name] for name in heard if name in calls[0]}
         problem = self._problem_of(calls)
         n_splits = len(problem.splits[SEARCH, 1.0])
         out: list[Any] = [None] * len(calls)
@@ -271,7 +276,8 @@ class SharedParallel(Parallel):
         """Return the results of tasks, in their order."""
         runner = self._runner
         alone = isinstance(runner, OnCluster)
-        work, found = partial(_results, n_threads=self._n_threads, alone=alone), dict[Task, Any]()
+        work = partial(_results, n_threads=self._n_threads, alone=alone, heard=self._heard)
+        found: dict[Task, list[Result]] = {}
         if runner is None:
             found_by_joblib: Iterable[list[Result]] = super().__call__(
                 delayed(work)(problem, task) for task in tasks
@@ -290,12 +296,22 @@ class SharedParallel(Parallel):
         return [found[task] for task in tasks]
 
 
-def _results(problem: Problem, task: Task, n_threads: int | None, alone: bool) -> list[Result]:
-    """Fit and score the candidates of a task."""
+def _results(
+    problem: Problem, task: Task, n_threads: int | None, alone: bool, heard: Mapping[str, Any]
+) -> list[Result]:
+    """Fit and score the candidates of a task; ``heard`` says who hears of fits alone, and what."""
     found: list[Result] = []
+    n_splits, n_candidates = len(problem.splits[SEARCH, 1.0]), len(problem.candidates)
 
     def on_result(at: int, i: int, result: CellResult) -> None:
         found.append((task.members[i], task.splits[at], result))
 
-    fit_task(problem, task, n_threads, on_result, alone=alone)
+    def fit_options(at: int, i: int) -> dict[str, Any]:
+        member, split = task.members[i], task.splits[at]
+        return {
+            **heard, "parameters": problem.candidates[member].parameters,
+            "split_progress": (split, n_splits), "candidate_progress": (member, n_candidates),
+        }  # fmt: skip
+
+    fit_task(problem, task, n_threads, on_result, alone=alone, fit_options=fit_options)
     return found

@@ -17,6 +17,7 @@ from pipelines.search.candidates import Candidate
 from pipelines.search.fitting import (
     PLAIN,
     CellResult,
+    FitOptions,
     Group,
     OnResult,
     fit_group,
@@ -202,6 +203,7 @@ def fit_task(
     on_result: OnResult = ignore,
     report: Callable[[float], None] = ignore,
     alone: bool = True,
+    fit_options: FitOptions | None = None,
 ) -> None:
     """Fit and score the candidates of a task; see ``fit_group``.
 
@@ -241,7 +243,10 @@ def fit_task(
         on_result(at, i, result)
 
     with limits:
-        fit(group, estimators, only=task.splits, on_result=keep, report=report)
+        fit(
+            group, estimators, only=task.splits, on_result=keep, report=report,
+            fit_options=fit_options,
+        )  # fmt: skip
 
 
 def run_task(
