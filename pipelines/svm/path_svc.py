@@ -209,14 +209,21 @@ class PathSVC(ClassifierMixin, PathEstimator):
 
     def fit_calibrated(self, X: Any, y: Any, sample_weight: Any = None, cv: Any = 5) -> Self:
         """Fit without probabilities, then fit sigmoids on rows that other fits did not see."""
-        plain = clone(self).set_params(probability=False)
+        plain, classes = clone(self).set_params(probability=False), None
+        if isinstance(self.class_weight, Mapping):  # the calibration fits codes, not labels
+            classes, y = np.unique(y, return_inverse=True)
+            plain.class_weight = factors_by_code(self.class_weight, classes)
         calibrated = CalibratedClassifierCV(plain, method="sigmoid", cv=cv, ensemble=False)
         calibrated.fit(X, y, sample_weight=sample_weight)
         (only,) = calibrated.calibrated_classifiers_
         fitted = only.estimator
         for name in set(vars(fitted)) - set(self.get_params(deep=False)):
             setattr(self, name, getattr(fitted, name))
-        self.machine_ = replace(fitted.machine_, calibration=Calibration.of(only.calibrators))
+        if classes is not None:
+            self.classes_ = classes
+        self.machine_ = replace(
+            fitted.machine_, classes_=self.classes_, calibration=Calibration.of(only.calibrators)
+        )
         return self
 
     @property

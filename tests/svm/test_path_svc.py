@@ -164,3 +164,15 @@ def test_a_fit_that_the_limit_ended_warns_as_svc_does() -> None:
 def test_a_class_without_weight_is_named() -> None:
     with pytest.raises(ValueError, match=r"sample_weight must be above 0 .* class '2' has none"):
         PathSVC().fit(WINE, KINDS, sample_weight=(KINDS < 2).astype(float))
+
+
+def test_probabilities_of_weighted_labels_are_those_of_weighted_codes() -> None:
+    X, codes = load_wine(return_X_y=True)
+    labels = np.array(["barbera", "barolo", "grignolino"])[codes]
+    by_label = PathSVC(probability=True, class_weight={"barolo": 5.0}).fit(X, labels)
+    by_code = PathSVC(probability=True, class_weight={1: 5.0}).fit(X, codes)
+    assert by_label.classes_.tolist() == ["barbera", "barolo", "grignolino"]
+    np.testing.assert_array_equal(by_label.predict_proba(X), by_code.predict_proba(X))
+    np.testing.assert_array_equal(by_label.predict(X), by_label.classes_[by_code.predict(X)])
+    unweighted = PathSVC(probability=True).fit(X, codes)
+    assert not np.array_equal(by_code.predict_proba(X), unweighted.predict_proba(X))
