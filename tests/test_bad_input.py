@@ -9,8 +9,6 @@ from typing import Any
 
 import pytest
 
-from tests.command_runs import SMALL, finished_run
-
 ROWS = "\n".join(f"{i % 7},{i % 3},{i * 0.37},{'red' if i % 2 else 'blue'}" for i in range(40))
 FILES = {
     "table.csv": f"a,b,x,colour\n{ROWS}\n",
@@ -181,11 +179,13 @@ def test_a_folder_that_holds_another_run_is_refused(
 ) -> None:
     from pipelines.svm_grid import main
 
-    folder, _ = finished_run("svm_grid", tmp_path / "run")
-    assert main([*SMALL["svm_grid"], "--results", str(folder)]) == 2
+    folder = tmp_path / "run"
+    words = ["--limit", "100", "--n-c", "1", "--n-gamma", "1", "--cluster", "threads", "--results"]
+    assert main([*words, str(folder)]) == 0
+    assert main([*words, str(folder)]) == 2
     assert f"but {folder} already holds a run; continue it with --resume" in capsys.readouterr().err
     assert main(["--resume", str(folder), "--n-c", "4"]) == 2
-    assert f"--n-c must stay 3 when resuming {folder}, got 4" in capsys.readouterr().err
+    assert f"--n-c must stay 1 when resuming {folder}, got 4" in capsys.readouterr().err
 
 
 def test_changed_data_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -37,6 +37,7 @@ def test_every_public_name_has_its_reference(site: Path) -> None:
     assert "ArrayLike" in page
 
 
+@pytest.mark.slow
 def test_every_page_is_reached_and_its_figures_are_there(site: Path) -> None:
     start = (site / "index.html").read_text()
     for page in (ROOT / "docs").rglob("*.md"):

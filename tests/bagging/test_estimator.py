@@ -23,6 +23,7 @@ SMALL: dict[str, Any] = {"n_estimators": 3, "n_iter": 2, "cv": 2, "max_epochs": 
                          "image_shape": (8, 8), "random_state": 0}  # fmt: skip
 
 
+@pytest.mark.slow
 @parametrize_with_checks(
     [
         BaggedNets(n_estimators=2, n_iter=1, cv=2, space={
@@ -198,7 +199,10 @@ class Pooled(torch.nn.Module):
         return self.output(self.convolution(X).relu().mean((-1, -2)))
 
 
-@pytest.mark.parametrize("network", [Pooled, Pooled(3, 2), "cnn"])
+@pytest.mark.parametrize(
+    "network",
+    [Pooled, *(pytest.param(one, marks=pytest.mark.slow) for one in (Pooled(3, 2), "cnn"))],
+)
 def test_modules_learn_images_of_four_dimensions(network: Any) -> None:
     """Stripes that lie or stand, in colours that say nothing."""
     generator = torch.Generator().manual_seed(0)

@@ -22,7 +22,7 @@ ORDER = np.random.default_rng(0).permutation(len(digits.data))
 X, y = digits.images[ORDER, None], digits.target[ORDER]
 
 
-@pytest.fixture(scope="module", params=["conv", "cnn"])
+@pytest.fixture(scope="module", params=["conv", pytest.param("cnn", marks=pytest.mark.slow)])
 def nets(request: pytest.FixtureRequest) -> BaggedNets:
     space = {"cnn": {"n_conv_layer": 8, "learning_rate": 0.1, "momentum": 0.9}}
     fitted = BaggedNets(

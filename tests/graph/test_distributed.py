@@ -26,6 +26,7 @@ from pipelines.graph.random_graphs import RandomGraph
 from pipelines.run.errors import RunStopped
 
 
+@pytest.mark.slow
 def test_a_random_graph_on_four_workers(four_workers, tmp_path):
     graph = RandomGraph("rmat", 50_000, 6, 2)
     called: list[int] = []
@@ -42,7 +43,11 @@ def test_a_random_graph_on_four_workers(four_workers, tmp_path):
     assert not (tmp_path / partitions.PIECES).exists()
 
 
-@pytest.mark.parametrize("rules", [{}, {"self_loops": "drop"}, {"repeated": "once"}])
+@pytest.mark.parametrize(
+    "rules",
+    [{}, *(pytest.param(rule, marks=pytest.mark.slow)
+           for rule in ({"self_loops": "drop"}, {"repeated": "once"}))],
+)  # fmt: skip
 def test_a_file_of_names_weights_and_rules_in_many_partitions(
     in_process, tmp_path, monkeypatch, rules
 ):

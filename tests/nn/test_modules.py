@@ -262,6 +262,7 @@ def test_a_module_that_cannot_be_made_is_one_line(name: str, message: str) -> No
     assert "\n" not in str(refused.value)
 
 
+@pytest.mark.slow
 def test_the_study_s_networks_are_trained_by_torch_where_they_are_asked_to(
     digits: FoldedData,
 ) -> None:

@@ -138,6 +138,7 @@ def test_what_is_deferred_has_a_guarantee_and_novel_samples_are_named(
     assert "warning    novel sample (p = 0.00" in of_bars
 
 
+@pytest.mark.slow
 def test_an_ensemble_without_its_guarantees_is_asked(
     tmp_path: Path, guaranteed: tuple[Path, str], capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -92,7 +92,7 @@ def test_the_stored_members_give_the_stored_answers(finished: tuple[Path, str]) 
 
 
 @pytest.mark.usefixtures("without_figures")
-@pytest.mark.parametrize("n_workers", ["2", "4"])
+@pytest.mark.parametrize("n_workers", ["2", pytest.param("4", marks=pytest.mark.slow)])
 def test_members_do_not_depend_on_the_number_of_workers(
     n_workers: str, tmp_path: Path, undisturbed: Path
 ) -> None:

@@ -76,6 +76,7 @@ def test_a_figure_is_enlarged_by_a_click_and_closed_by_another(page):
     assert page.locator("dialog[open]").count() == 0
 
 
+@pytest.mark.slow
 def test_the_dark_has_light_text_on_dark_ground(page):
     def brightness(what):
         colour = page.evaluate(f"getComputedStyle(document.body).{what}")
@@ -98,6 +99,7 @@ def test_figures_are_dark_in_the_dark(page):
     assert brightness_of(figure) < 80
 
 
+@pytest.mark.slow
 def test_on_a_phone_a_wide_figure_is_scrolled_in_its_card(page):
     page.set_viewport_size({"width": 390, "height": 800})
     shares = "images => images.map(one => one.clientWidth / Number(one.getAttribute('width')))"
@@ -152,6 +154,7 @@ def test_paper_has_every_row_in_sight(page):
     assert page.locator("nav").is_hidden()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shown", ["grid_page", "ensemble_page"])
 def test_paper_has_every_column_in_sight(browser, request, shown):
     page = browser.new_page(viewport=A4)

@@ -243,7 +243,7 @@ def test_a_task_that_raises_is_tried_again(tmp_path: Path, one_worker: Client) -
     assert (tmp_path / "2").read_text() == "x" * (RETRIES + 1)
 
 
-@pytest.mark.parametrize("n_workers", [1, 2])
+@pytest.mark.parametrize("n_workers", [pytest.param(1, marks=pytest.mark.slow), 2])
 def test_a_task_that_kills_its_worker_fails_alone(n_workers: int) -> None:
     with open_cluster("local", n_workers) as client:
         outcomes = {o.task.value: o for o in OnCluster(client).outcomes(die_on_three, 5, NUMBERS)}

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import importlib
 import shutil
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -41,8 +43,8 @@ FILES = {
     "data_parallel": ("checkpoints/every-step-on-1-1.safetensors", "epochs.parquet",
                       "model.safetensors", "test_predictions.parquet"),
 }  # fmt: skip
-# Trained by processes, which each resumption starts.
-SLOW = {"data_parallel": pytest.mark.slow}
+# What holds for these holds for the others, in make test-all.
+FAST = ("svm_grid", "pagerank")
 PREDICTS = ("svm_grid", "nn_bagging")
 ANSWER = ("best", "test_error", "vote_test_error", "top", "trainings")
 
@@ -59,25 +61,30 @@ def flipped(path: Path) -> None:
 
 
 @pytest.fixture(scope="session")
-def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a run of every command."""
+def run_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """The folder of a run of a command, made once; ``iris.csv`` lies beside it."""
     folder = tmp_path_factory.mktemp("changed")
     iris = load_iris(as_frame=True)
     table = iris.frame.assign(target=iris.target_names[iris.target])
     table.to_csv(folder / "iris.csv", index=False)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(folder)
-        patch.setattr("pipelines.report.page.draw_figures", lambda run, figures: {})
-        for command, options in OPTIONS.items():
-            cluster = "local" if command == "data_parallel" else "threads"
-            where = ["--cluster", cluster, "--workers", "1", "--results", command, "--quiet"]
-            assert importlib.import_module(f"pipelines.{command}").main([*options, *where]) == 0
-    return folder
+
+    @cache
+    def made(command: str) -> Path:
+        cluster = "local" if command == "data_parallel" else "threads"
+        where = ["--cluster", cluster, "--workers", "1", "--results", command, "--quiet"]
+        with pytest.MonkeyPatch.context() as patch:
+            patch.chdir(folder)
+            patch.setattr("pipelines.report.page.draw_figures", lambda run, figures: {})
+            main = importlib.import_module(f"pipelines.{command}").main
+            assert main([*OPTIONS[command], *where]) == 0
+        return folder / command
+
+    return made
 
 
 CASES = [
     pytest.param(command, name, damage, id=f"{command} {name} {damage.__name__}",
-                 marks=SLOW.get(command, ()))
+                 marks=() if command in FAST else pytest.mark.slow)
     for command in OPTIONS
     for name in ("journal.jsonl", *FILES[command])
     for damage in (half, flipped, Path.unlink)
@@ -87,12 +94,12 @@ CASES = [
 @pytest.mark.usefixtures("without_figures")
 @pytest.mark.parametrize(("command", "name", "damage"), CASES)
 def test_it_is_refused_in_one_line_or_made_again(
-    command: str, name: str, damage: Any, runs: Path, tmp_path: Path,
+    command: str, name: str, damage: Any, run_of: Callable[[str], Path], tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
 ) -> None:  # fmt: skip
-    monkeypatch.chdir(runs)
+    monkeypatch.chdir(run_of(command).parent)
     main = importlib.import_module(f"pipelines.{command}").main
-    folder = Path(shutil.copytree(runs / command, tmp_path / command))
+    folder = Path(shutil.copytree(run_of(command), tmp_path / command))
     damage(folder / name)
     gone, model = damage is Path.unlink, name.endswith(".safetensors")
     predict = ["predict", str(folder), "iris.csv", "--output", str(tmp_path / "answers.csv")]
@@ -112,7 +119,7 @@ def test_it_is_refused_in_one_line_or_made_again(
     drawn = not model and "/" not in name
     assert status(report, [str(folder)]) == (2 if drawn and not gone else 0)
     assert status(main, ["--resume", str(folder), "--quiet"]) == 0
-    before, after = record(runs / command), record(folder)
+    before, after = record(run_of(command)), record(folder)
     assert after["files"] == digests_of(folder)
     assert after["files"].keys() == before["files"].keys()
     for answer in ANSWER:
@@ -122,24 +129,25 @@ def test_it_is_refused_in_one_line_or_made_again(
         assert status(main, predict) == 0
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("without_figures")
 @pytest.mark.parametrize("name", [name for name in FILES["nn_bagging"] if "/" in name])
 def test_a_member_that_was_changed_after_a_kill_is_trained_again(
-    name: str, runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    name: str, run_of: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.chdir(runs)
-    folder = Path(shutil.copytree(runs / "nn_bagging", tmp_path / "run"))
+    finished = run_of("nn_bagging")
+    monkeypatch.chdir(finished.parent)
+    folder = Path(shutil.copytree(finished, tmp_path / "run"))
     as_killed(folder, n_tasks=len((folder / "journal.jsonl").read_bytes().splitlines()))
     flipped(folder / name)
     assert importlib.import_module("pipelines.nn_bagging").main(["--resume", str(folder)]) == 0
-    assert same(folder / name, runs / "nn_bagging" / name)
+    assert same(folder / name, finished / name)
 
 
 def test_a_folder_in_place_of_a_file_is_one_line(
-    runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    run_of: Callable[[str], Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.chdir(runs)
-    folder = Path(shutil.copytree(runs / "pagerank", tmp_path / "run"))
+    folder = Path(shutil.copytree(run_of("pagerank"), tmp_path / "run"))
     (folder / "ranks.parquet").unlink()
     (folder / "ranks.parquet").mkdir()
     assert importlib.import_module("pipelines.pagerank").main(["--resume", str(folder)]) == 2
@@ -162,14 +170,19 @@ def without_seconds(value: Any) -> Any:
     return [without_seconds(one) for one in value] if isinstance(value, list) else value
 
 
-def test_every_file_of_every_run_is_tried(runs: Path) -> None:
-    for command, names in FILES.items():
-        others = {name for name in record(runs / command)["files"] if "member-01" in name}
-        assert {*names, "journal.jsonl"} == set(record(runs / command)["files"]) - others
+@pytest.mark.parametrize(
+    "command", [pytest.param(c, marks=() if c in FAST else pytest.mark.slow) for c in FILES]
+)
+def test_every_file_of_a_run_is_tried(command: str, run_of: Callable[[str], Path]) -> None:
+    found = record(run_of(command))["files"]
+    others = {name for name in found if "member-01" in name}
+    assert {*FILES[command], "journal.jsonl"} == set(found) - others
 
 
-def test_no_name_in_a_record_leads_out_of_its_folder(runs: Path, tmp_path: Path) -> None:
-    folder = Path(shutil.copytree(runs / "pagerank", tmp_path / "run"))
+def test_no_name_in_a_record_leads_out_of_its_folder(
+    run_of: Callable[[str], Path], tmp_path: Path
+) -> None:
+    folder = Path(shutil.copytree(run_of("pagerank"), tmp_path / "run"))
     (tmp_path / "mine").touch()
     text = (folder / "run.json").read_text()
     for name in ("../mine", "..", f"{tmp_path}/mine"):

@@ -86,6 +86,7 @@ def replaced(value: Any, place: tuple[Any, ...], new: Any) -> Any:
     return copy
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("read", [resume, draw])
 @pytest.mark.parametrize("name", ["svm_grid-finished", "nn_bagging-finished"])
 def test_any_fact_of_any_type_is_read_or_refused(

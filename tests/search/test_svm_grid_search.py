@@ -155,7 +155,7 @@ def test_a_cluster_gives_the_same(four_workers: Client) -> None:
 
 
 @pytest.mark.usefixtures("gpu_stand_in")
-@pytest.mark.parametrize("n_classes", [2, 10])
+@pytest.mark.parametrize("n_classes", [2, pytest.param(10, marks=pytest.mark.slow)])
 def test_a_search_by_cuml_answers_as_grid_search_cv_does(n_classes: int, tmp_path: Path) -> None:
     some = y < n_classes
     rows, words = X[some], np.array(list("abcdefghij"))[y[some]]

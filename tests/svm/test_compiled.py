@@ -84,6 +84,7 @@ print(doubled({}(1.5)))
 """
 
 
+@pytest.mark.slow
 def test_a_type_that_has_another_name_now_is_no_hindrance(folder: Path) -> None:
     for name in ("Before", "After"):
         (folder / "state.py").write_text(STATE.format(name, name))

@@ -101,7 +101,9 @@ with open_cluster("local", 2, dashboard="off") as client:
 """
 
 
-@pytest.mark.parametrize("typed", [True, False], ids=["file", "stdin"])
+@pytest.mark.parametrize(
+    "typed", [True, pytest.param(False, marks=pytest.mark.slow)], ids=["file", "stdin"]
+)
 def test_a_script_without_a_main_guard_runs_once(tmp_path: Path, typed: bool) -> None:
     (tmp_path / "script.py").write_text(SCRIPT)
     done = subprocess.run(
