@@ -36,6 +36,7 @@ def test_a_search_on_a_cluster_is_that_of_scikit_learn(one_worker: Client) -> No
     assert (ours.predict(X) == theirs.predict(X)).all()
 
 
+@pytest.mark.slow
 def test_processes_of_joblib_give_the_same() -> None:
     X, y = load_iris(return_X_y=True)
     pipe, grid = make_pipeline(StandardScaler(), KNeighborsClassifier()), {

@@ -36,6 +36,7 @@ def test_members_are_trained_without_a_search(run: Path) -> None:
     assert set(table["network"]) == {"cnn"}
 
 
+@pytest.mark.slow
 def test_a_worker_less_and_a_resumption_change_no_bit(run: Path, tmp_path: Path) -> None:
     folder = tmp_path / "again"
     assert main([*OPTIONS, "--results", str(folder), "--workers", "1", "--quiet"]) == 0

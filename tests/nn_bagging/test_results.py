@@ -91,8 +91,9 @@ def test_the_stored_members_give_the_stored_answers(finished: tuple[Path, str]) 
     np.testing.assert_allclose(said, said_by_members(folder), atol=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("without_figures")
-@pytest.mark.parametrize("n_workers", ["2", pytest.param("4", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("n_workers", ["2", "4"])
 def test_members_do_not_depend_on_the_number_of_workers(
     n_workers: str, tmp_path: Path, undisturbed: Path
 ) -> None:
