@@ -11,6 +11,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -126,6 +127,18 @@ def test_it_is_the_same_on_cpus(four_workers: Client) -> None:
     assert min(four_workers.run(kept).values()) == 1
     del runner
     while any(four_workers.run(kept).values()):
+        time.sleep(0.05)
+
+
+def test_what_tasks_placed_themselves_is_freed_with_the_data(four_workers: Client) -> None:
+    """Such as a table's rows, which are prepared for each fold."""
+    runner, data = OnCluster(four_workers), replace(data_on("cpu"), placement=None)
+    list(runner.outcomes(total_on_cpu, data, [Number(i) for i in range(20)]))
+    assert max(four_workers.run(kept).values()) == 1
+    del runner
+    until = time.monotonic() + 20
+    while any(four_workers.run(kept).values()):
+        assert time.monotonic() < until
         time.sleep(0.05)
 
 
