@@ -66,6 +66,13 @@ def scheduler_dashboard(asked: str | None) -> dict[str, Any]:
     return {"dashboard_address": asked if ":" in asked else f"{LOOPBACK}:{asked}"}
 
 
+def open_protocol() -> str:
+    """Return the protocol without TLS: "tcp://", or as Dask's configuration says, as "ucx://"."""
+    import dask
+
+    return f"{dask.config.get('distributed.comm.default-scheme')}://"
+
+
 def as_environment(settings: Mapping[str, Any]) -> dict[str, str]:
     """Return settings as the variables from which Dask reads them in a process of its own."""
     return {

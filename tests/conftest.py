@@ -102,21 +102,23 @@ def undisturbed_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], 
 def gpu_stand_in(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spawned_workers: None
 ) -> Iterator[Callable[[], list[tuple[int, str, int]]]]:
-    """cupy and cuml of ``tests/gpu_stand_in``; what gives the process, kind and bytes of touches.
+    """The packages of ``tests/gpu_stand_in``; what gives the process, kind and bytes of touches.
 
     For clusters that the test opens: their processes have it, too.
     """
     noted = tmp_path / "touches"
     noted.touch()
     monkeypatch.setenv("GPU_STAND_IN", str(noted))
-    monkeypatch.syspath_prepend(Path(__file__).with_name("gpu_stand_in"))
+    folder = Path(__file__).with_name("gpu_stand_in")
+    monkeypatch.syspath_prepend(folder)
 
     def touches() -> list[tuple[int, str, int]]:
         lines = map(str.split, noted.read_text().splitlines())
         return [(int(process), what, int(nbytes)) for process, what, nbytes in lines]
 
     yield touches
-    for name in [name for name in sys.modules if name.partition(".")[0] in ("cupy", "cuml")]:
+    packages = {path.stem for path in folder.iterdir()}
+    for name in [name for name in sys.modules if name.partition(".")[0] in packages]:
         del sys.modules[name]
 
 

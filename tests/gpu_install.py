@@ -13,6 +13,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from importlib.metadata import version
 from pathlib import Path
+from unittest.mock import patch
 
 ROOT = Path(__file__).resolve().parents[1]
 DASK = "2026.7.1"
@@ -72,6 +73,33 @@ def every_name_is_there() -> str | None:
     return "; ".join(missing) or None
 
 
+def cuml_converts() -> str | None:
+    """cuML converts estimators of scikit-learn with their parameters, and says what it does not."""
+    from cuml.internals.interop import InteropMixin
+    from sklearn import ensemble, linear_model, neighbors, svm
+
+    from pipelines.search.substitutes import substitute
+
+    able = [
+        ensemble.RandomForestClassifier(), ensemble.RandomForestRegressor(),
+        linear_model.ElasticNet(), linear_model.Lasso(), linear_model.LinearRegression(),
+        linear_model.LogisticRegression(), linear_model.Ridge(),
+        neighbors.KNeighborsClassifier(p=1), neighbors.KNeighborsRegressor(),
+        svm.LinearSVC(), svm.LinearSVR(), svm.SVC(), svm.SVR(),
+    ]  # fmt: skip
+    with patch.object(InteropMixin, "_sync_attrs_from_cpu"):  # of a fitted one; asks for a driver
+        found = {type(one).__name__: substitute(one, "gpu") for one in able}
+        refused = substitute(linear_model.Ridge(positive=True), "gpu")
+    print(f"{len(found)} estimators that cuML converts")
+    wrong = [f"{name}: {one.reason}" for name, one in found.items() if not one.replaced]
+    if refused.replaced or "positive" not in refused.reason:
+        wrong.append(f"Ridge(positive=True): {refused.reason}")
+    knn, machine = (found[name].estimator for name in ("KNeighborsClassifier", "SVC"))
+    if (knn.metric, knn.p, machine.decision_function_shape) != ("minkowski", 1, "ovo"):
+        wrong.append("parameters are not scikit-learn's")
+    return "; ".join(wrong) or None
+
+
 def every_kernel_compiles() -> str | None:
     """Kernels compile as a launch would compile them, and take no more than was kept."""
     from tests.gpu_code import kernels
@@ -114,6 +142,7 @@ def _problems() -> Iterator[str]:
         *((name, lambda name=name: package(name)) for name in PACKAGES),
         ("our GPU files", our_gpu_files),
         ("names", every_name_is_there),
+        ("cuML's conversion", cuml_converts),
         ("kernels", every_kernel_compiles),
         ("--help", command_has_help),
         ("--cluster cuda", no_gpu_is_one_line),

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from cluster_setup import security, shutdown
 from cluster_setup.errors import ClusterError
 from cluster_setup.options import ClusterOptions
-from cluster_setup.settings import LOOPBACK, NO_LOGS, scheduler_dashboard
+from cluster_setup.settings import LOOPBACK, NO_LOGS, open_protocol, scheduler_dashboard
 
 if TYPE_CHECKING:
     import psutil
@@ -41,15 +41,13 @@ def open_client(options: ClusterOptions, cluster_class: Any, **more: Any) -> Ite
     **more
         Further arguments of ``cluster_class``.
     """
-    import dask.config
     from distributed import Client, Security
 
     if options.tls:
         connection = {"protocol": "tls://", "security": Security.temporary()}
     else:
         options.echo(security.NO_TLS)
-        # "tcp", or "ucx" where that is set
-        connection = {"protocol": f"{dask.config.get('distributed.comm.default-scheme')}://"}
+        connection = {"protocol": open_protocol()}
     start = partial(
         with_time_limits(cluster_class),
         host=LOOPBACK,

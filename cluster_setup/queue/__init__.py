@@ -20,7 +20,7 @@ from cluster_setup.errors import ClusterError
 from cluster_setup.options import ClusterOptions
 from cluster_setup.profiles import Profile, load_profile
 from cluster_setup.queue.jobs import JobState, Queue, cluster_class, job_arguments, wants_gpu
-from cluster_setup.settings import NO_LOGS, scheduler_dashboard
+from cluster_setup.settings import NO_LOGS, open_protocol, scheduler_dashboard
 from cluster_setup.shutdown import close_or_kill
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ def open_client(queue: Queue, options: ClusterOptions) -> Iterator[Client]:
         try:
             cluster = cluster_class(queue)(
                 security=keys,
-                protocol="tls://" if keys else "tcp://",
+                protocol="tls://" if keys else open_protocol(),
                 scheduler_options=scheduler_dashboard(options.dashboard),
                 silence_logs=NO_LOGS,
                 **job_arguments(queue, profile, gpu, folder),

@@ -19,7 +19,7 @@ from cluster_setup.errors import ClusterError
 from cluster_setup.options import ClusterOptions
 from cluster_setup.profiles import Profile, load_profile
 from cluster_setup.security import named_keys
-from cluster_setup.settings import LOOPBACK, OF_WORKERS, as_environment
+from cluster_setup.settings import LOOPBACK, OF_WORKERS, as_environment, open_protocol
 
 # A worker's web pages are for the node itself.
 NO_WEB_PAGES = ("--no-dashboard", "--dashboard-address", f"{LOOPBACK}:0")
@@ -96,7 +96,7 @@ def job_script(queue: Queue, options: ClusterOptions) -> str:
     profile = load_profile(options.profile, queue.kind)
     folder = profile.shared_path / "RUN"
     arguments = job_arguments(queue, profile, wants_gpu(options, profile), folder)
-    protocol, keys = "tcp://", None
+    protocol, keys = open_protocol(), None
     if options.tls:
         protocol, keys = "tls://", named_keys(folder)
     job = cluster_class(queue).job_cls(

@@ -145,10 +145,10 @@ class Placed:
 def _placed(shared: Any) -> Placed:
     placed = Placed(shared)
     data = placed._data
-    if getattr(data, "placement", None) is not None:
+    if isinstance(data, FoldedData):
         # What fails here fails in the tasks, which place what is missing: their rows say why.
         with suppress(Exception):
-            placed._rows = data.placement(data)
+            placed._rows = data.placement(data) if data.placement else None
         weakref.finalize(placed, forget, data.token)
     return placed
 

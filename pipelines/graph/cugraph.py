@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from distributed import Client
 
 NEEDS = ("cugraph", "cudf")
-NEEDS_ON_SEVERAL = (*NEEDS, "dask_cudf")
+NEEDS_ON_SEVERAL = (*NEEDS, "dask_cudf", "raft_dask")
 
 
 def can_rank(dangling: str, personal: bool, needs: tuple[str, ...] = NEEDS) -> bool:
@@ -72,16 +72,35 @@ def rank_graph(graph: Graph, surfer: RandomSurfer, stop: Stop) -> IterationResul
 def rank_partitions(
     client: Client, partitioning: Partitioning, surfer: RandomSurfer, stop: Stop
 ) -> IterationResult:
-    """Return ranks of a partitioned graph, by all GPUs of a cluster."""
+    """Return ranks of a partitioned graph, by all GPUs of a cluster.
+
+    cuGraph's own client makes frames on a GPU, so it is one of the workers.
+    """
+    known = client.scatter(surfer, hash=False)  # a vector may be long
+    result: IterationResult = client.submit(
+        _rank_partitions, partitioning, known, stop, pure=False
+    ).result()
+    return result
+
+
+def _rank_partitions(
+    partitioning: Partitioning, surfer: RandomSurfer, stop: Stop
+) -> IterationResult:
     import cugraph
     import cugraph.dask as mg
     import dask_cudf
     from cugraph.dask.comms import comms
+    from distributed import worker_client
+    from raft_dask.common.comms import Comms
 
     began = time.perf_counter()
-    with client.as_current():
-        comms.initialize(p2p=True)
+    with worker_client() as client, client.as_current():
+        # By itself cuGraph begins at the scheduler, which may be in the process that has no GPU.
+        ours = Comms(comms_p2p=True, client=client, nccl_root_location="worker")
+        ours.init()
+        comms.initialize(ours)
         try:
+            comms.subcomm_init(None, None, 1)
             everyone = range(partitioning.n_partitions)
             frames = client.map(partial(read_edges, partitioning), everyone, pure=False)
             edges = cugraph.MultiGraph(directed=True)

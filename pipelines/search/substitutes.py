@@ -1,26 +1,15 @@
 """The same model on a GPU: cuML's estimators in the place of scikit-learn's.
 
-One is taken where it has every parameter that is set to something else than its default;
-why it was taken, or was not, is said with every row.
+One is taken where cuML converts scikit-learn's with its parameters, by ``from_sklearn``; why it
+was taken, or was not, is said with every row. (``cuml.accel`` converts by the same rules, but for
+all of a process, and only its log knows what ran where.)
 """
 
 from __future__ import annotations
 
-import inspect
 from dataclasses import dataclass, replace
 from importlib import import_module
 from typing import Any
-
-# Where cuML has the same model under the same name, cuml.MODULE.CLASS for sklearn.MODULE.CLASS.
-CUML = {
-    "ensemble": ("RandomForestClassifier", "RandomForestRegressor"),
-    "linear_model": ("ElasticNet", "Lasso", "LinearRegression", "LogisticRegression", "Ridge"),
-    "naive_bayes": ("GaussianNB",),
-    "neighbors": ("KNeighborsClassifier", "KNeighborsRegressor"),
-    "svm": ("LinearSVC", "LinearSVR", "SVC", "SVR"),
-}
-# Of no meaning on a GPU.
-HOST_ONLY = {"n_jobs", "algorithm", "leaf_size", "cache_size", "verbose", "copy_X", "warm_start"}
 
 
 @dataclass(frozen=True)
@@ -66,28 +55,14 @@ def substitute(estimator: Any, device: str) -> Substitute:
         return replace(itself, reason="the workers have no GPU")
     if device != "gpu":
         return itself
-    module, name = rest.partition(".")[0], kind.__name__
-    path = f"cuml.{module}.{name}"
-    if package != "sklearn" or name not in CUML.get(module, ()):
-        return replace(itself, reason=f"cuML has no {name} that is the same model")
+    path = f"cuml.{rest.partition('.')[0]}.{kind.__name__}"
+    if package != "sklearn":
+        return replace(itself, reason=f"cuML has no {kind.__name__}")
+    module, _, name = path.rpartition(".")
     try:
-        theirs = getattr(import_module(f"cuml.{module}"), name)
-    except Exception as error:  # without a driver it fails in several ways
-        return replace(itself, reason=f"{path} cannot be imported ({type(error).__name__})")
-    takes, defaults = inspect.signature(theirs).parameters, inspect.signature(kind).parameters
-    params, lacks = {}, []
-    for parameter, value in estimator.get_params(deep=False).items():
-        default = defaults[parameter].default
-        if default is value or default == value:
-            continue
-        if parameter in takes:
-            params[parameter] = value
-        elif parameter not in HOST_ONLY:
-            lacks.append(f"{parameter}={value!r}")
-    if lacks:
-        return replace(itself, reason=f"{path} has no {', '.join(lacks)}")
-    try:
-        made = theirs(**params)
-    except Exception as error:
-        return replace(itself, reason=f"{path} does not take these parameters ({error})")
-    return Substitute(made, "cuml", f"{path} has every parameter that is set", True)
+        made = getattr(import_module(module), name).from_sklearn(estimator)
+    except Exception as error:  # it has no such class, lacks a parameter, or finds no driver
+        return replace(itself, reason=f"not by {path}: {str(error) or type(error).__name__}")
+    if name == "SVC":  # scikit-learn's is one-vs-one whatever shape its decision values have
+        made.set_params(decision_function_shape="ovo")
+    return Substitute(made, "cuml", f"converted by {path}.from_sklearn", True)

@@ -10,22 +10,30 @@ import os
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import dask
 import numpy as np
 import pytest
 from dask.sizeof import sizeof
-from distributed import Client, Nanny, Scheduler, SpecCluster
+from distributed import Client, Nanny, Scheduler, SpecCluster, WorkerPlugin
 from distributed.comm import get_address_host
 from distributed.security import Security
 
 from cluster_setup.settings import SETTINGS
+from cluster_setup.shutdown import close_or_kill
+from pipelines.bagging.work import Plan, bag
 from pipelines.data import placement
 from pipelines.data.placement import FoldedData, Placed
 from pipelines.data.scaling import Scaling
+from pipelines.nn.inputs import Inputs
+from pipelines.nn.settings import Training
+from pipelines.nn.space import SearchSpace
 from pipelines.run.tasks import OnCluster
 
 from .test_tasks import Number
@@ -34,9 +42,9 @@ N_ROWS, N_FEATURES = 4000, 100
 HOST_BYTES, DEVICE_BYTES = 5 * N_ROWS + N_ROWS * N_FEATURES, 4 * N_ROWS * N_FEATURES
 
 
-def data_on(device: str) -> FoldedData:
-    X = np.random.default_rng(0).integers(0, 256, (N_ROWS, N_FEATURES), dtype=np.uint8)
-    y = (np.arange(N_ROWS) % 2).astype(np.int32)
+def data_on(device: str, n_rows: int = N_ROWS) -> FoldedData:
+    X = np.random.default_rng(0).integers(0, 256, (n_rows, N_FEATURES), dtype=np.uint8)
+    y = (np.arange(n_rows) % 2).astype(np.int32)
     return FoldedData(
         X, y, X[:0], y[:0], (), Scaling("constants", 127.5, 73.61), weights=y.astype(np.uint8),
         placement=partial(FoldedData.scaled, device=device),
@@ -66,56 +74,99 @@ def kept() -> int:
     return len(placement._cache)
 
 
-@pytest.mark.slow
-def test_the_data_go_once_to_a_host_and_once_to_a_device(
+HOSTS = ("127.0.0.1", "127.0.0.1", "127.0.0.2", "127.0.0.2")
+
+
+def worker_on(host: str, security: Security) -> dict[str, object]:
+    options = {"host": host, "nthreads": 1, "security": security, "dashboard": False}
+    return {"cls": Nanny, "options": options}
+
+
+@pytest.fixture
+def two_hosts(
     gpu_stand_in: Callable[[], list[tuple[int, str, int]]],
-) -> None:
+) -> Iterator[tuple[SpecCluster, Client]]:
     security = Security.temporary()
-
-    def worker(host: str) -> dict[str, object]:
-        options = {"host": host, "nthreads": 1, "security": security, "dashboard": False}
-        return {"cls": Nanny, "options": options}
-
-    def spec(*hosts: str) -> dict[int, dict[str, object]]:
-        return dict(enumerate(map(worker, hosts)))
-
     scheduler = {
         "host": "127.0.0.1", "security": security, "protocol": "tls://", "dashboard": False,
         "dashboard_address": "127.0.0.1:0",
     }  # fmt: skip
-    hosts = ("127.0.0.1", "127.0.0.1", "127.0.0.2", "127.0.0.2")
+    workers = {number: worker_on(host, security) for number, host in enumerate(HOSTS)}
     with (
         dask.config.set(SETTINGS),  # by its own, Dask would thin out what lies on every worker
-        SpecCluster(
-            spec(*hosts), {"cls": Scheduler, "options": scheduler}, security=security
-        ) as cluster,
-        Client(cluster, security=security, set_as_default=False) as client,
+        ExitStack() as ending,
     ):
-        client.wait_for_workers(4)
-        runner, data = OnCluster(client), data_on("gpu")
-        some = list(runner.outcomes(total_on_gpu, data, [Number(i) for i in range(40)]))
-        assert {outcome.result[1] for outcome in some} == {
-            float(np.sum(data.scaled("cpu").astype(np.float32)))
-        }
-        assert len({outcome.worker for outcome in some}) == 4
-        assert max(client.run_on_scheduler(sizes).values()) >= HOST_BYTES + DEVICE_BYTES
-        counted = Counter(
-            (get_address_host(sender) == get_address_host(receiver), key)
-            for receiver, came in client.run(transfers).items() for sender, key in came
-        )  # fmt: skip
-        (key,) = {key for _, key in counted if key.startswith("Placed")}
-        assert counted == {(False, key): 1, (True, key): 2}  # one over the network
-        cluster.worker_spec[4] = worker("127.0.0.2")
-        cluster.sync(cluster._correct_state)
-        client.wait_for_workers(5)
-        later = list(runner.outcomes(total_on_gpu, data, [Number(i) for i in range(50)]))
-        assert len({outcome.worker for outcome in later}) == 5
-        copies = [(process, nbytes) for process, what, nbytes in gpu_stand_in() if what != "import"]
-        assert sorted(nbytes for _, nbytes in copies) == [N_ROWS * N_FEATURES] * 5
-        assert {process for process, _ in copies} == {o.result[0] for o in later}  # none back
-        del runner
-        while any(client.run(kept).values()):
-            time.sleep(0.05)
+        options = {"cls": Scheduler, "options": scheduler}
+        cluster = SpecCluster(workers, options, security=security)
+        ending.callback(close_or_kill, cluster)
+        client = Client(cluster, security=security, set_as_default=False)
+        ending.enter_context(client).wait_for_workers(4)
+        yield cluster, client
+
+
+def assert_one_came_over_the_network(client: Client) -> None:
+    counted = Counter(
+        (get_address_host(sender) == get_address_host(receiver), key)
+        for receiver, came in client.run(transfers).items() for sender, key in came
+        if key.startswith("Placed")
+    )  # fmt: skip
+    (key,) = {key for _, key in counted}
+    assert counted == {(False, key): 1, (True, key): 2}
+
+
+@pytest.mark.slow
+def test_the_data_go_once_to_a_host_and_once_to_a_device(
+    two_hosts: tuple[SpecCluster, Client], gpu_stand_in: Callable[[], list[tuple[int, str, int]]]
+) -> None:
+    cluster, client = two_hosts
+    runner, data = OnCluster(client), data_on("gpu")
+    some = list(runner.outcomes(total_on_gpu, data, [Number(i) for i in range(40)]))
+    assert {outcome.result[1] for outcome in some} == {
+        float(np.sum(data.scaled("cpu").astype(np.float32)))
+    }
+    assert len({outcome.worker for outcome in some}) == 4
+    assert max(client.run_on_scheduler(sizes).values()) >= HOST_BYTES + DEVICE_BYTES
+    assert_one_came_over_the_network(client)
+    cluster.worker_spec[4] = worker_on("127.0.0.2", cluster.security)
+    cluster.sync(cluster._correct_state)
+    client.wait_for_workers(5)
+    later = list(runner.outcomes(total_on_gpu, data, [Number(i) for i in range(50)]))
+    assert len({outcome.worker for outcome in later}) == 5
+    copies = [(process, nbytes) for process, what, nbytes in gpu_stand_in() if what != "import"]
+    assert sorted(nbytes for _, nbytes in copies) == [N_ROWS * N_FEATURES] * 5
+    assert {process for process, _ in copies} == {o.result[0] for o in later}  # none back
+    del runner
+    while any(client.run(kept).values()):
+        time.sleep(0.05)
+
+
+class OnAGpu(WorkerPlugin):
+    def setup(self, worker: Any) -> None:
+        import torch_cuda
+
+        torch_cuda.install()
+
+
+@pytest.mark.slow
+def test_images_of_networks_go_once_to_a_device(
+    two_hosts: tuple[SpecCluster, Client], gpu_stand_in: Callable[[], list[tuple[int, str, int]]]
+) -> None:
+    client, data = two_hosts[1], replace(data_on("gpu", 300), placement=None)
+    plan = Plan.draw(
+        data.y, Inputs(N_FEATURES, 2, (10, 10)), SearchSpace.load("small"),
+        Training(device="gpu", max_epochs=1, memory_bytes=2**33),
+        n_bootstrap=4, n_tuning=2, n_folds=2, seed=0,
+    )  # fmt: skip
+    client.register_plugin(OnAGpu())
+    rows = [row for _, found, _ in bag(OnCluster(client), data, plan, {}, {}) for row in found]
+    assert {row["status"] for row in rows} == {"ok"}
+    assert len({row["worker"] for row in rows}) == 4
+    assert_one_came_over_the_network(client)
+    copies, nbytes = Counter(gpu_stand_in()), 4 * 300 * N_FEATURES
+    of_rows = {key[0]: n for key, n in copies.items() if key[1:] == ("to-device", nbytes)}
+    assert of_rows == dict.fromkeys(client.run(os.getpid).values(), 1)
+    # Weights and answers alone, of which none is as large.
+    assert 0 < max(n for _, what, n in copies if what == "to-host") < nbytes
 
 
 def test_it_is_the_same_on_cpus(four_workers: Client) -> None:
@@ -126,6 +177,18 @@ def test_it_is_the_same_on_cpus(four_workers: Client) -> None:
     assert min(four_workers.run(kept).values()) == 1
     del runner
     while any(four_workers.run(kept).values()):
+        time.sleep(0.05)
+
+
+def test_what_tasks_placed_themselves_is_freed_with_the_data(four_workers: Client) -> None:
+    """Such as a table's rows, which are prepared for each fold."""
+    runner, data = OnCluster(four_workers), replace(data_on("cpu"), placement=None)
+    list(runner.outcomes(total_on_cpu, data, [Number(i) for i in range(20)]))
+    assert max(four_workers.run(kept).values()) == 1
+    del runner
+    until = time.monotonic() + 20
+    while any(four_workers.run(kept).values()):
+        assert time.monotonic() < until
         time.sleep(0.05)
 
 

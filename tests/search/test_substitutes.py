@@ -14,6 +14,7 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.neural_network import MLPClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
+from sklearn.svm import SVC
 
 from pipelines.search.candidates import Candidate
 from pipelines.search.substitutes import substitute
@@ -25,39 +26,60 @@ from .problems import problem_of
 class Stand(LogisticRegression):
     """A class with some of the parameters of scikit-learn's."""
 
-    def __init__(self, C: float = 1.0, max_iter: int = 100) -> None:
+    def __init__(self, C: float = 1.0, max_iter: int = 1000) -> None:
         super().__init__(C=C, max_iter=max_iter)
+
+    @classmethod
+    def from_sklearn(cls, model: LogisticRegression) -> Stand:
+        if model.warm_start:
+            raise ValueError("`warm_start=True` is not supported")
+        return cls(model.C, model.max_iter)
+
+
+class Pairs(SVC):
+    """A machine whose kind of problems its decision values name, as cuML's."""
+
+    @classmethod
+    def from_sklearn(cls, model: SVC) -> Pairs:
+        return cls(**model.get_params())
 
 
 @pytest.fixture
 def cuml(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    """Modules called as cuML's, with one class."""
-    module: Any = ModuleType("cuml.linear_model")
-    module.LogisticRegression = Stand
-    monkeypatch.setitem(sys.modules, "cuml", ModuleType("cuml"))
-    monkeypatch.setitem(sys.modules, "cuml.linear_model", module)
-    return module
+    """Modules called as cuML's, with a class each."""
+    modules: dict[str, Any] = {
+        name: ModuleType(name) for name in ("cuml", "cuml.linear_model", "cuml.svm")
+    }
+    modules["cuml.linear_model"].LogisticRegression = Stand
+    modules["cuml.svm"].SVC = Pairs
+    for name, module in modules.items():
+        monkeypatch.setitem(sys.modules, name, module)
+    return modules["cuml.linear_model"]
 
 
-def test_the_last_step_is_replaced_by_a_class_with_all_parameters_that_are_set(
-    cuml: ModuleType,
-) -> None:
+def test_the_last_step_is_converted_with_its_parameters(cuml: ModuleType) -> None:
     pipe = make_pipeline(StandardScaler(), LogisticRegression(C=3.0))
     found = substitute(pipe, "gpu")
     assert type(found.estimator.steps[-1][1]) is Stand
-    assert found.estimator.steps[-1][1].C == 3.0
+    params = found.estimator.steps[-1][1].get_params()
+    assert params == {"C": 3.0, "max_iter": 100}, "defaults are scikit-learn's"
     assert type(pipe.steps[-1][1]) is LogisticRegression, "the one that was given stays"
     assert (found.implementation, found.replaced) == ("cuml", True)
-    assert "has every parameter that is set" in found.reason
+    assert found.reason == "converted by cuml.linear_model.LogisticRegression.from_sklearn"
+
+
+def test_a_machine_stays_one_vs_one(cuml: ModuleType) -> None:
+    found = substitute(SVC(C=2.0), "gpu").estimator
+    assert (type(found), found.C, found.decision_function_shape) == (Pairs, 2.0, "ovo")
 
 
 @pytest.mark.parametrize(
     ("estimator", "why"),
     [
-        (LogisticRegression(solver="saga"), "has no solver='saga'"),
-        (MLPClassifier(), "cuML has no MLPClassifier that is the same model"),
-        (Ridge(), "cuml.linear_model.Ridge cannot be imported (AttributeError)"),
-        (RandomForestClassifier(), "cannot be imported (ModuleNotFoundError)"),
+        (LogisticRegression(warm_start=True), "Regression: `warm_start=True` is not supported"),
+        (MLPClassifier(), "not by cuml.neural_network.MLPClassifier: No module named"),
+        (Ridge(), "not by cuml.linear_model.Ridge: module 'cuml.linear_model' has no attribute"),
+        (RandomForestClassifier(), "ensemble.RandomForestClassifier: No module named"),
     ],
 )
 def test_what_falls_back_says_why(cuml: ModuleType, estimator: Any, why: str) -> None:

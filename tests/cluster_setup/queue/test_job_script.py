@@ -5,6 +5,7 @@ from __future__ import annotations
 from importlib.util import find_spec
 from pathlib import Path
 
+import dask
 import pytest
 
 from cluster_setup import ClusterError, render
@@ -54,9 +55,13 @@ def test_a_cpu_job_of_slurm() -> None:
     assert any("-m distributed.cli.dask_worker tls://SCHEDULER" in line for line in job)
 
 
-def test_a_job_without_tls() -> None:
-    text = "\n".join(lines("slurm", tls=False))
-    assert "tcp://SCHEDULER" in text
+@pytest.mark.parametrize("scheme", ["tcp", "ucx"])
+def test_a_job_without_tls(scheme: str) -> None:
+    with dask.config.set({"distributed.comm.default-scheme": scheme}):
+        text = "\n".join(lines("slurm", tls=False))
+        assert "tls://SCHEDULER" in "\n".join(lines("slurm"))
+    assert f"{scheme}://SCHEDULER" in text
+    assert f"--protocol {scheme}://" in text
     assert "--tls" not in text
 
 

@@ -1,0 +1,1 @@
+"""Dask imports this where it sends a frame."""

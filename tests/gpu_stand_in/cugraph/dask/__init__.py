@@ -1,0 +1,1 @@
+from cugraph import pagerank as pagerank
