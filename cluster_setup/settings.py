@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import logging
 import socket
 from collections.abc import Mapping
@@ -64,6 +65,14 @@ def scheduler_dashboard(asked: str | None) -> dict[str, Any]:
             taken = probe.connect_ex((LOOPBACK, USUAL_PORT)) == 0
         asked = "0" if taken else str(USUAL_PORT)
     return {"dashboard_address": asked if ":" in asked else f"{LOOPBACK}:{asked}"}
+
+
+def takers_of_rmm() -> list[str]:
+    """Return who takes device memory from RMM's pool where told; RAPIDS does, and numba asks cupy.
+
+    torch, too, where it is installed here: workers have the same packages.
+    """
+    return ["cupy", *(["torch"] if importlib.util.find_spec("torch") else [])]
 
 
 def as_environment(settings: Mapping[str, Any]) -> dict[str, str]:
