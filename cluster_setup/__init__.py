@@ -39,11 +39,12 @@ def _resolve(
     """Return the options, checked against their kind, and the module of the kind."""
     options = kind if isinstance(kind, ClusterOptions) else ClusterOptions(kind, workers, **more)
     options = replace(options, kind=resolve_kind(options.kind, options.profile))
-    for option in ("profile", "adaptive"):
+    for option in ("profile", "adaptive", "rmm_pool"):
         if getattr(options, option) is not None and option not in KINDS.get(options.kind, ()):
             kinds = ", ".join(kind for kind, takes in KINDS.items() if option in takes)
             raise ClusterError(
-                f"--{option} is for --cluster {kinds}, got --cluster {options.kind}; leave it out"
+                f"--{option.replace('_', '-')} is for --cluster {kinds}, "
+                f"got --cluster {options.kind}; leave it out"
             )
     file = options.kind if options.kind in KINDS else "address"
     module = importlib.import_module(f"cluster_setup.kinds.{file}")

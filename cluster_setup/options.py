@@ -13,16 +13,25 @@ from cluster_setup.errors import ClusterError
 KINDS: dict[str, tuple[str, ...]] = {
     "threads": (),
     "local": (),
-    "cuda": (),
-    "slurm": ("profile", "adaptive"),
-    "pbs": ("profile", "adaptive"),
-    "sge": ("profile", "adaptive"),
+    "cuda": ("rmm_pool",),
+    "slurm": ("profile", "adaptive", "rmm_pool"),
+    "pbs": ("profile", "adaptive", "rmm_pool"),
+    "sge": ("profile", "adaptive", "rmm_pool"),
     "mpi": ("profile",),
 }
 
 MOST_WORKERS = 10_000  # of any cluster: more than Dask's scheduler has been seen to serve
 
+RMM_POOL = re.compile(r"0\.\d*[1-9]\d*|[1-9]\d*(\.\d+)?[MGT]i?B")
+
 DASHBOARD = re.compile(r"off|(?:[^:\s]+:)?(\d{1,5})")
+
+
+def rmm_pool_size(value: object) -> str:
+    """Return the size of a pool of RMM as dask-cuda takes it; a ValueError says the rule."""
+    if not RMM_POOL.fullmatch(str(value)):
+        raise ValueError("must be a size such as 8GB, or a share of the GPU's memory such as 0.8")
+    return str(value)
 
 
 @dataclass(frozen=True)
@@ -47,6 +56,9 @@ class ClusterOptions:
         The site's profile: its name, or the path of a YAML file (queues).
     adaptive : (int, int), optional
         In place of ``workers``, the fewest and the most (queues).
+    rmm_pool : str, optional
+        Size of a pool of RMM on each GPU, for cupy, torch and RAPIDS together: ``"8GB"``, or a
+        share of its memory, ``"0.8"`` (``cuda``, queues); by default each has its own.
     tls : bool
         Encrypt, and admit only who holds the certificate of this run; False leaves
         connections open to whoever reaches them.
@@ -59,7 +71,7 @@ class ClusterOptions:
     Raises
     ------
     ClusterError
-        A number or the dashboard's address cannot be.
+        A number, the pool's size or the dashboard's address cannot be.
     """
 
     kind: str = "auto"
@@ -69,6 +81,7 @@ class ClusterOptions:
     device: str = "auto"
     profile: str | None = None
     adaptive: tuple[int, int] | None = None
+    rmm_pool: str | None = None
     tls: bool = True
     dashboard: str | None = None
     echo: Callable[[str], None] = lambda line: None
@@ -82,6 +95,13 @@ class ClusterOptions:
         if most > MOST_WORKERS:
             flag = "--adaptive" if self.adaptive else "--workers"
             raise ClusterError(f"{flag} must be at most {MOST_WORKERS}, got {most}; ask for fewer")
+        if self.rmm_pool is not None:
+            try:
+                rmm_pool_size(self.rmm_pool)
+            except ValueError as error:
+                raise ClusterError(
+                    f"--rmm-pool {error}, got {self.rmm_pool!r}; leave it out for none"
+                ) from None
         address = DASHBOARD.fullmatch(self.dashboard or "off")
         if address is None or int(address[1] or 0) >= 2**16:
             raise ClusterError(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import logging
 import socket
 from collections.abc import Mapping
@@ -71,6 +72,14 @@ def open_protocol() -> str:
     import dask
 
     return f"{dask.config.get('distributed.comm.default-scheme')}://"
+
+
+def takers_of_rmm() -> list[str]:
+    """Return who takes device memory from RMM's pool where told; RAPIDS does, and numba asks cupy.
+
+    torch, too, where it is installed here: workers have the same packages.
+    """
+    return ["cupy", *(["torch"] if importlib.util.find_spec("torch") else [])]
 
 
 def as_environment(settings: Mapping[str, Any]) -> dict[str, str]:

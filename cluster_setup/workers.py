@@ -25,6 +25,8 @@ JOB = ("SLURM_JOB_ID", "PBS_JOBID", "JOB_ID", "SLURM_PROCID")
 def describe_workers(client: Client) -> list[dict[str, Any]]:
     """Return address, host, process, cores, threads, GPU and Dask version of every worker.
 
+    Of a GPU its name and its memory in bytes.
+
     Waits for at least one.
 
     Raises
@@ -63,8 +65,21 @@ def _describe(dask_worker: Any) -> dict[str, Any]:
         "threads": dask_worker.state.nthreads,
         "job": "/".join(os.environ[name] for name in JOB if name in os.environ) or None,
         "gpu": gpus[0] if gpus else None,
+        "gpu_memory": dask_worker.monitor.gpu_memory_total if gpus else None,
         "dask": dask.__version__,
     }
+
+
+def peak_memory(dask_worker: Any, since: int = 0) -> dict[str, int]:
+    """Return the most bytes that a worker's process had in use, and its GPU where it has one.
+
+    Of the samples that Dask's monitor takes twice a second and keeps for an hour; ``since`` is
+    the number of those that do not count. A GPU's are NVML's, of all programs that use it.
+    """
+    sampled = dask_worker.monitor.range_query(since)
+    columns = {"peak_memory": "memory", "peak_gpu_memory": "gpu_memory_used"}
+    found = {name: list(filter(None, sampled.get(of, ()))) for name, of in columns.items()}
+    return {name: int(max(values)) for name, values in found.items() if values}
 
 
 @dataclass(frozen=True)

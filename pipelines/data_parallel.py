@@ -141,6 +141,7 @@ class DataParallel(job.Job[Options]):
 
     def execute(self, session: Session, cluster: Cluster) -> dict[str, Any]:
         """Train what has not ended yet, one after the other, each on all its ranks."""
+        from cluster_setup.workers import peak_memory
         from pipelines.run.outcomes import Outcome, describe
 
         (session.path / names.CHECKPOINTS).mkdir(exist_ok=True)
@@ -166,7 +167,12 @@ class DataParallel(job.Job[Options]):
                     last = progress.epochs[-1]
                     diverged = last["validation_loss"] is None or last["loss"] is None
                     table = training.rows(progress.epochs, "diverged" if diverged else "ok")
-                    outcome = Outcome(training, None, None, " ".join(members), started, seconds)
+                    found = cluster.client.run(peak_memory, workers=members, on_error="ignore")
+                    # Of each kind the largest, which is the last.
+                    memory = dict(sorted(one for of in found.values() for one in of.items()))
+                    outcome = Outcome(
+                        training, None, None, " ".join(members), started, seconds, memory=memory
+                    )
                 self.ended[training.name] = table
                 journal_writer.record(outcome, table)
         return {"restarts": self.restarts}

@@ -7,6 +7,8 @@ one line for each package, a last line on what is off, and status 1 if anything 
 from __future__ import annotations
 
 import importlib
+import inspect
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -100,6 +102,25 @@ def cuml_converts() -> str | None:
     return "; ".join(wrong) or None
 
 
+def workers_take_a_pool_of_rmm() -> str | None:
+    """dask-cuda takes what ``--rmm-pool`` gives it, as arguments and on a job's command line."""
+    from dask_cuda import LocalCUDACluster
+    from dask_cuda.cli import worker
+    from rmm import mr
+
+    from cluster_setup import render
+
+    script = str(render("slurm", rmm_pool="0.8", tls=False))
+    (line,) = (one for one in script.splitlines() if " cuda worker " in one)
+    given = worker.make_context("worker", shlex.split(line.partition(" cuda worker ")[2])).params
+    taken = {name: given[name] for name in inspect.signature(LocalCUDACluster).parameters
+             if name.startswith("rmm_") and given[name]}  # fmt: skip
+    counts = mr.PoolMemoryResource.pool_size, mr.TrackingResourceAdaptor.get_allocated_bytes
+    print(f"dask cuda worker takes {taken}, {', '.join(one.__name__ for one in counts)}")
+    expected = {"rmm_pool_size", "rmm_track_allocations", "rmm_allocator_external_lib_list"}
+    return None if set(taken) == expected else f"dask cuda worker takes {taken} of {line}"
+
+
 def every_kernel_compiles() -> str | None:
     """Kernels compile as a launch would compile them, and take no more than was kept."""
     from tests.gpu_code import kernels
@@ -143,6 +164,7 @@ def _problems() -> Iterator[str]:
         ("our GPU files", our_gpu_files),
         ("names", every_name_is_there),
         ("cuML's conversion", cuml_converts),
+        ("a pool of RMM", workers_take_a_pool_of_rmm),
         ("kernels", every_kernel_compiles),
         ("--help", command_has_help),
         ("--cluster cuda", no_gpu_is_one_line),

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import importlib.util
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from cluster_setup import on_this_machine
 from cluster_setup.errors import ClusterError
 from cluster_setup.on_this_machine import devices
 from cluster_setup.options import ClusterOptions
+from cluster_setup.settings import takers_of_rmm
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -46,9 +47,15 @@ def open_client(options: ClusterOptions) -> AbstractContextManager[Client]:
             f"--workers must be at most {len(gpus)} with --cluster cuda, the number of GPUs "
             f"here, got {workers}; leave it out for all of them"
         )
-    import dask.config
     from dask_cuda import LocalCUDACluster
 
+    pool: dict[str, Any] = {}
+    if options.rmm_pool is not None:
+        pool = {
+            "rmm_pool_size": options.rmm_pool,
+            "rmm_allocator_external_lib_list": takers_of_rmm(),
+            "rmm_track_allocations": True,  # who plans with free memory asks what the pool has
+        }
     return on_this_machine.open_client(
         options,
         LocalCUDACluster,
@@ -56,5 +63,5 @@ def open_client(options: ClusterOptions) -> AbstractContextManager[Client]:
         threads_per_worker=1,
         # What Dask stores is in use to the end; the rest lives in the solvers.
         device_memory_limit=None,
-        rmm_pool_size=dask.config.get("distributed.rmm.pool-size", None),
+        **pool,
     )

@@ -15,6 +15,7 @@ from typing import Annotated, Any, Literal
 from pydantic import (
     AfterValidator,
     BaseModel,
+    BeforeValidator,
     ByteSize,
     ConfigDict,
     Field,
@@ -23,7 +24,7 @@ from pydantic import (
 )
 
 from cluster_setup.errors import ClusterError
-from cluster_setup.options import MOST_WORKERS
+from cluster_setup.options import MOST_WORKERS, rmm_pool_size
 
 SHIPPED = Path(__file__).parent
 MOST = 10**6  # of cores, and of seconds that are waited for
@@ -60,6 +61,8 @@ class Profile(BaseModel):
         Of one job.
     workers : int
         Jobs to ask for when the command line does not say.
+    rmm_pool : str, optional
+        As in ``ClusterOptions``, of jobs with a GPU.
     interface : str, optional
         Network interface that reaches the other nodes, such as ``ib0``.
     prologue : tuple of str
@@ -89,6 +92,7 @@ class Profile(BaseModel):
     cores: Annotated[int, Field(strict=True, ge=1, le=MOST)] = 4
     memory: Annotated[ByteSize, Field(ge=2**20, le=2**50)] = ByteSize(16 * 2**30)
     workers: Annotated[int, Field(strict=True, ge=1, le=MOST_WORKERS)] = 4
+    rmm_pool: Annotated[str, BeforeValidator(rmm_pool_size)] | None = None
     interface: Word | None = None
     prologue: tuple[Line, ...] = ()
     python: Word | None = None

@@ -70,7 +70,7 @@ def open_client(queue: Queue, options: ClusterOptions) -> Iterator[Client]:
                 protocol="tls://" if keys else open_protocol(),
                 scheduler_options=scheduler_dashboard(options.dashboard),
                 silence_logs=NO_LOGS,
-                **job_arguments(queue, profile, gpu, folder),
+                **job_arguments(queue, profile, gpu, folder, options.rmm_pool),
             )
         except (RuntimeError, ValueError) as error:  # no such interface, no free port
             reason = " ".join(str(error.__cause__ or error).split())

@@ -19,7 +19,13 @@ from cluster_setup.errors import ClusterError
 from cluster_setup.options import ClusterOptions
 from cluster_setup.profiles import Profile, load_profile
 from cluster_setup.security import named_keys
-from cluster_setup.settings import LOOPBACK, OF_WORKERS, as_environment, open_protocol
+from cluster_setup.settings import (
+    LOOPBACK,
+    OF_WORKERS,
+    as_environment,
+    open_protocol,
+    takers_of_rmm,
+)
 
 # A worker's web pages are for the node itself.
 NO_WEB_PAGES = ("--no-dashboard", "--dashboard-address", f"{LOOPBACK}:0")
@@ -95,7 +101,8 @@ def job_script(queue: Queue, options: ClusterOptions) -> str:
     """Return the job script of one worker, as text; nothing is made or submitted."""
     profile = load_profile(options.profile, queue.kind)
     folder = profile.shared_path / "RUN"
-    arguments = job_arguments(queue, profile, wants_gpu(options, profile), folder)
+    gpu = wants_gpu(options, profile)
+    arguments = job_arguments(queue, profile, gpu, folder, options.rmm_pool)
     protocol, keys = open_protocol(), None
     if options.tls:
         protocol, keys = "tls://", named_keys(folder)
@@ -113,10 +120,18 @@ def wants_gpu(options: ClusterOptions, profile: Profile) -> bool:
             f"{options.profile or f'generic-{profile.queue}'} has none; "
             "add it, or use --device cpu"
         )
-    return options.device != "cpu" and profile.gres is not None
+    gpu = options.device != "cpu" and profile.gres is not None
+    if options.rmm_pool and not gpu:
+        raise ClusterError(
+            f"--rmm-pool needs workers with a GPU, got {options.rmm_pool} for jobs without one; "
+            "leave it out, or take --device gpu and a profile with gres"
+        )
+    return gpu
 
 
-def job_arguments(queue: Queue, profile: Profile, gpu: bool, folder: Path) -> dict[str, Any]:
+def job_arguments(
+    queue: Queue, profile: Profile, gpu: bool, folder: Path, rmm_pool: str | None
+) -> dict[str, Any]:
     """Return the arguments of dask-jobqueue's job: one process, one thread, one GPU or none."""
     # By its environment, since dask cuda worker lacks the options: a worker leaves before the
     # queue ends its job, and not all workers leave at once.
@@ -128,6 +143,10 @@ def job_arguments(queue: Queue, profile: Profile, gpu: bool, folder: Path) -> di
         **OF_WORKERS,
     }
     exports = [f"export {name}={value}" for name, value in as_environment(settings).items()]
+    extra = [*NO_WEB_PAGES]
+    if gpu and (pool := rmm_pool or profile.rmm_pool):
+        extra += ["--rmm-pool-size", pool, "--rmm-track-allocations",
+                  "--set-rmm-allocator-for-libs", ",".join(takers_of_rmm())]  # fmt: skip
     return {
         "worker_command": "dask cuda worker" if gpu else "distributed.cli.dask_worker",
         "python": profile.python or shlex.quote(sys.executable),
@@ -140,7 +159,7 @@ def job_arguments(queue: Queue, profile: Profile, gpu: bool, folder: Path) -> di
         "death_timeout": profile.death_timeout,
         "local_directory": profile.local_directory,
         "job_name": "pleasingly",
-        "worker_extra_args": list(NO_WEB_PAGES),
+        "worker_extra_args": extra,
         "job_script_prologue": [*exports, *profile.prologue],
         "job_directives_skip": list(profile.skip_directives),
         **queue.job_options(profile, gpu, folder),

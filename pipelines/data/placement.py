@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import sys
 import threading
 import uuid
 import weakref
@@ -185,6 +186,22 @@ def to_device(array: np.ndarray, device: str) -> Any:
     import cupy
 
     return cupy.asarray(array)
+
+
+def unused_in_pool() -> int | None:
+    """Return the bytes that RMM's pool here holds and no array has; None where there is no pool.
+
+    Of a pool that dask-cuda made with ``rmm_track_allocations``.
+    """
+    if "rmm" not in sys.modules:
+        return None
+    from rmm import mr
+
+    tracked = mr.get_current_device_resource()
+    if not isinstance(tracked, mr.TrackingResourceAdaptor):
+        return None
+    pool = tracked.get_upstream()
+    return pool.pool_size() - tracked.get_allocated_bytes() if hasattr(pool, "pool_size") else None
 
 
 def to_host(array: Any) -> np.ndarray:

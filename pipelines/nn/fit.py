@@ -11,7 +11,7 @@ import numpy as np
 
 from pipelines.data.bootstrap import Bootstrap
 from pipelines.data.dataset import rows_of
-from pipelines.data.placement import FoldedData, cached
+from pipelines.data.placement import FoldedData, cached, unused_in_pool
 from pipelines.nn.inputs import Inputs
 from pipelines.nn.member import Member, OutOfBagPrediction, Prediction
 from pipelines.nn.settings import Training
@@ -181,16 +181,18 @@ def room_for(
 ) -> tuple[int, str]:
     """Return how many of n networks the device holds together, and why not even one.
 
-    On a GPU what is free now counts, and what torch keeps of it unused: another worker, a desktop
-    or another library may hold the rest. The rows, which a process places once, are
-    counted in ``training_bytes`` again: a few parts in a hundred on the safe side.
+    On a GPU what is free now counts, and what torch or RMM's pool keeps of it unused: another
+    worker, a desktop or another library may hold the rest. The rows, which a process places
+    once, are counted in ``training_bytes`` again: a few parts in a hundred on the safe side.
     """
     limit = training.memory_bytes
     if limit is None and training.device != "cpu":
         import torch
 
         free, _ = torch.cuda.mem_get_info()
-        unused = torch.cuda.memory_reserved() - torch.cuda.memory_allocated()
+        unused = unused_in_pool()
+        if unused is None:  # with a pool of RMM, torch has no such numbers
+            unused = torch.cuda.memory_reserved() - torch.cuda.memory_allocated()
         limit = int(DATA_SHARE * (free + unused))
     if limit is None:
         return n, ""

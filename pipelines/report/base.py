@@ -29,11 +29,12 @@ from pipelines.report.parts import (
 from pipelines.report.timeline import timeline
 from pipelines.report.wording import count, duration, percent, plain, timestamp, wrong_of
 from pipelines.run_folder import names
+from pipelines.run_folder.journal import MEMORY
 from pipelines.run_folder.measures import Measure, measure_of
 from pipelines.run_folder.reading import RunData
 from pipelines.run_folder.record import BestMetadata
 from pipelines.run_folder.statistics import within_one_standard_error
-from pipelines.run_folder.work_time import busy_share, workers_of
+from pipelines.run_folder.work_time import busy_share, peaks, workers_of
 
 MOST_FAILED_CELLS = 50
 FEW_FAILURES = 5  # that are shown unfolded
@@ -289,6 +290,11 @@ class Report(RunData):
                 f"The workers were busy {100 * share:.0f} % of the time from the first task to "
                 "the end of the last."
             )
+        memory = peaks(self.tasks).values()
+        most, of_gpu = (max((one.get(name, 0) for one in memory), default=0) for name in MEMORY)
+        if most:
+            gpu = f", the fullest GPU {of_gpu / 2**30:.1f} GiB" if of_gpu else ""
+            words.append(f"The fullest worker held {most / 2**30:.1f} GiB of memory{gpu}.")
         if not self.tasks:
             return [Text(" ".join(words))]
         caption = (

@@ -66,7 +66,8 @@ def choose_cluster(options: RunOptions, echo: Echo) -> ClusterOptions:
     """
     asked = ClusterOptions(
         options.cluster, options.workers, device=options.device, profile=options.profile,
-        adaptive=options.adaptive, tls=not options.no_tls, dashboard=options.dashboard, echo=echo,
+        adaptive=options.adaptive, rmm_pool=options.rmm_pool, tls=not options.no_tls,
+        dashboard=options.dashboard, echo=echo,
     )  # fmt: skip
     render(asked)  # whatever is wrong with the options is said before data are read
     if not options.dry_run:

@@ -11,8 +11,8 @@ from __future__ import annotations
 import math
 import threading
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 SECONDS_BETWEEN = 1.0  # two news of a task: a shorter one is done before it tells anything
@@ -51,6 +51,7 @@ class ProgressEvent:
     cost: float | None = None  # predicted, of a part
     compiled: int = 0  # functions, where the task is not yet at its fits
     compile_seconds: float = 0.0  # not told; what a task compiles it says when it is done
+    memory: Mapping[str, int] = field(default_factory=dict)  # as ``Outcome`` has it
 
 
 def to_scheduler(topic: str) -> Callable[[Message], None]:
@@ -69,10 +70,14 @@ class ProgressReporter:
     task : str, what messages call it
     worker : str
     send : function of one message
+    memory : function that returns the task's peak memory so far
     """
 
-    def __init__(self, task: str, worker: str, send: Callable[[Message], None]) -> None:
-        self._task, self._worker, self._send = task, worker, send
+    def __init__(
+        self, task: str, worker: str, send: Callable[[Message], None],
+        memory: Callable[[], Mapping[str, int]] = dict,
+    ) -> None:  # fmt: skip
+        self._task, self._worker, self._send, self._memory = task, worker, send, memory
         self._guard = threading.Lock()
         self._share = self._told = 0.0
         self._rows: list[Any] = []
@@ -105,7 +110,7 @@ class ProgressReporter:
             began, self._rows_began = self._rows_began, time.time()
             message |= {
                 "rows": self._rows, "worker": self._worker, "started": began,
-                "seconds": self._rows_began - began,
+                "seconds": self._rows_began - began, "memory": self._memory(),
             }  # fmt: skip
             self._rows = []
         return message

@@ -160,6 +160,11 @@ class PlaceOptions:
         None, "settings of your site's queue: a name such as generic-slurm, or a YAML file",
         metavar="NAME|FILE",
     )  # fmt: skip
+    rmm_pool: str | None = how(
+        None, "one pool of RMM on each GPU for cupy, torch and RAPIDS: its size, such as 8GB, or "
+        "a share of the GPU's memory, such as 0.8 (default: each has its own)",
+        metavar="SIZE",
+    )  # fmt: skip
     no_tls: bool = how(
         False, "switch off encryption: anybody who reaches the ports can run code as you"
     )
@@ -227,7 +232,7 @@ def options_of_resumed_run(
 
     anew = {"results", "resume", "dry_run", "quiet"}
     if "cluster" in given:  # what was said of another cluster
-        anew |= {"workers", "adaptive", "profile", "no_tls"}
+        anew |= {"workers", "adaptive", "profile", "rmm_pool", "no_tls"}
     if "workers" in given or "adaptive" in given:  # one replaces the other
         anew |= {"workers", "adaptive"}
     fields = {field.name: field.metadata for field in dataclasses.fields(kind)}

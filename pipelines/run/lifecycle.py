@@ -87,7 +87,7 @@ class JournalWriter:
         if of.compile_seconds:
             more["compile_seconds"] = of.compile_seconds
         times = {"worker": of.worker, "started": of.started, "seconds": of.seconds}
-        self._journal.append({"task": name, **times, "cost": cost, **more})
+        self._journal.append({"task": name, **times, "cost": cost, **of.memory, **more})
 
 
 @dataclass(frozen=True)
@@ -187,11 +187,13 @@ class Session:
     def finish(self, metadata: Mapping[str, Any]) -> None:
         """Write the answer."""
         from pipelines.run_folder.reading import tasks_of
-        from pipelines.run_folder.work_time import busy_share, compile_seconds, workers_of
+        from pipelines.run_folder.work_time import busy_share, compile_seconds, peaks, workers_of
 
         self.folder.record.pop("reason", None)  # why an earlier session was stopped
         tasks = tasks_of(self.journal.records)
-        workers = self.record.get("cluster", {}).get("workers", [])
+        cluster = self.record.get("cluster", {})
+        workers, memory = cluster.get("workers", []), peaks(tasks)
+        workers = [worker | memory.get(worker["address"], {}) for worker in workers]
         known = [worker["address"] for worker in workers]
         self.folder.update(
             status="finished",
@@ -199,6 +201,7 @@ class Session:
             wall_seconds=self.folder.wall_seconds,
             busy_share=busy_share(tasks, workers_of(tasks, known)),
             compile_seconds=compile_seconds(tasks),
+            cluster=cluster | {"workers": workers},
             files=digests_of(self.path),
             **metadata,
         )

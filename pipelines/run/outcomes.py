@@ -15,10 +15,12 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from types import MappingProxyType
 from typing import Any, Generic, Protocol, TypeVar
 
+from cluster_setup.workers import peak_memory
 from pipelines.data.placement import Placed
 from pipelines.run.errors import OUT_OF_MEMORY, is_out_of_memory
 from pipelines.run.events import Line, ProgressReporter
@@ -53,7 +55,7 @@ class Outcome(Generic[AnyTask]):
 
     ``part`` is what its rows are called where others were told before: the name that a task
     of them alone would have, empty where there are none; None for the task's own. ``cost`` is
-    what was predicted of that part.
+    what was predicted of that part. ``memory`` is what ``peak_memory`` says of its worker.
     """
 
     task: AnyTask
@@ -65,6 +67,7 @@ class Outcome(Generic[AnyTask]):
     compile_seconds: float = 0.0  # of these
     part: str | None = None
     cost: float | None = None
+    memory: Mapping[str, int] = field(default_factory=dict)
 
 
 class Results:
@@ -101,7 +104,10 @@ def measured(
     if isinstance(shared, Placed):
         shared = shared.shared
     arguments = [needed] if needs_of(task) else []
-    reporter = ProgressReporter(task.name, _here(), line()) if line else None
+    worker = _worker()
+    address = worker.address if worker else "in process"
+    memory = partial(peak_memory, worker, worker.monitor.count - 1) if worker else dict
+    reporter = ProgressReporter(task.name, address, line(), memory) if line else None
     named = {"report": reporter} if reporter else {}
     started, clock = time.time(), time.perf_counter()
     with compilation_reported(reporter.compiling if reporter else None) as compilation:
@@ -110,7 +116,7 @@ def measured(
         except SystemExit as error:  # code of the user's ends its task, not the worker
             raise RuntimeError(f"the task ended Python with {error!r}") from None
     return {
-        "result": result, "worker": _here(), "started": started,
+        "result": result, "worker": address, "started": started, "memory": memory(),
         "seconds": time.perf_counter() - clock,
         "compile_seconds": compilation.duration if compilation.done else 0.0,
     }  # fmt: skip
@@ -156,16 +162,16 @@ def without_compilation(
     return [row | {name: share * row[name] for name in times if row.get(name)} for row in rows]
 
 
-def _here() -> str:
-    """Return address of the worker this runs on."""
+def _worker() -> Any:
+    """Return the worker this runs on, or None."""
     if "distributed" not in sys.modules:  # then this is no worker, and need not import it
-        return "in process"
+        return None
     from distributed import get_worker
 
     try:
-        return get_worker().address
+        return get_worker()
     except ValueError:
-        return "in process"
+        return None
 
 
 def describe(error: BaseException) -> str:

@@ -23,7 +23,7 @@ from pydantic_core import from_json
 from pipelines.errors import InputError
 from pipelines.run_folder.columns import Row
 from pipelines.run_folder.digests import FileDigest, FileName
-from pipelines.run_folder.schema import Number, Part, Seconds
+from pipelines.run_folder.schema import Count, Number, Part, Seconds
 
 AnyRow = TypeVar("AnyRow", bound=Row)
 
@@ -32,7 +32,8 @@ class TaskRecord(Part, Generic[AnyRow]):
     """A line: a task, where and when it was done, and its rows; none where it failed whole.
 
     ``cost`` is what was predicted of it, in any unit of time, ``run`` the fingerprint of the run
-    it belongs to, and ``files`` are what it left beside; older runs have none of these.
+    it belongs to, and ``files`` are what it left beside; older runs have none of these. The most
+    memory in use meanwhile is in bytes, of the worker's process and of its GPU.
     """
 
     task: str
@@ -41,11 +42,14 @@ class TaskRecord(Part, Generic[AnyRow]):
     seconds: Seconds
     compile_seconds: Seconds = 0.0
     cost: Seconds | None = None
+    peak_memory: Count | None = None
+    peak_gpu_memory: Count | None = None
     rows: list[AnyRow]
     run: str | None = None
     files: dict[FileName, FileDigest] = Field(default_factory=dict)
 
 
+MEMORY = "peak_memory", "peak_gpu_memory"
 CHECKSUM = b', "crc32": '  # the last entry of a line, of all that stands before it
 
 

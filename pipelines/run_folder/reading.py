@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache, cached_property
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Self
@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, create_model
 from pipelines.run_folder import names
 from pipelines.run_folder.columns import ROWS, Row
 from pipelines.run_folder.digests import refuse_changed
-from pipelines.run_folder.journal import Journal
+from pipelines.run_folder.journal import MEMORY, Journal
 from pipelines.run_folder.record import Record, read_record
 from pipelines.run_folder.schema import DAMAGE, damaged, one_line
 
@@ -26,7 +26,8 @@ class FinishedTask:
 
     ``worker`` is the addresses of all that were at it, separated by spaces. ``started`` is in
     Unix seconds; ``compile_seconds`` are among its ``seconds``. ``cost`` was predicted, in a task
-    of time of its own; None in the journals of older runs.
+    of time of its own; None in the journals of older runs. ``memory`` is the most bytes that were
+    in use meanwhile: ``peak_memory`` of the worker's process, ``peak_gpu_memory`` of its GPU.
     """
 
     name: str
@@ -36,6 +37,7 @@ class FinishedTask:
     rows: tuple[Mapping[str, Any], ...] = ()
     compile_seconds: float = 0.0
     cost: float | None = None
+    memory: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def workers(self) -> list[str]:
@@ -171,7 +173,7 @@ def tasks_of(journal: Iterable[Mapping[str, Any]]) -> tuple[FinishedTask, ...]:
         FinishedTask(
             record["task"], str(record.get("worker", "")), record["started"], record["seconds"],
             tuple(record["rows"]), record.get("compile_seconds", 0.0),
-            record.get("cost"),
+            record.get("cost"), {name: record[name] for name in MEMORY if record.get(name)},
         )
         for record in journal
     ]  # fmt: skip

@@ -94,11 +94,14 @@ class FeatureMetadata(Part):
 
 
 class WorkerMetadata(Part):
-    """A worker of a run."""
+    """A worker of a run; memory in bytes, the most in use during a task."""
 
     address: str
     host: str | None = None
     gpu: str | None = None
+    gpu_memory: Count | None = None
+    peak_memory: Count | None = None
+    peak_gpu_memory: Count | None = None
 
 
 class ClusterMetadata(Part):

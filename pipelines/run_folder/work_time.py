@@ -98,6 +98,16 @@ def compile_seconds(tasks: Sequence[FinishedTask]) -> float:
     return max(by_worker.values(), default=0.0)
 
 
+def peaks(tasks: Sequence[FinishedTask]) -> dict[str, dict[str, int]]:
+    """Return for each worker the most memory that a task had, in bytes, as the journal names it."""
+    found: dict[str, dict[str, int]] = {}
+    for task in tasks:
+        for worker in task.workers:
+            known = found.setdefault(worker, {})
+            known |= {name: max(n, known.get(name, 0)) for name, n in task.memory.items()}
+    return found
+
+
 def _parts(tasks: Sequence[FinishedTask]) -> list[tuple[float, float]]:
     """Return start and end of each period of work between two idle periods."""
     if not tasks:

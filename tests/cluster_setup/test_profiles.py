@@ -75,6 +75,7 @@ def test_a_file_is_a_profile(tmp_path: Path) -> None:
         ),
         ("queue: slurm\nwalltime: 90m", "walltime must be HH:MM:SS or D-HH:MM:SS, got '90m'"),
         ("queue: slurm\nprologue: ls", "prologue must be a valid tuple, got 'ls'"),
+        ("queue: slurm\nrmm_pool: 8", "rmm_pool must be a size such as 8GB, or a share of the"),
         ("base: mine", "must not be its own base"),
         (
             'queue: slurm\naccount: "a\\rtouch x"',

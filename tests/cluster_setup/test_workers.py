@@ -1,12 +1,14 @@
 from __future__ import annotations
 
+from collections import deque
 from unittest.mock import Mock
 
 import pytest
 from distributed import Client
+from distributed.system_monitor import SystemMonitor
 
 from cluster_setup import ClusterError
-from cluster_setup.workers import describe_workers, how_to_watch, threads_per_task
+from cluster_setup.workers import describe_workers, how_to_watch, peak_memory, threads_per_task
 
 
 def test_workers_that_die_while_they_are_asked_are_asked_again() -> None:
@@ -25,6 +27,22 @@ def test_workers_describe_themselves(four_workers: Client) -> None:
     assert len({worker["pid"] for worker in workers}) == 4
     assert {worker["dask"] for worker in workers} == {"2026.7.1"}
     assert all(worker["address"].startswith("tls://127.0.0.1:") for worker in workers)
+
+
+def test_the_most_memory_is_that_of_the_samples_since() -> None:
+    monitor = SystemMonitor(maxlen=3)
+    quantities = {"memory": [9, 5, 7], "gpu_memory_used": [None, 2, 1]}
+    for name, values in quantities.items():
+        monitor.quantities[name] = deque(values)
+    monitor.quantities = {name: monitor.quantities[name] for name in ("cpu", *quantities)}
+    monitor.quantities["cpu"].extend([0.0, 0.0])
+    monitor.count = 10
+    worker = Mock(monitor=monitor)
+    assert peak_memory(worker) == {"peak_memory": 9, "peak_gpu_memory": 2}
+    assert peak_memory(worker, 8) == {"peak_memory": 7, "peak_gpu_memory": 2}
+    assert peak_memory(worker, 9) == {"peak_memory": 7, "peak_gpu_memory": 1}
+    del monitor.quantities["gpu_memory_used"]
+    assert peak_memory(worker, 9) == {"peak_memory": 7}
 
 
 def test_the_way_to_the_dashboard_is_said(

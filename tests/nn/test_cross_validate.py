@@ -77,3 +77,6 @@ def test_a_gpu_is_planned_with_by_what_is_free(
     assert room_for(digits, UNIT, DIGITS, Training(device="gpu"), 5)[0] == 2
     assert room_for(digits, UNIT, DIGITS, Training(device="gpu", memory_bytes=9), 5)[0] == 0
     assert room_for(digits, UNIT, DIGITS, Training(), 5)[0] == 5
+    monkeypatch.setattr("pipelines.nn.fit.unused_in_pool", lambda: 2 * GIB)
+    monkeypatch.setattr(torch.cuda, "memory_reserved", None)  # torch cannot say it of that pool
+    assert room_for(digits, UNIT, DIGITS, Training(device="gpu"), 5)[0] == 2

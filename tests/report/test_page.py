@@ -27,6 +27,7 @@ FIRST = (
 LATER = (
     # rank, C, gamma, error, standard deviation, folds, support vectors, fit time
     "fit time (s) as good 1 10 0.01 4.50 % 1.54 % 4 52 1.00", "busy 82 % of the time",
+    "The fullest worker held 2.0 GiB of memory.",
     "zero 2 2 100.00 % 100.00 % 100.00 %", "one 2 1 50.00 % 50.00 % 50.00 %",
     "mean 6 4 66.67 % 66.67 % 66.67 %", "pleasingly svm-grid --results 'my results'", "Seed 7",
     "sha256:0123abcd", "Scaling kind constants, center 127.5, scale 73.61", "2 × CPU on laptop",

@@ -15,10 +15,11 @@ UNITS: list[Any] = [SimpleNamespace(name="a", cost=1.0), SimpleNamespace(name="b
 def test_a_task_is_written_down_as_it_arrives() -> None:
     journal = Mock()
     journal_writer = JournalWriter(journal, Progress(), UNITS)
-    journal_writer.record(Outcome(UNITS[0], "r", None, "here", 5.0, 0.25), [{"fold": 0}])
+    outcome = Outcome(UNITS[0], "r", None, "here", 5.0, 0.25, memory={"peak_memory": 7})
+    journal_writer.record(outcome, [{"fold": 0}])
     journal.append.assert_called_once_with(
         {"task": "a", "worker": "here", "started": 5.0, "seconds": 0.25, "cost": 1.0,
-         "rows": [{"fold": 0}]}
+         "peak_memory": 7, "rows": [{"fold": 0}]}
     )  # fmt: skip
 
 
@@ -27,12 +28,14 @@ def test_rows_of_a_task_at_work_are_written_down_by_the_name_of_their_part() -> 
     journal_writer = JournalWriter(journal, Progress(), UNITS)
     journal_writer.update(ProgressEvent("a", 0.2))
     journal_writer.update(
-        ProgressEvent("a", 0.5, [{"fold": 0}], "here", 5.0, 0.25, "part", cost=0.2),
+        ProgressEvent(
+            "a", 0.5, [{"fold": 0}], "here", 5.0, 0.25, "part", cost=0.2, memory={"peak_memory": 7}
+        ),
         [{"fold": 0}],
     )
     journal.append.assert_called_once_with(
         {"task": "part", "worker": "here", "started": 5.0, "seconds": 0.25,
-         "cost": 0.2, "rows": [{"fold": 0}]}
+         "cost": 0.2, "peak_memory": 7, "rows": [{"fold": 0}]}
     )  # fmt: skip
     journal_writer.record(Outcome(UNITS[0], part="rest"), [{"fold": 1}])
     assert journal.append.call_args.args[0]["task"] == "rest"

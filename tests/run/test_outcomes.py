@@ -1,10 +1,12 @@
 from __future__ import annotations
 
 import sys
+import time
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from distributed import Client
 
 from pipelines.run.outcomes import compilation_reported, measured, without_compilation
 
@@ -22,6 +24,21 @@ def test_what_numba_compiles_in_a_task_is_timed() -> None:
     assert first["result"] == second["result"] == 6
     assert first["compile_seconds"] > 0
     assert second["compile_seconds"] == 0
+
+
+def test_a_task_says_how_much_memory_its_worker_had_meanwhile(one_worker: Client) -> None:
+    def works(size: int) -> dict[str, Any]:
+        def work(shared: Any, task: Any) -> int:
+            held = b"1" * size
+            time.sleep(1.2)  # Dask looks twice a second
+            return len(held)
+
+        return measured(work, None, SimpleNamespace(name="a"), [])
+
+    small, large, later = (one_worker.submit(works, n, pure=False).result() for n in (1, 2**28, 2))
+    assert large["memory"]["peak_memory"] - small["memory"]["peak_memory"] > 2**27
+    assert large["memory"]["peak_memory"] - later["memory"]["peak_memory"] > 2**27
+    assert measured(lambda shared, task: 1, None, UNIT, [])["memory"] == {}
 
 
 def test_code_that_ends_python_ends_its_task_alone() -> None:

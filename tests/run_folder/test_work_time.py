@@ -2,8 +2,14 @@ from __future__ import annotations
 
 import pytest
 
-from pipelines.run_folder.reading import FinishedTask
-from pipelines.run_folder.work_time import busy_share, compile_seconds, worker_timelines, workers_of
+from pipelines.run_folder.reading import FinishedTask, tasks_of
+from pipelines.run_folder.work_time import (
+    busy_share,
+    compile_seconds,
+    peaks,
+    worker_timelines,
+    workers_of,
+)
 
 
 def task(worker: str, started: float, seconds: float, compiled: float = 0.0) -> FinishedTask:
@@ -48,3 +54,15 @@ def test_workers_that_nobody_knows_are_those_of_the_journal() -> None:
 def test_workers_compile_at_the_same_time() -> None:
     tasks = [task("a", 0, 9, 5.0), task("b", 0, 9, 6.0), task("a", 9, 9, 2.0)]
     assert compile_seconds(tasks) == 7.0
+
+
+def test_the_most_memory_of_a_worker_is_that_of_its_largest_task() -> None:
+    lines = [
+        {"worker": "a", "peak_memory": 5}, {"worker": "b"},
+        {"worker": "a c", "peak_memory": 3, "peak_gpu_memory": 8},
+    ]  # fmt: skip
+    same = {"task": "svm", "started": 0.0, "seconds": 1.0, "rows": []}
+    assert peaks(tasks_of([same | line for line in lines])) == {
+        "a": {"peak_memory": 5, "peak_gpu_memory": 8}, "b": {},
+        "c": {"peak_memory": 3, "peak_gpu_memory": 8},
+    }  # fmt: skip

@@ -1,6 +1,9 @@
 """Our arrays' pool: held while we work, and emptied after, whatever happens."""
 
+import importlib
+import sys
 from contextlib import contextmanager
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -62,6 +65,22 @@ def test_arrays_come_from_one_pool_that_is_emptied():
     assert pool.total_bytes() == 0
     with own_memory(fake):
         assert fake.allocators[-1].__self__ is pool
+
+
+@pytest.mark.parametrize("pool", [100, None])
+def test_a_pool_of_rmm_serves_in_place_of_ours_and_counts_as_free(monkeypatch, pool):
+    monkeypatch.syspath_prepend(Path(__file__).parents[1] / "gpu_stand_in")
+    mr = importlib.import_module("rmm.mr")
+    upstream = mr.PoolMemoryResource(pool) if pool else object()
+    mr.set_current_device_resource(mr.TrackingResourceAdaptor(upstream, 30))
+    try:
+        fake = Cupy()
+        with own_memory(fake):
+            assert len(fake.allocators) == (0 if pool else 1)
+            assert free_bytes(fake) == (1070 if pool else 1000)
+    finally:
+        for name in ("rmm", "rmm.mr"):
+            del sys.modules[name]
 
 
 def test_an_error_leaves_no_allocator_behind():

@@ -11,6 +11,7 @@ import numpy as np
 from numba import cuda
 from numba.cuda.core.errors import NumbaPerformanceWarning
 
+from pipelines.data.placement import unused_in_pool
 from pipelines.svm.cuda.block import SIMULATED
 
 # What every CUDA GPU gives a block without asking.
@@ -75,9 +76,10 @@ def own_memory(xp: Any) -> Iterator[None]:
     """Allocate this thread's arrays from a pool of its own, emptied at the end.
 
     RAPIDS, once imported, has put plain ``cudaMalloc`` in the place of cupy's pool for the
-    whole process: scoring would wait for the device with every temporary.
+    whole process: scoring would wait for the device with every temporary. Where RMM has a pool
+    the arrays come from that.
     """
-    if xp is np:
+    if xp is np or unused_in_pool() is not None:
         yield
         return
     xp.get_default_memory_pool().free_all_blocks()
@@ -90,10 +92,11 @@ def own_memory(xp: Any) -> Iterator[None]:
 
 
 def free_bytes(xp: Any) -> int:
-    """Free device memory, that in our pool included; 1 GiB under the simulator."""
+    """Free device memory, that in RMM's pool or ours included; 1 GiB under the simulator."""
     if xp is np:
         return 1 << 30
-    return xp.cuda.Device().mem_info[0] + _pool(xp).free_bytes()
+    pooled = unused_in_pool()
+    return xp.cuda.Device().mem_info[0] + (_pool(xp).free_bytes() if pooled is None else pooled)
 
 
 def synchronise(xp: Any) -> None:

@@ -101,11 +101,25 @@ def test_cuda_asks_for_one_worker_a_gpu_and_no_spilling(asked: dict[str, Any]) -
     assert asked["host"] == "127.0.0.1"
     assert asked["protocol"] == "tls://"
     assert asked["security"].require_encryption
-    assert asked["rmm_pool_size"] is None
+    assert not any(name.startswith("rmm") for name in asked)
 
 
-def test_dasks_settings_ask_for_ucx_and_a_pool_of_rmm(asked: dict[str, Any]) -> None:
-    settings = {"distributed.comm.default-scheme": "ucx", "distributed.rmm.pool-size": "8 GB"}
+def test_dasks_settings_ask_for_ucx(asked: dict[str, Any]) -> None:
+    settings = {"distributed.comm.default-scheme": "ucx"}
     with dask.config.set(settings), open_cluster("cuda", tls=False):
         pass
-    assert (asked["protocol"], asked["rmm_pool_size"]) == ("ucx://", "8 GB")
+    assert asked["protocol"] == "ucx://"
+
+
+@pytest.mark.parametrize("torch", [True, False])
+def test_one_pool_serves_all_that_are_installed(
+    asked: dict[str, Any], monkeypatch: pytest.MonkeyPatch, torch: bool
+) -> None:
+    found = lambda name: object() if torch else None  # noqa: E731
+    monkeypatch.setattr("cluster_setup.settings.importlib.util.find_spec", found)
+    with open_cluster("cuda", rmm_pool="0.8"):
+        pass
+    assert {name: value for name, value in asked.items() if name.startswith("rmm")} == {
+        "rmm_pool_size": "0.8", "rmm_track_allocations": True,
+        "rmm_allocator_external_lib_list": ["cupy", "torch"] if torch else ["cupy"],
+    }  # fmt: skip

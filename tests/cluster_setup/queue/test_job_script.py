@@ -107,6 +107,22 @@ def test_a_gpu_where_the_profile_has_none(tmp_path: Path) -> None:
         render("slurm", profile=str(profile), device="gpu")
 
 
+def test_a_pool_of_rmm_by_option_goes_before_the_profiles(tmp_path: Path) -> None:
+    profile = tmp_path / "site.yaml"
+    profile.write_text("queue: slurm\ngres: gpu:1\nrmm_pool: 0.8\n")
+    on = "--rmm-track-allocations --set-rmm-allocator-for-libs cupy"
+    assert f" --rmm-pool-size 0.8 {on}" in "\n".join(lines("slurm", profile=str(profile)))
+    own = lines("slurm", profile=str(profile), rmm_pool="8GB")
+    assert f" --rmm-pool-size 8GB {on}" in "\n".join(own)
+    for without in ({"profile": str(profile), "device": "cpu"}, {"profile": "sulis"}):
+        assert "rmm" not in "\n".join(lines("slurm", **without))
+
+
+def test_a_pool_of_rmm_where_jobs_have_no_gpu() -> None:
+    with pytest.raises(ClusterError, match="--rmm-pool needs workers with a GPU, got 8GB for jobs"):
+        render("slurm", rmm_pool="8GB", device="cpu")
+
+
 def test_kinds_without_jobs_have_no_script() -> None:
     assert render("local") is None
     assert render("tcp://node1:8786") is None

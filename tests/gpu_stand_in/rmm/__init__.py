@@ -1,0 +1,1 @@
+"""RMM in name: resources that count, none of which holds anything."""
