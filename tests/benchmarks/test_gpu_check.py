@@ -10,7 +10,9 @@ import subprocess
 import sys
 import unittest
 from pathlib import Path
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
@@ -32,6 +34,7 @@ from benchmarks.gpu.checks import CHECKS, Check
 from benchmarks.gpu.device import Driver, Gpu
 from benchmarks.gpu.page import describe, page, table
 from benchmarks.timing import Timed
+from pipelines.data.placement import FoldedData
 
 ROOT = Path(__file__).resolve().parents[2]
 ONE_GPU = [Gpu("NVIDIA Example 1", 81920)]
@@ -231,6 +234,32 @@ def test_the_grid_is_timed_on_mnist_alone(monkeypatch):
     monkeypatch.delenv("PLEASINGLY_DATA_DIR", raising=False)
     with pytest.raises(unittest.SkipTest, match="needs MNIST"):
         path_grid.ovr_60000()
+
+
+@pytest.mark.parametrize("decision", ["ovo", "ovr"])
+def test_the_kernel_that_is_timed_is_compiled_before(decision, monkeypatch):
+    pytest.importorskip("numba_cuda", reason="numba-cuda is not installed")
+    from pipelines.svm.cuda import path
+    from pipelines.svm.cuda.launches import Launching
+    from pipelines.svm.search import Settings, search_folds
+
+    taken = []
+
+    def solved(X, y, gammas, Cs, folds, *, decision, launching=None, phases=None):
+        if launching is None:
+            search, _ = search_folds(y, np.array([1.0]), folds, Settings(decision))
+            launching = Launching.for_rows(path._largest_problem(search))
+        taken.append(launching)
+        return SimpleNamespace(n_errors=np.zeros((1, 1, 5)))
+
+    monkeypatch.setenv("PLEASINGLY_DATA_DIR", "data")
+    monkeypatch.setattr(path, "cross_validate_path_cuda", solved)
+    make = path_grid.make_problem
+    monkeypatch.setattr(path_grid, "make_problem", lambda _, **named: make("digits", **named))
+    monkeypatch.setattr(FoldedData, "scaled", lambda *_: None)
+    path_grid.time_grid(decision, 1_400)
+    warm, timed = taken
+    assert warm == timed
 
 
 def test_a_check_that_is_not_there_is_one_line(capsys, tmp_path):
