@@ -43,20 +43,21 @@ def launch_kernels(n_rows: int = 48, xp: Any = None) -> None:
     from pipelines.svm.cuda import path
     from pipelines.svm.cuda.gpu import array_module
     from pipelines.svm.cuda.launches import Launching
+    from pipelines.svm.cuda.memory import plan_memory
 
     rng = np.random.default_rng(0)
     y = np.arange(n_rows) % 3
     X = (rng.normal(size=(n_rows, 4)) + 0.5 * y[:, None]).astype(np.float32)
     rows = np.arange(n_rows)
     folds = [(rows[rows % 2 == half], rows[rows % 2 != half]) for half in (0, 1)]
-    xp, plan = array_module(xp), path.plan_memory
+    xp = array_module(xp)
 
     def in_parts(*sizes: Any, **blocks: Any) -> Any:
-        return replace(plan(*sizes, **blocks), whole=False, score_rows=n_rows // 2)
+        return replace(plan_memory(*sizes, **blocks), whole=False, score_rows=n_rows // 2)
 
     # As for some thousand rows: so few have blocks of one warp.
     usual = Launching.for_rows(1000)
-    for decision, plans in (("ovo", (plan, in_parts)), ("ovr", (plan,))):
+    for decision, plans in (("ovo", (plan_memory, in_parts)), ("ovr", (plan_memory,))):
         cpu = cross_validate_path(X, y, GAMMAS, CS, folds, decision=decision)
         for launching, planned in product((usual, replace(usual, hard_members=0)), plans):
             with patch.object(path, "plan_memory", planned):
