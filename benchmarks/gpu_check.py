@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import shutil
 import sys
 from collections.abc import Sequence
 from datetime import date
@@ -66,8 +67,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     passed = passed_in(earlier, checks) if options.resume and earlier.exists() else {}
     outcomes = list(passed.values())
     left, reports = [one for one in checks if one.name not in passed], folder / f"{name}-running"
+    if not options.resume:
+        shutil.rmtree(reports, ignore_errors=True)  # of a day, and a code, that are gone
     for outcome in carry_out(left, SECONDS, reports):
-        outcomes.append(outcome)
+        outcomes = [one for one in outcomes if one.check != outcome.check] + [outcome]
         record = describe(outcomes, found, driver(), today)
         keep(folder, name, record, page(record))  # a machine that is taken away leaves what was
     record = describe(outcomes, found, driver(), today)

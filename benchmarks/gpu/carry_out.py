@@ -18,7 +18,7 @@ from benchmarks.gpu.child import Report
 from benchmarks.keep import slug
 
 ROOT = Path(__file__).resolve().parents[2]
-PASSED, FAILED, NOT_RUN = "passed", "failed", "not run"
+PASSED, FAILED, NOT_RUN, BEGUN = "passed", "failed", "not run", "begun"
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class Outcome:
     Attributes
     ----------
     check : Check
-    status : {"passed", "failed", "not run"}
+    status : {"passed", "failed", "not run", "begun"}
     seconds : float
         All of it, the start of its process too.
     compiled : float
@@ -36,7 +36,7 @@ class Outcome:
     figure : str
         What the check found worth showing.
     reason : str
-        Why it failed or was not run; may have many lines.
+        Why it failed or was not run; may have many lines. Where its tests are told, if begun.
     """
 
     check: Check
@@ -52,8 +52,9 @@ def carry_out(
 ) -> Iterator[Outcome]:
     """Run ``checks`` in turn with this Python; all of them end within ``seconds``.
 
-    A report of each, by test, is in the folder while it runs, and stays there until it is done:
-    called again, it goes on with the tests that are left.
+    Yields what became of each, and before that of one that runs that it has begun: what it
+    leaves where the machine is taken away. A report of it, by test, is in the folder until it
+    is done: called again, it goes on with the tests that are left.
     """
     end = time.monotonic() + seconds
     for check in checks:
@@ -66,7 +67,9 @@ def carry_out(
         else:
             needs = ", ".join((GPU, *check.needs))
             echo(f"begins   {check.planned:4} s planned  {check.name}: needs {needs}")
-            outcome = _run(check, end, folder / f"{slug(check.name)}.json")
+            report = folder / f"{slug(check.name)}.json"
+            yield Outcome(check, BEGUN, reason=f"its tests so far are in {report}")
+            outcome = _run(check, end, report)
         echo(
             f"{outcome.status:8} {outcome.seconds:6.1f} s, {outcome.compiled:.1f} of them compiling"
             f"  {check.name}{_ending(outcome)}"

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.gpu.carry_out import FAILED, NOT_RUN, PASSED, ROOT, Outcome
+from benchmarks.gpu.carry_out import BEGUN, FAILED, NOT_RUN, PASSED, ROOT, Outcome
 from benchmarks.gpu.checks import GPU, Check
 from benchmarks.gpu.device import Driver, Gpu
 from benchmarks.keep import markdown_table
@@ -85,8 +85,8 @@ def table(record: dict[str, Any]) -> str:
 
 
 def _result(one: dict[str, Any]) -> str:
-    if one["result"] == NOT_RUN:
-        return f"{NOT_RUN}: {one['reason']}"
+    if one["result"] in (NOT_RUN, BEGUN):
+        return f"{one['result']}: {one['reason']}"
     if one["result"] == FAILED:
         return FAILED
     return one["result"] + (f" (not: {one['reason']})" if one["reason"] else "")

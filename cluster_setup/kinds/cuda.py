@@ -37,9 +37,9 @@ def open_client(options: ClusterOptions) -> AbstractContextManager[Client]:
             "--cluster cuda needs dask-cuda, which is not installed here; "
             "run pip install -c constraints.txt '.[gpu]', or use --cluster local"
         )
-    if (why := devices.old_driver()) is not None:
+    if why := devices.cuda_needs():
         raise ClusterError(
-            f"--cluster cuda cannot use the driver here: {why}; update it, run pip install "
+            f"--cluster cuda cannot use the GPUs here: {why}; update the driver, run pip install "
             "'.[gpu-cu12]' in an environment of its own, or use --cluster local"
         )
     if workers is not None and workers > len(gpus):

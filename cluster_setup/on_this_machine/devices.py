@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from contextlib import suppress
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
+from typing import Any
 
 
 def available_cores() -> int:
@@ -19,30 +21,38 @@ def available_cores() -> int:
     )
 
 
-# What CUDA the packages of an extra bring, and the least driver of that.
-DRIVERS = {"cupy-cuda13x": (13, 580), "cupy-cuda12x": (12, 525)}
+# What CUDA the packages of an extra bring, and the least driver and compute capability for them.
+NEEDED = {"cupy-cuda13x": (13, 580, 7.5), "cupy-cuda12x": (12, 525, 7.0)}
 
 
-def old_driver() -> str | None:
-    """Return what driver the GPU packages here need, and which is there; None where it will do."""
+def cuda_needs() -> str | None:
+    """Return what driver or GPU the packages here need, and which is there; None if it will do."""
+    if not _has_nvml():
+        return None
     import pynvml
 
-    try:
-        pynvml.nvmlInit()
-        found = str(pynvml.nvmlSystemGetDriverVersion())
-        pynvml.nvmlShutdown()
-    except pynvml.NVMLError:
-        return None
-    for package, (cuda, needed) in DRIVERS.items():
+    def capability(handle: Any) -> str:
+        return ".".join(map(str, pynvml.nvmlDeviceGetCudaComputeCapability(handle)))
+
+    pynvml.nvmlInit()
+    driver = str(pynvml.nvmlSystemGetDriverVersion())
+    pynvml.nvmlShutdown()
+    for package, (cuda, least, oldest) in NEEDED.items():
         with suppress(PackageNotFoundError):
             version(package)
-            if int(found.partition(".")[0]) < needed:
-                return f"CUDA {cuda} needs NVIDIA driver {needed} or newer, found {found}"
+            if int(driver.partition(".")[0]) < least:
+                return f"CUDA {cuda} needs NVIDIA driver {least} or newer, found {driver}"
+            for found in visible_gpus(capability):
+                if found[0].isdigit() and float(found) < oldest:
+                    return f"CUDA {cuda} needs compute capability {oldest} or newer, found {found}"
     return None
 
 
-def visible_gpus() -> list[str]:
-    """Return names of the GPUs this process may use: NVML's, less those CUDA hides."""
+def visible_gpus(describe: Callable[[Any], str] | None = None) -> list[str]:
+    """Return names of the GPUs this process may use: NVML's, less those CUDA hides.
+
+    describe : what is told of NVML's handle of one in place of its name
+    """
     if not _has_nvml():
         return []
     import pynvml
@@ -50,7 +60,7 @@ def visible_gpus() -> list[str]:
     pynvml.nvmlInit()
     try:
         handles = [pynvml.nvmlDeviceGetHandleByIndex(i) for i in range(pynvml.nvmlDeviceGetCount())]
-        names = [pynvml.nvmlDeviceGetName(handle) for handle in handles]
+        names = [(describe or pynvml.nvmlDeviceGetName)(handle) for handle in handles]
         uuids = [pynvml.nvmlDeviceGetUUID(handle) for handle in handles]
     finally:
         pynvml.nvmlShutdown()

@@ -162,8 +162,8 @@ class Group:
         except RuntimeError as error:
             self.abort()
             raise ProcessGroupError(str(error).splitlines()[0]) from None
-        # wait() of NCCL neither blocks the host nor raises: of a collective that was aborted the
-        # device has a part of the sum, and this is how that is known before it is used.
+        # Of a collective that was aborted here NCCL's device has a part of the sum, and wait() does
+        # not raise: this is how that is known before it is used.
         self.check()
         self._spans.append(time.perf_counter() - began)
 
@@ -182,6 +182,10 @@ def _backend(store: Any, rank: int, n_ranks: int, device: str, host: str, limit:
     if device != "cpu":
         # Else nccl listens on every interface that is up.
         os.environ.setdefault("NCCL_SOCKET_IFNAME", f"={interface_of(host)}")
+        # wait() raises where a rank is lost. Else a thread of torch's acts on it, as
+        # TORCH_NCCL_ASYNC_ERROR_HANDLING says: 3, the default, and 1 end the process, 2 aborts
+        # unseen and leaves a part of the sum, 0 waits for ever.
+        os.environ.setdefault("TORCH_NCCL_BLOCKING_WAIT", "1")
         options = dist.ProcessGroupNCCL.Options()
         options._timeout = limit
         return dist.ProcessGroupNCCL(store, rank, n_ranks, options)

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cluster_setup import ClusterOptions, join, open_cluster, render, resolve_kind
+from cluster_setup.on_this_machine.devices import cuda_needs
 from cluster_setup.workers import describe_workers, threads_per_task
 from pipelines.console import Echo
 from pipelines.errors import InputError, opt
@@ -127,7 +128,8 @@ def opened(asked: ClusterOptions, folder: Path, performance_report: bool) -> Ite
     Raises
     ------
     InputError, ClusterError
-        It cannot be had, or its workers have no GPU where one was asked for.
+        It cannot be had, or its workers have no GPU where one was asked for, or one that the
+        packages there cannot use.
     """
     with open_cluster(asked) as client, ExitStack() as page:
         if performance_report:
@@ -144,4 +146,11 @@ def opened(asked: ClusterOptions, folder: Path, performance_report: bool) -> Ite
                 f"{opt('device', 'cpu')}, or {opt('cluster', 'cuda')} on a machine with a GPU"
             )
         device = asked.device if asked.device != "auto" else "gpu" if have_gpus else "cpu"
+        needs = client.run(cuda_needs) if device == "gpu" else {}
+        if why := next((f"{why}, at {at}" for at, why in sorted(needs.items()) if why), None):
+            raise InputError(
+                f"{opt('device', 'gpu')} cannot use the workers' GPUs: {why}; update the driver, "
+                "run pip install '.[gpu-cu12]' in an environment of its own, or use "
+                f"{opt('device', 'cpu')}"
+            )
         yield Cluster(asked.kind, client, workers, device)

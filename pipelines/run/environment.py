@@ -11,7 +11,8 @@ from pathlib import Path
 
 PACKAGES = (
     "pleasingly", "dask", "distributed", "dask-cuda", "dask-jobqueue", "numpy", "scipy",
-    "scikit-learn", "scikit-learn-intelex", "cuml-cu13", "cupy-cuda13x", "torch", "pandas",
+    "scikit-learn", "scikit-learn-intelex", "cuml-cu13", "cuml-cu12", "cupy-cuda13x",
+    "cupy-cuda12x", "torch", "pandas",
 )  # fmt: skip
 
 

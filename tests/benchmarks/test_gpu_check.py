@@ -2,14 +2,20 @@
 
 import ast
 import importlib
+import importlib.metadata
 import json
+import os
 import re
 import subprocess
 import sys
 import unittest
 from pathlib import Path
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 from benchmarks import gpu_check
 from benchmarks.gpu import (
@@ -23,11 +29,12 @@ from benchmarks.gpu import (
     formations,
     path_grid,
 )
-from benchmarks.gpu.carry_out import FAILED, NOT_RUN, PASSED, Outcome
+from benchmarks.gpu.carry_out import BEGUN, FAILED, NOT_RUN, PASSED, Outcome
 from benchmarks.gpu.checks import CHECKS, Check
 from benchmarks.gpu.device import Driver, Gpu
 from benchmarks.gpu.page import describe, page, table
 from benchmarks.timing import Timed
+from pipelines.data.placement import FoldedData
 
 ROOT = Path(__file__).resolve().parents[2]
 ONE_GPU = [Gpu("NVIDIA Example 1", 81920)]
@@ -37,6 +44,12 @@ ONE_GPU = [Gpu("NVIDIA Example 1", 81920)]
 def with_a_gpu(monkeypatch):
     for module in (checks, gpu_check):
         monkeypatch.setattr(module, "gpus", lambda: ONE_GPU)
+
+
+def carried_out(checks, seconds, folder, echo=lambda _: None):
+    """What became of them, less that they had begun."""
+    found = carry_out.carry_out(checks, seconds, folder, echo)
+    return [outcome for outcome in found if outcome.status != BEGUN]
 
 
 def write(path: Path, source: str) -> Path:
@@ -64,6 +77,103 @@ def test_every_benchmark_of_the_table_is_there():
         if not check.target.endswith(".py"):
             module, function = check.target.split(":")
             assert callable(getattr(importlib.import_module(module), function))
+
+
+ONLY_THESE = """
+import os
+from importlib.machinery import PathFinder
+absent = set(os.environ["ABSENT"].split())
+find = PathFinder.find_spec
+PathFinder.find_spec = lambda name, *a: None if name.split(".")[0] in absent else find(name, *a)
+"""
+ON_A_CPU = {
+    "benchmarks.gpu.first_launches:launch_kernels": """
+import numpy as np, pipelines.svm.cuda.path
+from pipelines.svm.cpu.path import cross_validate_path
+rows = np.arange(40)
+cross_validate_path(rows[:, None] / 40, rows % 2, [0.1], [1.0], [(rows[:20], rows[20:])])
+""",
+    "tests/gpu/test_placement.py": """
+from tests.gpu.test_placement import *
+some_data(Scaling("standardise")).scaled("cpu")
+""",
+    "tests/gpu/test_nn.py": """
+from tests.gpu.test_nn import *
+rows_of(digits(), MLP, "cpu", max_epochs=1)
+""",
+    "tests/gpu/test_svm_grid.py": """
+from pipelines.svm_grid import run
+if __name__ == "__main__":
+    run(cluster="local", workers=1, n_c=1, n_gamma=1, folds=2, quiet=True, results="run")
+""",
+    "tests/gpu/test_data_parallel.py": """
+from pipelines.data_parallel import run
+if __name__ == "__main__":
+    run(cluster="local", workers=1, epochs=1, quiet=True, results="run")
+""",
+    "tests/gpu/test_cuda_cluster.py": """
+from tests.gpu.test_cuda_cluster import open_cluster
+if __name__ == "__main__":
+    with open_cluster("local", workers=1) as client:
+        client.run(len, ())
+""",
+    "tests/gpu/test_pagerank.py": """
+from benchmarks.pagerank_study import variants
+from pipelines.graph import compute_pagerank
+from pipelines.graph.random_graphs import RandomGraph
+compute_pagerank(RandomGraph("rmat", 300, 8, 0))
+""",
+    "benchmarks.gpu.path_grid:ovo_6000": """
+from benchmarks.grid_search.lines import make_problem
+problem = make_problem("digits", Cs=[1.0], gammas=[0.01], n_folds=2, limit=99)
+problem.data().scaled("cpu")
+""",
+    "benchmarks.gpu.nn_folds:compare_training": """
+from benchmarks.bagging.lines import make_problem, train_plain, train_with_us
+from pipelines.nn.settings import Training
+from pipelines.run.tasks import InProcess
+problem = make_problem(
+    "digits", "study", 1, n_folds=2, limit=60, data_dir="", training=Training(max_epochs=1)
+)
+train_with_us(problem, InProcess(1)), train_plain(problem, 1)
+""",
+    "tests/gpu/test_cuml_solver.py": """
+from tests.gpu.test_cuml_solver import *
+rows_of("sklearn", digits(), Cs=(1.0,), gammas=(1e-2,))
+""",
+    "benchmarks.gpu.cuml_fits:compare_fits": """
+from benchmarks.gpu.cuml_fits import *
+small_problem(None)
+""",
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("target", ON_A_CPU)
+def test_a_check_names_all_that_it_needs(target, tmp_path):
+    """On a machine that lacks one it is to be told as not run, not as failed."""
+    (check,) = [one for one in CHECKS if one.target == target]
+    there = {
+        module: {canonicalize_name(name) for name in names}
+        for module, names in importlib.metadata.packages_distributions().items()
+    }
+    wanted = ["numpy", *(name for need in check.needs for name in there.get(need, ()))]
+    for name in wanted:  # grows meanwhile
+        for need in map(Requirement, importlib.metadata.requires(name) or ()):
+            other = canonicalize_name(need.name)
+            asked = need.marker is None or need.marker.evaluate({"extra": ""})
+            if asked and other not in wanted and any(other in names for names in there.values()):
+                wanted.append(other)
+    absent = {module for module, names in there.items() if not names & set(wanted)}
+    absent -= {"pipelines", "cluster_setup", "_distutils_hack"}
+    write(tmp_path / "sitecustomize.py", ONLY_THESE)
+    program = write(tmp_path / "on_a_cpu.py", ON_A_CPU[target])
+    environment = {"PYTHONPATH": f"{tmp_path}:{ROOT}", "ABSENT": " ".join(absent)}
+    done = subprocess.run(
+        [sys.executable, program], cwd=tmp_path, env=os.environ | environment, capture_output=True,
+        text=True,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
 
 
 def test_gpu_tests_take_no_fixtures():
@@ -126,6 +236,32 @@ def test_the_grid_is_timed_on_mnist_alone(monkeypatch):
         path_grid.ovr_60000()
 
 
+@pytest.mark.parametrize("decision", ["ovo", "ovr"])
+def test_the_kernel_that_is_timed_is_compiled_before(decision, monkeypatch):
+    pytest.importorskip("numba_cuda", reason="numba-cuda is not installed")
+    from pipelines.svm.cuda import path
+    from pipelines.svm.cuda.launches import Launching
+    from pipelines.svm.search import Settings, search_folds
+
+    taken = []
+
+    def solved(X, y, gammas, Cs, folds, *, decision, launching=None, phases=None):
+        if launching is None:
+            search, _ = search_folds(y, np.array([1.0]), folds, Settings(decision))
+            launching = Launching.for_rows(path._largest_problem(search))
+        taken.append(launching)
+        return SimpleNamespace(n_errors=np.zeros((1, 1, 5)))
+
+    monkeypatch.setenv("PLEASINGLY_DATA_DIR", "data")
+    monkeypatch.setattr(path, "cross_validate_path_cuda", solved)
+    make = path_grid.make_problem
+    monkeypatch.setattr(path_grid, "make_problem", lambda _, **named: make("digits", **named))
+    monkeypatch.setattr(FoldedData, "scaled", lambda *_: None)
+    path_grid.time_grid(decision, 1_400)
+    warm, timed = taken
+    assert warm == timed
+
+
 def test_a_check_that_is_not_there_is_one_line(capsys, tmp_path):
     assert gpu_check.main(["--only", "cuppy", "--results", str(tmp_path)]) == 2
     out, err = capsys.readouterr()
@@ -157,7 +293,7 @@ def test_seconds_of_compiling_are_told_apart(with_a_gpu, tmp_path):
         "    note(str(time.perf_counter() - begun))\n"
     )
     check = Check("compiles", str(write(tmp_path / "test_it.py", source)), ())
-    (outcome,) = carry_out.carry_out([check], 1000, tmp_path, lambda _: None)
+    (outcome,) = carried_out([check], 1000, tmp_path)
     assert outcome.status == PASSED, outcome.reason
     compiled = float(outcome.figure)
     assert 0.3 + 0.5 * compiled < outcome.compiled < 0.5 + compiled < outcome.seconds
@@ -203,7 +339,7 @@ def test_checks_pass_fail_or_are_not_run(with_a_gpu, tmp_path):
         Check("a benchmark", "benchmarks.machine:describe_machine", ()),
     ]
     said = []
-    outcomes = list(carry_out.carry_out(table_of_checks, 1000, tmp_path, said.append))
+    outcomes = carried_out(table_of_checks, 1000, tmp_path, said.append)
     statuses = [PASSED, FAILED, NOT_RUN, NOT_RUN, PASSED]
     assert [one.status for one in outcomes] == statuses
     assert outcomes[0].figure == "42 of them"
@@ -245,7 +381,7 @@ def test_a_test_that_takes_its_process_along_costs_no_other(broken, with_a_gpu, 
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(carry_out.Report, "load", loading)
-        (outcome,) = carry_out.carry_out([check], 1000, reports, lambda _: None)
+        (outcome,) = carried_out([check], 1000, reports)
     assert outcome.status == FAILED
     assert outcome.reason.startswith("test_b: ")
     assert seen[-1].passed == ["test_a", "test_c", "test_d"]
@@ -256,8 +392,8 @@ def test_a_test_that_takes_its_process_along_costs_no_other(broken, with_a_gpu, 
 @pytest.mark.slow
 def test_a_check_is_ended_in_time(with_a_gpu, tmp_path):
     slow = write(tmp_path / "test_slow.py", "import time\ndef test_slow():\n    time.sleep(600)\n")
-    first, second = carry_out.carry_out(
-        [Check("slow", str(slow), ()), Check("later", str(slow), ())], 5, tmp_path, lambda _: None
+    first, second = carried_out(
+        [Check("slow", str(slow), ()), Check("later", str(slow), ())], 5, tmp_path
     )
     assert first.status == FAILED
     assert "not done within" in first.reason
@@ -271,23 +407,32 @@ def test_what_has_passed_is_kept_after_every_check_and_not_run_again(
     one, two = Check("one", "tests/gpu/x.py", ()), Check("two", "tests/gpu/y.py", ())
     monkeypatch.setattr(gpu_check, "CHECKS", [one, two])
     monkeypatch.setattr(gpu_check, "driver", lambda: Driver("580.1", "13.0"))
-    asked = []
+    asked, reports = [], []
 
     def interrupted(checks, seconds, folder):
         asked.append([check.name for check in checks])
-        yield Outcome(checks[0], PASSED, 1.0, figure="7 GB/s")
-        if len(asked) == 1:
-            raise KeyboardInterrupt
+        reports.append(folder.exists())
+        for check in checks:
+            yield Outcome(check, BEGUN, reason="its tests so far are in y.json")
+            if check == two and len(asked) == 1:
+                folder.mkdir()
+                raise KeyboardInterrupt
+            yield Outcome(check, PASSED, 1.0, figure="7 GB/s")
 
     monkeypatch.setattr(gpu_check, "carry_out", interrupted)
     with pytest.raises(KeyboardInterrupt):
         gpu_check.main(["--results", str(tmp_path)])
     (path,) = tmp_path.glob("*.json")
-    assert [check["check"] for check in json.loads(path.read_text())["checks"]] == ["one"]
+    kept = {line["check"]: line["result"] for line in json.loads(path.read_text())["checks"]}
+    assert kept == {"one": PASSED, "two": BEGUN}
+    assert "begun: its tests so far are in y.json" in path.with_suffix(".md").read_text()
     assert gpu_check.main(["--results", str(tmp_path), "--resume"]) == 0
-    assert asked == [["one", "two"], ["two"]]
     checks_kept = json.loads(path.read_text())["checks"]
     assert [check["figure"] for check in checks_kept] == ["7 GB/s", "7 GB/s"]
+    (tmp_path / "gpu-check-nvidia-example-1-running").mkdir()
+    assert gpu_check.main(["--results", str(tmp_path)]) == 0  # anew: no test was run before
+    assert asked == [["one", "two"], ["two"], ["one", "two"]]
+    assert reports == [False, True, False]
 
 
 def test_tests_run_without_pytest(tmp_path):

@@ -54,7 +54,7 @@ def test_the_same_seed_gives_the_same_errors():
     assert [row["n_errors"] for row in one] == [row["n_errors"] for row in other]
 
 
-def test_an_update_that_is_put_off_agrees_with_the_cpu():
+def test_a_wide_hidden_layer_agrees_with_the_cpu():
     agrees_with_the_cpu(WIDE)
 
 

@@ -73,12 +73,13 @@ def test_little_memory_gives_the_same_errors():
 def test_blocks_of_every_size_agree_with_the_cpu():
     """Two warps to sixteen; 40 members at most, far fewer than want to change at first.
 
-    By SMO alone, whose kernel compiles in half the time; Newton's method is with the others.
+    By SMO alone, whose kernel compiles in half the time; Newton's method is with the others. Those
+    of 128 and 256 threads are the study's, and compiled once for all checks.
     """
     from pipelines.svm.cuda.launches import Launching
 
     X, y, folds = digits()
-    for shape in ((64, 8), (128, 8, 40), (256, 4), (512, 2)):
+    for shape in ((64, 8), (128, 4, 40), (256, 2), (512, 2)):
         agree(X, y, folds, launching=Launching(*shape, hard_members=0))
     launching = Launching(256, 2, 200, hard_members=0)
     agree(X, y, folds, decision="ovr", launching=launching)

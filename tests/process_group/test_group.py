@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from types import SimpleNamespace
@@ -131,3 +132,24 @@ def test_a_sum_that_was_aborted_on_the_device_is_not_given(monkeypatch):
     group = Group(0, 2, "cuda", Device(monkeypatch, cut_short))
     with pytest.raises(ProcessGroupError, match="told to stop"):
         group.sum(torch.ones(2))
+
+
+def test_an_nccl_that_loses_a_rank_raises_and_ends_no_survivor(monkeypatch):
+    made = []
+
+    class Backend:
+        Options = SimpleNamespace
+
+        def __init__(self, store, rank, n_ranks, options):
+            made.append((dict(os.environ), options._timeout.total_seconds()))
+
+    monkeypatch.setattr(torch.distributed, "ProcessGroupNCCL", Backend)
+    for users, expected in ({}, "1"), ({"TORCH_NCCL_BLOCKING_WAIT": "0"}, "0"):
+        monkeypatch.setattr(os, "environ", users)
+        store = HashStore()
+        store.set("here 1", b"")
+        Group.join(store, 0, 2, secret=b"ours", device="cuda", seconds=7)
+        environment, seconds = made.pop()
+        assert environment["TORCH_NCCL_BLOCKING_WAIT"] == expected
+        assert environment["NCCL_SOCKET_IFNAME"] == "=lo"
+        assert seconds == 7

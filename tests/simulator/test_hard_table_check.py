@@ -1,8 +1,11 @@
 """The first checks of ``make gpu-check``, small, in the simulator."""
 
+from itertools import product
+
 import pytest
 
 from benchmarks.gpu import figures, first_launches, hard_table
+from pipelines.svm.cuda import hard, path
 from pipelines.svm.cuda.launches import Launching
 
 
@@ -24,5 +27,17 @@ def test_it_fails_where_newton_is_not_taken():
         hard_table.compare_hard_table(60, gammas=(0.3,), Cs=(1.0, 10.0), n_folds=2)
 
 
-def test_one_launch_of_each_kernel_is_as_on_the_cpu():
-    first_launches.launch_kernels(24)
+def test_one_launch_of_each_kernel_is_as_on_the_cpu(monkeypatch):
+    launched, newton, solve, solve_active = set(), [], path.solve_table, hard.solve_active
+
+    def noted(search, some, classes, shared, *others):
+        launching = others[-2]
+        launched.add((search.one_vs_one, len(shared) == 48, launching.hard_members > 0))
+        solve(search, some, classes, shared, *others)
+
+    monkeypatch.setattr(path, "solve_table", noted)
+    monkeypatch.setattr(hard, "solve_active", lambda *a: newton.append(1) or solve_active(*a))
+    first_launches.launch_kernels()
+    of_pairs = {(True, False, True), (True, False, False)}
+    assert launched == of_pairs | set(product((True, False), (True,), (True, False)))
+    assert newton

@@ -1,17 +1,21 @@
 from __future__ import annotations
 
+import sys
 import types
 from collections.abc import Callable
 from importlib.metadata import PackageNotFoundError
+from pathlib import Path
 from typing import Any
 
 import dask
 import pytest
 from distributed import LocalCluster
 
-from cluster_setup import open_cluster, resolve_kind
+from cluster_setup import ClusterOptions, open_cluster, resolve_kind
 from cluster_setup.kinds import cuda
 from cluster_setup.on_this_machine import devices
+from pipelines.errors import InputError
+from pipelines.run.cluster import opened
 
 Refusal = Callable[..., str]
 
@@ -49,20 +53,34 @@ def test_cuda_with_more_workers_than_gpus(
     assert "--workers must be at most 1 with --cluster cuda" in refusal("cuda", workers=2)
 
 
-@pytest.mark.parametrize(
-    ("package", "driver", "needed"),
-    [("cupy-cuda13x", "535.183.01", 580), ("cupy-cuda13x", "580.65.06", None),
-     ("cupy-cuda12x", "535.183.01", None), ("cupy-cuda12x", "470.1", 525)],
-)  # fmt: skip
-def test_a_driver_that_is_too_old_is_named_beside_the_one_needed(
-    monkeypatch: pytest.MonkeyPatch, refusal: Refusal, package: str, driver: str, needed: int | None
-) -> None:
-    import pynvml
+DRIVER = "driver {} or newer, found {}"
+CARD = "compute capability {} or newer, found {}"
 
-    gpus(monkeypatch, ["V100"], installed=True)
-    monkeypatch.setattr(pynvml, "nvmlInit", lambda: None)
-    monkeypatch.setattr(pynvml, "nvmlShutdown", lambda: None)
-    monkeypatch.setattr(pynvml, "nvmlSystemGetDriverVersion", lambda: driver)
+
+@pytest.mark.parametrize(
+    ("package", "driver", "capability", "said"),
+    [("cupy-cuda13x", "535.183.01", "9.0", DRIVER.format(580, "535.183.01")),
+     ("cupy-cuda13x", "580.65.06", "10.0", None),
+     ("cupy-cuda13x", "580.65.06", "7.0", CARD.format(7.5, 7.0)),  # a Volta
+     ("cupy-cuda12x", "535.183.01", "7.0", None),
+     ("cupy-cuda12x", "470.1", "7.0", DRIVER.format(525, "470.1")),
+     ("cupy-cuda12x", "535.183.01", "6.1", CARD.format(7.0, 6.1))],
+)  # fmt: skip
+def test_a_driver_and_a_gpu_too_old_are_named_beside_what_is_needed(
+    monkeypatch: pytest.MonkeyPatch, refusal: Refusal, tmp_path: Path, package: str, driver: str,
+    capability: str, said: str | None,
+) -> None:  # fmt: skip
+    monkeypatch.setattr(cuda, "is_installed", lambda: True)
+    monkeypatch.setattr(devices, "_has_nvml", lambda: True)
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    answers = {
+        "Init": None, "Shutdown": None, "SystemGetDriverVersion": driver, "DeviceGetCount": 1,
+        "DeviceGetHandleByIndex": 0, "DeviceGetName": "a card", "DeviceGetUUID": "GPU-a",
+        "DeviceGetCudaComputeCapability": capability.split("."),
+    }  # fmt: skip
+    nvml = {f"nvml{name}": lambda *_, answer=answer: answer for name, answer in answers.items()}
+    # Dask has imported its own.
+    monkeypatch.setitem(sys.modules, "pynvml", types.SimpleNamespace(**nvml))
 
     def version(name: str) -> str:
         if name != package:
@@ -70,10 +88,15 @@ def test_a_driver_that_is_too_old_is_named_beside_the_one_needed(
         return "14.2.0"
 
     monkeypatch.setattr(devices, "version", version)
-    said = devices.old_driver()
-    assert (said is not None) == (needed is not None)
-    if needed is not None:
-        assert f"driver {needed} or newer, found {driver}; update it" in refusal("cuda")
+    asked = ClusterOptions("threads", device="gpu")
+    if said is None:
+        assert devices.cuda_needs() is None
+        with opened(asked, tmp_path, False) as cluster:
+            assert cluster.device == "gpu"
+        return
+    assert f"{said}; update the driver" in refusal("cuda")
+    with pytest.raises(InputError, match=f"{said}, at .*; update the driver"):
+        opened(asked, tmp_path, False).__enter__()
 
 
 @pytest.fixture
@@ -89,7 +112,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
 
     module = types.ModuleType("dask_cuda")
     module.LocalCUDACluster = LocalCUDACluster  # type: ignore[attr-defined]
-    monkeypatch.setitem(__import__("sys").modules, "dask_cuda", module)
+    monkeypatch.setitem(sys.modules, "dask_cuda", module)
     return asked
 
 
