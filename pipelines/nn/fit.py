@@ -168,12 +168,24 @@ def refit(
         member = Member(task.candidate, inputs, weights, data.scaling_for(rows)).knowing(
             rows_of(data.X, distinct), data.y[distinct], training
         )
-        of_out_of_bag = member.predict(rows_of(data.X, left_out), training)
-        made.append(
-            Refitted(row, member, member.predict(data.X_test, training),
-                     OutOfBagPrediction(left_out, *of_out_of_bag))
-        )  # fmt: skip
+        of_left_out = member.predict(rows_of(data.X, left_out), training).on_host()
+        out_of_bag = OutOfBagPrediction(left_out, *of_left_out)
+        test = member.predict(data.X_test, training)
+        if len(data.y_test):  # to be reduced here, where they lie
+            cached(kept_key(data.token, row), lambda kept=(test, out_of_bag): kept)
+        made.append(Refitted(row, member, test.on_host(), out_of_bag))
     return made
+
+
+def kept_key(token: str, row: Row) -> tuple[str, str]:
+    """Return the key by which a worker's process keeps what a refit says of the test rows.
+
+    Parameters
+    ----------
+    token : of the data set
+    row : of the refit
+    """
+    return token, f"member {row['member']} of candidate {row['candidate']}"
 
 
 def room_for(
