@@ -314,7 +314,8 @@ class Bagging(job.Job[Options]):
             metadata = answer(
                 cluster and cluster.client, session.path, stored(self.refits), self.dataset,
                 self.data.token, self.asked,
-                n_folds=self.options.folds if self.options.n_tuning else 1, seed=self.options.seed, defer_error=self.options.defer_error,
+                n_folds=self.options.folds if self.options.n_tuning else 1,
+                seed=self.options.seed, defer_error=self.options.defer_error,
                 confidence=self.options.confidence,
             )  # fmt: skip
             baseline = baseline_of(self.dataset)

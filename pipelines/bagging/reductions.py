@@ -93,7 +93,7 @@ def chunk_of(made: Any, shape: tuple[int, ...]) -> Array:
 def ask_on_workers(
     client: Client, members: Sequence[Member], X: np.ndarray, n_classes: int, training: Training
 ) -> Prediction:
-    """Ask members on workers, which keep the answer: as ``Ensemble.predict``, but lazy.
+    """Ask members on workers, where the answer lies: as ``Ensemble.predict``, but lazy.
 
     The probabilities are a dask.array, of cupy on GPUs; the distance is a Delayed.
 
@@ -109,7 +109,7 @@ def ask_on_workers(
     asked = [ask(member, rows, training) for member in client.scatter(list(members), hash=False)]
     probabilities = as_dask_array([chunk_of(one[0], (len(X), n_classes)) for one in asked])
     distance = dask.delayed(mean_distance)([one[1] for one in asked])
-    return Prediction(*client.persist([probabilities, distance]))
+    return Prediction(probabilities, distance)
 
 
 def mean_distance(of_members: Sequence[Any]) -> np.ndarray:

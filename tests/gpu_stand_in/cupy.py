@@ -19,6 +19,8 @@ def note(what: str, nbytes: int = 0) -> None:
 class ndarray(np.ndarray):
     """An array of the device."""
 
+    __array_priority__ = 100  # as cupy's: what is made of several is of the device
+
     def get(self) -> np.ndarray:
         note("to-host", self.nbytes)
         return np.array(self)
