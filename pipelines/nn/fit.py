@@ -6,6 +6,7 @@ import json
 import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 
 import numpy as np
 
@@ -168,11 +169,11 @@ def refit(
         member = Member(task.candidate, inputs, weights, data.scaling_for(rows)).knowing(
             rows_of(data.X, distinct), data.y[distinct], training
         )
-        of_left_out = member.predict(rows_of(data.X, left_out), training).on_host()
-        out_of_bag = OutOfBagPrediction(left_out, *of_left_out)
+        of_out_of_bag = member.predict(rows_of(data.X, left_out), training).on_host()
+        out_of_bag = OutOfBagPrediction(left_out, *of_out_of_bag)
         test = member.predict(data.X_test, training)
         if len(data.y_test):  # to be reduced here, where they lie
-            cached(kept_key(data.token, row), lambda kept=(test, out_of_bag): kept)
+            cached(kept_key(data.token, row), partial(tuple, (test, out_of_bag)))
         made.append(Refitted(row, member, test.on_host(), out_of_bag))
     return made
 
