@@ -19,6 +19,8 @@ OF_SCHEDULERS = {
     "distributed.scheduler.worker-saturation": 1.0,
     # Replicas of the shared data are wanted on every worker to the end.
     "distributed.scheduler.active-memory-manager.start": False,
+    # What a worker keeps of its own members (``MemberFiles.recall``) no idle one is to take over.
+    "distributed.scheduler.default-task-durations.recall": "1ms",
 }
 OF_WORKERS = {
     # What a worker holds is in use: to write it to disk frees nothing, and a worker that pauses

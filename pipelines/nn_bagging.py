@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -290,13 +291,17 @@ class Bagging(job.Job[Options]):
             "space": self.space.describe(), "augment": self.augment, **self.asked.describe()
         }  # fmt: skip
 
+    @cached_property
+    def data(self) -> FoldedData:
+        """Rows that workers are sent; one's own images come after the test rows."""
+        return FoldedData.of(self.dataset, X_test=self.asked.after(self.dataset.X_test))
+
     def execute(self, session: Session, cluster: Cluster) -> dict[str, Any]:
         """Train what is left of the candidates and the members."""
         from pipelines.bagging.train_members import train_members
 
-        data = FoldedData.of(self.dataset, X_test=self.asked.after(self.dataset.X_test))
         return train_members(
-            session, cluster, data, self.drawn, self.rows, self.refits, self.dataset.classes
+            session, cluster, self.data, self.drawn, self.rows, self.refits, self.dataset.classes
         )
 
     def summarize(self, session: Session, cluster: Cluster | None) -> dict[str, Any]:
@@ -307,8 +312,9 @@ class Bagging(job.Job[Options]):
 
         with phase(session.echo, "vote       combining the members' predictions"):
             metadata = answer(
-                cluster and cluster.client, session.path, self.dataset, stored(self.refits),
-                self.asked, n_folds=self.options.folds if self.options.n_tuning else 1,
+                cluster and cluster.client, session.path, stored(self.refits), self.dataset,
+                self.data.token, self.asked,
+                n_folds=self.options.folds if self.options.n_tuning else 1,
                 seed=self.options.seed, defer_error=self.options.defer_error,
                 confidence=self.options.confidence,
             )  # fmt: skip

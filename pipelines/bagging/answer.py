@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 from asyncio import CancelledError
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict, fields
+from functools import partial
 from itertools import combinations
 from math import comb
 from pathlib import Path
@@ -22,6 +23,7 @@ from pipelines.bagging.reductions import (
     EnsemblePrediction,
     as_dask_array,
     chunk_of,
+    mean_distance,
     reduce_members,
 )
 from pipelines.bagging.selective_prediction import (
@@ -33,6 +35,7 @@ from pipelines.bagging.selective_prediction import (
 )
 from pipelines.bagging.work import reduce_candidates, tabulate_members
 from pipelines.data import Dataset
+from pipelines.data.placement import to_host
 from pipelines.run_folder import names
 from pipelines.search.answer import write_predictions
 from pipelines.svm.calibration import expected_calibration_error, log_loss
@@ -46,8 +49,36 @@ SUBSETS = 60  # of members drawn for each size; all of them where there are no m
 def answer(
     client: Client | None,
     path: Path,
-    dataset: Dataset,
     refits: Mapping[int, Mapping[str, Any]],
+    *of_run: Any,
+    **options: Any,
+) -> dict[str, Any]:
+    """Reduce the members' probabilities and write the answer; entries for ``run.json``.
+
+    Workers reduce what they said of the test samples, where they see the run's folder, else
+    threads of this process, by the same graph of tasks; only what is reduced comes back.
+
+    Parameters
+    ----------
+    client : distributed.Client, optional
+    path, refits, of_run, options : see ``_answer``
+    """
+    if client is not None:
+        # A worker that does not see the newest file, as it is here, does not share the file system.
+        newest = MemberFiles(path.resolve()).weights(max(refits))
+        seen = client.run(os.path.getmtime, newest, on_error="return")
+        if set(seen.values()) == {os.path.getmtime(newest)}:
+            with suppress(Exception, CancelledError):  # a worker took its own with it
+                return _answer(client, path, refits, *of_run, **options)
+    return _answer(None, path, refits, *of_run, **options)
+
+
+def _answer(
+    client: Client | None,
+    path: Path,
+    refits: Mapping[int, Mapping[str, Any]],
+    dataset: Dataset,
+    token: str,
     asked: Asked,
     *,
     n_folds: int,
@@ -55,16 +86,13 @@ def answer(
     defer_error: float | None = None,
     confidence: float = CONFIDENCE,
 ) -> dict[str, Any]:
-    """Reduce the stored members' probabilities and write the answer; entries for ``run.json``.
-
-    Workers read and reduce them where they see the run's folder, else threads of this process,
-    by the same graph of tasks; only what is reduced comes back.
+    """Answer on workers, or on threads of this process.
 
     Parameters
     ----------
-    client : distributed.Client, optional
     path : the run's folder; it holds ``cv_results`` and the members
     refits : row of the refit of every member that is stored
+    token : of the data set, by which a worker keeps what its members said
     asked : Asked, samples to explain
     defer_error, confidence : float, see ``SelectivePrediction``
     """
@@ -72,19 +100,21 @@ def answer(
 
     truth, numbers, n_classes = dataset.y_test, sorted(refits), len(dataset.classes)
     n_test, files = len(truth), MemberFiles(path.resolve())
-    # A worker that does not see the newest file, as it is here, does not share the file system.
-    newest = files.weights(numbers[-1])
-    seen = {} if client is None else client.run(os.path.getmtime, newest, on_error="return")
-    here = set(seen.values()) != {os.path.getmtime(newest)}
-    stored = [dask.delayed(files.predictions, nout=2)(number) for number in numbers]
+    compute = partial(dask.compute, scheduler=client or "threads")
+    said = []
+    for number in numbers:
+        with dask.annotate(workers=refits[number]["worker"], allow_other_workers=True):
+            said.append(dask.delayed(files.recall, nout=2)(token, dict(refits[number])))
+    said = said if client is None else client.persist(said)
     shape = (n_test + len(asked.images), n_classes)
-    probabilities = as_dask_array([chunk_of(test[0], shape) for test, _ in stored])
+    where_they_lie = as_dask_array([chunk_of(test[0], shape) for test, _ in said])
+    probabilities = where_they_lie.map_blocks(to_host)
     on_test = probabilities[:, :n_test]
     reduced = (
-        reduce_members(probabilities),
-        dask.delayed(np.mean)([test[1] for test, _ in stored], axis=0),
+        reduce_members(where_they_lie),
+        dask.delayed(mean_distance)([test[1] for test, _ in said]),
         dask.delayed(SelectivePrediction.of)(
-            [out_of_bag for _, out_of_bag in stored], dataset.y_train, n_classes,
+            [out_of_bag for _, out_of_bag in said], dataset.y_train, n_classes,
             error=defer_error, confidence=confidence,
         ),
         (on_test.argmax(axis=2) != truth).mean(axis=1),
@@ -94,8 +124,7 @@ def answer(
         ),
     )  # fmt: skip
     # All of one kind: ``dask.compute`` mixes up the order of arrays and others.
-    workers = None if here else client
-    answers, distance, selective, errors, sizes, _ = _computed(map(dask.delayed, reduced), workers)
+    answers, distance, selective, errors, sizes, _ = compute(*map(dask.delayed, reduced))
     of_test, of_own = (  # one's own images come after the test samples
         EnsemblePrediction(*(getattr(answers, one.name)[some] for one in fields(answers)))
         for some in (slice(n_test), slice(n_test, None))
@@ -112,7 +141,7 @@ def answer(
     )  # fmt: skip
     sizes.to_parquet(path / names.SIZES)
     arrays = explained(answers, probabilities, asked.after(dataset.X_test), truth, asked, deferred)
-    np.savez_compressed(path / names.EXPLAINED, **_computed([arrays], workers)[0])
+    np.savez_compressed(path / names.EXPLAINED, **compute(arrays)[0])
     candidates = reduce_candidates(pd.read_parquet(path / names.CELLS), n_folds, client)
     candidates.to_parquet(path / names.CANDIDATES)
     table = tabulate_members(candidates, refits, dict(zip(numbers, errors.tolist(), strict=True)))
@@ -124,17 +153,6 @@ def answer(
         "members_best_test_error": float(errors.min()),
         "members": table.astype(object).to_dict("records"),
     }
-
-
-def _computed(asked: Iterable[Any], client: Client | None) -> tuple[Any, ...]:
-    """Compute on workers, and on threads of this process where a worker took its own with it."""
-    import dask
-
-    asked = list(asked)
-    if client is not None:
-        with suppress(Exception, CancelledError):
-            return tuple(dask.compute(*asked, scheduler=client))
-    return tuple(dask.compute(*asked, scheduler="threads"))
 
 
 def describe_quality(answers: EnsemblePrediction, truth: np.ndarray) -> dict[str, Any]:

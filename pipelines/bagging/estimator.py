@@ -29,7 +29,7 @@ from pipelines.bagging.selective_prediction import (
     stored_selective_prediction,
 )
 from pipelines.bagging.work import Plan, bag, reduce_candidates, tabulate
-from pipelines.data.placement import FoldedData
+from pipelines.data.placement import FoldedData, to_host
 from pipelines.data.scaling import Scaling
 from pipelines.errors import InputError
 from pipelines.nn.augment import chosen
@@ -368,7 +368,9 @@ class BaggedNets(ClassifierMixin, BaseEstimator):
 
     def member_proba(self, X: ArrayLike) -> np.ndarray:
         """Return members' probabilities, float32 of shape (n_members, n_samples, n_classes)."""
-        probabilities: np.ndarray = self._here(self._ask(X).probabilities)
+        said: Any = self._ask(X).probabilities
+        on_host = to_host(said) if self.client is None else said.map_blocks(to_host)
+        probabilities: np.ndarray = self._here(on_host)
         return probabilities
 
     def _ask(self, X: ArrayLike) -> Prediction:

@@ -6,8 +6,10 @@ from pathlib import Path
 
 import numpy as np
 
-from pipelines.nn.fit import Refitted
+from pipelines.data.placement import recalled
+from pipelines.nn.fit import Refitted, kept_key
 from pipelines.nn.member import Ensemble, OutOfBagPrediction, Prediction
+from pipelines.nn.tasks import Row
 from pipelines.run_folder import names
 
 READ = names.SELECTIVE_PREDICTION, f"{names.MEMBER_FILES}/*.safetensors"  # by who predicts
@@ -58,6 +60,18 @@ class MemberFiles:
         arrays = dict(zip(STORED, [*made.test, *made.out_of_bag], strict=True))
         with names.replacing(self._predictions(number)) as path, path.open("wb") as file:
             np.savez(file, allow_pickle=False, **arrays)
+
+    def recall(self, token: str, row: Row) -> tuple[Prediction, OutOfBagPrediction]:
+        """Return the predictions of a refit as the process that made them keeps them.
+
+        In another process they are loaded.
+
+        Parameters
+        ----------
+        token : of the data set
+        row : of the refit
+        """
+        return recalled(kept_key(token, row)) or self.predictions(row["member"])
 
     def predictions(self, member: int) -> tuple[Prediction, OutOfBagPrediction]:
         """Load what a member says of the test rows, and of those that its sample left out."""

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from pipelines.data.placement import to_host
 from pipelines.nn.member import Member, Prediction
 
 if TYPE_CHECKING:
@@ -91,7 +93,9 @@ def chunk_of(made: Any, shape: tuple[int, ...]) -> Array:
 def ask_on_workers(
     client: Client, members: Sequence[Member], X: np.ndarray, n_classes: int, training: Training
 ) -> Prediction:
-    """Ask members on workers, which keep the answer: ``Ensemble.predict`` as two dask.arrays.
+    """Ask members on workers, where the answer lies: as ``Ensemble.predict``, but lazy.
+
+    The probabilities are a dask.array, of cupy on GPUs; the distance is a Delayed.
 
     Parameters
     ----------
@@ -99,38 +103,47 @@ def ask_on_workers(
     training : Training, which says the device
     """
     import dask
-    import dask.array as da
 
     rows = client.scatter(X, hash=False)
     ask = dask.delayed(Member.predict, pure=False)
     asked = [ask(member, rows, training) for member in client.scatter(list(members), hash=False)]
     probabilities = as_dask_array([chunk_of(one[0], (len(X), n_classes)) for one in asked])
-    distance = da.stack([chunk_of(one[1], (len(X),)) for one in asked]).mean(axis=0)
-    return Prediction(*client.persist([probabilities, distance]))
+    distance = dask.delayed(mean_distance)([one[1] for one in asked])
+    return Prediction(probabilities, distance)
 
 
-def reduce_members(probabilities: Any) -> EnsemblePrediction:
-    """Reduce members to votes, means, quantiles and disagreement, in one pass over the array.
+def mean_distance(of_members: Sequence[Any]) -> np.ndarray:
+    """Return the mean of members' distances, float32 arrays of shape (n_samples,)."""
+    return to_host(np.stack(of_members).mean(axis=0))
+
+
+def reduce_members(probabilities: Any) -> Any:
+    """Reduce members to votes, means, quantiles and disagreement, where their array lies.
 
     Parameters
     ----------
-    probabilities : array of shape (n_members, n_samples, n_classes)
-        Of a dask.array so are the fields of the result, which ``dask.compute`` computes together.
-    """
-    xp: Any = np
-    if not isinstance(probabilities, np.ndarray):
-        import dask.array
+    probabilities : array of shape (n_members, n_samples, n_classes), of numpy or cupy
+        Or what ``as_dask_array`` gives: each of its chunks is reduced by a worker that has it.
 
-        xp = dask.array
+    Returns
+    -------
+    EnsemblePrediction, on the host; of a dask.array a Delayed of it
+    """
+    if hasattr(probabilities, "dask"):
+        import dask
+
+        chunks = probabilities.to_delayed(optimize_graph=False).ravel().tolist()
+        return dask.delayed(_joined)([dask.delayed(reduce_members)(chunk) for chunk in chunks])
+    xp: Any = sys.modules[type(probabilities).__module__]
     n_members, _, n_classes = probabilities.shape
     p = probabilities.astype(np.float64)
     mean = p.mean(axis=0)
     favourite = xp.argmax(p, axis=2)
-    votes = (favourite[:, :, None] == np.arange(n_classes)).sum(axis=0)
+    votes = (favourite[:, :, None] == xp.arange(n_classes)).sum(axis=0)
     # Below 1, so that it decides between equal counts alone; argmax takes the smaller class.
     vote = xp.argmax(votes + mean / 2, axis=1)
-    is_voted = vote[:, None] == np.arange(n_classes)
-    return EnsemblePrediction(
+    is_voted = vote[:, None] == xp.arange(n_classes)
+    reduced = (
         mean,
         votes,
         vote,
@@ -138,6 +151,16 @@ def reduce_members(probabilities: Any) -> EnsemblePrediction:
         xp.where(is_voted, mean, 0).sum(axis=1),
         1 - xp.where(is_voted, votes, 0).sum(axis=1) / n_members,
         xp.moveaxis(xp.quantile(p, QUANTILES, axis=0), 0, -1),
+    )
+    return EnsemblePrediction(*map(to_host, reduced))
+
+
+def _joined(parts: Sequence[EnsemblePrediction]) -> EnsemblePrediction:
+    return EnsemblePrediction(
+        *(
+            np.concatenate([getattr(part, one.name) for part in parts])
+            for one in fields(EnsemblePrediction)
+        )
     )
 
 

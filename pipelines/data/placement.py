@@ -172,6 +172,11 @@ def cached(key: tuple[str, str], make: Callable[[], Any]) -> Any:
         return _cache[key]
 
 
+def recalled(key: tuple[str, str]) -> Any:
+    """Return what ``cached`` keeps by a key in this process; None where it keeps nothing."""
+    return _cache.get(key)
+
+
 def forget(token: str) -> None:
     """Drop what ``cached`` keeps of a data set."""
     with _lock:

@@ -6,6 +6,7 @@ import json
 import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 
 import numpy as np
 
@@ -168,12 +169,24 @@ def refit(
         member = Member(task.candidate, inputs, weights, data.scaling_for(rows)).knowing(
             rows_of(data.X, distinct), data.y[distinct], training
         )
-        of_out_of_bag = member.predict(rows_of(data.X, left_out), training)
-        made.append(
-            Refitted(row, member, member.predict(data.X_test, training),
-                     OutOfBagPrediction(left_out, *of_out_of_bag))
-        )  # fmt: skip
+        of_out_of_bag = member.predict(rows_of(data.X, left_out), training).on_host()
+        out_of_bag = OutOfBagPrediction(left_out, *of_out_of_bag)
+        test = member.predict(data.X_test, training)
+        if len(data.y_test):  # to be reduced here, where they lie
+            cached(kept_key(data.token, row), partial(tuple, (test, out_of_bag)))
+        made.append(Refitted(row, member, test.on_host(), out_of_bag))
     return made
+
+
+def kept_key(token: str, row: Row) -> tuple[str, str]:
+    """Return the key by which a worker's process keeps what a refit says of the test rows.
+
+    Parameters
+    ----------
+    token : of the data set
+    row : of the refit
+    """
+    return token, f"member {row['member']} of candidate {row['candidate']}"
 
 
 def room_for(

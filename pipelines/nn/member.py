@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 
@@ -18,12 +19,16 @@ from pipelines.data.model_file import (
     load_model,
     write_model,
 )
+from pipelines.data.placement import to_host
 from pipelines.data.preparation import Fitted, fitted_from
 from pipelines.data.scaling import FittedScaling
 from pipelines.nn.inputs import Inputs, weight_shapes
 from pipelines.nn.settings import BY_HAND, Training
 from pipelines.nn.size import scoring_rows
 from pipelines.nn.space import Candidate
+
+if TYPE_CHECKING:
+    import torch
 
 NOVELTY = ("whitening", "centers")  # arrays of ``FeatureDistance``
 KNOWN = 5000  # training rows whose features are fitted
@@ -64,16 +69,24 @@ class FeatureDistance:
         whitening /= typical
         return cls(whitening.astype(np.float32), (means @ whitening).astype(np.float32))
 
-    def distance(self, features: np.ndarray) -> np.ndarray:
-        """Return the distances of features, of shape (n_rows, n_features): float32, (n_rows,)."""
-        from scipy.spatial.distance import cdist
+    def distance(self, features: Any) -> torch.Tensor:
+        """Return the distances of features, of shape (n_rows, n_features): float32, (n_rows,).
 
-        nearest = cdist(features @ self.whitening, self.centers).min(axis=1)
-        return np.asarray(nearest, np.float32)
+        The features are an array or a tensor, on whose device the distances are.
+        """
+        import torch
+
+        rows = torch.as_tensor(features).double()
+        whitening, centers = (
+            torch.as_tensor(one).to(rows) for one in (self.whitening, self.centers)
+        )
+        # The faster mode takes differences of squares, which loses digits.
+        exact = "donot_use_mm_for_euclid_dist"
+        return torch.cdist(rows @ whitening, centers, compute_mode=exact).amin(1).float()
 
 
 class Prediction(NamedTuple):
-    """What a member says of rows.
+    """What a member says of rows; of one asked on a GPU, cupy arrays where cupy is installed.
 
     Attributes
     ----------
@@ -85,6 +98,10 @@ class Prediction(NamedTuple):
 
     probabilities: np.ndarray
     distance: np.ndarray
+
+    def on_host(self) -> Prediction:
+        """Return the same as numpy arrays."""
+        return Prediction(*map(to_host, self))
 
 
 class OutOfBagPrediction(NamedTuple):
@@ -123,14 +140,17 @@ class Member:
     def knowing(self, X: Any, y: np.ndarray, training: Training | None = None) -> Self:
         """Return the member with the distance to rows that it was trained on, and their classes."""
         some = slice(None, None, max(1, math.ceil(len(y) / KNOWN)))
-        hidden = np.concatenate([one for _, one in self._blocks(rows_of(X, some), training)])
+        import torch
+
+        blocks = [hidden for _, hidden in self._blocks(rows_of(X, some), training)]
+        hidden = torch.cat(blocks).cpu().numpy()
         if not np.isfinite(hidden).all():
             return self
         return replace(self, novelty=FeatureDistance.of(hidden, y[some]))
 
     def predict_proba(self, X: Any, training: Training | None = None) -> np.ndarray:
         """Return softmax certainty of unscaled rows, float32 of shape (n_rows, n_classes)."""
-        return self.predict(X, training).probabilities
+        return self.predict(X, training).on_host().probabilities
 
     def predict(self, X: Any, training: Training | None = None) -> Prediction:
         """Return softmax certainty and distance of unscaled rows.
@@ -141,17 +161,29 @@ class Member:
         training : Training, optional
             Says the device and the precision; a CPU by default.
         """
-        certainty = np.empty((len(X), self.inputs.n_classes), dtype=np.float32)
-        distance = np.full(len(X), np.nan, dtype=np.float32)
+        import torch
+
+        from pipelines.nn.settings import torch_device
+
+        training = training or Training()
+        where = torch_device(training.device)
+        certainty = torch.empty((len(X), self.inputs.n_classes), device=where)
+        distance = torch.full((len(X),), torch.nan, device=where)
         done = 0
         for answer, hidden in self._blocks(X, training):
             block = slice(done, done := done + len(answer))
             certainty[block] = answer
             if self.novelty is not None:
                 distance[block] = self.novelty.distance(hidden)
-        return Prediction(certainty, distance)
+        if training.device == "cpu" or find_spec("cupy") is None:
+            return Prediction(certainty.cpu().numpy(), distance.cpu().numpy())
+        import cupy
 
-    def _blocks(self, X: Any, training: Training | None) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        return Prediction(cupy.from_dlpack(certainty), cupy.from_dlpack(distance))
+
+    def _blocks(
+        self, X: Any, training: Training | None
+    ) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
         """Yield certainty and the last hidden layer, what the last dense one is given, of rows.
 
         Of a network without a dense layer, the logarithm of the certainty in its place.
@@ -178,7 +210,7 @@ class Member:
                 hidden = given[-1] if given else answer
                 if hidden.ndim > 2:  # of each of several places
                     hidden = hidden.flatten(1, -2).mean(1)
-                yield answer.exp().cpu().numpy(), hidden.float().cpu().numpy()
+                yield answer.exp(), hidden.float()
                 given.clear()
 
     def augmented(self, X: np.ndarray, augment: str, seed: int) -> np.ndarray:
@@ -253,7 +285,7 @@ class Ensemble:
     def predict(self, X: Any, training: Training | None = None) -> Prediction:
         """Return each member's probabilities, and the mean of their distances."""
         of_members = [member.predict(X, training) for member in self.members]
-        distance = np.mean([one.distance for one in of_members], axis=0)
+        distance = to_host(np.stack([one.distance for one in of_members]).mean(axis=0))
         return Prediction(np.stack([one.probabilities for one in of_members]), distance)
 
     def save(self, path: Path, **about: Any) -> None:

@@ -20,7 +20,9 @@ if TYPE_CHECKING:
     from distributed import Client
 
 PARTITIONS = 8
-ROWS_FOR_WORKERS = 100_000  # fewer are reduced before dask.dataframe is imported
+# pandas takes 0.03 s for 2,880 rows, and no longer for 100,000; dask.dataframe takes 1 s of CPU on
+# threads and 2 s with two worker processes, most of it the import, and 0.1 to 0.4 s once imported.
+ROWS_FOR_WORKERS = 100_000
 
 Row = dict[str, Any]
 

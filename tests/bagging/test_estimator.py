@@ -1,6 +1,8 @@
 from __future__ import annotations
 
-from dataclasses import fields
+import copy
+from collections.abc import Callable
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,7 @@ from sklearn.datasets import load_digits, load_wine
 from sklearn.exceptions import FitFailedWarning
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
+from cluster_setup import open_cluster
 from pipelines import BaggedNets
 from pipelines.bagging.reductions import reduce_members
 from pipelines.nn.member import Ensemble, Member
@@ -78,6 +81,39 @@ def test_the_seed_decides_and_workers_do_not(
         )
     other = clone(fitted).set_params(random_state=1).fit(X, y)
     assert not np.array_equal(other.member_proba(X), said)
+
+
+def test_what_members_say_on_gpus_is_reduced_there(
+    fitted: BaggedNets,
+    gpu_stand_in: Callable[[], list[tuple[int, str, int]]],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """torch stands in for its own GPUs; of what it gives to cupy only reduced arrays come back."""
+    said, answers, assessed = fitted.member_proba(X), fitted.predict_ensemble(X), fitted.assess(X)
+    monkeypatch.setattr("pipelines.nn.settings.torch_device", lambda device: "cpu")
+    monkeypatch.setattr("pipelines.bagging.reductions.POINTS_PER_CHUNK", 64)
+
+    def copied() -> int:
+        assert {what for _, what, _ in gpu_stand_in()} <= {"import", "to-host"}
+        return sum(nbytes for _, _, nbytes in gpu_stand_in())
+
+    there = copy.copy(fitted)
+    there._training = replace(fitted._training, device="gpu")
+    with open_cluster("threads", 2) as client:
+        for there.client in (None, client):
+            before = copied()
+            theirs = there.predict_ensemble(X)
+            for one in fields(answers):
+                np.testing.assert_array_equal(getattr(theirs, one.name), getattr(answers, one.name))
+            reduced = sum(getattr(answers, one.name).nbytes for one in fields(answers))
+            distances = 4 * len(X)
+            after = copied()
+            assert after - before in (reduced, reduced + distances)
+            np.testing.assert_array_equal(there.assess(X).p, assessed.p)
+            before = copied()
+            assert before - after == reduced + distances
+            np.testing.assert_array_equal(there.member_proba(X), said)
+            assert copied() - before in (said.nbytes, said.nbytes + distances)
 
 
 def test_labels_of_any_kind_and_a_stored_ensemble(tmp_path: Path, fitted: BaggedNets) -> None:

@@ -81,7 +81,7 @@ def test_the_distance_is_that_of_mahalanobis_to_the_nearest_class() -> None:
         rng.normal(size=(9999, 3)), axis=1))], rtol=0.05, atol=0.05)  # fmt: skip
     same = FeatureDistance.of(np.ones((4, 2)), np.array([0, 0, 2, 2]))
     assert same.centers.shape == (2, 2)
-    assert np.isfinite(same.distance(np.zeros((1, 2)))).all()
+    assert same.distance(np.zeros((1, 2))).isfinite().all()
 
 
 def test_p_is_exact_by_counting() -> None:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from pipelines.bagging.answer import SUBSETS, describe_quality, size_errors
-from pipelines.bagging.reductions import as_dask_array, reduce_members
+from pipelines.bagging.reductions import reduce_members
 
 
 def drawn(n_members: int, n_samples: int = 200) -> tuple[np.ndarray, np.ndarray]:
@@ -28,7 +28,7 @@ def test_errors_of_every_size_over_all_subsets_of_few_members() -> None:
         for pair in combinations(range(4), 2)
     ]
     np.testing.assert_allclose(table[table["size"] == 2].mean_error, pairs)
-    whole = reduce_members(as_dask_array(list(p)))
+    whole = reduce_members(p)
     assert table.vote_error.iloc[-1] == np.mean(whole.vote != truth)
 
 
@@ -45,7 +45,7 @@ def test_many_members_are_drawn_from_and_the_seed_decides() -> None:
 
 def test_facts_count_errors_and_what_is_kept() -> None:
     p, truth = drawn(5)
-    answers = reduce_members(as_dask_array(list(p)))
+    answers = reduce_members(p)
     about = describe_quality(answers, truth)
     assert about["n_vote_errors"] == np.sum(answers.vote != truth)
     assert about["mean_test_error"] == np.mean(p.mean(axis=0).argmax(axis=1) != truth)

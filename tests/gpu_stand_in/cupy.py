@@ -4,6 +4,7 @@ A folder to be put on ``sys.path``, for processes that tests start too. Lines go
 the environment variable GPU_STAND_IN names: process, what, bytes.
 """
 
+import functools
 import os
 
 import numpy as np
@@ -18,6 +19,8 @@ def note(what: str, nbytes: int = 0) -> None:
 class ndarray(np.ndarray):
     """An array of the device."""
 
+    __array_priority__ = 100  # as cupy's: what is made of several is of the device
+
     def get(self) -> np.ndarray:
         note("to-host", self.nbytes)
         return np.array(self)
@@ -30,4 +33,17 @@ def asarray(a, dtype=None):
     return np.array(a, dtype).view(ndarray)
 
 
+def on_device(function):
+    """numpy's function, which gives an array of the device as cupy's does."""
+
+    @functools.wraps(function)
+    def call(*arguments, **options):
+        return function(*arguments, **options).view(ndarray)
+
+    return call
+
+
+arange, concatenate, from_dlpack, where = map(
+    on_device, (np.arange, np.concatenate, np.from_dlpack, np.where)
+)
 note("import")

@@ -12,13 +12,14 @@ import pandas as pd
 import pytest
 from distributed import Client, KilledWorker
 
+from pipelines.bagging import answer
 from pipelines.bagging.members import MemberFiles
 from pipelines.bagging.predict import ask_members
 from pipelines.bagging.reductions import reduce_members
 from pipelines.data import load_dataset
 from pipelines.nn.member import Ensemble
 from pipelines.nn_bagging import main
-from tests.command_runs import SMALL, cells, record, undisturbed_run
+from tests.command_runs import SMALL, cells, record, tasks_of, undisturbed_run
 
 from .conftest import said_by_members
 
@@ -138,7 +139,7 @@ def test_a_table_of_ones_own(tmp_path: Path, capsys: pytest.CaptureFixture[str])
 def test_no_members_probabilities_come_to_the_client(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Workers read and reduce them, in the session that made the members and in a later one."""
+    """Workers reduce what they keep of their own; in a later session they read the files."""
     gathered: list[tuple[int, ...]] = []
     gather = Client.gather
 
@@ -152,11 +153,24 @@ def test_no_members_probabilities_come_to_the_client(
         raise AssertionError("the client reads them")
 
     folder = tmp_path / "run"
+    reduce_and_answer = answer.answer
+
+    def without_files(*arguments: Any, **options: Any) -> Any:
+        files = list(folder.glob("members/*.npz"))
+        for file in files:
+            file.rename(file.with_suffix(".away"))
+        entries = reduce_and_answer(*arguments, **options)
+        for file in files:
+            file.with_suffix(".away").rename(file)
+        return entries
+
     with monkeypatch.context() as client:
         client.setattr(Client, "gather", noted)
         client.setattr(MemberFiles, "predictions", predictions)
         options = ["--workers", "2", "--results", str(folder), "--quiet"]
-        assert main([*SMALL["nn_bagging"], *options]) == 0
+        with monkeypatch.context() as first:
+            first.setattr(answer, "answer", without_files)
+            assert main([*SMALL["nn_bagging"], *options]) == 0
         assert (360, 10) in gathered  # the mean
         assert (3, 6, 10) in gathered  # of the samples that are drawn
         (folder / "member_probabilities.npz").unlink()
@@ -166,6 +180,28 @@ def test_no_members_probabilities_come_to_the_client(
     np.testing.assert_array_equal(said_by_members(folder), stored)
     table = pd.read_parquet(folder / "test_predictions.parquet")
     np.testing.assert_array_equal(table["certainty"], reduce_members(stored).certainty)
+
+
+def test_a_worker_that_dies_takes_no_member_with_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another reads the files of what it kept."""
+    folder, asked = tmp_path / "run", list[Any]()
+    compute = dask.compute
+
+    def after_a_death(*things: Any, scheduler: Any) -> Any:
+        if not asked:
+            rows = [row for task in tasks_of(folder) for row in task["rows"] if row["fold"] == -1]
+            scheduler.run(os._exit, 1, workers=[rows[0]["worker"]], on_error="ignore")
+        asked.append(scheduler)
+        return compute(*things, scheduler=scheduler)
+
+    monkeypatch.setattr("dask.compute", after_a_death)
+    options = ["--workers", "2", "--results", str(folder), "--quiet"]
+    assert main([*SMALL["nn_bagging"], *options]) == 0
+    assert "threads" not in asked
+    stored = np.stack([MemberFiles(folder).predictions(member)[0][0] for member in range(3)])
+    np.testing.assert_array_equal(said_by_members(folder), stored)
 
 
 def test_members_are_reduced_here_where_a_worker_dies_of_it(
@@ -183,7 +219,7 @@ def test_members_are_reduced_here_where_a_worker_dies_of_it(
     monkeypatch.setattr("dask.compute", dies)
     options = ["--workers", "1", "--results", str(folder), "--quiet"]
     assert main([*SMALL["nn_bagging"], *options]) == 0
-    assert [one == "threads" for one in asked] == [False, True] * 2
+    assert [one == "threads" for one in asked] == [False, True, True]
     assert said_by_members(folder).shape == (3, 360, 10)
 
 
