@@ -49,11 +49,18 @@ class Rank:
     def __init__(self, problem: Problem, order: TrainingPlan, group: Group, send: Send) -> None:
         import torch
 
-        self._torch = torch
+        from pipelines.nn.networks import autocast
+
+        self._torch, self._autocast = torch, autocast
         self._problem, self._order, self._group, self._tell = problem, order, group, send
         options = self._options = order.options
         self._strategy = strategy_of(options.sync)
         self._network = problem.network.make(order.seed)
+        for one in self._network.modules() if options.channels_last else ():
+            if isinstance(one, torch.nn.Conv2d):  # what it is given decides on its products
+                one.register_forward_pre_hook(
+                    lambda _, given: given[0].contiguous(memory_format=torch.channels_last)
+                )
         self._model = FlatModel(
             self._network, options.chosen_optimizer, options.momentum, group.device
         )
@@ -135,8 +142,9 @@ class Rank:
             if self._options.augment != "none":
                 X = self._problem.augmented(X, self._options.augment, (
                     self._order.seed, step, group.rank))  # fmt: skip
-            outputs = model.network(X)
-            loss = self._problem.loss(outputs, batch.columns["y"])
+            with self._autocast(group.device, self._options.precision):
+                outputs = model.network(X)
+            loss = self._problem.loss(outputs.float(), batch.columns["y"])
             (loss / (batch.n_union if shares else n_mine)).backward()
             self._loss += loss.detach()
         if shares:
