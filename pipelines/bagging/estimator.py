@@ -291,7 +291,7 @@ class BaggedNets(ClassifierMixin, BaseEstimator):
         except InputError as error:
             raise error.renamed(folds="cv") from None
         if n_iter == 1 and not needs_search:
-            plan = plan.in_groups() if space.network == "table" else plan.without_search()
+            plan = plan.in_groups()
         if self.client is not None:
             self._train(OnCluster(self.client), data, plan)
         else:

@@ -154,7 +154,11 @@ class _Trainer:
         self._batch_size = min(training.batch_size, stack.n_rows)
         self._n_steps = stack.n_rows // self._batch_size
         total = self._n_steps * training.max_epochs
-        self._optimizer = _optimizer(self._networks.weights, stack.candidate, training)
+        candidates = [part.candidate or stack.candidate for part in self._parts]
+        self._alike = len(set(candidates)) == 1
+        self._optimizer = _optimizer(
+            self._networks.weights, candidates[:1] if self._alike else candidates, training
+        )
         self._schedule = _schedule(self._optimizer, training, total)
 
     def train(
@@ -238,25 +242,38 @@ class _Trainer:
         ).view(n, size).mean(1)  # fmt: skip
         losses.sum().backward()
         self._optimizer.step()
-        self._optimizer.zero_grad()
+        self._optimizer.zero_grad(set_to_none=self._alike)
         self._schedule.step()
         return losses.detach()
 
 
-def _optimizer(weights: Tensors, candidate: Any, training: Training) -> torch.optim.Optimizer:
-    """Return torch's optimiser; weights of one dimension, biases and norms, do not decay."""
-    decaying, others = list[torch.Tensor](), list[torch.Tensor]()
-    for name, one in weights.items():
-        (decaying if one.ndim > 2 and not name.endswith("bias") else others).append(one)
-    groups = [
-        {"params": some, "weight_decay": decay}
-        for some, decay in ((decaying, training.weight_decay), (others, 0.0))
-        if some
-    ]
-    rate, momentum = candidate.learning_rate, candidate.momentum
-    if training.optimizer == "sgd":
-        return torch.optim.SGD(groups, rate, momentum, nesterov=momentum > 0, fused=True)
-    return torch.optim.AdamW(groups, rate, (momentum, 0.999), fused=True)
+def _optimizer(
+    weights: Tensors, candidates: Sequence[Any], training: Training
+) -> torch.optim.Optimizer:
+    """Return torch's optimiser; weights of one dimension, biases and norms, do not decay.
+
+    Where candidates differ it has each network's slices of weights and gradients in groups of
+    their own; the gradients then stay where they are.
+    """
+    adam, groups = training.optimizer != "sgd", []
+    for number, candidate in enumerate(candidates):
+        decaying, others = list[torch.Tensor](), list[torch.Tensor]()
+        for name, one in weights.items():
+            own = one
+            if len(candidates) > 1:
+                one.grad = torch.zeros_like(one) if one.grad is None else one.grad
+                own = one.detach()[number]
+                own.grad = one.grad[number]
+            (decaying if one.ndim > 2 and not name.endswith("bias") else others).append(own)
+        momentum = candidate.momentum
+        rule = {"momentum": momentum, "nesterov": momentum > 0}
+        groups += [
+            {"params": some, "weight_decay": decay, "lr": candidate.learning_rate}
+            | ({"betas": (momentum, 0.999)} if adam else rule)
+            for some, decay in ((decaying, training.weight_decay), (others, 0.0))
+            if some
+        ]
+    return (torch.optim.AdamW if adam else torch.optim.SGD)(groups, fused=True)
 
 
 def _schedule(optimizer: torch.optim.Optimizer, training: Training, n_steps: int) -> Any:
