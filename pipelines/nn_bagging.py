@@ -294,9 +294,11 @@ class Bagging(job.Job[Options]):
         """Train what is left of the candidates and the members."""
         from pipelines.bagging.train_members import train_members
 
-        data = FoldedData.of(self.dataset, X_test=self.asked.after(self.dataset.X_test))
+        data, plan = FoldedData.of(self.dataset, X_test=self.asked.after(self.dataset.X_test)), None
+        if self.options.n_tuning == 0 and self.space.network != "table":  # whose would share a draw
+            plan = self.drawn.in_groups()
         return train_members(
-            session, cluster, data, self.drawn, self.rows, self.refits, self.dataset.classes
+            session, cluster, data, plan or self.drawn, self.rows, self.refits, self.dataset.classes
         )
 
     def summarize(self, session: Session, cluster: Cluster | None) -> dict[str, Any]:

@@ -68,7 +68,8 @@ class BaggedNets(ClassifierMixin, BaseEstimator):
     n_iter : int, optional
         Candidates of each member's search; at least 1. By default 12, of a table's networks and
         of modules 1. There 1 means no search and no folds; up to eight members of a table,
-        trained together, share one draw.
+        trained together, share one draw. On a GPU those of ``cnn`` are trained together, too, and
+        each keeps its own.
     cv : int, default 5
         Folds of a search; at least 2.
     space : str or mapping, default "auto"

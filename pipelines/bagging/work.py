@@ -72,6 +72,11 @@ class MemberTask:
         return f"refit-member={self.member}"
 
     @property
+    def each(self) -> tuple[MemberTask, ...]:
+        """The members alone, which rows, files and the journal know."""
+        return replace(self, others=()), *self.others
+
+    @property
     def needs(self) -> tuple[str, ...]:
         """The tasks whose rows decide which candidate is the best."""
         return tuple(task.name for task in self.candidates if self.searches)
@@ -235,9 +240,9 @@ def tasks_left(plan: Plan, done: Rows, refitted: Mapping[int, int]) -> list[Bagg
     candidates = [task for task in plan.candidates if task.name not in done]
     open_members = {task.member for task in candidates}
     members = [
-        replace(task, refitted=refitted.get(task.member, -1))
+        replace(task, refitted=-1 if task.others else refitted.get(task.member, -1))
         for task in plan.members
-        if task.member in open_members or task.member not in refitted
+        if any(one.member in open_members or one.member not in refitted for one in task.each)
     ]
     return [*candidates, *members]
 
@@ -265,6 +270,9 @@ def bag(
     """
     tasks = tasks_left(plan, done, refitted)
     needed = {name for task in tasks if isinstance(task, MemberTask) for name in task.needs}
+    together = {
+        task.name: [one.name for one in task.each] for task in tasks if isinstance(task, MemberTask)
+    }
     known = {name: rows for name, rows in done.items() if name in needed}
     settings: dict[str, Any] = {"inputs": plan.inputs, "training": plan.training}
     work = partial(run_task, **settings)
@@ -272,16 +280,16 @@ def bag(
         data = replace(data, placement=partial(place_rows, **settings))
     for outcome in runner.outcomes_and_events(work, data, tasks, known):
         if isinstance(outcome, ProgressEvent):
-            on_event(outcome)
+            for name in together.get(outcome.task, (outcome.task,)):
+                on_event(replace(outcome, task=name))
             continue
         task = outcome.task
         if isinstance(task, CandidateTask):
             rows = failed_rows(data, task, outcome.error) if outcome.error else outcome.result
             yield outcome, [row | {"worker": outcome.worker} for row in rows], None
             continue
-        members = (task, *task.others)
-        results = outcome.result or [None] * len(members)
-        for member, result in zip(members, results, strict=True):
+        results = outcome.result or [None] * len(task.each)
+        for member, result in zip(task.each, results, strict=True):
             rows = [] if result is None else [result.row | {"worker": outcome.worker}]
             made = result if result is not None and result.member is not None else None
             yield replace(outcome, task=member, result=result), rows, made
