@@ -300,8 +300,11 @@ class Bagging(job.Job[Options]):
         """Train what is left of the candidates and the members."""
         from pipelines.bagging.train_members import train_members
 
+        plan = self.drawn
+        if self.options.n_tuning == 0 and self.space.network != "table":  # whose would share a draw
+            plan = plan.in_groups()
         return train_members(
-            session, cluster, self.data, self.drawn, self.rows, self.refits, self.dataset.classes
+            session, cluster, self.data, plan, self.rows, self.refits, self.dataset.classes
         )
 
     def summarize(self, session: Session, cluster: Cluster | None) -> dict[str, Any]:

@@ -68,7 +68,8 @@ class BaggedNets(ClassifierMixin, BaseEstimator):
     n_iter : int, optional
         Candidates of each member's search; at least 1. By default 12, of a table's networks and
         of modules 1. There 1 means no search and no folds; up to eight members of a table,
-        trained together, share one draw.
+        trained together, share one draw. On a GPU those of ``cnn`` are trained together, too, and
+        each keeps its own.
     cv : int, default 5
         Folds of a search; at least 2.
     space : str or mapping, default "auto"
@@ -291,7 +292,7 @@ class BaggedNets(ClassifierMixin, BaseEstimator):
         except InputError as error:
             raise error.renamed(folds="cv") from None
         if n_iter == 1 and not needs_search:
-            plan = plan.in_groups() if space.network == "table" else plan.without_search()
+            plan = plan.in_groups()
         if self.client is not None:
             self._train(OnCluster(self.client), data, plan)
         else:

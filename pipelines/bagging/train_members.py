@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from pipelines.bagging.members import MemberFiles
-from pipelines.bagging.work import PLACE, Plan, bag, tabulate, tasks_left
+from pipelines.bagging.work import PLACE, BaggingTask, Plan, bag, tabulate, tasks_left
 from pipelines.data.placement import FoldedData
 from pipelines.nn.tasks import CandidateTask, Row
 from pipelines.run.cluster import Cluster
@@ -48,7 +48,9 @@ def train_members(
     """
     files = MemberFiles(session.path)
     refitted = {member: row["candidate"] for member, row in refits.items()}
-    todo = tasks_left(plan, rows, refitted)
+    todo: list[BaggingTask] = []
+    for left in tasks_left(plan, rows, refitted):
+        todo += [left] if isinstance(left, CandidateTask) else left.each
     if rows:
         session.echo(
             f"resumed    {len(rows):,} search tasks and {len(refits):,} refits were already "
@@ -69,8 +71,8 @@ def train_members(
                 best.add(new_rows)
                 journal_writer.best(best.text)
             # After the member's files: what the journal calls done is on disk.
-            left = [] if made is None else files.paths(task.member)
-            journal_writer.record(outcome, new_rows, digests_of(session.path, left))
+            paths = [] if made is None else files.paths(task.member)
+            journal_writer.record(outcome, new_rows, digests_of(session.path, paths))
             if isinstance(task, CandidateTask):
                 rows[task.name] = new_rows
             elif new_rows:
@@ -88,7 +90,8 @@ def train_members(
         failed = results["status"][results["status"].str.startswith(FAILED)]
         why_lost = str(failed.mode().iloc[0]) if len(failed) else why_lost
         raise RunStopped(f"no member could be trained: {why_lost}")
-    missing = np.setdiff1d(np.arange(len(plan.members)), list(in_ensemble)).tolist()
+    members = [one.member for task in plan.members for one in task.each]
+    missing = np.setdiff1d(members, list(in_ensemble)).tolist()
     return failures(results, PLACE) | {"lost_members": missing, "why_lost": why_lost}
 
 

@@ -54,7 +54,7 @@ class MemberTask:
     searches : bool
         Whether it waits for its candidates; else it takes the first.
     others : tuple of MemberTask
-        Members trained together with this one, which take its candidate.
+        Members trained together with this one; those of a table take its candidate.
     """
 
     member: int
@@ -70,6 +70,11 @@ class MemberTask:
         if self.others:
             return f"refit-members={self.member} to {self.others[-1].member}"
         return f"refit-member={self.member}"
+
+    @property
+    def each(self) -> tuple[MemberTask, ...]:
+        """The members alone, which rows, files and the journal know."""
+        return replace(self, others=()), *self.others
 
     @property
     def needs(self) -> tuple[str, ...]:
@@ -137,11 +142,18 @@ class Plan:
         return replace(self, candidates=[], members=members)
 
     def in_groups(self) -> Plan:
-        """Return the same members without a search, trained together.
+        """Return the same members without a search, trained together where that pays.
 
-        Their number alone decides on the groups, of nearly equal size.
+        That is for tables, and on a GPU, which one network of ``cnn`` leaves idle, for these where
+        they differ in rate and momentum alone. The members' number alone decides on the groups,
+        of nearly equal size.
         """
         plan = self.without_search()
+        first = [member.candidates[0].candidate for member in plan.members]
+        shapes = {replace(one, learning_rate=0.0, momentum=0.0) for one in first}
+        small = self.training.device == "gpu" and first[0].network == "cnn" and len(shapes) == 1
+        if not (small or first[0].network == "table"):
+            return plan
         n_groups = math.ceil(len(plan.members) / MEMBERS_TOGETHER)
         groups = [
             replace(plan.members[first], others=tuple(plan.members[number] for number in others))
@@ -202,7 +214,13 @@ def run_task(
         raise RuntimeError("none of its candidates was trained on all its folds")
     if best.number == task.refitted:
         return [None]
-    refits = [replace(best, member=one.member, seed=one.refit_seed) for one in (task, *task.others)]
+    refits = [
+        replace(
+            best if best.candidate.network == "table" or not task.others else one.candidates[0],
+            member=one.member, seed=one.refit_seed,
+        )
+        for one in (task, *task.others)
+    ]  # fmt: skip
     return refit(data, refits, inputs, training, report)
 
 
@@ -222,9 +240,9 @@ def tasks_left(plan: Plan, done: Rows, refitted: Mapping[int, int]) -> list[Bagg
     candidates = [task for task in plan.candidates if task.name not in done]
     open_members = {task.member for task in candidates}
     members = [
-        replace(task, refitted=refitted.get(task.member, -1))
+        replace(task, refitted=-1 if task.others else refitted.get(task.member, -1))
         for task in plan.members
-        if task.member in open_members or task.member not in refitted
+        if any(one.member in open_members or one.member not in refitted for one in task.each)
     ]
     return [*candidates, *members]
 
@@ -252,6 +270,9 @@ def bag(
     """
     tasks = tasks_left(plan, done, refitted)
     needed = {name for task in tasks if isinstance(task, MemberTask) for name in task.needs}
+    together = {
+        task.name: [one.name for one in task.each] for task in tasks if isinstance(task, MemberTask)
+    }
     known = {name: rows for name, rows in done.items() if name in needed}
     settings: dict[str, Any] = {"inputs": plan.inputs, "training": plan.training}
     work = partial(run_task, **settings)
@@ -259,16 +280,16 @@ def bag(
         data = replace(data, placement=partial(place_rows, **settings))
     for outcome in runner.outcomes_and_events(work, data, tasks, known):
         if isinstance(outcome, ProgressEvent):
-            on_event(outcome)
+            for name in together.get(outcome.task, (outcome.task,)):
+                on_event(replace(outcome, task=name))
             continue
         task = outcome.task
         if isinstance(task, CandidateTask):
             rows = failed_rows(data, task, outcome.error) if outcome.error else outcome.result
             yield outcome, [row | {"worker": outcome.worker} for row in rows], None
             continue
-        members = (task, *task.others)
-        results = outcome.result or [None] * len(members)
-        for member, result in zip(members, results, strict=True):
+        results = outcome.result or [None] * len(task.each)
+        for member, result in zip(task.each, results, strict=True):
             rows = [] if result is None else [result.row | {"worker": outcome.worker}]
             made = result if result is not None and result.member is not None else None
             yield replace(outcome, task=member, result=result), rows, made

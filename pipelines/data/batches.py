@@ -9,7 +9,7 @@ with any number of ranks.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -66,8 +66,8 @@ class Batches:
     device : str
         torch's name of where batches go: ``cpu``, ``cuda``.
     on_host : bool
-        Whether rows stay in host memory and only batches are copied to the device; else all
-        rows are, once.
+        Whether rows stay in host memory and only batches are copied to the device, each while
+        the device works on the one before; else all rows are, once.
 
     Raises
     ------
@@ -107,31 +107,49 @@ class Batches:
         }
         self.n_rows = next(iter(lengths.values()))
         self._map, self._seed, self._device = map, seed, device
+        self._copies = torch.cuda.Stream(device) if on_host and device != "cpu" else None
         self._batch_size, self._rank, self._n_ranks = batch_size, rank, n_ranks
         self.epoch, self.position = epoch, position
 
     def __iter__(self) -> Iterator[Batch]:
         import torch
 
+        gathered = self._gathered()
+        ahead = next(gathered, None)
+        while (batch := ahead) is not None:
+            if self._copies is not None:
+                torch.cuda.current_stream(self._device).wait_stream(self._copies)
+            ahead = next(gathered, None)  # its copy goes on while the device works on this one
+            self.position = batch.position
+            yield batch if self._map is None else replace(batch, columns=self._map(batch.columns))
+        self.epoch, self.position = self.epoch + 1, 0
+
+    def _gathered(self) -> Iterator[Batch]:
+        import torch
+
         seed = np.random.SeedSequence([self._seed, self.epoch])
-        order = np.random.default_rng(seed).permutation(self.n_rows)
+        order = torch.from_numpy(np.random.default_rng(seed).permutation(self.n_rows))
+        order = order.to(next(iter(self._columns.values())).device)
         in_union = self._batch_size * self._n_ranks
         for first in range(self.position, self.n_rows, in_union):
             n_union = min(in_union, self.n_rows - first)
             mine = share(n_union, self._rank, self._n_ranks)
-            rows = torch.from_numpy(order[first + mine.start : first + mine.stop])
+            rows = order[first + mine.start : first + mine.stop]
             columns = {name: self._gather(one, rows) for name, one in self._columns.items()}
-            if self._map is not None:
-                columns = self._map(columns)
-            self.position = first + n_union
-            yield Batch(columns, rows, n_union, self.position)
-        self.epoch, self.position = self.epoch + 1, 0
+            yield Batch(columns, rows, n_union, first + n_union)
 
     def _gather(self, column: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
-        found = column.index_select(0, rows.to(column.device))
-        if found.device.type == self._device.split(":")[0]:
-            return found
-        return found.pin_memory().to(self._device, non_blocking=True)
+        if self._copies is None:
+            return column.index_select(0, rows)
+        import torch
+
+        # torch keeps pinned memory and gives it again once the copies from it have ended.
+        pinned = torch.empty((len(rows), *column.shape[1:]), dtype=column.dtype, pin_memory=True)
+        torch.index_select(column, 0, rows, out=pinned)
+        # The memory may be that of a batch on which the device is still at work.
+        self._copies.wait_stream(torch.cuda.current_stream(self._device))
+        with torch.cuda.stream(self._copies):
+            return pinned.to(self._device, non_blocking=True)
 
 
 def share(n_rows: int, rank: int, n_ranks: int) -> slice:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 
 import numpy as np
@@ -119,8 +119,8 @@ def refit(
 ) -> list[Refitted]:
     """Train a candidate on the whole samples of bootstraps, and test it; the task of a refit.
 
-    All take the candidate of the first task. Where the device has no room for all of them at
-    once they are trained in turns.
+    All take the candidate of the first task, modules but for the learning rate and the momentum.
+    Where the device has no room for all of them at once they are trained in turns.
     """
     candidate, n = tasks[0].candidate, len(tasks)
     at_once, reason = room_for(data, tasks[0], inputs, training, n)
@@ -141,6 +141,10 @@ def refit(
     stack = place_stack(
         data, candidate, drawn, generators, inputs, training, min(len(rows) for rows, _ in drawn)
     )
+    stack.parts[:] = [
+        replace(part, candidate=task.candidate)
+        for part, task in zip(stack.parts, tasks, strict=True)
+    ]
 
     def collect(slot: int, weights: Tensors) -> tuple[Score, Score, dict[str, np.ndarray]]:
         rows, out_of_bag = drawn[slot]

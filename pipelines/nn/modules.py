@@ -22,7 +22,7 @@ from torch.nn import functional
 
 from pipelines.nn.augment import augmented
 from pipelines.nn.inputs import Inputs
-from pipelines.nn.networks import CNN, as_network_takes, drawing, make_network
+from pipelines.nn.networks import CNN, as_network_takes, autocast, drawing, make_network
 from pipelines.nn.settings import Training
 from pipelines.nn.stack import DIVERGED, OK, ProgressCallback, Result, Trained, scaling_of
 
@@ -72,7 +72,7 @@ def vmap_can(network: nn.Module, inputs: Inputs) -> bool:
     rows = as_network_takes(torch.zeros(2, inputs.n_features), inputs)
     try:
         forward = _Networks(
-            [copy.deepcopy(network), copy.deepcopy(network)], torch.device("cpu"), None
+            [copy.deepcopy(network), copy.deepcopy(network)], torch.device("cpu"), "fp32"
         )
         forward(torch.stack([rows, rows], 1)).sum().backward()
     except Exception:  # whatever vmap cannot do
@@ -103,9 +103,7 @@ class _Networks:
     weights, buffers : tensors of shape (n_networks, *shape), by name
     """
 
-    def __init__(
-        self, networks: Sequence[nn.Module], device: torch.device, dtype: torch.dtype | None
-    ) -> None:
+    def __init__(self, networks: Sequence[nn.Module], device: torch.device, precision: str) -> None:
         weights, self.buffers = stack_module_state([one.to(device) for one in networks])
         self.weights = {}
         for name, own in weights.items():
@@ -113,7 +111,7 @@ class _Networks:
             if one.ndim == 5:  # of a convolution, laid out as a CPU and tensor cores take them
                 one = one.permute(0, 1, 3, 4, 2).contiguous().permute(0, 1, 4, 2, 3)
             self.weights[name] = one.requires_grad_()
-        self._dtype, self._device = dtype, device.type
+        self._precision, self._device = precision, device.type
         self._n, one = len(networks), copy.deepcopy(networks[0]).to("meta").train()
         self._one = one.in_groups(self._n) if isinstance(one, CNN) else one
         self._by_vmap = self._n > 1 and not isinstance(one, CNN)
@@ -132,7 +130,7 @@ class _Networks:
         return outputs.unflatten(1, (self._n, -1)).transpose(0, 1)
 
     def _call(self, weights: Tensors, buffers: Tensors, X: torch.Tensor) -> torch.Tensor:
-        with torch.autocast(self._device, self._dtype, enabled=self._dtype is not None):
+        with autocast(self._device, self._precision):
             outputs: torch.Tensor = functional_call(self._one, (weights, buffers), (X,))
         return outputs.float()
 
@@ -145,9 +143,7 @@ class _Trainer:
     ) -> None:
         self._stack, self._training, self._slots = stack, training, slots
         rows, self._parts = stack.rows, [stack.parts[slot] for slot in slots]
-        self._networks = _Networks(
-            networks, rows.device, torch.bfloat16 if training.precision == "bf16" else None
-        )
+        self._networks = _Networks(networks, rows.device, training.precision)
         self._draws = len(slots) == 1 and _draws(networks[0], stack.inputs)
         self._seeds = [np.random.default_rng(seed_from(part.generator)) for part in self._parts]
         self._generators = [
@@ -158,7 +154,11 @@ class _Trainer:
         self._batch_size = min(training.batch_size, stack.n_rows)
         self._n_steps = stack.n_rows // self._batch_size
         total = self._n_steps * training.max_epochs
-        self._optimizer = _optimizer(self._networks.weights, stack.candidate, training)
+        candidates = [part.candidate or stack.candidate for part in self._parts]
+        self._alike = len(set(candidates)) == 1
+        self._optimizer = _optimizer(
+            self._networks.weights, candidates[:1] if self._alike else candidates, training
+        )
         self._schedule = _schedule(self._optimizer, training, total)
 
     def train(
@@ -242,25 +242,38 @@ class _Trainer:
         ).view(n, size).mean(1)  # fmt: skip
         losses.sum().backward()
         self._optimizer.step()
-        self._optimizer.zero_grad()
+        self._optimizer.zero_grad(set_to_none=self._alike)
         self._schedule.step()
         return losses.detach()
 
 
-def _optimizer(weights: Tensors, candidate: Any, training: Training) -> torch.optim.Optimizer:
-    """Return torch's optimiser; weights of one dimension, biases and norms, do not decay."""
-    decaying, others = list[torch.Tensor](), list[torch.Tensor]()
-    for name, one in weights.items():
-        (decaying if one.ndim > 2 and not name.endswith("bias") else others).append(one)
-    groups = [
-        {"params": some, "weight_decay": decay}
-        for some, decay in ((decaying, training.weight_decay), (others, 0.0))
-        if some
-    ]
-    rate, momentum = candidate.learning_rate, candidate.momentum
-    if training.optimizer == "sgd":
-        return torch.optim.SGD(groups, rate, momentum, nesterov=momentum > 0, fused=True)
-    return torch.optim.AdamW(groups, rate, (momentum, 0.999), fused=True)
+def _optimizer(
+    weights: Tensors, candidates: Sequence[Any], training: Training
+) -> torch.optim.Optimizer:
+    """Return torch's optimiser; weights of one dimension, biases and norms, do not decay.
+
+    Where candidates differ it has each network's slices of weights and gradients in groups of
+    their own; the gradients then stay where they are.
+    """
+    adam, groups = training.optimizer != "sgd", []
+    for number, candidate in enumerate(candidates):
+        decaying, others = list[torch.Tensor](), list[torch.Tensor]()
+        for name, one in weights.items():
+            own = one
+            if len(candidates) > 1:
+                one.grad = torch.zeros_like(one) if one.grad is None else one.grad
+                own = one.detach()[number]
+                own.grad = one.grad[number]
+            (decaying if one.ndim > 2 and not name.endswith("bias") else others).append(own)
+        momentum = candidate.momentum
+        rule = {"momentum": momentum, "nesterov": momentum > 0}
+        groups += [
+            {"params": some, "weight_decay": decay, "lr": candidate.learning_rate}
+            | ({"betas": (momentum, 0.999)} if adam else rule)
+            for some, decay in ((decaying, training.weight_decay), (others, 0.0))
+            if some
+        ]
+    return (torch.optim.AdamW if adam else torch.optim.SGD)(groups, fused=True)
 
 
 def _schedule(optimizer: torch.optim.Optimizer, training: Training, n_steps: int) -> Any:

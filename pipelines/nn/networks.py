@@ -55,6 +55,11 @@ def make_network(candidate: Candidate, inputs: Inputs, seed: int = 0) -> nn.Modu
         return _torchvisions(candidate.network, inputs)
 
 
+def autocast(device: str, precision: str) -> torch.autocast:
+    """Return the context of a pass forward: its products are in bfloat16 for ``"bf16"``."""
+    return torch.autocast(device, torch.bfloat16, enabled=precision == "bf16")
+
+
 def as_network_takes(rows: torch.Tensor, inputs: Inputs) -> torch.Tensor:
     """Return rows of shape (..., n_features) as images where they are some: a view."""
     if inputs.image_shape is None:

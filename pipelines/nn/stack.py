@@ -69,6 +69,8 @@ class Part:
         Rows that were not drawn, each once: they end the training of a network for tables.
     weights : float array, optional
         What each of those counts there; by default all alike.
+    candidate : Candidate, optional
+        Of a module: the stack's with a learning rate and a momentum of its own.
     """
 
     rows: np.ndarray
@@ -76,6 +78,7 @@ class Part:
     scaling: FittedScaling | None = None
     out_of_bag: np.ndarray | None = None
     weights: np.ndarray | None = None
+    candidate: Candidate | None = None
 
     def scaled(self, X: torch.Tensor) -> torch.Tensor:
         """Return placed rows, brought to the scale of the network's own where they are."""

@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pipelines.errors import InputError
+from pipelines.nn.settings import Training
+from pipelines.nn.train import on_device
 from pipelines.parallel.checkpoint import Progress, progress_of, read
 from pipelines.parallel.problem import Problem
 from pipelines.parallel.rank import Rank, Send, TrainingPlan
@@ -41,9 +43,16 @@ def train(problem: Problem, order: TrainingPlan, group: Group, send: Send) -> by
     ProcessGroupError
         Its ``kept`` is the checkpoint of the last point at which all ranks were equal.
     """
+    import torch
+
     rank = Rank(problem, order, group, send)
+    settings = Training(
+        precision=order.options.precision, device="cpu" if group.device == "cpu" else "gpu",
+        n_threads=torch.get_num_threads(),
+    )  # fmt: skip
     try:
-        return rank.train()
+        with on_device(settings, inference=False):
+            return rank.train()
     except ProcessGroupError as error:
         error.kept = rank.kept_bytes()
         raise

@@ -8,6 +8,7 @@ from typing import ClassVar
 
 from pipelines.errors import InputError
 from pipelines.nn.augment import AUGMENTATION
+from pipelines.nn.settings import PRECISIONS
 from pipelines.run.options import Rule, at_least, finite, number, option, positive, rule, share
 
 # What a network's rate and optimiser are where nothing is said.
@@ -171,6 +172,13 @@ class TrainingOptions(NetworkOptions):
     until_loss: float | None = option(
         None, "end at this validation loss", parse=float, rule=finite, metavar="LOSS"
     )
+    precision: str = option(
+        "fp32", "of products while training: tf32 on a GPU; bf16 on GPUs and newer CPUs",
+        choices=PRECISIONS,
+    )  # fmt: skip
+    channels_last: bool = option(
+        False, "lay images out with their channels last, as tensor cores take them"
+    )
     storage: str = option(
         "device", "where the rows lie: in the device's memory, or the host's", choices=STORAGES
     )  # fmt: skip
@@ -225,6 +233,11 @@ class TrainingOptions(NetworkOptions):
             raise InputError(
                 f"--momentum is for --optimizer sgd, got {self.momentum:g} with {optimizer}; leave "
                 "it out"
+            )
+        if self.channels_last and self.network in ("approximator", "mlp"):
+            raise InputError(
+                "--channels-last is for a network with convolutions, got --network "
+                f"{self.network}; leave it out"
             )
         for name, network in (("hidden", "mlp"), ("points", "approximator")):
             if getattr(self, name) is not None and self.network != network:

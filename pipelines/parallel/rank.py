@@ -49,11 +49,18 @@ class Rank:
     def __init__(self, problem: Problem, order: TrainingPlan, group: Group, send: Send) -> None:
         import torch
 
-        self._torch = torch
+        from pipelines.nn.networks import autocast
+
+        self._torch, self._autocast = torch, autocast
         self._problem, self._order, self._group, self._tell = problem, order, group, send
         options = self._options = order.options
         self._strategy = strategy_of(options.sync)
         self._network = problem.network.make(order.seed)
+        for one in self._network.modules() if options.channels_last else ():
+            if isinstance(one, torch.nn.Conv2d):  # what it is given decides on its products
+                one.register_forward_pre_hook(
+                    lambda _, given: given[0].contiguous(memory_format=torch.channels_last)
+                )
         self._model = FlatModel(
             self._network, options.chosen_optimizer, options.momentum, group.device
         )
@@ -75,6 +82,8 @@ class Rank:
         )
         self._kept: tuple[dict[str, torch.Tensor], Progress] | None = None
         self._loss = torch.zeros((), device=group.device)  # of this rank, not yet added up
+        # ``Progress.loss``, read where it is kept: reading it at each step would stop the device.
+        self._added = torch.tensor(self._progress.loss, dtype=torch.float64, device=group.device)
         self._last_news = self._last_write = time.monotonic()
 
     def train(self) -> bytes:
@@ -133,8 +142,9 @@ class Rank:
             if self._options.augment != "none":
                 X = self._problem.augmented(X, self._options.augment, (
                     self._order.seed, step, group.rank))  # fmt: skip
-            outputs = model.network(X)
-            loss = self._problem.loss(outputs, batch.columns["y"])
+            with self._autocast(group.device, self._options.precision):
+                outputs = model.network(X)
+            loss = self._problem.loss(outputs.float(), batch.columns["y"])
             (loss / (batch.n_union if shares else n_mine)).backward()
             self._loss += loss.detach()
         if shares:
@@ -146,7 +156,7 @@ class Rank:
 
     def _count(self, added: torch.Tensor) -> None:
         """Count a loss that has been added up over all ranks."""
-        self._progress.loss += float(added)
+        self._added += added
         self._loss.zero_()
 
     def _end_epoch(self, spent: float, communication: float, wait: float, equal: bool) -> None:
@@ -174,7 +184,7 @@ class Rank:
         row = {
             "epoch": progress.epoch + 1,
             "step": progress.step,
-            "loss": progress.loss / problem.n_train,
+            "loss": float(self._added) / problem.n_train,
             "validation_loss": loss,
             "validation_metric": metric,
             "seconds": progress.seconds,
@@ -192,7 +202,8 @@ class Rank:
             or (options.patience is not None and progress.since_best >= options.patience)
             or (options.until_loss is not None and loss <= options.until_loss)
         )  # fmt: skip
-        progress.epoch, progress.position, progress.loss = progress.epoch + 1, 0, 0.0
+        progress.epoch, progress.position = progress.epoch + 1, 0
+        self._added.zero_()
         if equal or progress.done or options.sync == "never":
             self._keep()
             self._write_in_time()
@@ -206,12 +217,17 @@ class Rank:
         """Keep this point, at which all ranks are equal, in the memory of every rank."""
         if self._strategy.always_equal:
             return  # it is as it stands, whenever a sum can fail
-        state = {name: one.clone() for name, one in self._model.state().items()}
-        self._kept = state | self._best, replace(self._progress)
+        state, progress = self._point()
+        self._kept = {name: one.clone() for name, one in state.items()}, replace(progress)
+
+    def _point(self) -> tuple[dict[str, torch.Tensor], Progress]:
+        """Return what a checkpoint holds, as it stands."""
+        self._progress.loss = float(self._added)
+        return self._model.state() | self._best, self._progress
 
     def kept_bytes(self) -> bytes:
         """Return the last point at which all ranks were equal, as a checkpoint."""
-        return to_bytes(*(self._kept or (self._model.state() | self._best, self._progress)))
+        return to_bytes(*(self._kept or self._point()))
 
     def _write_in_time(self) -> None:
         """Write a checkpoint if this is rank 0 and the last is old enough."""
@@ -221,7 +237,7 @@ class Rank:
                 self._write()
 
     def _write(self) -> bytes:
-        content = to_bytes(self._model.state() | self._best, self._progress)
+        content = to_bytes(*self._point())
         if self._group.rank == 0:
             write(Path(self._order.checkpoint), content)
         return content

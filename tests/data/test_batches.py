@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+from contextlib import contextmanager
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -88,3 +90,44 @@ def test_a_map_is_applied_once_to_each_row():
 def test_bad_input_is_refused():
     with pytest.raises(InputError, match="one length"):
         Batches({"X": X, "y": Y[:5]})
+
+
+def test_rows_on_the_host_are_copied_from_pinned_memory_while_the_device_works(monkeypatch):
+    expected = seen(Batches(ROWS, batch_size=60, seed=3))
+    asked, stream, pinned, empty = [], ["current"], [], torch.empty
+
+    @contextmanager
+    def on(one):
+        stream.append(one)
+        yield
+        stream.pop()
+
+    def pinned_memory(*shape, pin_memory, **more):
+        pinned.append(empty(*shape, **more))
+        return pinned[-1]
+
+    def copy(tensor, device, non_blocking=False):
+        if non_blocking:
+            assert any(tensor is one for one in pinned)
+            asked.append((stream[-1], "copies"))
+        return tensor.clone()
+
+    current = SimpleNamespace(wait_stream=lambda one: asked.append(("current", "waits for", one)))
+    own = SimpleNamespace(wait_stream=lambda one: asked.append(("own", "waits for", one)))
+    monkeypatch.setattr(torch.cuda, "Stream", lambda device: own)
+    monkeypatch.setattr(torch.cuda, "stream", on)
+    monkeypatch.setattr(torch.cuda, "current_stream", lambda device: current)
+    monkeypatch.setattr(torch, "empty", pinned_memory)
+    monkeypatch.setattr(torch.Tensor, "to", copy)
+    batches = Batches(ROWS, batch_size=60, seed=3, device="cuda", on_host=True)
+    epoch = iter(batches)
+    # After the work on earlier batches, whose memory it may be.
+    copies = [("own", "waits for", current), (own, "copies")] * 2
+    takes = [("current", "waits for", own)]
+    found = [next(epoch)]
+    assert asked == [*copies, *takes, *copies]  # those of the second go on meanwhile
+    assert batches.position == 60
+    found.append(next(epoch))
+    assert asked == [*copies, *takes, *copies, *takes]
+    assert seen(found) == expected
+    assert next(epoch, None) is None

@@ -150,6 +150,20 @@ def test_side_by_side_and_alone_give_the_same(
         assert plain[0].losses != together[0].losses
 
 
+@pytest.mark.parametrize("optimizer", ["sgd", "adamw"])
+def test_networks_side_by_side_have_rates_of_their_own(digits: FoldedData, optimizer: str) -> None:
+    training = Training.of("cnn", 191, batch_size=32, max_epochs=2, optimizer=optimizer)
+    rate = CNN.learning_rate / (1 if optimizer == "sgd" else 30)
+    own = [replace(CNN, learning_rate=rate / one, momentum=1 - one / 10) for one in (1, 2, 5)]
+    stack = stack_of(digits, CNN)
+    stack.parts[:] = [
+        replace(part, candidate=one) for part, one in zip(stack.parts, own, strict=True)
+    ]
+    for slot, one in enumerate(train(stack, training, copied)):
+        (alone,) = trained(digits, training, slice(slot, slot + 1), own[slot])
+        assert one.losses == pytest.approx(alone.losses, rel=2e-3)
+
+
 def test_the_best_epoch_on_rows_left_out_is_kept(digits: FoldedData) -> None:
     """At a rate that spoils what was learned."""
     candidate = replace(CNN, learning_rate=0.2, momentum=0.99)

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import math
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
+from pipelines.bagging.work import Plan, run_task
 from pipelines.data.placement import FoldedData
 from pipelines.nn.fit import cross_validate_candidate, refit
+from pipelines.nn.settings import Training
 from pipelines.nn.size import training_bytes
 from pipelines.nn.space import SearchSpace
 from pipelines.nn.tasks import redraw_sample
@@ -54,6 +57,30 @@ def test_a_refit_is_on_the_whole_sample(digits: FoldedData) -> None:
     again = refit(digits, [task], DIGITS, TRAINING)[0]
     for name, one in done.member.weights.items():
         np.testing.assert_array_equal(one, again.member.weights[name])
+
+
+def test_members_together_are_those_trained_alone(digits: FoldedData) -> None:
+    """Each has its own rate, rows and first weights."""
+    training = Training.of("cnn", len(digits.y), batch_size=32, max_epochs=3, device="gpu")
+    plan = Plan.draw(
+        digits.y, DIGITS, SearchSpace.load("cnn"), training, n_bootstrap=9, n_tuning=1, n_folds=3,
+        seed=0,
+    )  # fmt: skip
+    group = plan.in_groups().members[0]
+    assert [1 + len(one.others) for one in plan.in_groups().members] == [5, 4]
+    on_cpu = replace(training, device="cpu")
+    alone = replace(plan, training=on_cpu).in_groups().members
+    assert [one.others for one in alone] == [()] * 9
+    together = run_task(digits, group, inputs=DIGITS, training=on_cpu)
+    assert len({one.row["learning_rate"] for one in together}) == 5
+    for one, task in list(zip(together, alone, strict=False))[1::3]:
+        (own,) = run_task(digits, task, inputs=DIGITS, training=on_cpu)
+        assert one.member is not None
+        assert one.member.candidate == own.member.candidate
+        assert json.loads(one.row["losses"]) == pytest.approx(
+            json.loads(own.row["losses"]), rel=2e-3
+        )
+        np.testing.assert_allclose(one.test.probabilities, own.test.probabilities, atol=0.02)
 
 
 def test_a_table(wine: FoldedData) -> None:

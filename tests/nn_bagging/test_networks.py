@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 
+from pipelines.bagging.work import Plan
 from pipelines.nn.member import Ensemble
 from pipelines.nn_bagging import main
 
@@ -47,6 +49,38 @@ def test_a_worker_less_and_a_resumption_change_no_bit(run: Path, tmp_path: Path)
         own, other = (Ensemble.load(one / name).members[0].weights for one in (run, folder))
         for array, weights in own.items():
             np.testing.assert_array_equal(weights, other[array])
+
+
+def test_members_trained_together_are_recorded_each_and_resumed(
+    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on a GPU, where one member that is gone is made again with those beside it."""
+    in_groups, groups = Plan.in_groups, []
+
+    def as_on_a_gpu(plan: Plan) -> Plan:
+        planned = in_groups(replace(plan, training=replace(plan.training, device="gpu")))
+        groups.append([task.name for task in planned.members])
+        return replace(planned, training=plan.training)
+
+    monkeypatch.setattr(Plan, "in_groups", as_on_a_gpu)
+    folder = tmp_path / "together"
+    assert main([*OPTIONS, "--results", str(folder), "--workers", "2", "--quiet"]) == 0
+    (folder / "members" / "member-01.npz").unlink()
+    assert main(["--resume", str(folder), "--quiet"]) == 0
+    assert groups == [["refit-members=0 to 1"]] * 2
+    assert json.loads((folder / "run.json").read_text())["lost_members"] == []
+    alone, together = dict(losses_of(run)), losses_of(folder)
+    assert set(alone) == {"refit-member=0", "refit-member=1"}
+    assert len(together) == 4
+    for task, losses in together:
+        # Rounding grows from step to step.
+        assert losses[:3] == pytest.approx(alone[task][:3], rel=5e-3)
+
+
+def losses_of(folder: Path) -> list[tuple[str, list[float]]]:
+    """Each record of the journal, with the losses of its epochs."""
+    records = map(json.loads, (folder / "journal.jsonl").read_text().splitlines())
+    return [(one["task"], json.loads(one["rows"][0]["losses"])) for one in records if "rows" in one]
 
 
 def test_predict_averages_over_augmented_copies(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 
 import numpy as np
 import pytest
@@ -14,7 +15,7 @@ import torch
 from pipelines.parallel.checkpoint import from_bytes
 from pipelines.parallel.elastic import train
 from pipelines.parallel.options import TrainingOptions
-from pipelines.parallel.problem import approximator
+from pipelines.parallel.problem import CLASSES, Network, Problem, approximator
 from pipelines.parallel.rank import TrainingPlan
 from tests.process_group.ranks import on_ranks
 
@@ -53,8 +54,10 @@ def test_every_step_equals_one_process_on_the_union_batch(n_ranks, optimizer, tm
             assert row[name] == pytest.approx(other[name], rel=1e-4)
 
 
-def test_every_step_is_a_plain_loop_of_torch(tmp_path):
-    found, _ = trained(1, "every-step", tmp_path)
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+def test_every_step_is_a_plain_loop_of_torch(precision, tmp_path):
+    settings = dataclasses.replace(SETTINGS, precision=precision)
+    found, _ = trained(1, "every-step", tmp_path, settings)
     network = PROBLEM.network.make(1)
     optimizer = torch.optim.SGD(network.parameters(), lr=0.01, momentum=0.9)
     X, y = (torch.from_numpy(PROBLEM.train[name]) for name in "Xy")
@@ -63,10 +66,40 @@ def test_every_step_is_a_plain_loop_of_torch(tmp_path):
         for first in range(0, 270, 48):
             rows = torch.from_numpy(order[first : first + 48])
             optimizer.zero_grad()
-            torch.nn.functional.mse_loss(network(X[rows]).squeeze(1), y[rows]).backward()
+            with torch.autocast("cpu", torch.bfloat16, enabled=precision == "bf16"):
+                outputs = network(X[rows])
+            torch.nn.functional.mse_loss(outputs.float().squeeze(1), y[rows]).backward()
             optimizer.step()
     flat = torch.cat([one.detach().reshape(-1) for one in network.parameters()])
     assert torch.allclose(found["weights"], flat, rtol=1e-4, atol=1e-6)
+    if precision == "bf16":
+        single, _ = trained(1, "every-step", tmp_path)
+        assert not torch.allclose(found["weights"], single["weights"], rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize("shape", [(8, 8), (3, 8, 8)])
+def test_channels_last_changes_the_layout_alone(shape, tmp_path, monkeypatch):
+    rng, last = np.random.default_rng(0), list[bool]()
+    parts = [
+        {"X": rng.random((n, math.prod(shape)), np.float32), "y": rng.integers(0, 3, n)}
+        for n in (40, 10, 10)
+    ]
+    problem = Problem("images", CLASSES, Network("cnn", math.prod(shape), 3, shape), *parts)
+    forward = torch.nn.Conv2d.forward
+
+    def told(layer, X):
+        last.append(X.is_contiguous(memory_format=torch.channels_last))
+        return forward(layer, X)
+
+    monkeypatch.setattr(torch.nn.Conv2d, "forward", told)
+    settings = dataclasses.replace(SETTINGS, batch_size=20, epochs=2)
+    expected, _ = trained(1, "every-step", tmp_path, settings, problem=problem)
+    assert not all(last)
+    last.clear()
+    settings = dataclasses.replace(settings, channels_last=True)
+    found, _ = trained(1, "every-step", tmp_path, settings, problem=problem)
+    assert all(last)
+    assert torch.allclose(found["weights"], expected["weights"], rtol=1e-3, atol=1e-5)
 
 
 def test_averaging_models_is_the_mean_of_what_each_rank_finds_alone(tmp_path):

@@ -10,6 +10,7 @@ import pytest
 pytest.importorskip("torch", reason="networks are torch's")
 
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from pipelines.parallel.checkpoint import (
     Progress,
@@ -182,3 +183,27 @@ def test_the_network_of_the_best_epoch_is_kept(sync, tmp_path):
     held = {name: torch.from_numpy(one) for name, one in PROBLEM.validation.items()}
     loss, _ = PROBLEM.measure(network, held, Group(0, 1, "cpu"))
     assert loss == pytest.approx(min(losses), rel=1e-5) == progress.best
+
+
+class Reads(TorchDispatchMode):
+    """Counts numbers that the host takes out of tensors, for which a GPU must end its work."""
+
+    n = 0
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        self.n += func is torch.ops.aten._local_scalar_dense.default
+        return func(*args, **(kwargs or {}))
+
+
+@pytest.mark.parametrize("sync", ["every-step", "never"])
+def test_no_step_reads_a_number_from_the_device(sync, tmp_path):
+    reads = []
+    for batch_size in (12, 90):
+        settings = dataclasses.replace(
+            SETTINGS, sync=sync, batch_size=batch_size, checkpoint_seconds=1e9
+        )
+        order = TrainingPlan(settings, 1, None, str(tmp_path / "checkpoint.safetensors"))
+        with Reads() as counted:
+            train(PROBLEM, order, Group(0, 1, "cpu"), lambda event: None)
+        reads.append(counted.n)
+    assert reads[0] == reads[1] > 0
