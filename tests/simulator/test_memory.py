@@ -1,14 +1,15 @@
 """The memory model: what fits, and what is said when nothing does."""
 
-import re
-from itertools import pairwise, product
-from pathlib import Path
+from itertools import pairwise
 
+import numpy as np
 import pytest
 
-from pipelines.svm.cuda.gpu import Limits
+from benchmarks import path_cost
+from pipelines.svm.cuda import launches
 from pipelines.svm.cuda.launches import Launching
 from pipelines.svm.cuda.memory import plan_memory
+from pipelines.svm.search import Settings, search_folds
 
 MNIST = {"sizes": [6_000] * 10, "n_features": 784, "n_C": 24, "n_gammas": 24, "n_folds": 5}
 
@@ -115,28 +116,45 @@ def test_more_memory_never_gives_less():
             assert one.n_gammas <= two.n_gammas
 
 
-NOTES = Path(__file__).parents[2] / "benchmarks/results/2026-11-23-notes-path-solver.md"
-CARDS = {
-    "A100": Limits(108, 163 << 10, 164 << 10, 1 << 16, True),
-    "H200": Limits(132, 227 << 10, 228 << 10, 1 << 16, True),
-}
-# Rows of the largest problem of MNIST on a fold: two classes, or all.
-LARGEST = {"one-vs-one": 13_000, "one-vs-rest": 60_000}
+@pytest.mark.parametrize("name", path_cost.CARDS)
+@pytest.mark.parametrize("decision", path_cost.LARGEST)
+def test_what_is_predicted_is_the_launch_that_is_made(decision, name, monkeypatch):
+    """Up to the launch: nothing is computed, and the large arrays are never touched."""
+    made, limit, n = [], path_cost.CARDS[name].limits, path_cost.ROWS
+    monkeypatch.setattr(launches, "launch", lambda *given: made.append(given))
+    monkeypatch.setattr(launches, "class_distances", lambda *_: np.ones((10, 10)))
+    y = np.arange(n) % 10
+    fold = np.arange(n) // 10 % path_cost.N_FOLDS
+    folds = [(np.flatnonzero(fold != f), np.flatnonzero(fold == f)) for f in range(fold.max() + 1)]
+    search, _ = search_folds(y, np.logspace(-3, 6, path_cost.N_C), folds, Settings(decision))
+    gammas = np.logspace(-6, -2, 24)
+    launches.solve_table(
+        search, range(len(search.problems)), range(10), np.broadcast_to(np.float32(0), (n, n)),
+        np.broadcast_to(0.0, (n, 784)), gammas, None, [search.empty_solutions() for _ in gammas],
+        np, Launching.for_rows(path_cost.LARGEST[decision]), limit,
+    )  # fmt: skip
+    _, blocks, threads, given, shared = made[-1]
+    found = path_cost.predict(decision, name)
+    assert [found[key] for key in ("threads", "blocks", "bytes", "jobs")] == [
+        threads, blocks, shared, len(given[7])
+    ]  # fmt: skip
+    assert found["members"] == given[15]
+    plan = plan_memory(
+        **MNIST, one_vs_one=decision == "ovo", free_bytes={"A100": 78, "H200": 130}[name] << 30,
+        n_blocks=blocks, members=found["members"], block_size=threads,
+    )  # fmt: skip
+    assert plan.whole
+    assert (plan.n_gammas, plan.n_blocks, plan.members) == (24, blocks, found["members"])
 
 
-def test_what_is_predicted_is_the_launch_that_is_made():
-    """The rows in bold: threads × blocks, and members at most."""
-    line = re.compile(r"\| \| \*\*(\d+) × (\d+)\*\* \| \d+ \| \*\*\d+\*\*, ([\d,]+) \|")
-    found, of = [], ""
-    for text in NOTES.read_text().splitlines():
-        if named := re.match(r"\| (one-vs-\w+), (\w+) \|", text):
-            of = named.groups()
-        if bold := line.match(text):
-            found.append((*of, *(int(one.replace(",", "")) for one in bold.groups())))
-    made = []
-    for decision, card in product(LARGEST, CARDS):
-        launching = Launching.for_rows(LARGEST[decision])
-        members = launching.members(CARDS[card], LARGEST[decision])
-        shape = launching.block_size, launching.blocks_per_multiprocessor
-        made.append((decision, card, *shape, members))
-    assert found == made
+@pytest.mark.parametrize(
+    ("decision", "name", "noted"),
+    [("ovo", "A100", 13), ("ovo", "H200", 9), ("ovr", "A100", 104), ("ovr", "H200", 70)],
+)
+def test_the_model_gives_the_seconds_of_the_notes(decision, name, noted):
+    found = path_cost.predict(decision, name, as_noted=True)
+    assert round(found["solver"]) == noted
+    now = path_cost.predict(decision, name)
+    assert found["longest path alone"] * 0.95 < now["longest path alone"] < now["solver"]
+    assert 0.9 * found["solver"] < now["solver"] < found["solver"]
+    assert now["memory"] < found["memory"]
