@@ -132,9 +132,8 @@ def test_a_killed_worker_costs_no_row(
     assert_equal_runs(folder, undisturbed_of(command))
 
 
-@pytest.mark.parametrize(
-    "command", ["svm_grid", pytest.param("cross_validate", marks=pytest.mark.slow)]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("command", ["svm_grid", "cross_validate"])
 def test_a_finished_run_has_nothing_to_resume(
     command: str, finished_of: Callable[[str], tuple[Path, str]],
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch,

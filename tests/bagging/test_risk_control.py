@@ -37,6 +37,7 @@ def test_the_bound_is_that_of_clopper_and_pearson() -> None:
     assert upper_bound(5, 5, 0.95) == 1
 
 
+@pytest.mark.slow
 def test_the_promise_is_broken_no_more_often_than_it_says() -> None:
     rng = np.random.default_rng(0)
     truth = {threshold: true_error(threshold) for threshold in THRESHOLDS}

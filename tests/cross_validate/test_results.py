@@ -118,6 +118,7 @@ def test_time_a_grid_of_a_file_and_steps_of_a_file(tmp_path: Path) -> None:
     assert json.loads(cells["params"].iloc[-1]) == {"alpha": 10, "scale__with_mean": False}
 
 
+@pytest.mark.slow
 def test_nested_folds_and_a_learning_curve(tmp_path: Path) -> None:
     folder = tmp_path / "run"
     rows = ["--limit", "200", "--folds", "2", "--nested", "3", "--learning-curve"]

@@ -150,7 +150,7 @@ def test_side_by_side_and_alone_give_the_same(
         assert plain[0].losses != together[0].losses
 
 
-@pytest.mark.parametrize("optimizer", ["sgd", "adamw"])
+@pytest.mark.parametrize("optimizer", ["sgd", pytest.param("adamw", marks=pytest.mark.slow)])
 def test_networks_side_by_side_have_rates_of_their_own(digits: FoldedData, optimizer: str) -> None:
     training = Training.of("cnn", 191, batch_size=32, max_epochs=2, optimizer=optimizer)
     rate = CNN.learning_rate / (1 if optimizer == "sgd" else 30)
@@ -188,6 +188,7 @@ def test_a_loss_that_is_no_number_is_told(digits: FoldedData) -> None:
     assert {one.status for one in trained(digits, training, candidate=candidate)} == {"diverged"}
 
 
+@pytest.mark.slow
 def test_folds_and_refit_of_a_module(digits: FoldedData) -> None:
     task = replace(UNIT, candidate=CNN)
     training = Training.of("cnn", len(digits.y), batch_size=16, augment="digits")

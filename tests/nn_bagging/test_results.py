@@ -204,6 +204,7 @@ def test_a_worker_that_dies_takes_no_member_with_it(
     np.testing.assert_array_equal(said_by_members(folder), stored)
 
 
+@pytest.mark.slow
 def test_members_are_reduced_here_where_a_worker_dies_of_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -223,6 +224,7 @@ def test_members_are_reduced_here_where_a_worker_dies_of_it(
     assert said_by_members(folder).shape == (3, 360, 10)
 
 
+@pytest.mark.slow
 def test_members_are_reduced_here_where_workers_do_not_see_the_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

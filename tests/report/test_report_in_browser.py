@@ -131,6 +131,7 @@ def test_an_ensembles_tables_have_room_on_a_desk(browser, ensemble_page):
     page.close()
 
 
+@pytest.mark.slow
 def test_paper_opens_what_is_closed(page):
     option = page.locator("#reproduce details dd").last
     assert not option.is_visible()

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from distributed import Client
+from distributed import Client, get_worker
 
 from pipelines.run.outcomes import compilation_reported, measured, without_compilation
 
@@ -27,12 +27,19 @@ def test_what_numba_compiles_in_a_task_is_timed() -> None:
 
 
 def test_a_task_says_how_much_memory_its_worker_had_meanwhile(one_worker: Client) -> None:
+    def wait_for_samples() -> None:  # of Dask's monitor: the last of a task is the next one's first
+        monitor = get_worker().monitor
+        enough = monitor.count + 2
+        while monitor.count < enough:
+            time.sleep(0.1)
+
     def works(size: int) -> dict[str, Any]:
         def work(shared: Any, task: Any) -> int:
             held = b"1" * size
-            time.sleep(1.2)  # Dask looks twice a second
+            wait_for_samples()
             return len(held)
 
+        wait_for_samples()
         return measured(work, None, SimpleNamespace(name="a"), [])
 
     small, large, later = (one_worker.submit(works, n, pure=False).result() for n in (1, 2**28, 2))

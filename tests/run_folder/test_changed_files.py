@@ -84,7 +84,7 @@ def run_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
 
 CASES = [
     pytest.param(command, name, damage, id=f"{command} {name} {damage.__name__}",
-                 marks=() if command in FAST else pytest.mark.slow)
+                 marks=() if command in FAST and damage is not half else pytest.mark.slow)
     for command in OPTIONS
     for name in ("journal.jsonl", *FILES[command])
     for damage in (half, flipped, Path.unlink)

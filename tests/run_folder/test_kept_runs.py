@@ -23,6 +23,7 @@ from tests.report.page_reader import Page
 KEPT = Path(__file__).with_name("kept")
 RESULTS = Path(__file__).parents[2] / "benchmarks" / "results"
 COMMANDS = ("svm_grid", "nn_bagging")
+EACH = ("svm_grid", pytest.param("nn_bagging", marks=pytest.mark.slow))
 ANSWERS = {"svm_grid": ("best", "test_error"), "nn_bagging": ("vote_test_error", "members")}
 # What an equal fit gives on any machine.
 EXACT = {
@@ -47,7 +48,7 @@ def test_a_kept_page_lists_the_files_that_are_kept_beside_it(page: Path) -> None
     assert [name for name in files if not (page.parent / name).is_file()] == []
 
 
-@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("command", EACH)
 @pytest.mark.parametrize("state", ["finished", "interrupted"])
 def test_its_page_has_the_answer_that_the_run_had(kept: Path, command: str, state: str) -> None:
     words = {
@@ -72,7 +73,7 @@ def test_finished_and_interrupted_ones_are_compared(kept: Path) -> None:
     assert "3 runs compared" in write_comparison(folders, kept / "page.html").read_text()
 
 
-@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("command", EACH)
 def test_a_finished_one_needs_nothing_when_it_is_resumed(kept: Path, command: str) -> None:
     folder = kept / f"{command}-finished"
     before = record(folder), (folder / "journal.jsonl").read_bytes()
@@ -83,7 +84,7 @@ def test_a_finished_one_needs_nothing_when_it_is_resumed(kept: Path, command: st
     assert (folder / "report.html").is_file()
 
 
-@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("command", EACH)
 def test_an_interrupted_one_is_resumed_and_ends_as_the_finished_one(
     kept: Path, command: str
 ) -> None:

@@ -45,6 +45,7 @@ EXPECTED = {
 }
 
 
+@pytest.mark.slow
 @parametrize_with_checks(
     [SVMGridSearch(C=(1.0, 10.0), gamma=(0.01, 0.1))],
     expected_failed_checks=lambda estimator: EXPECTED,
@@ -154,8 +155,9 @@ def test_a_cluster_gives_the_same(four_workers: Client) -> None:
     np.testing.assert_array_equal(here.predict(X), there.predict(X))
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("gpu_stand_in")
-@pytest.mark.parametrize("n_classes", [2, pytest.param(10, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("n_classes", [2, 10])
 def test_a_search_by_cuml_answers_as_grid_search_cv_does(n_classes: int, tmp_path: Path) -> None:
     some = y < n_classes
     rows, words = X[some], np.array(list("abcdefghij"))[y[some]]

@@ -92,7 +92,12 @@ def test_digits_drawn_by_hand_are_brought_to_the_form_of_the_data(
 
 @pytest.mark.parametrize(
     ("name", "options", "n_features"),
-    [("hog", [], 2088), ("resnet18", ["--weights", "random", "--feature-size", "32"], 512)],
+    [
+        ("hog", [], 2088),
+        pytest.param(
+            "resnet18", ["--weights", "random", "--feature-size", "32"], 512, marks=pytest.mark.slow
+        ),
+    ],
 )
 def test_features_are_computed_once_and_for_new_images(
     name: str,
