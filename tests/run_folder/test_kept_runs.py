@@ -22,7 +22,6 @@ from tests.report.page_reader import Page
 
 KEPT = Path(__file__).with_name("kept")
 RESULTS = Path(__file__).parents[2] / "benchmarks" / "results"
-COMMANDS = ("svm_grid", "nn_bagging")
 EACH = ("svm_grid", pytest.param("nn_bagging", marks=pytest.mark.slow))
 ANSWERS = {"svm_grid": ("best", "test_error"), "nn_bagging": ("vote_test_error", "members")}
 # What an equal fit gives on any machine.
