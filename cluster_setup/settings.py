@@ -73,7 +73,9 @@ def open_protocol() -> str:
     """Return the protocol without TLS: "tcp://", or as Dask's configuration says, as "ucx://"."""
     import dask
 
-    return f"{dask.config.get('distributed.comm.default-scheme')}://"
+    # Not there until distributed is imported, which a dry run does without.
+    scheme = dask.config.get("distributed.comm.default-scheme", "tcp")
+    return "tcp://" if scheme == "tls" else f"{scheme}://"
 
 
 def takers_of_rmm() -> list[str]:

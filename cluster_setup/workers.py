@@ -5,7 +5,9 @@ from __future__ import annotations
 import getpass
 import os
 import socket
+import sys
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -57,7 +59,7 @@ def describe_workers(client: Client) -> list[dict[str, Any]]:
 def _describe(dask_worker: Any) -> dict[str, Any]:
     import dask
 
-    gpus = visible_gpus()
+    gpus, total = visible_gpus(), dask_worker.monitor.gpu_memory_total
     return {
         "host": socket.gethostname(),
         "pid": os.getpid(),
@@ -65,7 +67,7 @@ def _describe(dask_worker: Any) -> dict[str, Any]:
         "threads": dask_worker.state.nthreads,
         "job": "/".join(os.environ[name] for name in JOB if name in os.environ) or None,
         "gpu": gpus[0] if gpus else None,
-        "gpu_memory": dask_worker.monitor.gpu_memory_total if gpus else None,
+        "gpu_memory": total if gpus and total > 0 else None,  # -1 without NVML in Dask
         "dask": dask.__version__,
     }
 
@@ -74,12 +76,26 @@ def peak_memory(dask_worker: Any, since: int = 0) -> dict[str, int]:
     """Return the most bytes that a worker's process had in use, and its GPU where it has one.
 
     Of the samples that Dask's monitor takes twice a second and keeps for an hour; ``since`` is
-    the number of those that do not count. A GPU's are NVML's, of all programs that use it.
+    the number of those that do not count. A GPU's are NVML's, of all programs that use it, where
+    this process is one of them.
     """
     sampled = dask_worker.monitor.range_query(since)
-    columns = {"peak_memory": "memory", "peak_gpu_memory": "gpu_memory_used"}
+    columns = {"peak_memory": "memory"}
+    torch = sys.modules.get("torch")
+    if "cupy" in sys.modules or (torch is not None and torch.cuda.is_initialized()):
+        columns["peak_gpu_memory"] = "gpu_memory_used"
     found = {name: list(filter(None, sampled.get(of, ()))) for name, of in columns.items()}
     return {name: int(max(values)) for name, values in found.items() if values}
+
+
+def samples_of_memory(dask_worker: Any) -> int:
+    """Return how many samples the monitor of a worker has taken."""
+    return int(dask_worker.monitor.count)
+
+
+def peak_memory_since(sampled: Mapping[str, int], dask_worker: Any) -> dict[str, int]:
+    """Return ``peak_memory`` since a worker, by its address, had taken so many samples."""
+    return peak_memory(dask_worker, max(0, sampled.get(dask_worker.address, 0) - 1))
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
@@ -141,7 +142,7 @@ class DataParallel(job.Job[Options]):
 
     def execute(self, session: Session, cluster: Cluster) -> dict[str, Any]:
         """Train what has not ended yet, one after the other, each on all its ranks."""
-        from cluster_setup.workers import peak_memory
+        from cluster_setup.workers import peak_memory_since, samples_of_memory
         from pipelines.run.outcomes import Outcome, describe
 
         (session.path / names.CHECKPOINTS).mkdir(exist_ok=True)
@@ -154,6 +155,7 @@ class DataParallel(job.Job[Options]):
             for training in todo:
                 started, clock = time.time(), time.perf_counter()
                 try:
+                    sampled = cluster.client.run(samples_of_memory, on_error="ignore")
                     progress, members, seconds = self._train(session, cluster, training)
                 except (RunStopped, InputError):
                     raise
@@ -167,7 +169,11 @@ class DataParallel(job.Job[Options]):
                     last = progress.epochs[-1]
                     diverged = last["validation_loss"] is None or last["loss"] is None
                     table = training.rows(progress.epochs, "diverged" if diverged else "ok")
-                    found = cluster.client.run(peak_memory, workers=members, on_error="ignore")
+                    found: dict[str, dict[str, int]] = {}
+                    with suppress(OSError):  # the training is done, whatever became of the cluster
+                        found = cluster.client.run(
+                            peak_memory_since, sampled, workers=members, on_error="ignore"
+                        )
                     # Of each kind the largest, which is the last.
                     memory = dict(sorted(one for of in found.values() for one in of.items()))
                     outcome = Outcome(

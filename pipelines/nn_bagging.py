@@ -17,7 +17,7 @@ from pipelines.bagging.explain import ROWS, Asked
 from pipelines.bagging.selective_prediction import CONFIDENCE
 from pipelines.console import phase
 from pipelines.data import Dataset, load_dataset
-from pipelines.data.placement import FoldedData
+from pipelines.data.placement import FoldedData, forget
 from pipelines.errors import InputError, program
 from pipelines.nn.augment import AUGMENTATION, chosen
 from pipelines.nn.inputs import Inputs
@@ -316,11 +316,12 @@ class Bagging(job.Job[Options]):
         with phase(session.echo, "vote       combining the members' predictions"):
             metadata = answer(
                 cluster and cluster.client, session.path, stored(self.refits), self.dataset,
-                self.data.token, self.asked,
+                self.data.token, self.asked, device=self.drawn.training.device,
                 n_folds=self.options.folds if self.options.n_tuning else 1,
                 seed=self.options.seed, defer_error=self.options.defer_error,
                 confidence=self.options.confidence,
             )  # fmt: skip
+            forget(self.data.token)  # what members said, where workers are threads
             baseline = baseline_of(self.dataset)
         remarks = remarks_on(
             self.dataset, baseline, test_error=metadata["vote_test_error"], option=""

@@ -50,8 +50,15 @@ def answer(
     client: Client | None,
     path: Path,
     refits: Mapping[int, Mapping[str, Any]],
-    *of_run: Any,
-    **options: Any,
+    dataset: Dataset,
+    token: str,
+    asked: Asked,
+    *,
+    device: str,
+    n_folds: int,
+    seed: int,
+    defer_error: float | None = None,
+    confidence: float = CONFIDENCE,
 ) -> dict[str, Any]:
     """Reduce the members' probabilities and write the answer; entries for ``run.json``.
 
@@ -61,41 +68,36 @@ def answer(
     Parameters
     ----------
     client : distributed.Client, optional
-    path, refits, of_run, options : see ``_answer``
-    """
-    if client is not None:
-        # A worker that does not see the newest file, as it is here, does not share the file system.
-        newest = MemberFiles(path.resolve()).weights(max(refits))
-        seen = client.run(os.path.getmtime, newest, on_error="return")
-        if set(seen.values()) == {os.path.getmtime(newest)}:
-            with suppress(Exception, CancelledError):  # a worker took its own with it
-                return _answer(client, path, refits, *of_run, **options)
-    return _answer(None, path, refits, *of_run, **options)
-
-
-def _answer(
-    client: Client | None,
-    path: Path,
-    refits: Mapping[int, Mapping[str, Any]],
-    dataset: Dataset,
-    token: str,
-    asked: Asked,
-    *,
-    n_folds: int,
-    seed: int,
-    defer_error: float | None = None,
-    confidence: float = CONFIDENCE,
-) -> dict[str, Any]:
-    """Answer on workers, or on threads of this process.
-
-    Parameters
-    ----------
     path : the run's folder; it holds ``cv_results`` and the members
     refits : row of the refit of every member that is stored
     token : of the data set, by which a worker keeps what its members said
     asked : Asked, samples to explain
+    device : "cpu" or "gpu", on which the client's workers reduce
     defer_error, confidence : float, see ``SelectivePrediction``
     """
+    reduce = partial(
+        _answer, path, refits, dataset, token, asked, n_folds=n_folds, seed=seed,
+        defer_error=defer_error, confidence=confidence,
+    )  # fmt: skip
+    if client is not None:
+        from distributed import CancelledError as Cancelled
+        from distributed import KilledWorker
+
+        # A worker that does not see the newest file, as it is here, does not share the file system.
+        newest = MemberFiles(path.resolve()).weights(max(refits))
+        seen = client.run(os.path.getmtime, newest, on_error="return")
+        if set(seen.values()) == {os.path.getmtime(newest)}:
+            # A worker took its own with it, or has too little memory.
+            with suppress(KilledWorker, Cancelled, CancelledError, OSError, MemoryError):
+                return reduce(client, device)
+    return reduce(None, "cpu")
+
+
+def _answer(
+    path: Path, refits: Mapping[int, Mapping[str, Any]], dataset: Dataset, token: str,
+    asked: Asked, client: Client | None, device: str, *, n_folds: int, seed: int,
+    defer_error: float | None, confidence: float,
+) -> dict[str, Any]:  # fmt: skip
     import dask
 
     truth, numbers, n_classes = dataset.y_test, sorted(refits), len(dataset.classes)
@@ -104,7 +106,7 @@ def _answer(
     said = []
     for number in numbers:
         with dask.annotate(workers=refits[number]["worker"], allow_other_workers=True):
-            said.append(dask.delayed(files.recall, nout=2)(token, dict(refits[number])))
+            said.append(dask.delayed(files.recall, nout=2)(token, dict(refits[number]), device))
     said = said if client is None else client.persist(said)
     shape = (n_test + len(asked.images), n_classes)
     where_they_lie = as_dask_array([chunk_of(test[0], shape) for test, _ in said])

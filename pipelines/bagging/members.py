@@ -61,7 +61,7 @@ class MemberFiles:
         with names.replacing(self._predictions(number)) as path, path.open("wb") as file:
             np.savez(file, allow_pickle=False, **arrays)
 
-    def recall(self, token: str, row: Row) -> tuple[Prediction, OutOfBagPrediction]:
+    def recall(self, token: str, row: Row, device: str) -> tuple[Prediction, OutOfBagPrediction]:
         """Return the predictions of a refit as the process that made them keeps them.
 
         In another process they are loaded.
@@ -70,8 +70,10 @@ class MemberFiles:
         ----------
         token : of the data set
         row : of the refit
+        device : on which the test rows' are wanted, ``"cpu"`` or ``"gpu"``
         """
-        return recalled(kept_key(token, row)) or self.predictions(row["member"])
+        kept = recalled(kept_key(token, row)) or self.predictions(row["member"])
+        return kept[0].on(device), kept[1]
 
     def predictions(self, member: int) -> tuple[Prediction, OutOfBagPrediction]:
         """Load what a member says of the test rows, and of those that its sample left out."""

@@ -239,11 +239,14 @@ def tasks_left(plan: Plan, done: Rows, refitted: Mapping[int, int]) -> list[Bagg
     """
     candidates = [task for task in plan.candidates if task.name not in done]
     open_members = {task.member for task in candidates}
-    members = [
-        replace(task, refitted=-1 if task.others else refitted.get(task.member, -1))
-        for task in plan.members
-        if any(one.member in open_members or one.member not in refitted for one in task.each)
-    ]
+    members = []
+    for task in plan.members:
+        left = [
+            one for one in task.each if one.member in open_members or one.member not in refitted
+        ]
+        if left:
+            made = -1 if left[1:] else refitted.get(left[0].member, -1)
+            members.append(replace(left[0], others=tuple(left[1:]), refitted=made))
     return [*candidates, *members]
 
 

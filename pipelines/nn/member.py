@@ -19,7 +19,7 @@ from pipelines.data.model_file import (
     load_model,
     write_model,
 )
-from pipelines.data.placement import to_host
+from pipelines.data.placement import to_device, to_host
 from pipelines.data.preparation import Fitted, fitted_from
 from pipelines.data.scaling import FittedScaling
 from pipelines.nn.inputs import Inputs, weight_shapes
@@ -102,6 +102,12 @@ class Prediction(NamedTuple):
     def on_host(self) -> Prediction:
         """Return the same as numpy arrays."""
         return Prediction(*map(to_host, self))
+
+    def on(self, device: str) -> Prediction:
+        """Return the same as a member that is asked on ``device`` says it."""
+        if device == "cpu" or find_spec("cupy") is None:
+            return self.on_host()
+        return Prediction(*(to_device(one, device) for one in self))
 
 
 class OutOfBagPrediction(NamedTuple):

@@ -121,6 +121,7 @@ class Rank:
         total = self._loss.clone()
         group.sum(total)
         self._count(total)
+        progress.loss = float(self._added)  # when the device has done the epoch
         communication, wait = group.tally()
         spent = time.perf_counter() - began
         progress.seconds = time.perf_counter() - self._began

@@ -233,6 +233,8 @@ def options_of_resumed_run(
     anew = {"results", "resume", "dry_run", "quiet"}
     if "cluster" in given:  # what was said of another cluster
         anew |= {"workers", "adaptive", "profile", "rmm_pool", "no_tls"}
+    if given.get("device") == "cpu":
+        anew |= {"rmm_pool"}
     if "workers" in given or "adaptive" in given:  # one replaces the other
         anew |= {"workers", "adaptive"}
     fields = {field.name: field.metadata for field in dataclasses.fields(kind)}

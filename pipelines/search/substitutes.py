@@ -11,6 +11,8 @@ from dataclasses import dataclass, replace
 from importlib import import_module
 from typing import Any
 
+MOST_SAID = 200  # characters of an error
+
 
 @dataclass(frozen=True)
 class Substitute:
@@ -62,7 +64,8 @@ def substitute(estimator: Any, device: str) -> Substitute:
     try:
         made = getattr(import_module(module), name).from_sklearn(estimator)
     except Exception as error:  # it has no such class, lacks a parameter, or finds no driver
-        return replace(itself, reason=f"not by {path}: {str(error) or type(error).__name__}")
+        said = " ".join(str(error).split())[:MOST_SAID]  # cupy's have a frame of many lines
+        return replace(itself, reason=f"not by {path}: {said or type(error).__name__}")
     if name == "SVC":  # scikit-learn's is one-vs-one whatever shape its decision values have
         made.set_params(decision_function_shape="ovo")
     return Substitute(made, "cuml", f"converted by {path}.from_sklearn", True)

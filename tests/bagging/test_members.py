@@ -1,13 +1,16 @@
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from pipelines.bagging.members import MemberFiles
+from pipelines.bagging.reductions import as_dask_array, reduce_members
+from pipelines.data.placement import cached, forget
 from pipelines.data.scaling import FittedScaling
-from pipelines.nn.fit import Refitted
+from pipelines.nn.fit import Refitted, kept_key
 from pipelines.nn.inputs import Inputs, weight_shapes
 from pipelines.nn.member import Ensemble, Member, OutOfBagPrediction, Prediction
 from pipelines.nn.space import Candidate
@@ -60,3 +63,27 @@ def test_half_a_member_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     with pytest.raises(OSError, match="No space"):
         files.save(1, Refitted({}, member(1), NO_PREDICTION, NOTHING), CLASSES)
     assert not files.paths(1)[1].exists()
+
+
+def test_what_files_say_comes_to_where_the_others_lie(
+    tmp_path: Path, gpu_stand_in: Callable[[], list[tuple[int, str, int]]]
+) -> None:
+    """As after a resumption: one member is in its file, the other in the worker's memory."""
+    import cupy
+
+    files, X = MemberFiles(tmp_path), np.random.default_rng(1).normal(size=(6, 4))
+    said = [member(number).predict(X) for number in (0, 1)]
+    files.save(0, Refitted({}, member(0), said[0], NOTHING), CLASSES)
+    rows = [{"member": number, "candidate": 1} for number in (0, 1)]
+    there = Prediction(*map(cupy.asarray, said[1]))
+    cached(kept_key("rows", rows[1]), lambda: (there, NOTHING))
+    for device in ("gpu", "cpu"):
+        recalled = [files.recall("rows", row, device)[0] for row in rows]
+        together = as_dask_array([one.probabilities for one in recalled])
+        answers = reduce_members(together).compute(scheduler="sync")
+        alone = reduce_members(np.stack([one.probabilities for one in said]))
+        np.testing.assert_allclose(answers.mean, alone.mean)
+        assert {type(one.probabilities) for one in recalled} == {
+            cupy.ndarray if device == "gpu" else np.ndarray
+        }
+    forget("rows")

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import sys
 from collections import deque
 from unittest.mock import Mock
 
@@ -8,7 +9,15 @@ from distributed import Client
 from distributed.system_monitor import SystemMonitor
 
 from cluster_setup import ClusterError
-from cluster_setup.workers import describe_workers, how_to_watch, peak_memory, threads_per_task
+from cluster_setup.workers import (
+    _describe,
+    describe_workers,
+    how_to_watch,
+    peak_memory,
+    peak_memory_since,
+    samples_of_memory,
+    threads_per_task,
+)
 
 
 def test_workers_that_die_while_they_are_asked_are_asked_again() -> None:
@@ -29,7 +38,14 @@ def test_workers_describe_themselves(four_workers: Client) -> None:
     assert all(worker["address"].startswith("tls://127.0.0.1:") for worker in workers)
 
 
-def test_the_most_memory_is_that_of_the_samples_since() -> None:
+def test_a_gpu_of_which_dask_knows_no_size_has_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("cluster_setup.workers.visible_gpus", lambda: ["A100"])
+    for known, told in ((-1, None), (2**30, 2**30)):  # -1: its own NVML is off
+        about = _describe(Mock(monitor=Mock(gpu_memory_total=known)))
+        assert (about["gpu"], about["gpu_memory"]) == ("A100", told)
+
+
+def test_the_most_memory_is_that_of_the_samples_since(monkeypatch: pytest.MonkeyPatch) -> None:
     monitor = SystemMonitor(maxlen=3)
     quantities = {"memory": [9, 5, 7], "gpu_memory_used": [None, 2, 1]}
     for name, values in quantities.items():
@@ -37,10 +53,14 @@ def test_the_most_memory_is_that_of_the_samples_since() -> None:
     monitor.quantities = {name: monitor.quantities[name] for name in ("cpu", *quantities)}
     monitor.quantities["cpu"].extend([0.0, 0.0])
     monitor.count = 10
-    worker = Mock(monitor=monitor)
+    worker = Mock(monitor=monitor, address="tcp://a")
+    assert peak_memory(worker) == {"peak_memory": 9}  # of another program's GPU
+    monkeypatch.setitem(sys.modules, "cupy", Mock())
     assert peak_memory(worker) == {"peak_memory": 9, "peak_gpu_memory": 2}
     assert peak_memory(worker, 8) == {"peak_memory": 7, "peak_gpu_memory": 2}
     assert peak_memory(worker, 9) == {"peak_memory": 7, "peak_gpu_memory": 1}
+    taken = {"tcp://a": samples_of_memory(worker)}
+    assert peak_memory_since(taken, worker) == {"peak_memory": 7, "peak_gpu_memory": 1}
     del monitor.quantities["gpu_memory_used"]
     assert peak_memory(worker, 9) == {"peak_memory": 7}
 

@@ -38,6 +38,8 @@ def on_device(function):
 
     @functools.wraps(function)
     def call(*arguments, **options):
+        if function is np.concatenate and not all(isinstance(a, ndarray) for a in arguments[0]):
+            raise TypeError("Only cupy arrays can be concatenated")
         return function(*arguments, **options).view(ndarray)
 
     return call

@@ -134,7 +134,7 @@ def test_a_sum_that_was_aborted_on_the_device_is_not_given(monkeypatch):
         group.sum(torch.ones(2))
 
 
-def test_an_nccl_that_loses_a_rank_raises_and_ends_no_survivor(monkeypatch):
+def test_nccl_is_asked_to_wait_on_the_host(monkeypatch):
     made = []
 
     class Backend:

@@ -92,11 +92,14 @@ def own_memory(xp: Any) -> Iterator[None]:
 
 
 def free_bytes(xp: Any) -> int:
-    """Free device memory, that in RMM's pool or ours included; 1 GiB under the simulator."""
+    """Free device memory, that in our pool included; 1 GiB under the simulator.
+
+    With a pool of RMM, the larger of what it and what the device has: an array lies in one of them.
+    """
     if xp is np:
         return 1 << 30
-    pooled = unused_in_pool()
-    return xp.cuda.Device().mem_info[0] + (_pool(xp).free_bytes() if pooled is None else pooled)
+    free, pooled = xp.cuda.Device().mem_info[0], unused_in_pool()
+    return free + _pool(xp).free_bytes() if pooled is None else max(free, pooled)
 
 
 def synchronise(xp: Any) -> None:

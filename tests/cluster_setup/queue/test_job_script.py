@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -10,6 +12,7 @@ import pytest
 
 from cluster_setup import ClusterError, render
 
+ROOT = Path(__file__).parents[3]
 pytestmark = pytest.mark.skipif(
     find_spec("dask_jobqueue") is None, reason="no job scripts: dask-jobqueue is not installed"
 )
@@ -19,6 +22,14 @@ def lines(kind: str, **options: object) -> list[str]:
     text = render(kind, **options)  # type: ignore[arg-type]
     assert text is not None
     return text.splitlines()
+
+
+def test_a_script_is_written_where_nothing_has_imported_dask_distributed() -> None:
+    code = "from cluster_setup import render; print(render('slurm', tls=False))"
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT
+    )
+    assert " tcp://SCHEDULER " in done.stdout
 
 
 def test_a_gpu_job_of_slurm(tmp_path: Path) -> None:
