@@ -8,14 +8,13 @@ from pipelines.svm.cpu.kernels import kernel_values
 from pipelines.svm.cpu.kernels import shared_products as cpu_products
 from pipelines.svm.cuda.block import Parts, Products, Rows, Work
 from pipelines.svm.cuda.gpu import launch
-from pipelines.svm.cuda.inner import gatherer
 from pipelines.svm.cuda.kernel_values import falling_expm1
 from pipelines.svm.cuda.passes import CHUNK, choose, most_eager, pack, row_subtractor, survey
 from pipelines.svm.cuda.products import cross_products, prepare_rows, symmetric_products
 from pipelines.svm.kernel import Kernel
 
 THREADS = 4
-subtract, gather = row_subtractor("rbf"), gatherer("rbf")
+subtract = row_subtractor("rbf")
 
 
 def test_expm1_is_good_to_two_units_in_the_last_place():
@@ -109,24 +108,3 @@ def test_the_worst_rows_are_taken_and_their_changes_taken_off(quota, kinds):
     np.testing.assert_allclose(
         after, residual - kernel[:, members[:m]].astype(np.float64) @ used, rtol=1e-5, atol=1e-5
     )
-
-
-@cuda.jit
-def _gather(columns, shared, matrix):
-    products = Products(shared, np.float32(0.5), np.float32(0), 1)
-    gather(cuda.threadIdx.x, THREADS, columns.size, columns, products, matrix)
-
-
-@pytest.mark.parametrize("m", [1, 4, 11])
-def test_a_working_sets_kernel_is_made_of_one_triangle(m):
-    rows = prepare_rows(np.random.default_rng(4).normal(size=(30, 3)), Kernel(), np, True)
-    shared = symmetric_products(rows, Kernel(), np)
-    columns = np.sort(np.random.default_rng(5).choice(30, m, replace=False)).astype(np.int32)
-    matrix = np.full((13, 12), np.nan, np.float32)
-    launch(_gather, 1, THREADS, [columns, np.where(np.tri(30, k=-1) > 0, np.nan, shared), matrix])
-    padded = -(-m // THREADS) * THREADS
-    expected = np.expm1(-np.float32(0.5) * shared[np.ix_(columns, columns)])
-    np.testing.assert_allclose(matrix[:m, :m], expected, rtol=1e-6)
-    np.testing.assert_array_equal(matrix[:m, :m], matrix[:m, :m].T)
-    np.testing.assert_array_equal(matrix[:m, m:padded], 0)
-    np.testing.assert_array_equal(matrix[-1, :m], 0)

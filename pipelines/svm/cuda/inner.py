@@ -80,49 +80,47 @@ def gatherer(name: str):
     value_at = value_function(name)
 
     @device
-    def load(products, p, stop, columns, column):
-        """Return the shared product of member p and a column; 0 from ``stop`` on."""
+    def load(products, p, m, columns, column):
+        """Return the shared product of member p and a column; 0 beyond the last."""
         value = np.float32(0)
-        if p < stop:
+        if p < m:
             value = products.shared[np.uint32(columns[np.uint32(p)]), column]
         return value
 
     @device
-    def put(products, p, stop, value, real, q, matrix):
-        if p < stop:
+    def put(products, p, m, value, real, q, matrix):
+        if p < m:
             kept = np.float32(0)
             if real:
                 kept = value_at(products, value)
-                matrix[q, np.uint32(p)] = kept
             matrix[np.uint32(p), q] = kept
 
     @device
     def gather(t, n_threads, m, columns, products, matrix):
         """Return kernel values between m members; 0 up to the next multiple of the threads.
 
-        columns : int32 (m,), of ``products.shared``, which is symmetric
-        matrix : float32 (width + 1, width), output: a row for each member, and in the last the
-            diagonal
+        columns : int32 (m,), of ``products.shared``; matrix : float32 (width + 1, width),
+        output: a row for each member, and in the last the diagonal
         """
         m, stride, padded = np.int32(m), np.int32(n_threads), round_up(m, n_threads)
         last = np.uint32(matrix.shape[1])
         q = np.int32(t)
         while q < padded:
-            real, place, column, stop = q < m, np.uint32(q), np.uint32(0), m
-            if real:  # of a symmetric matrix one triangle is read, and written twice
-                column, stop = np.uint32(columns[place]), np.int32(q + 1)
+            real, place, column = q < m, np.uint32(q), np.uint32(0)
+            if real:
+                column = np.uint32(columns[place])
             p = np.int32(0)
             # Four at once, so that four loads are on their way.
-            while p < stop:
+            while p < m:
                 r, u, v = np.int32(p + 1), np.int32(p + 2), np.int32(p + 3)
-                a = load(products, p, stop, columns, column)
-                b = load(products, r, stop, columns, column)
-                c = load(products, u, stop, columns, column)
-                d = load(products, v, stop, columns, column)
-                put(products, p, stop, a, real, place, matrix)
-                put(products, r, stop, b, real, place, matrix)
-                put(products, u, stop, c, real, place, matrix)
-                put(products, v, stop, d, real, place, matrix)
+                a = load(products, p, m, columns, column)
+                b = load(products, r, m, columns, column)
+                c = load(products, u, m, columns, column)
+                d = load(products, v, m, columns, column)
+                put(products, p, m, a, real, place, matrix)
+                put(products, r, m, b, real, place, matrix)
+                put(products, u, m, c, real, place, matrix)
+                put(products, v, m, d, real, place, matrix)
                 p = np.int32(p + 4)
             matrix[last, place] = value_at(products, products.shared[column, column])
             q = np.int32(q + stride)
