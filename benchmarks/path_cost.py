@@ -77,10 +77,10 @@ def grown(records: list[dict[str, Any]]) -> np.ndarray:
     return jobs
 
 
-def predict(decision: str, name: str, as_noted: bool = False) -> dict[str, float]:
+def predict(decision: str, name: str, one_triangle: bool = False) -> dict[str, float]:
     """Return a launch's threads, blocks, members, bytes of shared memory, jobs, and seconds.
 
-    as_noted : as the notes of 23 November had it, both triangles of a working set's kernel read
+    one_triangle : as if one triangle of a working set's kernel were read, and written twice
     """
     card, kept = CARDS[name], json.loads(COUNTS.read_text())
     records, distances = kept[decision], np.array(kept["distances"])
@@ -98,7 +98,7 @@ def predict(decision: str, name: str, as_noted: bool = False) -> dict[str, float
     g, e = order_jobs(table, gammas, distances).T
     _, _, n, _, solves, iterations, visited, taken = jobs[g, e % jobs.shape[1]].T
     size = np.minimum(members, visited / np.maximum(1, iterations))
-    gathered = solves * size**2 / (1 if as_noted else 2)
+    gathered = solves * size**2 / (2 if one_triangle else 1)
 
     def seconds(resident: int) -> np.ndarray:
         """Of each job while so many blocks share its multiprocessor."""
@@ -113,7 +113,7 @@ def predict(decision: str, name: str, as_noted: bool = False) -> dict[str, float
     n_sm = card.limits.n_multiprocessors
     # Of a value that is gathered a sector is read, and it is written, once or twice.
     read = iterations * size * 8 + taken * n * 4 + gathered * 32
-    read += 0 if as_noted else 2 * gathered * 4
+    read += 2 * gathered * 4 if one_triangle else 0
     products = 2 * ROWS**2 * (784 + len(gammas) * 10 * N_C)
     return {
         "threads": threads, "blocks": launching.n_blocks(card.limits, len(g)), "members": members,

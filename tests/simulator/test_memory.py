@@ -152,9 +152,9 @@ def test_what_is_predicted_is_the_launch_that_is_made(decision, name, monkeypatc
     [("ovo", "A100", 13), ("ovo", "H200", 9), ("ovr", "A100", 104), ("ovr", "H200", 70)],
 )
 def test_the_model_gives_the_seconds_of_the_notes(decision, name, noted):
-    found = path_cost.predict(decision, name, as_noted=True)
+    found = path_cost.predict(decision, name)
     assert round(found["solver"]) == noted
-    now = path_cost.predict(decision, name)
+    now = path_cost.predict(decision, name, one_triangle=True)
     assert found["longest path alone"] * 0.95 < now["longest path alone"] < now["solver"]
     assert 0.9 * found["solver"] < now["solver"] < found["solver"]
     assert now["memory"] < found["memory"]
