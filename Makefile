@@ -2,8 +2,9 @@
 PYTHON ?= python3
 BIN := .venv/bin
 INSTALL := $(BIN)/uv pip install --quiet --python $(BIN)/python --constraints constraints.txt
-# Files are dealt to as many processes as there are cores, in the order of tests/conftest.py.
-PYTEST := $(BIN)/python -m pytest --numprocesses logical --maxprocesses 4 --dist loadfile \
+# Files are dealt to as many processes as there are cores, in the order of tests/dealing.py: a
+# thread of OpenMP for each is enough.
+PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses logical --maxprocesses 4 --dist loadfile \
     --no-loadscope-reorder --max-worker-restart 0
 CONFIG := pyproject.toml constraints.txt
 # All extras but gpu-cu12, whose packages exclude those of CUDA 13.
@@ -19,12 +20,12 @@ demo: .venv/.base  ## run the main job on the handwritten digits
 
 test: .venv/.dev  ## what every change runs: minutes; the rest is marked slow
 	$(BIN)/python -m compileall -q pipelines cluster_setup
-	$(PYTEST) -m 'not slow' --nbmake tests notebooks/01_svm_grid.ipynb
+	$(PYTEST) -m 'not slow' tests
 
 test-all: .venv/.dev  ## all tests and notebooks; the CUDA kernels in numba's simulator, by themselves
 	$(BIN)/python -m compileall -q pipelines cluster_setup
 	NUMBA_ENABLE_CUDASIM=1 $(PYTEST) --dist worksteal tests/simulator
-	$(PYTEST) --nbmake tests notebooks
+	$(PYTEST) tests
 
 lint: .venv/.dev  ## style, types, and who may import whom
 	$(BIN)/ruff check .

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
 import subprocess
 import sys
@@ -45,8 +47,23 @@ def start(command: str, *options: str) -> subprocess.Popen[str]:
     )
 
 
+def said_by(command: str, *options: str) -> str:
+    """What a command says on stdout that is carried out in this process, without a complaint."""
+    main = import_module(f"pipelines.{command}").main
+    said, complaints = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(said), contextlib.redirect_stderr(complaints):
+        status = main([*options])
+    assert (status, complaints.getvalue()) == (0, "")
+    return said.getvalue()
+
+
 def finished_run(command: str, folder: Path, *options: str) -> tuple[Path, str]:
-    """A small run in a process of its own, and what it said."""
+    """A small run in this process, and what it said."""
+    return folder, said_by(command, *SMALL[command], *options, "--results", str(folder))
+
+
+def run_as_a_process(command: str, folder: Path, *options: str) -> tuple[Path, str]:
+    """A small run as a person starts it, and what it said."""
     words = command_line(command, *SMALL[command], *options, "--results", str(folder))
     done = subprocess.run(words, capture_output=True, text=True, check=True)
     assert done.stderr == ""

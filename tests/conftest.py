@@ -21,7 +21,9 @@ from tests.dealing import Dealing, place
 
 # The same examples each time: what passes here passes everywhere.
 hypothesis.settings.register_profile("repeatable", derandomize=True, deadline=None)
-hypothesis.settings.load_profile("repeatable")
+hypothesis.settings.register_profile(
+    "few", hypothesis.settings.get_profile("repeatable"), max_examples=20
+)
 
 # Workers of this process are forked from one that has imported this, which takes milliseconds in
 # place of seconds. What a command starts that tests start is spawned, as for who types it.
@@ -32,6 +34,13 @@ IMPORTED = [
     "pipelines.bagging.work", "pipelines.nn.train", "pipelines.search.tasks",
     "pipelines.parallel.elastic", "pipelines.graph.partitions",
 ]  # fmt: skip
+
+# What each server of Dask does many times a second though nothing runs, and no test looks at: for
+# the clusters that stay open it took a third of a core.
+QUIET = {
+    "distributed.admin.tick.interval": "1s",
+    "distributed.worker.profile.enabled": False,
+}
 
 # Marks of whole folders and files, by the start of their path; that of one test stands at it.
 MARKS = {
@@ -46,9 +55,11 @@ MARKS = {
 }
 
 
-def pytest_configure() -> None:
+def pytest_configure(config: pytest.Config) -> None:
     """Before any cluster is opened: Dask's own list of what to import stands from the first on."""
-    dask.config.set({METHOD: "forkserver"})
+    fast = config.getoption("markexpr") == "not slow"
+    hypothesis.settings.load_profile("few" if fast else "repeatable")
+    dask.config.set({METHOD: "forkserver", **QUIET})
     get_mp_context().set_forkserver_preload(IMPORTED)
 
 

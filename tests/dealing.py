@@ -10,7 +10,7 @@ FIRST = (
     "tests/test_docs.py", "tests/chaos/", "tests/integration/test_slurm.py", "tests/nn_bagging/",
     "tests/svm_grid/", "tests/cross_validate/", "tests/svm/test_path_svc.py",
     "tests/data_parallel/test_command.py", "tests/graph/test_distributed.py", "tests/report/",
-    "tests/integration/", "notebooks/",
+    "tests/integration/", "tests/test_notebooks.py",
 )  # fmt: skip
 # Their files share runs: one process has them all.
 SHARING = ("tests/nn_bagging/", "tests/svm_grid/", "tests/cross_validate/", "tests/report/")
@@ -21,9 +21,15 @@ def place(test: str) -> int:
     return next((i for i, start in enumerate(FIRST) if test.startswith(start)), len(FIRST))
 
 
+# The tests of these share nothing: any process has the next.
+APART = ("tests/test_notebooks.py::test_a_notebook_runs",)
+
+
 class Dealing(LoadFileScheduling):
-    """A file at a time, or a folder whose files share runs."""
+    """A file at a time, or a folder whose files share runs, or a test that shares nothing."""
 
     def _split_scope(self, nodeid: str) -> str:
+        if nodeid.startswith(APART):
+            return nodeid
         folder = next((one for one in SHARING if nodeid.startswith(one)), None)
         return folder or super()._split_scope(nodeid)

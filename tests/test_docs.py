@@ -139,8 +139,10 @@ def sandbox(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     svm = "python -m pipelines.svm_grid --limit 200 --n-c 2 --n-gamma 2 --folds 2 --quiet"
     bagging = "python -m pipelines.nn_bagging --limit 200 --quiet"
     named = {name for _, command in commands() for name in re.findall(r"results/\S+", command)}
-    here(f"{svm} --results RUN", folder)
-    here(f"{bagging} {SMALL_NETS} --results ENSEMBLE", folder)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("pipelines.report.page.draw_figures", lambda run, figures: {})
+        here(f"{svm} --results RUN", folder)
+        here(f"{bagging} {SMALL_NETS} --results ENSEMBLE", folder)
     for name in sorted(named | {"OTHER"}):
         shutil.copytree(folder / ("ENSEMBLE" if "nn_bagging" in name else "RUN"), folder / name)
     with pytest.MonkeyPatch.context() as patch:

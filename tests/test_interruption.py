@@ -112,13 +112,9 @@ def test_a_stopped_run_is_resumed_and_ends_the_same(
     assert_equal_runs(folder, undisturbed_of(command))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
-    ("command", "n_tasks"),
-    [
-        ("svm_grid", 5),
-        pytest.param("cross_validate", 5, marks=pytest.mark.slow),
-        pytest.param("nn_bagging", 3, marks=pytest.mark.slow),
-    ],
+    ("command", "n_tasks"), [("svm_grid", 5), ("cross_validate", 5), ("nn_bagging", 3)]
 )
 def test_a_killed_worker_costs_no_row(
     command: str, n_tasks: int, tmp_path: Path, undisturbed_of: Callable[[str], Path]

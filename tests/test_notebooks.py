@@ -1,9 +1,12 @@
-"""The notebooks as they are kept; ``make test`` executes them with nbmake."""
+"""The notebooks run, and are kept as they should be."""
 
 from __future__ import annotations
 
 import json
 import re
+import subprocess
+import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -11,6 +14,20 @@ import pytest
 PAGES = Path(__file__).parents[1] / "docs" / "notebooks"
 RENDERED = sorted(PAGES.glob("*.md"))
 NOTEBOOKS = sorted((Path(__file__).parents[1] / "notebooks").glob("*.ipynb"))
+
+
+# The first is run by ``make test``, too.
+@pytest.mark.skipif(find_spec("nbconvert") is None, reason="it comes with the extra notebooks")
+@pytest.mark.parametrize(
+    "notebook",
+    [pytest.param(path, id=path.stem, marks=pytest.mark.slow if i else ())
+     for i, path in enumerate(NOTEBOOKS)],
+)  # fmt: skip
+def test_a_notebook_runs(notebook: Path) -> None:
+    execute = [sys.executable, "-m", "nbconvert", "--execute", "--to", "notebook", "--stdout"]
+    done = subprocess.run([*execute, str(notebook)], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["cells"][-1]["execution_count"]
 
 
 def test_all_eight_are_here() -> None:

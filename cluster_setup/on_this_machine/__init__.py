@@ -5,6 +5,7 @@ It starts whole or not at all, whatever comes meanwhile, and gets back the worke
 
 from __future__ import annotations
 
+import asyncio
 import signal
 import threading
 from collections.abc import Callable, Iterator, Set
@@ -223,9 +224,25 @@ def with_time_limits(base: Any) -> Any:
     """
 
     class LimitedCluster(base):
-        def sync(self, *what: Any, callback_timeout: float | None = None, **how: Any) -> Any:
+        def sync(
+            self, act: Any, *what: Any, asynchronous: bool | None = None,
+            callback_timeout: float | None = None, **how: Any,
+        ) -> Any:  # fmt: skip
             limit = SECONDS_TO_START if callback_timeout is None else callback_timeout
-            return super().sync(*what, callback_timeout=limit, **how)
+
+            async def limited() -> Any:
+                future = asyncio.ensure_future(act(*what, **how))
+                try:
+                    await asyncio.wait({future}, timeout=limit)
+                    if not future.done():
+                        raise TimeoutError(f"timed out after {limit} s")
+                    return future.result()
+                finally:
+                    future.cancel()  # and not waited for: it may never hear of it
+
+            # Without a limit of its own Dask waits in slices of ten seconds. In one wait a signal
+            # goes unseen that comes between Python's last look for one and the wait.
+            return super().sync(limited, asynchronous=asynchronous)
 
         def close(self, timeout: float | None = None) -> Any:
             return super().close(shutdown.SECONDS_TO_CLOSE if timeout is None else timeout)

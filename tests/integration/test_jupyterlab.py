@@ -13,6 +13,7 @@ import sys
 import time
 import urllib.request
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +32,9 @@ client = stay_open.enter_context(open_cluster("local", 1))
 print("it is", "open")
 """
 
-pytest.importorskip("jupyterlab", reason="JupyterLab comes with the extra notebooks")
+pytestmark = pytest.mark.skipif(  # without importing it, which takes seconds
+    find_spec("jupyterlab") is None, reason="JupyterLab comes with the extra notebooks"
+)
 
 
 @pytest.fixture

@@ -201,8 +201,14 @@ def test_folds_and_refit_of_a_module(digits: FoldedData) -> None:
     assert (done.test.probabilities.argmax(axis=1) != digits.y_test).mean() < 0.15
 
 
-@pytest.mark.parametrize("name", ["mlp", f"{__name__}:Mine", f"{__name__}:Branching"])
-@pytest.mark.parametrize("optimizer", ["sgd", "adamw"])
+@pytest.mark.parametrize(
+    ("name", "optimizer"),
+    [
+        ("mlp", "sgd"), (f"{__name__}:Branching", "adamw"),
+        *(pytest.param(f"{__name__}:{name}", optimizer, marks=pytest.mark.slow)
+          for name, optimizer in [("Mine", "sgd"), ("Mine", "adamw"), ("Branching", "sgd")]),
+    ],
+)  # fmt: skip
 def test_a_table(wine: FoldedData, name: str, optimizer: str) -> None:
     rate = 0.05 if optimizer == "sgd" else 0.01
     task = replace(UNIT, candidate=Candidate(name, 16, rate, 0.9))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,7 +10,7 @@ import pytest
 from PIL import Image
 from sklearn.datasets import load_digits
 
-from tests.command_runs import command_line, finished_run
+from tests.command_runs import finished_run, said_by
 
 
 def said_by_members(folder: Path) -> np.ndarray:
@@ -46,9 +45,4 @@ def guaranteed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     folder = tmp_path_factory.mktemp("runs") / "guaranteed"
     asked = ["--limit", "700", "--n-bootstrap", "5", "--n-tuning", "2", "--folds", "2",
              "--defer-error", "0.2", "--cluster", "local", "--workers", "1"]  # fmt: skip
-    done = subprocess.run(
-        command_line("nn_bagging", *asked, "--results", str(folder)),
-        capture_output=True, text=True, check=True,
-    )  # fmt: skip
-    assert done.stderr == ""
-    return folder, done.stdout
+    return folder, said_by("nn_bagging", *asked, "--results", str(folder))

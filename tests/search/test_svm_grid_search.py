@@ -341,7 +341,7 @@ def test_any_grid_is_searched_as_grid_search_cv_does(grid: Any) -> None:
     ],
     ids=["list", "dict", "no refit", "callable refit", "name", "callable", "several in one"],
 )
-@pytest.mark.parametrize("train", [False, True])
+@pytest.mark.parametrize("train", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_any_scoring_is_that_of_grid_search_cv(scoring: Any, refit: Any, train: bool) -> None:
     more = {"scoring": scoring, "refit": refit, "return_train_score": train, "cv": 3}
     ours = SVMGridSearch(param_grid=GRID, tol=1e-6, **more)

@@ -61,7 +61,7 @@ def fits_of(
     [
         pytest.param(2, StratifiedKFold(3), True, marks=pytest.mark.slow),
         (10, StratifiedKFold(3), True),
-        (10, ShuffleSplit(2, random_state=0), False),
+        pytest.param(10, ShuffleSplit(2, random_state=0), False, marks=pytest.mark.slow),
     ],
     ids=["two", "folds", "shuffled"],
 )

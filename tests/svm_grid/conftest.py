@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from tests.command_runs import run_as_a_process
+
 
 @pytest.fixture(scope="session")
-def finished(finished_of: Callable[[str], tuple[Path, str]]) -> tuple[Path, str]:
+def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     """Its best gamma is the largest."""
-    return finished_of("svm_grid")
+    return run_as_a_process("svm_grid", tmp_path_factory.mktemp("runs") / "svm_grid")

@@ -94,7 +94,7 @@ def problems(draw):
 
 
 @pytest.mark.slow
-@settings(max_examples=80, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(suppress_health_check=list(HealthCheck))
 @given(problems(), st.floats(-3, 6), st.floats(-6, 3), st.sampled_from(["ovo", "ovr"]))
 def test_random_problems_meet_kkt(data, log_C, log_gamma, decision):
     X, y = data
@@ -104,7 +104,7 @@ def test_random_problems_meet_kkt(data, log_C, log_gamma, decision):
     check_kkt(X, y, model, C, gamma)
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(suppress_health_check=list(HealthCheck))
 @given(problems(), st.floats(-3, 6), st.floats(-6, 3))
 def test_objective_is_libsvms(data, log_C, log_gamma):
     X, y = data
@@ -115,7 +115,7 @@ def test_objective_is_libsvms(data, log_C, log_gamma):
 
 
 @pytest.mark.parametrize("decision", ["ovo", "ovr"])
-@pytest.mark.parametrize("gamma", [1e-6, 1e-3, 1e-1])
+@pytest.mark.parametrize("gamma", [pytest.param(1e-6, marks=pytest.mark.slow), 1e-3, 1e-1])
 def test_cells_of_a_grid(decision, gamma):
     X, y = load_digits(return_X_y=True)
     X, y = (X[:600] / 4).astype(np.float32), y[:600]
@@ -285,7 +285,9 @@ def test_sample_weight():
             np.testing.assert_allclose(values[:, p], peer.decision_function(X), atol=1e-2)
 
 
-@pytest.mark.parametrize("kernel", ["rbf", "linear", "poly"])
+@pytest.mark.parametrize(
+    "kernel", ["rbf", *(pytest.param(one, marks=pytest.mark.slow) for one in ("linear", "poly"))]
+)
 @pytest.mark.parametrize("memory_bytes", [60_000, 300_000])
 @pytest.mark.parametrize("decision", ["ovo", "ovr"])
 def test_a_fit_in_little_memory_is_the_same_fit(decision, memory_bytes, kernel):
