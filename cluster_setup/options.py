@@ -102,6 +102,8 @@ class ClusterOptions:
                 raise ClusterError(
                     f"--rmm-pool {error}, got {self.rmm_pool!r}; leave it out for none"
                 ) from None
+            if self.device == "cpu":
+                raise ClusterError("--rmm-pool and --device cpu exclude each other; leave one out")
         address = DASHBOARD.fullmatch(self.dashboard or "off")
         if address is None or int(address[1] or 0) >= 2**16:
             raise ClusterError(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import logging
 import socket
 from collections.abc import Mapping
@@ -81,9 +80,14 @@ def open_protocol() -> str:
 def takers_of_rmm() -> list[str]:
     """Return who takes device memory from RMM's pool where told; RAPIDS does, and numba asks cupy.
 
-    torch, too, where it is installed here: workers have the same packages.
+    torch, too, where one with CUDA is installed here: workers have the same packages, and one
+    without ends them when it is told.
     """
-    return ["cupy", *(["torch"] if importlib.util.find_spec("torch") else [])]
+    try:
+        from torch.version import cuda
+    except ImportError:
+        cuda = None
+    return ["cupy", *(["torch"] if cuda else [])]
 
 
 def as_environment(settings: Mapping[str, Any]) -> dict[str, str]:

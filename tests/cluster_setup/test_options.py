@@ -21,6 +21,7 @@ from cluster_setup import ClusterError, open_cluster
         ),
         ({"rmm_pool": "lots"}, "--rmm-pool must be a size such as 8GB, or a share of the GPU's"),
         ({"rmm_pool": "0.0"}, "memory such as 0.8, got '0.0'; leave it out for none"),
+        ({"rmm_pool": "8GB", "device": "cpu"}, "--rmm-pool and --device cpu exclude each other"),
         ({"rmm_pool": "1"}, "memory such as 0.8, got '1'; leave it out for none"),
         ({"adaptive": (1, 10**5)}, "--adaptive must be at most 10000, got 100000; ask for fewer"),
     ],

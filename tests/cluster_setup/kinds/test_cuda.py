@@ -134,15 +134,15 @@ def test_dasks_settings_ask_for_ucx(asked: dict[str, Any]) -> None:
     assert asked["protocol"] == "ucx://"
 
 
-@pytest.mark.parametrize("torch", [True, False])
-def test_one_pool_serves_all_that_are_installed(
-    asked: dict[str, Any], monkeypatch: pytest.MonkeyPatch, torch: bool
+@pytest.mark.parametrize("torch", ["13.0", None, "not installed"])
+def test_one_pool_serves_all_that_are_installed_for_cuda(
+    asked: dict[str, Any], monkeypatch: pytest.MonkeyPatch, torch: str | None
 ) -> None:
-    found = lambda name: object() if torch else None  # noqa: E731
-    monkeypatch.setattr("cluster_setup.settings.importlib.util.find_spec", found)
+    module = None if torch == "not installed" else types.SimpleNamespace(cuda=torch)
+    monkeypatch.setitem(sys.modules, "torch.version", module)
     with open_cluster("cuda", rmm_pool="0.8"):
         pass
     assert {name: value for name, value in asked.items() if name.startswith("rmm")} == {
         "rmm_pool_size": "0.8", "rmm_track_allocations": True,
-        "rmm_allocator_external_lib_list": ["cupy", "torch"] if torch else ["cupy"],
+        "rmm_allocator_external_lib_list": ["cupy", "torch"] if torch == "13.0" else ["cupy"],
     }  # fmt: skip

@@ -129,9 +129,11 @@ def test_a_pool_of_rmm_by_option_goes_before_the_profiles(tmp_path: Path) -> Non
         assert "rmm" not in "\n".join(lines("slurm", **without))
 
 
-def test_a_pool_of_rmm_where_jobs_have_no_gpu() -> None:
+def test_a_pool_of_rmm_where_jobs_have_no_gpu(tmp_path: Path) -> None:
+    profile = tmp_path / "site.yaml"
+    profile.write_text("queue: slurm\n")
     with pytest.raises(ClusterError, match="--rmm-pool needs workers with a GPU, got 8GB for jobs"):
-        render("slurm", rmm_pool="8GB", device="cpu")
+        render("slurm", rmm_pool="8GB", profile=str(profile))
 
 
 def test_kinds_without_jobs_have_no_script() -> None:
