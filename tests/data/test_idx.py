@@ -41,7 +41,7 @@ def test_damaged_file(damage, words, zipped, to_idx, tmp_path, refused):
     path = tmp_path / "damaged-idx3-ubyte"
     content = damage(to_idx(EXAMPLE))
     path.write_bytes(gzip.compress(content) if zipped else content)
-    refused(lambda: read_idx(path, 3), "--data-dir", str(path), *words)
+    refused(lambda: read_idx(path, 3), f"--data-dir: '{path}' must ", *words)
 
 
 @pytest.mark.parametrize(

@@ -28,6 +28,8 @@ def test_the_terminal_shows_the_answer(finished: tuple[Path, str]) -> None:
     assert (
         "           the largest gamma of the grid; the optimum may lie outside it. To wid" in said
     )
+    alone = "1 other candidate is within one standard error of the best (1 tied with it)"
+    assert f"           {alone}\ncv error   " in said  # which is no simpler
     (shown,) = re.findall(r"progress   100 %.*best so far (\S+) % error on 3 folds", said)
     assert f"cv error   {shown} %" in said
     assert f"report     {folder / 'report.html'}" in said
