@@ -23,6 +23,13 @@ REPORTS = {
     "cross_validate": ("validation_page", "ValidationReport"),
 }  # fmt: skip
 
+# One for all pages: it keeps the template that it compiled. Whatever a run has, its names with it,
+# is escaped; figures alone are as they are.
+TEMPLATES = jinja2.Environment(
+    loader=jinja2.FileSystemLoader(Path(__file__).parent), autoescape=True,
+    trim_blocks=True, lstrip_blocks=True,
+)  # fmt: skip
+
 
 def kind_of(record: Record) -> type[Report]:
     """Return the class of a run's page, by the command in its ``run.json`` and what it predicts."""
@@ -96,13 +103,9 @@ def write_html(
     title, sections, figures : what it shows
     head : ``subtitle``, ``state``, ``conclusion``, ``cards``, ``warnings``, each of which may lack
     """
-    # Whatever a run has, its names with it, is escaped; figures alone are as they are.
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(Path(__file__).parent), autoescape=True,
-        trim_blocks=True, lstrip_blocks=True,
-    )  # fmt: skip
-    template = environment.get_template("page.html")
-    text = template.render(title=title, sections=sections, figures=figures, **head)
+    text = TEMPLATES.get_template("page.html").render(
+        title=title, sections=sections, figures=figures, **head
+    )
     with replacing(page) as file:
         file.write_text(text, encoding="utf-8")
     return page

@@ -88,6 +88,8 @@ CASES = [
     for command in OPTIONS
     for name in ("journal.jsonl", *FILES[command])
     for damage in (half, flipped, Path.unlink)
+    # Half a file is one of another digest, whosever it is; of a journal the whole lines are read.
+    if damage is not half or command == "svm_grid" or name == "journal.jsonl"
 ]  # fmt: skip
 
 

@@ -194,7 +194,7 @@ def test_blocks_give_what_memory_gives(decision, memory_bytes):
     X, y = load_digits(return_X_y=True)
     X, y = (X[:800] / 4).astype(np.float32), y[:800]
     folds = list(StratifiedKFold(3, shuffle=True, random_state=0).split(X, y))
-    Cs, gammas = np.logspace(-2, 3, 5), [1e-3, 1e-1]
+    Cs, gammas = np.logspace(-2, 3, 5), [1e-3, 1e-2]
     options = {"return_decisions": True, "decision": decision}
     whole = cross_validate_path(X, y, gammas, Cs, folds, **options)
     parts = cross_validate_path(X, y, gammas, Cs, folds, memory_bytes=memory_bytes, **options)
