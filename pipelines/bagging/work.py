@@ -23,7 +23,7 @@ from pipelines.nn.fit import (
 )
 from pipelines.nn.inputs import Inputs
 from pipelines.nn.settings import Training
-from pipelines.nn.space import OF_CONVOLUTION, PARAMETERS, SearchSpace
+from pipelines.nn.space import OF_CONVOLUTION, PARAMETERS, Candidate, SearchSpace
 from pipelines.nn.stack import ProgressCallback, place_rows
 from pipelines.nn.tasks import CandidateTask, Row, split_tasks
 from pipelines.run.events import ProgressEvent
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 PLACE = list(columns.BAGGING_CELL)
 OF_MEMBER = ("cv_loss", "training_error", "test_error", "cv_error", "out_of_bag_error")
 MEMBERS_TOGETHER = 8
+CANDIDATES_TOGETHER = 4  # each of as many networks as there are folds
 Rows = Mapping[str, list[Row]]
 
 
@@ -84,7 +85,8 @@ class MemberTask:
     @property
     def cost(self) -> float:
         """Predicted, of a refit of a typical one of the candidates."""
-        own = float(np.mean([task.cost / (task.n_folds - 1) for task in self.candidates]))
+        each = [one for task in self.candidates for one in task.each]
+        own = float(np.mean([one.cost / (one.n_folds - 1) for one in each]))
         return own + sum(other.cost for other in self.others)
 
 
@@ -150,9 +152,8 @@ class Plan:
         """
         plan = self.without_search()
         first = [member.candidates[0].candidate for member in plan.members]
-        shapes = {replace(one, learning_rate=0.0, momentum=0.0) for one in first}
-        small = self.training.device == "gpu" and first[0].network == "cnn" and len(shapes) == 1
-        if not (small or first[0].network == "table"):
+        alike = len({one.shape for one in first}) == 1
+        if first[0].network != "table" and not (alike and leaves_idle(self.training, first[0])):
             return plan
         n_groups = math.ceil(len(plan.members) / MEMBERS_TOGETHER)
         groups = [
@@ -160,6 +161,38 @@ class Plan:
             for first, *others in np.array_split(np.arange(len(plan.members)), n_groups)
         ]
         return replace(plan, members=groups)
+
+
+def leaves_idle(training: Training, candidate: Candidate) -> bool:
+    """Return whether one network of a candidate leaves its device idle most of the time."""
+    return training.device == "gpu" and candidate.network == "cnn"
+
+
+def search_together(tasks: Sequence[BaggingTask], training: Training) -> list[BaggingTask]:
+    """Return the same tasks, candidates of a member and a shape trained together where that pays.
+
+    A member waits for those groups that its candidates are in.
+    """
+    groups: dict[Any, list[CandidateTask]] = {}
+    for task in tasks:
+        if isinstance(task, CandidateTask):
+            key = task.member, task.candidate.shape
+            alone = not leaves_idle(training, task.candidate)
+            groups.setdefault((*key, task.number) if alone else key, []).append(task)
+    together: dict[str, CandidateTask] = {}
+    for group in groups.values():
+        for at in range(0, len(group), CANDIDATES_TOGETHER):
+            first, *others = group[at : at + CANDIDATES_TOGETHER]
+            whole = replace(first, others=tuple(others))
+            together |= {one.name: whole for one in (first, *others)}
+    members = [
+        replace(
+            task, candidates=tuple(dict.fromkeys(together.get(c.name, c) for c in task.candidates))
+        )
+        for task in tasks
+        if isinstance(task, MemberTask)
+    ]
+    return [*dict.fromkeys(together.values()), *members]
 
 
 def best_candidate(
@@ -183,7 +216,8 @@ def best_candidate(
     cells = cells.assign(error=0.0, score=-cells["loss"].astype(float))
     best = candidates_of(cells, ["candidate"], candidates[0].n_folds).iloc[:1]
     best = best[best["score_mean"].notna()]
-    return next((task for task in candidates if task.number in best["candidate"].values), None)
+    each = (one for task in candidates for one in task.each)
+    return next((one for one in each if one.number in best["candidate"].values), None)
 
 
 def run_task(
@@ -271,11 +305,9 @@ def bag(
     made : Refitted or None
         Of a refit that gave a member.
     """
-    tasks = tasks_left(plan, done, refitted)
+    tasks = search_together(tasks_left(plan, done, refitted), plan.training)
     needed = {name for task in tasks if isinstance(task, MemberTask) for name in task.needs}
-    together = {
-        task.name: [one.name for one in task.each] for task in tasks if isinstance(task, MemberTask)
-    }
+    together = {task.name: [one.name for one in task.each] for task in tasks}
     known = {name: rows for name, rows in done.items() if name in needed}
     settings: dict[str, Any] = {"inputs": plan.inputs, "training": plan.training}
     work = partial(run_task, **settings)
@@ -283,19 +315,34 @@ def bag(
         data = replace(data, placement=partial(place_rows, **settings))
     for outcome in runner.outcomes_and_events(work, data, tasks, known):
         if isinstance(outcome, ProgressEvent):
-            for name in together.get(outcome.task, (outcome.task,)):
+            for name in together[outcome.task]:
                 on_event(replace(outcome, task=name))
             continue
-        task = outcome.task
+        task, of_each = outcome.task, one_by_one(outcome)
         if isinstance(task, CandidateTask):
             rows = failed_rows(data, task, outcome.error) if outcome.error else outcome.result
-            yield outcome, [row | {"worker": outcome.worker} for row in rows], None
+            for own, one in zip(of_each, task.each, strict=True):
+                of_one = [row for row in rows if row["candidate"] == one.number]
+                yield own, [row | {"worker": outcome.worker} for row in of_one], None
             continue
         results = outcome.result or [None] * len(task.each)
-        for member, result in zip(task.each, results, strict=True):
+        for own, result in zip(of_each, results, strict=True):
             rows = [] if result is None else [result.row | {"worker": outcome.worker}]
             made = result if result is not None and result.member is not None else None
-            yield replace(outcome, task=member, result=result), rows, made
+            yield replace(own, result=result), rows, made
+
+
+def one_by_one(outcome: Outcome[BaggingTask]) -> list[Outcome[BaggingTask]]:
+    """Return an outcome for each that was trained together, as if one after the other."""
+    each: tuple[BaggingTask, ...] = outcome.task.each
+    seconds, compile_seconds = outcome.seconds / len(each), outcome.compile_seconds / len(each)
+    return [
+        replace(
+            outcome, task=one, started=outcome.started + number * seconds, seconds=seconds,
+            compile_seconds=compile_seconds,
+        )
+        for number, one in enumerate(each)
+    ]  # fmt: skip
 
 
 def tabulate(rows: Iterable[Mapping[str, Any]]) -> pd.DataFrame:

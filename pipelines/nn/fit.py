@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from functools import partial
 
 import numpy as np
@@ -41,44 +41,54 @@ def cross_validate_candidate(
     training: Training,
     on_progress: ProgressCallback = lambda share: None,
 ) -> list[Row]:
-    """Train and score the folds of one candidate; the task of the random search.
+    """Train and score the folds of a candidate, and of the others; the task of the random search.
 
     Each fold's network is trained on the bootstrap's samples of the other folds, and
     scored on the rows of its own fold, each once. Where the device has no room for all
-    folds at once they are trained in turns, with the same result.
+    networks at once they are trained in turns, with the same result.
 
     Returns
     -------
     list of dict
-        One row for each fold; the caller adds ``worker``. A candidate whose loss ceases to
-        be a number has the status ``diverged``, one that does not fit the device a status
-        that says so; both have no error.
+        One row for each fold of each candidate; the caller adds ``worker``. A candidate whose
+        loss ceases to be a number has the status ``diverged``, one that does not fit the device
+        a status that says so; both have no error.
     """
     sample = sample_of(data, task)
-    at_once, reason = room_for(data, task, inputs, training, task.n_folds)
+    networks = [
+        (one, fold, generator)
+        for one in task.each
+        for fold, generator in enumerate(generators_of(one.seed, one.n_folds))
+    ]
+    at_once, reason = room_for(data, task, inputs, training, len(networks))
     if at_once == 0:
         return failed_rows(data, task, reason)
-    generators = generators_of(task.seed, task.n_folds)
     n_rows = min(len(sample.train(fold)) for fold in range(task.n_folds))
     found: list[Row] = []
-    for first in range(0, task.n_folds, at_once):
-        folds = range(first, min(first + at_once, task.n_folds))
-        drawn = [(sample.train(fold), sample.out_of_bag(fold)) for fold in folds]
+    for first in range(0, len(networks), at_once):
+        some = networks[first : first + at_once]
+        drawn = [(sample.train(fold), sample.out_of_bag(fold)) for _, fold, _ in some]
         stack = place_stack(
-            data, task.candidate, drawn, [generators[fold] for fold in folds], inputs, training,
-            n_rows,
+            data, [one.candidate for one, _, _ in some], drawn, [own for _, _, own in some],
+            inputs, training, n_rows,
         )  # fmt: skip
+        validation = [sample.validation(fold) for _, fold, _ in some]
 
-        def score(slot: int, weights: Tensors, first: int = first, stack: Stack = stack) -> Score:
-            return stack.score(slot, sample.validation(first + slot), weights)
+        def score(
+            slot: int, weights: Tensors, stack: Stack = stack, rows: list[np.ndarray] = validation
+        ) -> Score:
+            return stack.score(slot, rows[slot], weights)
 
-        def told_of_turn(share: float, first: int = first, n: int = len(folds)) -> None:
-            on_progress((first + share * n) / task.n_folds)
+        def told_of_turn(share: float, first: int = first, n: int = len(some)) -> None:
+            on_progress((first + share * n) / len(networks))
 
         trained = train(stack, training, score, told_of_turn)
-        for fold, part, one in zip(folds, stack.parts, trained, strict=True):
-            n_validation = len(sample.validation(fold))
-            found.append(row_of(task, fold, len(part.rows), n_validation, "", one))
+        found += [
+            row_of(one, fold, len(part.rows), len(rows), "", result)
+            for (one, fold, _), part, rows, result in zip(
+                some, stack.parts, validation, trained, strict=True
+            )
+        ]
     return found
 
 
@@ -86,7 +96,8 @@ def failed_rows(data: FoldedData, task: CandidateTask, reason: str) -> list[Row]
     """Return the rows of a task whose folds were not trained."""
     sample = sample_of(data, task)
     return [
-        row_of(task, fold, len(sample.train(fold)), len(sample.validation(fold)), reason)
+        row_of(one, fold, len(sample.train(fold)), len(sample.validation(fold)), reason)
+        for one in task.each
         for fold in range(task.n_folds)
     ]
 
@@ -122,7 +133,7 @@ def refit(
     All take the candidate of the first task, modules but for the learning rate and the momentum.
     Where the device has no room for all of them at once they are trained in turns.
     """
-    candidate, n = tasks[0].candidate, len(tasks)
+    n = len(tasks)
     at_once, reason = room_for(data, tasks[0], inputs, training, n)
     if 0 < at_once < n:
         return [
@@ -139,12 +150,9 @@ def refit(
         ]
     generators = [generators_of(task.seed, 1)[0] for task in tasks]
     stack = place_stack(
-        data, candidate, drawn, generators, inputs, training, min(len(rows) for rows, _ in drawn)
-    )
-    stack.parts[:] = [
-        replace(part, candidate=task.candidate)
-        for part, task in zip(stack.parts, tasks, strict=True)
-    ]
+        data, [task.candidate for task in tasks], drawn, generators, inputs, training,
+        min(len(rows) for rows, _ in drawn),
+    )  # fmt: skip
 
     def collect(slot: int, weights: Tensors) -> tuple[Score, Score, dict[str, np.ndarray]]:
         rows, out_of_bag = drawn[slot]

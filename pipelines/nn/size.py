@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -38,7 +37,7 @@ class Size(NamedTuple):
 def size_of(candidate: Candidate, inputs: Inputs) -> Size:
     """Return the sizes of a candidate's network; a module is measured, once for all rates."""
     if candidate.network not in BY_HAND:
-        return _measured(replace(candidate, learning_rate=0.0, momentum=0.0), inputs)
+        return _measured(candidate.shape, inputs)
     shapes = weight_shapes(candidate, inputs)
     n_features, n_hidden = shapes["hidden.weight"]
     # The row, its hidden units and outputs, and the gradients by them.

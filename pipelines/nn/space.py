@@ -133,6 +133,11 @@ class Candidate:
     n_conv_layer: int = 0
     kernel_size: int = 0
 
+    @property
+    def shape(self) -> Candidate:
+        """What decides which weights there are: candidates alike in it can share a stack."""
+        return replace(self, learning_rate=0.0, momentum=0.0)
+
 
 @dataclass(frozen=True)
 class SearchSpace:

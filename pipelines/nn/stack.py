@@ -70,7 +70,7 @@ class Part:
     weights : float array, optional
         What each of those counts there; by default all alike.
     candidate : Candidate, optional
-        Of a module: the stack's with a learning rate and a momentum of its own.
+        Of a module: the stack's, it may be with a learning rate and a momentum of its own.
     """
 
     rows: np.ndarray
@@ -172,7 +172,7 @@ class Stack:
 
 def place_stack(
     data: FoldedData,
-    candidate: Candidate,
+    candidates: Sequence[Candidate],
     drawn: Sequence[tuple[np.ndarray, np.ndarray]],
     generators: Sequence[np.random.Generator],
     inputs: Inputs,
@@ -181,6 +181,7 @@ def place_stack(
 ) -> Stack:
     """Place what a stack is trained on: for each of its networks the rows drawn, and left out.
 
+    Its candidates are of one shape; only modules may differ in the rest.
     A table whose preparation is more than a mean and a deviation of each column is placed
     once for each network, prepared on its own rows alone.
     """
@@ -198,12 +199,12 @@ def place_stack(
             scalings = [relative_scaling(data, rows) for rows, _ in drawn]
     weights = np.ones(len(data.y)) if data.weights is None else data.weights
     parts = [
-        Part(slot * step + rows, own, scaling, slot * step + left_out, weights[left_out])
-        for slot, ((rows, left_out), own, scaling) in enumerate(
-            zip(drawn, generators, scalings, strict=True)
+        Part(slot * step + rows, own, scaling, slot * step + left_out, weights[left_out], candidate)
+        for slot, ((rows, left_out), own, scaling, candidate) in enumerate(
+            zip(drawn, generators, scalings, candidates, strict=True)
         )
     ]
-    return Stack(candidate, inputs, placed, parts, step, n_rows)
+    return Stack(candidates[0], inputs, placed, parts, step, n_rows)
 
 
 def place_rows(data: FoldedData, inputs: Inputs, training: Training) -> DeviceRows:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -30,8 +30,10 @@ class CandidateTask:
         Of first weights and orders of rows; each fold gets its own from it.
     run_seed : int
         From which the bootstrap's sample is drawn again.
-    cost : float
-        Predicted, relative to the other tasks.
+    own_cost : float
+        Predicted, relative to other candidates.
+    others : tuple of CandidateTask
+        Candidates of the same bootstrap and shape that are trained together with this one.
     """
 
     member: int
@@ -40,12 +42,24 @@ class CandidateTask:
     seed: int
     n_folds: int
     run_seed: int
-    cost: float = 1.0
+    own_cost: float = 1.0
+    others: tuple[CandidateTask, ...] = ()
 
     @property
     def name(self) -> str:
         """The task's name on the dashboard; Dask groups tasks by what precedes the dash."""
-        return f"nn-member={self.member} candidate={self.number}"
+        numbers = ",".join(str(one.number) for one in (self, *self.others))
+        return f"nn-member={self.member} candidate={numbers}"
+
+    @property
+    def each(self) -> tuple[CandidateTask, ...]:
+        """The candidates alone, which rows and the journal know."""
+        return replace(self, others=()), *self.others
+
+    @property
+    def cost(self) -> float:
+        """Predicted, of all that are trained together."""
+        return sum(one.own_cost for one in (self, *self.others))
 
 
 def generators_of(seed: int, count: int) -> list[np.random.Generator]:

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -14,6 +16,7 @@ from pipelines.bagging.work import (
     best_candidate,
     reduce_candidates,
     run_task,
+    search_together,
     tabulate,
     tabulate_members,
     tasks_left,
@@ -48,9 +51,9 @@ def rows(candidate: int, *losses: float | None) -> list[dict[str, Any]]:
 def test_the_best_candidate_has_the_smallest_mean_loss() -> None:
     first, second, third = plan_of().candidates[:3]
     some = [first, second, third]
-    assert best_candidate(some, [rows(0, 3, 1), rows(1, 1, 2), rows(2, 2, 2)]) is second
-    assert best_candidate(some, [rows(0, 1, 2), rows(1, 2, 1), rows(2, 2, 2)]) is first  # a tie
-    assert best_candidate(some, [rows(0, 1, 2), rows(1, 0, None), None]) is first
+    assert best_candidate(some, [rows(0, 3, 1), rows(1, 1, 2), rows(2, 2, 2)]) == second
+    assert best_candidate(some, [rows(0, 1, 2), rows(1, 2, 1), rows(2, 2, 2)]) == first  # a tie
+    assert best_candidate(some, [rows(0, 1, 2), rows(1, 0, None), None]) == first
     assert best_candidate(some, [rows(0, None), rows(1, 0, None), None]) is None
 
 
@@ -146,3 +149,57 @@ def test_candidates_that_do_not_fit_are_rows_that_say_so() -> None:
     assert failures(cells, PLACE)["n_failed"] == 12
     table = reduce_candidates(cells, 2)
     assert not table.is_best.any()
+
+
+def test_candidates_of_a_shape_are_trained_together_on_a_gpu_and_told_of_each() -> None:
+    """As on a GPU, here on this CPU; with the rates of each."""
+    plan = Plan.draw(
+        DATA.y, Inputs(64, 10, (8, 8)), SearchSpace.load("cnn"),
+        Training.of("cnn", len(DATA.y), batch_size=32, max_epochs=2, device="gpu"),
+        n_bootstrap=2, n_tuning=5, n_folds=2, seed=0,
+    )  # fmt: skip
+    done = {plan.candidates[1].name: [{"candidate": 1, "loss": 9.0, "fold": 0}] * 2}
+    tasks = search_together(tasks_left(plan, done, {}), plan.training)
+    assert [task.name for task in tasks] == [
+        "nn-member=0 candidate=0,2,3,4", "nn-member=1 candidate=0,1,2,3",
+        "nn-member=1 candidate=4", "refit-member=0", "refit-member=1",
+    ]  # fmt: skip
+    assert tasks[3].needs == ("nn-member=0 candidate=0,2,3,4", "nn-member=0 candidate=1")
+    assert [task.cost for task in tasks[3:]] == [task.cost for task in plan.members]
+    on_cpu = replace(plan, training=replace(plan.training, device="cpu"))
+    left = tasks_left(plan, done, {})
+    assert search_together(left, on_cpu.training) == left
+
+    group = tasks[0]
+    settings = {"inputs": plan.inputs, "training": on_cpu.training}
+    together = run_task(DATA, group, **settings)
+    alone = [row for task in group.each for row in run_task(DATA, task, **settings)]
+    assert len({row["learning_rate"] for row in together}) == 4
+    for own, other in zip(together, alone, strict=True):
+        assert [own[name] for name in PLACE] == [other[name] for name in PLACE]
+        assert own["loss"] == pytest.approx(other["loss"], rel=5e-3)
+        assert own["learning_rate"] == other["learning_rate"]
+
+
+def test_each_candidate_of_a_group_has_its_outcome(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pipelines.bagging.work.leaves_idle", lambda *_: True)
+    inputs = Inputs(64, 10, (8, 8))
+    training = Training.of("cnn", len(DATA.y), batch_size=32, max_epochs=1)
+    plan = Plan.draw(
+        DATA.y, inputs, SearchSpace.load("cnn"), training, n_bootstrap=1, n_tuning=3, n_folds=2,
+        seed=0,
+    )  # fmt: skip
+    *searched, (refit, _, made) = everything({}, {}, plan)
+    outcomes = [outcome for outcome, _, _ in searched]
+    assert [outcome.task for outcome in outcomes] == plan.candidates
+    assert [len(rows) for _, rows, _ in searched] == [2, 2, 2]
+    for one, following in pairwise(outcomes):
+        assert one.started + one.seconds == pytest.approx(following.started)
+    losses = [np.mean([row["loss"] for row in rows]) for _, rows, _ in searched]
+    assert made is not None
+    assert made.row["candidate"] == np.argmin(losses)
+
+    little = replace(plan, training=replace(training, memory_bytes=1000))
+    *searched, (refit, _, made) = everything({}, {}, little)
+    assert all(row["status"].startswith("failed: needs") for _, rows, _ in searched for row in rows)
+    assert "none of its candidates" in str(refit.error)
