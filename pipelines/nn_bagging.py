@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from pipelines.bagging.explain import ROWS, Asked
 from pipelines.bagging.selective_prediction import CONFIDENCE
@@ -38,6 +38,9 @@ from pipelines.run.options import OneLineParser, at_least, number, option, posit
 from pipelines.run.outcomes import Task
 from pipelines.run.summary import baseline_lines, failed_fits, wall_time
 from pipelines.run_folder.statistics import interval
+
+if TYPE_CHECKING:
+    from pipelines.bagging.work import Plan
 
 SMALLEST_OF_CNN = 20  # pixels on a side
 MOST_COPIES = 1000
@@ -281,7 +284,10 @@ class Bagging(job.Job[Options]):
 
     def tasks_for(self, kind: str, n_workers: int) -> Sequence[Task]:
         """Return candidates, and the refits that wait for them."""
-        return [*self.drawn.candidates, *self.drawn.members]
+        from pipelines.bagging.work import search_together
+
+        plan = self._plan_on("gpu" if kind == "cuda" or self.options.device == "gpu" else "cpu")
+        return search_together(plan, [*plan.candidates, *plan.members])
 
     def configure(self, cluster: Cluster) -> dict[str, Any]:
         """Choose the device on which networks are trained."""
@@ -300,12 +306,16 @@ class Bagging(job.Job[Options]):
         """Train what is left of the candidates and the members."""
         from pipelines.bagging.train_members import train_members
 
-        plan = self.drawn
-        if self.options.n_tuning == 0 and self.space.network != "table":  # whose would share a draw
-            plan = plan.in_groups()
+        plan = self._plan_on(cluster.device)
         return train_members(
             session, cluster, self.data, plan, self.rows, self.refits, self.dataset.classes
         )
+
+    def _plan_on(self, device: str) -> Plan:
+        plan = replace(self.drawn, training=replace(self.drawn.training, device=device))
+        if self.options.n_tuning == 0 and self.space.network != "table":  # whose would share a draw
+            plan = plan.in_groups()
+        return plan
 
     def summarize(self, session: Session, cluster: Cluster | None) -> dict[str, Any]:
         """Reduce the members' predictions, and score them on the test rows."""

@@ -152,7 +152,7 @@ class Plan:
         """
         plan = self.without_search()
         first = [member.candidates[0].candidate for member in plan.members]
-        alike = len({one.shape for one in first}) == 1
+        alike = len({one.architecture for one in first}) == 1
         if first[0].network != "table" and not (alike and leaves_idle(self.training, first[0])):
             return plan
         n_groups = math.ceil(len(plan.members) / MEMBERS_TOGETHER)
@@ -168,28 +168,31 @@ def leaves_idle(training: Training, candidate: Candidate) -> bool:
     return training.device == "gpu" and candidate.network == "cnn"
 
 
-def search_together(tasks: Sequence[BaggingTask], training: Training) -> list[BaggingTask]:
-    """Return the same tasks, candidates of a member and a shape trained together where that pays.
+def search_together(plan: Plan, left: Sequence[BaggingTask]) -> list[BaggingTask]:
+    """Return the tasks that are left of a plan, some candidates together where that pays.
 
-    A member waits for those groups that its candidates are in.
+    That is on a GPU, for candidates of a member and of one architecture. Those done before are
+    missing in their groups, and move no other to another one. A member waits for the groups
+    that its candidates are in.
     """
-    groups: dict[Any, list[CandidateTask]] = {}
-    for task in tasks:
-        if isinstance(task, CandidateTask):
-            key = task.member, task.candidate.shape
-            alone = not leaves_idle(training, task.candidate)
-            groups.setdefault((*key, task.number) if alone else key, []).append(task)
+    if not plan.candidates or not leaves_idle(plan.training, plan.candidates[0].candidate):
+        return list(left)
+    alike: dict[Any, list[CandidateTask]] = {}
+    for task in plan.candidates:
+        alike.setdefault((task.member, task.candidate.architecture), []).append(task)
+    names = {task.name for task in left}
     together: dict[str, CandidateTask] = {}
-    for group in groups.values():
-        for at in range(0, len(group), CANDIDATES_TOGETHER):
-            first, *others = group[at : at + CANDIDATES_TOGETHER]
-            whole = replace(first, others=tuple(others))
-            together |= {one.name: whole for one in (first, *others)}
+    for some in alike.values():
+        n_groups = math.ceil(len(some) / CANDIDATES_TOGETHER)
+        for numbers in np.array_split(np.arange(len(some)), n_groups):
+            group = [some[number] for number in numbers if some[number].name in names]
+            for one in group:
+                together[one.name] = replace(group[0], others=tuple(group[1:]))
     members = [
         replace(
             task, candidates=tuple(dict.fromkeys(together.get(c.name, c) for c in task.candidates))
         )
-        for task in tasks
+        for task in left
         if isinstance(task, MemberTask)
     ]
     return [*dict.fromkeys(together.values()), *members]
@@ -305,7 +308,7 @@ def bag(
     made : Refitted or None
         Of a refit that gave a member.
     """
-    tasks = search_together(tasks_left(plan, done, refitted), plan.training)
+    tasks = search_together(plan, tasks_left(plan, done, refitted))
     needed = {name for task in tasks if isinstance(task, MemberTask) for name in task.needs}
     together = {task.name: [one.name for one in task.each] for task in tasks}
     known = {name: rows for name, rows in done.items() if name in needed}
@@ -323,6 +326,7 @@ def bag(
             rows = failed_rows(data, task, outcome.error) if outcome.error else outcome.result
             for own, one in zip(of_each, task.each, strict=True):
                 of_one = [row for row in rows if row["candidate"] == one.number]
+                own = replace(own, result=None if outcome.error else of_one)
                 yield own, [row | {"worker": outcome.worker} for row in of_one], None
             continue
         results = outcome.result or [None] * len(task.each)

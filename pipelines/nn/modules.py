@@ -12,6 +12,7 @@ import copy
 import math
 import time
 from collections.abc import Callable, Sequence
+from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -252,18 +253,19 @@ def _optimizer(
 ) -> torch.optim.Optimizer:
     """Return torch's optimiser; weights of one dimension, biases and norms, do not decay.
 
-    Where candidates differ it has each network's slices of weights and gradients in groups of
+    Where candidates differ it has each one's slices of weights and gradients in groups of
     their own; the gradients then stay where they are.
     """
-    adam, groups = training.optimizer != "sgd", []
-    for number, candidate in enumerate(candidates):
+    adam, groups, stop = training.optimizer != "sgd", [], 0
+    for candidate, networks in groupby(candidates):
+        start, stop = stop, stop + len(list(networks))
         decaying, others = list[torch.Tensor](), list[torch.Tensor]()
         for name, one in weights.items():
             own = one
             if len(candidates) > 1:
                 one.grad = torch.zeros_like(one) if one.grad is None else one.grad
-                own = one.detach()[number]
-                own.grad = one.grad[number]
+                own = one.detach()[start:stop]
+                own.grad = one.grad[start:stop]
             (decaying if one.ndim > 2 and not name.endswith("bias") else others).append(own)
         momentum = candidate.momentum
         rule = {"momentum": momentum, "nesterov": momentum > 0}

@@ -37,7 +37,7 @@ class Size(NamedTuple):
 def size_of(candidate: Candidate, inputs: Inputs) -> Size:
     """Return the sizes of a candidate's network; a module is measured, once for all rates."""
     if candidate.network not in BY_HAND:
-        return _measured(candidate.shape, inputs)
+        return _measured(candidate.architecture, inputs)
     shapes = weight_shapes(candidate, inputs)
     n_features, n_hidden = shapes["hidden.weight"]
     # The row, its hidden units and outputs, and the gradients by them.

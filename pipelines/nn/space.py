@@ -134,8 +134,8 @@ class Candidate:
     kernel_size: int = 0
 
     @property
-    def shape(self) -> Candidate:
-        """What decides which weights there are: candidates alike in it can share a stack."""
+    def architecture(self) -> Candidate:
+        """Without learning rate and momentum: networks of one architecture can share a stack."""
         return replace(self, learning_rate=0.0, momentum=0.0)
 
 

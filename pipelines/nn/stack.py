@@ -70,7 +70,7 @@ class Part:
     weights : float array, optional
         What each of those counts there; by default all alike.
     candidate : Candidate, optional
-        Of a module: the stack's, it may be with a learning rate and a momentum of its own.
+        Its own; only modules may have another learning rate and momentum than the stack's.
     """
 
     rows: np.ndarray
@@ -181,7 +181,7 @@ def place_stack(
 ) -> Stack:
     """Place what a stack is trained on: for each of its networks the rows drawn, and left out.
 
-    Its candidates are of one shape; only modules may differ in the rest.
+    Its candidates are of one architecture; only modules may differ in the rest.
     A table whose preparation is more than a mean and a deviation of each column is placed
     once for each network, prepared on its own rows alone.
     """

@@ -33,7 +33,7 @@ class CandidateTask:
     own_cost : float
         Predicted, relative to other candidates.
     others : tuple of CandidateTask
-        Candidates of the same bootstrap and shape that are trained together with this one.
+        Candidates of the same bootstrap and architecture that are trained together with this one.
     """
 
     member: int

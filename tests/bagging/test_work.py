@@ -28,6 +28,7 @@ from pipelines.nn.inputs import Inputs
 from pipelines.nn.settings import Training
 from pipelines.nn.space import SearchSpace
 from pipelines.nn.tasks import CandidateTask
+from pipelines.nn_bagging import Bagging, Options
 from pipelines.run.tasks import InProcess, Outcome
 from pipelines.search.ranking import failures
 
@@ -151,7 +152,7 @@ def test_candidates_that_do_not_fit_are_rows_that_say_so() -> None:
     assert not table.is_best.any()
 
 
-def test_candidates_of_a_shape_are_trained_together_on_a_gpu_and_told_of_each() -> None:
+def test_candidates_of_an_architecture_are_trained_together_on_a_gpu_and_told_of_each() -> None:
     """As on a GPU, here on this CPU; with the rates of each."""
     plan = Plan.draw(
         DATA.y, Inputs(64, 10, (8, 8)), SearchSpace.load("cnn"),
@@ -159,22 +160,24 @@ def test_candidates_of_a_shape_are_trained_together_on_a_gpu_and_told_of_each() 
         n_bootstrap=2, n_tuning=5, n_folds=2, seed=0,
     )  # fmt: skip
     done = {plan.candidates[1].name: [{"candidate": 1, "loss": 9.0, "fold": 0}] * 2}
-    tasks = search_together(tasks_left(plan, done, {}), plan.training)
+    tasks = search_together(plan, tasks_left(plan, done, {}))
     assert [task.name for task in tasks] == [
-        "nn-member=0 candidate=0,2,3,4", "nn-member=1 candidate=0,1,2,3",
-        "nn-member=1 candidate=4", "refit-member=0", "refit-member=1",
+        "nn-member=0 candidate=0,2", "nn-member=0 candidate=3,4", "nn-member=1 candidate=0,1,2",
+        "nn-member=1 candidate=3,4", "refit-member=0", "refit-member=1",
     ]  # fmt: skip
-    assert tasks[3].needs == ("nn-member=0 candidate=0,2,3,4", "nn-member=0 candidate=1")
-    assert [task.cost for task in tasks[3:]] == [task.cost for task in plan.members]
+    assert tasks[4].needs == tuple(
+        f"nn-member=0 candidate={numbers}" for numbers in ("0,2", "1", "3,4")
+    )
+    assert [task.cost for task in tasks[4:]] == [task.cost for task in plan.members]
     on_cpu = replace(plan, training=replace(plan.training, device="cpu"))
     left = tasks_left(plan, done, {})
-    assert search_together(left, on_cpu.training) == left
+    assert search_together(on_cpu, left) == left
 
-    group = tasks[0]
+    group = tasks[2]
     settings = {"inputs": plan.inputs, "training": on_cpu.training}
     together = run_task(DATA, group, **settings)
     alone = [row for task in group.each for row in run_task(DATA, task, **settings)]
-    assert len({row["learning_rate"] for row in together}) == 4
+    assert len({row["learning_rate"] for row in together}) == 3
     for own, other in zip(together, alone, strict=True):
         assert [own[name] for name in PLACE] == [other[name] for name in PLACE]
         assert own["loss"] == pytest.approx(other["loss"], rel=5e-3)
@@ -203,3 +206,9 @@ def test_each_candidate_of_a_group_has_its_outcome(monkeypatch: pytest.MonkeyPat
     *searched, (refit, _, made) = everything({}, {}, little)
     assert all(row["status"].startswith("failed: needs") for _, rows, _ in searched for row in rows)
     assert "none of its candidates" in str(refit.error)
+
+
+def test_a_dry_run_counts_what_is_trained_together() -> None:
+    job = Bagging(Options(n_bootstrap=2, n_tuning=4, network="cnn", limit=100), {})
+    job.plan(job.load("cuda"))
+    assert [len(job.tasks_for(kind, 4)) for kind in ("local", "cuda")] == [10, 4]
