@@ -2,8 +2,8 @@
 PYTHON ?= python3
 BIN := .venv/bin
 INSTALL := $(BIN)/uv pip install --quiet --python $(BIN)/python --constraints constraints.txt
-# Files are dealt to as many processes as tests/conftest.py says, in the order of tests/dealing.py:
-# a thread of OpenMP for each is enough.
+# Files are dealt to as many processes as there are cores, in the order of tests/dealing.py: a
+# thread of OpenMP for each is enough.
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses logical --maxprocesses 4 --dist loadfile \
     --no-loadscope-reorder --max-worker-restart 0
 CONFIG := pyproject.toml constraints.txt

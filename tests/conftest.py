@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import sys
 from collections.abc import Callable, Iterator
@@ -62,12 +61,6 @@ def pytest_configure(config: pytest.Config) -> None:
     hypothesis.settings.load_profile("few" if fast else "repeatable")
     dask.config.set({METHOD: "forkserver", **QUIET})
     get_mp_context().set_forkserver_preload(IMPORTED)
-
-
-@pytest.hookimpl(optionalhook=True)  # where pytest-xdist asks what --numprocesses logical means
-def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
-    """One more process than cores for all tests: those of Slurm, and of kills, wait most of it."""
-    return None if config.option.markexpr == "not slow" else (os.cpu_count() or 1) + 1
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
