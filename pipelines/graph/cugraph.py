@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from pipelines.errors import InputError, opt
 from pipelines.graph.graph import Graph
 from pipelines.graph.iteration import IterationResult, RandomSurfer, Stop, rounding_error
-from pipelines.graph.partitions import Partitioning
+from pipelines.graph.partitions import Partitioning, read_array
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -117,11 +117,11 @@ def read_edges(partitioning: Partitioning, p: int) -> Any:
     import cudf
 
     nodes = np.arange(partitioning.bounds[p], partitioning.bounds[p + 1], dtype=np.int32)
-    n_in = np.diff(np.load(partitioning.path(p, "first")))
-    source, target = np.load(partitioning.path(p, "source")), np.repeat(nodes, n_in)
+    n_in = np.diff(read_array(partitioning.path(p, "first")))
+    source, target = read_array(partitioning.path(p, "source")), np.repeat(nodes, n_in)
     weight = np.ones(len(source))
     if partitioning.weighted:
-        weight = np.load(partitioning.path(p, "weight"))
+        weight = read_array(partitioning.path(p, "weight"))
     return cudf.DataFrame(_columns(source, target, weight, nodes[n_in == 0]))
 
 

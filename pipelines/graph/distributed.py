@@ -38,7 +38,7 @@ from pipelines.graph.iteration import (
     ignore,
     surfer_on,
 )
-from pipelines.graph.partitions import Partitioning
+from pipelines.graph.partitions import Partitioning, read_array
 from pipelines.graph.random_graphs import RandomGraph
 from pipelines.graph.ranks import Ranks
 from pipelines.run.cluster import refuse_unshared
@@ -243,7 +243,7 @@ def _iterate(
         _write(path, {**state, "iteration": len(changes)})
         for p in everyone:
             graph.checkpoint(p, begun).unlink(missing_ok=True)
-    ranks: Array = np.concatenate([np.load(graph.checkpoint(p, len(changes))) for p in everyone])
+    ranks: Array = np.concatenate([read_array(graph.checkpoint(p, len(changes))) for p in everyone])
     return IterationResult(
         ranks, changes, stop.reached(changes), graph.rounding_error(kind), seconds,
         nbytes=graph.nbytes(),

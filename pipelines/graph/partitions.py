@@ -7,10 +7,11 @@ from their files for the length of a task, so that no process holds all of them.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -26,6 +27,9 @@ from pipelines.graph.random_graphs import RandomGraph
 from pipelines.run_folder.names import replacing
 
 PIECES = "pieces"
+# numpy parses a file's head as Python. Python 3.11 counts the depth of all threads' syntax trees in
+# one place, and raises SystemError where two parse at once (python/cpython#106905).
+_PARSING = threading.Lock()
 
 
 @dataclass(frozen=True)
@@ -61,7 +65,7 @@ class Partitioning:
 
     def rounding_error(self, precision: type = np.float64) -> float:
         """Return the rounding error of an iteration; see ``iteration``."""
-        firsts = (np.load(self.path(p, "first")) for p in range(self.n_partitions))
+        firsts = (read_array(self.path(p, "first")) for p in range(self.n_partitions))
         return max(rounding_error(np.diff(first), precision) for first in firsts)
 
 
@@ -155,7 +159,7 @@ def write_rows(graph: Partitioning, self_loops: str, repeated: str, n_pieces: in
     begin, end = graph.bounds[p], graph.bounds[p + 1]
 
     def mapped(number: int, name: str) -> NDArray[Any]:
-        return np.load(Path(graph.folder, PIECES, f"{number:06d}-{name}.npy"), mmap_mode="r")
+        return read_array(Path(graph.folder, PIECES, f"{number:06d}-{name}.npy"), mmap_mode="r")
 
     bounds = np.array([begin, end], np.int32)
     ends = [np.searchsorted(mapped(number, "target"), bounds) for number in range(n_pieces)]
@@ -183,7 +187,7 @@ def write_reciprocals(graph: Partitioning, done: Any = None) -> None:
     """Write 1 / the weight that leaves each node, once all rows are written."""
     out = np.zeros(graph.n_nodes)
     for p in range(graph.n_partitions):
-        out[np.load(graph.path(p, "out-node"))] += np.load(graph.path(p, "out-weight"))
+        out[read_array(graph.path(p, "out-node"))] += read_array(graph.path(p, "out-weight"))
     reciprocal = reciprocal_of(out)
     for p in range(graph.n_partitions):
         save_array(graph.path(p, "reciprocal"), reciprocal[graph.bounds[p] : graph.bounds[p + 1]])
@@ -200,7 +204,7 @@ def write_start(graph: Partitioning, surfer: RandomSurfer, ranks: Array) -> None
 
 def begin(graph: Partitioning, p: int, iteration: int, precision: type) -> PartitionState:
     """Return the state of a partition at a checkpoint."""
-    ranks = np.load(graph.checkpoint(p, iteration))
+    ranks = read_array(graph.checkpoint(p, iteration))
     rows = _rows(graph, p)
     change = np.full(ranks.shape[1], np.inf)
     contributions = rows.contributions(ranks, precision)
@@ -258,11 +262,18 @@ def _rows(graph: Partitioning, p: int) -> PullRows:
     """
 
     def mapped(name: str) -> NDArray[Any]:
-        return np.asarray(np.load(graph.path(p, name), mmap_mode="c"))
+        return np.asarray(read_array(graph.path(p, name), mmap_mode="c"))
 
     weight = mapped("weight") if graph.weighted else None
     rows = Rows(mapped("first"), mapped("source"), weight)
     return PullRows.of(rows, mapped("reciprocal"), mapped("jump"))
+
+
+def read_array(path: Path, mmap_mode: Literal["r", "c"] | None = None) -> NDArray[Any]:
+    """Return the array in a file, mapped where told; for any number of threads at once."""
+    with _PARSING:
+        array: NDArray[Any] = np.load(path, mmap_mode=mmap_mode)
+    return array
 
 
 def save_array(path: Path, values: NDArray[Any]) -> None:

@@ -41,7 +41,7 @@ def cross_validate_candidate(
     training: Training,
     on_progress: ProgressCallback = lambda share: None,
 ) -> list[Row]:
-    """Train and score the folds of a candidate, and of the others; the task of the random search.
+    """Train and score the folds of a candidate and its ``others``; the task of the random search.
 
     Each fold's network is trained on the bootstrap's samples of the other folds, and
     scored on the rows of its own fold, each once. Where the device has no room for all
