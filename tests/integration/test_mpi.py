@@ -18,7 +18,7 @@ pytest.importorskip("dask_mpi", reason="no MPI cluster: dask-mpi is not installe
 if shutil.which("mpirun") is None:
     pytest.skip("no MPI cluster: mpirun is not installed", allow_module_level=True)
 
-SMALL = ["--limit", "200", "--n-c", "3", "--n-gamma", "2", "--folds", "2", "--solver", "sklearn"]
+SMALL = ["--limit", "200", "--n-c", "3", "--n-gamma", "2", "--folds", "2"]
 
 
 def mpirun(ranks: int, *arguments: str) -> subprocess.CompletedProcess[str]:

@@ -99,8 +99,8 @@ def test_any_fact_of_any_type_is_read_or_refused(
     for path in folder.glob("*.*"):
         if path.name != "run.json":  # the record alone is what changes
             path.unlink()
-    for place in places(record):
-        for wrong in WRONG:
+    for number, place in enumerate(places(record)):
+        for wrong in WRONG[number % 2 :: 2]:
             (folder / "run.json").write_text(json.dumps(replaced(record, place, wrong)))
             assert is_held(read, folder), (place, wrong)
 
