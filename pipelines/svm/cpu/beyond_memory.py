@@ -28,7 +28,7 @@ from pipelines.svm.cpu.steps import walk_on
 from pipelines.svm.cpu.threads import Resources
 from pipelines.svm.cpu.working_set import (
     intercept_of,
-    keep_worst,
+    keep_most_violating,
     optimality,
     select,
     subtract_rows,
@@ -179,7 +179,7 @@ def _solve_one_C(
             return done, ITERATION_LIMIT
         count = select(state, numbers, n, level, i, j)
         if count > largest:
-            keep_worst(state, numbers, level, i, j, largest)
+            keep_most_violating(state, numbers, largest)
         members.hold(np.flatnonzero(numbers[CHOSEN]))
         rows = members.rows
         inner = state[: FALL + 1, rows]

@@ -121,6 +121,23 @@ def keep_worst(
     return most
 
 
+def keep_most_violating(state: np.ndarray, numbers: np.ndarray, most: int) -> None:
+    """Leave ``CHOSEN`` as many rows as there is room for, with as many to rise as to fall.
+
+    Of those that may rise the largest residuals, of those that may fall the smallest. Rows that
+    violate most against an estimate of the intercept all have to move the same way where it is
+    off, and then none but the worst pair can.
+    """
+    beta, residual = state[BETA], state[RESIDUAL]
+    rank = np.full(beta.size, beta.size)
+    for may, falling in ((beta < state[UPPER], -residual), (beta > state[LOWER], residual)):
+        rows = np.flatnonzero(may)
+        order = rows[np.argsort(falling[rows], kind="stable")]
+        rank[order] = np.minimum(rank[order], np.arange(order.size))
+    numbers[CHOSEN] = 0
+    numbers[CHOSEN, np.argsort(rank, kind="stable")[:most]] = 1
+
+
 @compiled()
 def gather(
     kernel: np.ndarray,
