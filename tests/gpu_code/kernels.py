@@ -200,9 +200,10 @@ def compile_all(tasks: Iterable[tuple[str, str]]) -> list[Compiled]:
 def given() -> str:
     """A digest of what decides what is compiled: our sources, the packages and Python."""
     digest = hashlib.sha256()
-    sources = chain(Path(ROOT, "pipelines/svm").rglob("*.py"), Path(__file__).parent.glob("*.py"))
-    for path in sorted(sources):
-        digest.update(path.read_bytes())
+    solver = ROOT / "pipelines" / "svm"
+    for folder in (solver, solver / "cuda", Path(__file__).parent):
+        for path in sorted(folder.glob("*.py")):
+            digest.update(path.read_bytes())
     versions = [f"{name} {version(name)}" for name in COMPILERS]
     digest.update(f"{versions} {sys.version_info[:2]}".encode())
     return digest.hexdigest()[:16]
