@@ -30,7 +30,7 @@ hypothesis.settings.register_profile(
 METHOD = "distributed.worker.multiprocessing-method"
 IMPORTED = [
     "distributed", "dask.dataframe", "pyarrow.parquet", "sklearn.ensemble", "torch",
-    "pipelines.svm.backends.path", "pipelines.svm.backends.sklearn",
+    "sklearn.svm", "pipelines.svm.backends.path", "pipelines.svm.backends.sklearn",
     "pipelines.bagging.work", "pipelines.nn.train", "pipelines.search.tasks",
     "pipelines.parallel.elastic", "pipelines.graph.partitions",
 ]  # fmt: skip

@@ -39,19 +39,31 @@ print(json.dumps(seen))
 """
 
 
-@pytest.mark.slow
-def test_what_is_imported_when(tmp_path: Path) -> None:
-    words = [*SMALL, "--results", str(tmp_path / "run"), "--quiet"]
+def imported(folder: Path, *more: str) -> dict[str, list[str]]:
+    """What of ``HEAVY`` a launcher has imported, by when."""
+    words = [*SMALL, "--results", str(folder), "--quiet", *more]
     done = subprocess.run(
         [sys.executable, "-c", SPY, " ".join(HEAVY), *words],
         capture_output=True, text=True, check=True,
     )  # fmt: skip
-    assert json.loads(done.stdout.splitlines()[-1]) == {
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+@pytest.mark.slow
+def test_what_is_imported_when(tmp_path: Path) -> None:
+    assert imported(tmp_path / "run") == {
         "before the fits": [],
         "at the answer": ["pandas"],
         "before the report": ["pandas"],
         "at the end": ["matplotlib", "pandas"],
     }
+
+
+@pytest.mark.slow
+def test_a_launcher_leaves_the_solver_to_its_workers(tmp_path: Path) -> None:
+    where = ["--cluster", "local", "--workers", "1", "--dashboard", "off"]
+    program = imported(tmp_path / "run", "--solver", "sklearn", *where)
+    assert program["at the end"] == ["matplotlib", "pandas"]
 
 
 def test_a_short_run_is_on_threads_of_this_process(tmp_path: Path) -> None:

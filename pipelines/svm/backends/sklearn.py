@@ -6,9 +6,6 @@ import warnings
 from typing import Any
 
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning
-from sklearn.multiclass import OneVsRestClassifier
-from sklearn.svm import SVC
 
 from pipelines.svm.backends.base import OneByOne, join_problems
 from pipelines.svm.multiclass import spread
@@ -16,12 +13,22 @@ from pipelines.svm.search import Settings
 
 
 class SklearnBackend(OneByOne):
-    """Any class that behaves as ``sklearn.svm.SVC`` does."""
+    """Any class that behaves as ``sklearn.svm.SVC`` does.
 
-    svc: type = SVC
+    scikit-learn is imported where it fits: a launcher, whose workers do, starts without.
+    """
+
+    @property
+    def svc(self) -> type:
+        from sklearn.svm import SVC
+
+        return SVC
 
     def fit(self, X: np.ndarray, y: np.ndarray, C: float, gamma: float, settings: Settings) -> Any:
         """See ``Backend.fit``; an SVC, or a ``OneVsRestClassifier`` of them."""
+        from sklearn.exceptions import ConvergenceWarning
+        from sklearn.multiclass import OneVsRestClassifier
+
         svc = self.svc(C=C, gamma=gamma, **settings.svc)
         if settings.decision == "ovr" and len(np.unique(y)) > 2:
             svc = OneVsRestClassifier(svc)

@@ -18,7 +18,9 @@ warnings.filterwarnings("ignore", "'Threading' parallel backend is not supported
 class SklearnexBackend(SklearnBackend):
     """``SklearnBackend`` with oneDAL as its solver."""
 
-    svc = SVC
+    @property
+    def svc(self) -> type:
+        return SVC
 
 
 BACKEND = SklearnexBackend()
