@@ -66,7 +66,7 @@ def write_journal(folder: Path, lines: list[dict]) -> None:
     (folder / "journal.jsonl").write_text("".join(json.dumps(one) + "\n" for one in lines))
 
 
-# Each command by another signal; svm_grid by all of them: tests/chaos.
+# Each command by another signal; svm_grid by others, too: tests/chaos, and behind Slurm.
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("command", "how", "n_tasks"),
