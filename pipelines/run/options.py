@@ -177,7 +177,8 @@ def check_options(options: Any) -> None:
         if rule is not None and value is not None and (broken := rule.check(value)):
             raise InputError(f"{flag_of(field.name)} must be {broken}, got {shown(value)}")
         if choices and value not in choices:
-            raise InputError(f"{flag_of(field.name)} must be one of {', '.join(choices)}")
+            names = ", ".join(choices)
+            raise InputError(f"{flag_of(field.name)} must be one of {names}, got {shown(value)}")
     if hasattr(options, "check"):
         options.check()
 

@@ -7,7 +7,7 @@ import pytest
 from pipelines.errors import InputError
 from pipelines.nn_bagging import Options as BaggingOptions
 from pipelines.run.groups import options_of_resumed_run
-from pipelines.run.options import parse_options
+from pipelines.run.options import check_options, parse_options
 from pipelines.svm_grid import Options
 
 
@@ -30,6 +30,13 @@ def test_every_kind_of_option_is_read() -> None:
     assert options.log_c == (-3.0, 6.5)
     assert (options.dataset, options.n_c, options.quiet) == ("my.csv", 24, True)
     assert set(given) == {"dataset", "n_c", "log_c", "quiet", "decision"}
+
+
+def test_a_value_of_a_kept_run_that_is_not_among_the_choices_is_refused() -> None:
+    """argparse refuses those that are given; a run's record may have been changed by hand."""
+    with pytest.raises(InputError) as caught:
+        check_options(Options(decision="all"))
+    assert str(caught.value) == "--decision must be one of ovo, ovr, got all"
 
 
 def test_an_option_of_several_values_may_be_given_more_than_once(tmp_path: Path) -> None:
