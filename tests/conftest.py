@@ -99,8 +99,18 @@ def four_workers() -> Iterator[Client]:
 
 @pytest.fixture(scope="session")
 def finished_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], tuple[Path, str]]:
-    """A small run of a command, made once, and what it said."""
-    return cache(lambda name: finished_run(name, tmp_path_factory.mktemp("runs") / name))
+    """A small run of a command, made once, and what it said.
+
+    With figures, even where it is first asked for by a test that goes without: others look.
+    """
+    from pipelines.report.page import draw_figures
+
+    def made(name: str) -> tuple[Path, str]:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("pipelines.report.page.draw_figures", draw_figures)
+            return finished_run(name, tmp_path_factory.mktemp("runs") / name)
+
+    return cache(made)
 
 
 @pytest.fixture(scope="session")
