@@ -50,7 +50,9 @@ MARKS = {
     "tests/integration/test_jupyterlab.py": ("browser",),
     "tests/integration/test_job_script.py": ("slurm",),
     "tests/integration/test_slurm": ("slurm",),
+    "tests/report/": ("figures",),
     "tests/report/test_report_in_browser.py": ("browser",),
+    "tests/run_folder/test_kept_runs.py": ("figures",),
     "tests/simulator/": ("simulator", "slow"),
 }
 
@@ -143,10 +145,14 @@ def gpu_stand_in(
         del sys.modules[name]
 
 
-@pytest.fixture
-def without_figures(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Pages of runs in this process have no figures: for tests that look at rows alone."""
-    monkeypatch.setattr("pipelines.report.page.draw_figures", lambda run, figures: {})
+@pytest.fixture(autouse=True)
+def drawn_figures(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pages of a test's own runs in this process have figures only where it is marked so.
+
+    They take longer to draw than most of these runs. Runs that tests share have them.
+    """
+    if request.node.get_closest_marker("figures") is None:
+        monkeypatch.setattr("pipelines.report.page.draw_figures", lambda run, figures: {})
 
 
 # While Playwright drives it, an event loop runs in the thread of the tests: not for those of

@@ -42,13 +42,14 @@ COMMAND = re.compile(
     r"(pleasingly|python -m|make|source|eval|sinfo|sbatch|mpirun|srun|apptainer"
     r"|conda|pip|\.venv/bin/uv)( .*)?"
 )
-SMALL_NETS = "--n-bootstrap 2 --n-tuning 1 --folds 2 --max-epochs 1 --space small --workers 2"
+SMALL_NETS = "--n-bootstrap 2 --n-tuning 1 --folds 2 --max-epochs 1 --space small --cluster threads"
 # What a command that shows one of these words is told besides: the last word of two counts.
 LESS = {
     "--limit 400": "--limit 100",
     "--nested 3": "--nested 2",
     "--repeats 5": "--repeats 2",
     "--nodes 100000": "--nodes 1000",
+    "svm_grid --cluster local --workers 2": "--limit 400",
 }
 
 
@@ -248,7 +249,7 @@ def with_own_class(command: str, sandbox: Path) -> None:
     (page,) = (page for page in PAGES if page.name == "own-estimator.md")
     (code,) = (code for code in blocks(page, "python") if "class NearestMean" in code)
     (sandbox / "mine.py").write_text(code)
-    said = run(f"{command} --limit 100 --folds 2", sandbox)
+    said = run(f"{command} --limit 100 --folds 2 --workers 1", sandbox)
     assert "mine.NearestMean" in said
 
 
@@ -339,20 +340,26 @@ def test_the_pages_show_commands() -> None:
 # A warning is one, as for who types the command.
 @pytest.mark.slow
 @pytest.mark.filterwarnings("default")
-@pytest.mark.parametrize(("page", "command"), commands())
-def test_a_command_of_the_pages_runs(
-    page: str, command: str, sandbox: Path, request: pytest.FixtureRequest
-) -> None:
+@pytest.mark.parametrize(
+    ("page", "command"),
+    [
+        pytest.param(*one, marks=pytest.mark.figures if "pipelines.report" in one[1] else ())
+        for one in commands()
+    ],
+)
+def test_a_command_of_the_pages_runs(page: str, command: str, sandbox: Path) -> None:
     how = next((how for start, how in HOW if re.match(start, command)), None)
     assert how is not None, f"{page} shows a command that no rule here runs: {command}"
-    if "pipelines.report" not in command:  # figures take longer to draw than most of these runs
-        request.getfixturevalue("without_figures")
     how(command, sandbox)
 
 
 @pytest.mark.parametrize(
     ("page", "number", "code"),
-    [(page.name, i, code) for page in PAGES for i, code in enumerate(blocks(page, "python"))],
+    [
+        pytest.param(page.name, i, code, marks=pytest.mark.figures if ".figures" in code else ())
+        for page in PAGES
+        for i, code in enumerate(blocks(page, "python"))
+    ],
 )
 def test_a_program_of_the_pages_runs(
     page: str, number: int, code: str, sandbox: Path, monkeypatch: pytest.MonkeyPatch

@@ -30,8 +30,6 @@ from tests.command_runs import (
     wait_for_tasks,
 )
 
-pytestmark = pytest.mark.usefixtures("without_figures")
-
 N_TASKS = {"svm_grid": 100, "cross_validate": 84, "nn_bagging": 4 * 3 + 4}
 # What does not depend on which worker did it, beside the rows.
 FACTS = {
@@ -131,7 +129,7 @@ def test_tasks_of_shared_fits_are_resumed_in_part(
     finished, _ = finished_of("cross_validate")
     folder = left_off(finished, tmp_path / "copy")
     write_journal(folder, [task | {"rows": task["rows"][:1]} for task in tasks_of(folder)])
-    resume = ["--resume", str(folder), "--quiet", "--workers", "1"]
+    resume = ["--resume", str(folder), "--quiet", "--cluster", "threads"]
     assert import_module("pipelines.cross_validate").main(resume) == 0
     told = ["n_fits", "n_steps", "n_steps_made"]
     tables = (cells(one).drop(columns=told) for one in (folder, finished))
@@ -147,7 +145,7 @@ def test_a_run_is_gone_on_with_from_the_folds_that_a_long_task_left(
     told = [row for row in lines[0]["rows"] if row["fold"] == 1]
     lines[0] |= {"task": "svm-gamma=… fold=1 3 C", "rows": told}
     write_journal(folder, lines)
-    assert main(["--resume", str(folder), "--quiet", "--workers", "1"]) == 0
+    assert main(["--resume", str(folder), "--quiet", "--cluster", "threads"]) == 0
     after = tasks_of(folder)
     assert after[:3] == lines
     # On a busy machine the two folds may be a line each, as those of a long task are.
@@ -165,7 +163,7 @@ def test_wall_time_and_workers_of_all_sessions_are_counted(
     cluster = record(finished)["cluster"] | {"workers": [lost]}
     folder = left_off(finished, tmp_path / "copy", cluster=cluster, **began)
     write_journal(folder, [tasks_of(folder)[0] | {"started": 130.0, "seconds": 10.0}])
-    assert main(["--resume", str(folder), "--quiet", "--workers", "1"]) == 0
+    assert main(["--resume", str(folder), "--quiet", "--cluster", "threads", "--workers", "1"]) == 0
     about = record(folder)
     assert about["wall_seconds"] > 45
     assert about["cluster"]["workers"][1:] == [lost]

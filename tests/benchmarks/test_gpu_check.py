@@ -516,7 +516,7 @@ def test_the_fit_benchmark_counts_fits():
 
 
 @pytest.mark.slow
-def test_both_jobs_are_timed_by_formation(without_figures):
+def test_both_jobs_are_timed_by_formation():
     figures.FIGURES.clear()
     formations.time_formations("threads", most=2, limit=200)
     share = r"\(\d+%\)"

@@ -28,7 +28,6 @@ def test_a_disturbed_run_ends_as_the_undisturbed_one(name: str, chaos: Chaos) ->
     assert result.done
 
 
-@pytest.mark.usefixtures("without_figures")
 @pytest.mark.parametrize("kind", malformed.KINDS)
 def test_a_malformed_input_is_answered_rightly_or_refused_in_one_line(
     kind: str, tmp_path: Path

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from tests.chaos.program import Program
 
-ON_TWO_WORKERS = ("--cluster", "local", "--workers", "2")
+ON_TWO_WORKERS = ("--cluster", "local", "--workers", "2", "--dashboard", "off")
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from sklearn.model_selection import cross_val_score
 from pipelines.cross_validate import main
 from tests.command_runs import record
 
-HERE = ["--cluster", "local", "--workers", "1", "--quiet"]
+HERE = ["--cluster", "threads", "--quiet"]
 
 
 def table(folder: Path, n_rows: int = 150) -> str:
@@ -66,6 +66,7 @@ def test_the_folder_holds_the_run(finished: tuple[Path, str]) -> None:
     assert np.load(folder / "test_errors.npz")["X"].max() > 10, "pixels as they came"
 
 
+@pytest.mark.figures
 @pytest.mark.slow
 def test_numbers_text_and_gaps(tmp_path: Path) -> None:
     folder = tmp_path / "run"
@@ -118,6 +119,7 @@ def test_time_a_grid_of_a_file_and_steps_of_a_file(tmp_path: Path) -> None:
     assert json.loads(cells["params"].iloc[-1]) == {"alpha": 10, "scale__with_mean": False}
 
 
+@pytest.mark.figures
 @pytest.mark.slow
 def test_nested_folds_and_a_learning_curve(tmp_path: Path) -> None:
     folder = tmp_path / "run"
@@ -149,7 +151,7 @@ def test_a_candidate_that_fails_is_a_row(
 ) -> None:
     folder = tmp_path / "run"
     what = ["--estimator", "knn", "--param", "n_neighbors=1,99999", "--estimator", "tree"]
-    rows = ["--limit", "100", "--folds", "2", "--cluster", "local", "--workers", "1"]
+    rows = ["--limit", "100", "--folds", "2", "--cluster", "threads"]
     assert main([*rows, *what, "--param", "max_depth=2,-3", "--results", str(folder)]) == 0
     cells = pd.read_parquet(folder / "cv_results.parquet")
     failed = cells["status"].str.startswith("failed").tolist()

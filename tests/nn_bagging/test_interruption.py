@@ -13,8 +13,6 @@ from pipelines.nn_bagging import main
 from tests.command_runs import cells, record, tasks_of
 from tests.test_interruption import assert_equal_runs
 
-pytestmark = pytest.mark.usefixtures("without_figures")
-
 
 def test_a_member_whose_file_is_gone_is_made_again(
     tmp_path: Path, finished: tuple[Path, str]
@@ -24,7 +22,7 @@ def test_a_member_whose_file_is_gone_is_made_again(
     before = tasks_of(folder)
     (folder / "members" / "member-02.safetensors").unlink()
     (folder / "run.json").write_text(json.dumps(record(folder) | {"status": "running"}))
-    assert main(["--resume", str(folder), "--quiet", "--workers", "1"]) == 0
+    assert main(["--resume", str(folder), "--quiet", "--cluster", "threads"]) == 0
     *kept, last = tasks_of(folder)
     assert kept == before
     assert last["task"] == "refit-member=2"
@@ -49,7 +47,7 @@ def test_too_little_memory_is_said_and_more_goes_on(
 ) -> None:
     folder = str(tmp_path / "run")
     tiny = ["--limit", "100", "--n-bootstrap", "2", "--n-tuning", "1", "--folds", "2",
-            "--max-epochs", "2", "--cluster", "local", "--workers", "1"]  # fmt: skip
+            "--max-epochs", "2", "--cluster", "threads"]  # fmt: skip
     assert main([*tiny, "--memory", "0.0001", "--results", folder]) == 1
     said = capsys.readouterr().err
     assert said.startswith("nn_bagging: no member could be trained: ")

@@ -93,7 +93,6 @@ def test_the_stored_members_give_the_stored_answers(finished: tuple[Path, str]) 
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("without_figures")
 @pytest.mark.parametrize("n_workers", ["2", "4"])
 def test_members_do_not_depend_on_the_number_of_workers(
     n_workers: str, tmp_path: Path, undisturbed: Path
@@ -113,6 +112,7 @@ def test_members_do_not_depend_on_the_number_of_workers(
         np.testing.assert_array_equal(stored.weights[name], weights)
 
 
+@pytest.mark.figures
 @pytest.mark.slow
 def test_a_table_of_ones_own(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     rng = np.random.default_rng(0)
@@ -121,8 +121,8 @@ def test_a_table_of_ones_own(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     table.to_csv(tmp_path / "mine.csv", index=False)
     folder = tmp_path / "run"
     options = ["--dataset", str(tmp_path / "mine.csv"), "--target", "kind", "--explain", "3"]
-    small = ["--n-bootstrap", "2", "--n-tuning", "2", "--folds", "3", "--workers", "1"]
-    assert main([*options, *small, "--cluster", "local", "--results", str(folder)]) == 0
+    small = ["--n-bootstrap", "2", "--n-tuning", "2", "--folds", "3"]
+    assert main([*options, *small, "--cluster", "threads", "--results", str(folder)]) == 0
     about = record(folder)
     assert about["space"]["network"] == "table"
     assert about["vote_test_error"] < 0.2

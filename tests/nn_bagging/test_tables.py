@@ -31,7 +31,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("table")
     mixed(200, 0).to_csv(folder / "pay.csv", index=False)
     options = ["--dataset", str(folder / "pay.csv"), "--n-bootstrap", "3", "--n-tuning", "2",
-               "--folds", "3", "--cluster", "local", "--workers", "1"]  # fmt: skip
+               "--folds", "3", "--cluster", "threads"]  # fmt: skip
     assert main([*options, "--results", str(folder / "run"), "--quiet"]) == 0
     return folder / "run"
 

@@ -93,7 +93,6 @@ CASES = [
 ]  # fmt: skip
 
 
-@pytest.mark.usefixtures("without_figures")
 @pytest.mark.parametrize(("command", "name", "damage"), CASES)
 def test_it_is_refused_in_one_line_or_made_again(
     command: str, name: str, damage: Any, run_of: Callable[[str], Path], tmp_path: Path,
@@ -132,7 +131,6 @@ def test_it_is_refused_in_one_line_or_made_again(
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("without_figures")
 @pytest.mark.parametrize("name", [name for name in FILES["nn_bagging"] if "/" in name])
 def test_a_member_that_was_changed_after_a_kill_is_trained_again(
     name: str, run_of: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch

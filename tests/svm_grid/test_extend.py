@@ -28,7 +28,6 @@ HERE = ["--dataset", "digits", "--limit", "150", "--folds", "3", "--cluster", "t
 TIMES = ["fit_seconds", "score_seconds", "worker", "n_fits", "n_iterations"]
 
 
-@pytest.mark.usefixtures("without_figures")
 @pytest.mark.parametrize("command", CASES)
 def test_the_fits_of_both_are_not_made_again(
     command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -56,7 +55,6 @@ def test_the_fits_of_both_are_not_made_again(
     assert (taken, sum(computed)) == (3 * n_shared, 3 * (n_candidates - n_shared))
 
 
-@pytest.mark.usefixtures("without_figures")
 def test_a_run_of_other_rows_or_settings_is_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

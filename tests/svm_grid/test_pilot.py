@@ -16,7 +16,12 @@ SMALL = ["--n-c", "4", "--n-gamma", "3", "--folds", "3", "--limit", "300"]
 @pytest.fixture(scope="module")
 def pilot(tmp_path_factory) -> str:
     folder = tmp_path_factory.mktemp("pilot") / "run"
-    assert svm_grid.main([*SMALL, "--workers", "1", "--quiet", "--results", str(folder)]) == 0
+    assert (
+        svm_grid.main(
+            [*SMALL, "--cluster", "threads", "--workers", "1", "--quiet", "--results", str(folder)]
+        )
+        == 0
+    )
     return str(folder)
 
 

@@ -103,8 +103,8 @@ def test_a_scoring_a_kernel_and_probabilities(
 
 @pytest.mark.slow
 def test_quiet_prints_the_folder_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    tiny = ["--limit", "100", "--n-c", "1", "--n-gamma", "1", "--folds", "2", "--workers", "1"]
-    assert main([*tiny, "--cluster", "local", "--quiet", "--results", str(tmp_path / "q")]) == 0
+    tiny = ["--limit", "100", "--n-c", "1", "--n-gamma", "1", "--folds", "2"]
+    assert main([*tiny, "--cluster", "threads", "--quiet", "--results", str(tmp_path / "q")]) == 0
     assert capsys.readouterr().out == f"{tmp_path / 'q'}\n"
 
 
@@ -113,7 +113,7 @@ def test_cells_that_do_not_converge_are_named(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = tmp_path / "run"
-    few = ["--solver", "sklearn", "--max-iter", "3", "--workers", "1"]
+    few = ["--solver", "sklearn", "--max-iter", "3", "--cluster", "threads"]
     assert main([*SMALL["svm_grid"], *few, "--results", str(folder)]) == 0
     said = capsys.readouterr().out
     assert "warning    27 of 27 fits not converged: C=0.001 gamma=1e-06 fold=0;" in said

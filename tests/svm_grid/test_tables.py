@@ -16,10 +16,8 @@ from pipelines.data.tables.preprocess import TablePreprocessor
 from pipelines.svm_grid import main
 from tests.command_runs import record
 
-pytestmark = pytest.mark.usefixtures("without_figures")
-
 GRID = ["--n-c", "2", "--n-gamma", "2", "--log-c", "0", "1", "--log-gamma", "-2", "-1",
-        "--folds", "3", "--cluster", "local", "--workers", "1"]  # fmt: skip
+        "--folds", "3", "--cluster", "threads"]  # fmt: skip
 
 
 def mixed(n_rows: int, seed: int) -> pd.DataFrame:
