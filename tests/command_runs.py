@@ -30,6 +30,9 @@ LONGER = {
 }
 SMALL, LONGER = ({name: text.split() for name, text in one.items()} for one in (SMALL, LONGER))
 
+# Options after theirs, for runs whose workers do not matter.
+ON_THREADS = ["--cluster", "threads"]
+
 
 def command_line(command: str, *options: str) -> list[str]:
     """``python -m pipelines.COMMAND`` with this Python."""

@@ -16,7 +16,7 @@ from distributed import Client
 from distributed.utils import get_mp_context
 
 from cluster_setup import open_cluster
-from tests.command_runs import finished_run, undisturbed_run
+from tests.command_runs import ON_THREADS, finished_run, undisturbed_run
 from tests.dealing import Dealing, place
 
 # The same examples each time: what passes here passes everywhere.
@@ -110,7 +110,7 @@ def finished_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], tup
     def made(name: str) -> tuple[Path, str]:
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr("pipelines.report.page.draw_figures", draw_figures)
-            return finished_run(name, tmp_path_factory.mktemp("runs") / name)
+            return finished_run(name, tmp_path_factory.mktemp("runs") / name, *ON_THREADS)
 
     return cache(made)
 
@@ -118,7 +118,8 @@ def finished_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], tup
 @pytest.fixture(scope="session")
 def undisturbed_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
     """A longer run of a command, made once."""
-    return cache(lambda name: undisturbed_run(name, tmp_path_factory.mktemp("longer") / name))
+    longer = tmp_path_factory.mktemp("longer")
+    return cache(lambda name: undisturbed_run(name, longer / name, *ON_THREADS))
 
 
 @pytest.fixture

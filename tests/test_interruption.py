@@ -98,7 +98,8 @@ def test_a_stopped_run_is_resumed_and_ends_the_same(
         assert record(folder)["status"] == "stopped"
     kept = (folder / "journal.jsonl").read_bytes()
     kept = kept[: kept.rindex(b"\n") + 1]
-    assert import_module(f"pipelines.{command}").main(["--resume", str(folder), "--quiet"]) == 0
+    resume = ["--resume", str(folder), "--quiet", "--cluster", "threads"]
+    assert import_module(f"pipelines.{command}").main(resume) == 0
     after = (folder / "journal.jsonl").read_bytes()
     assert after.startswith(kept), "a finished row was lost or computed anew"
     tasks = [json.loads(line)["task"] for line in after.splitlines()]

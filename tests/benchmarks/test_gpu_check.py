@@ -104,7 +104,7 @@ rows_of(digits(), MLP, "cpu", max_epochs=1)
     "tests/gpu/test_svm_grid.py": """
 from pipelines.svm_grid import run
 if __name__ == "__main__":
-    run(cluster="local", workers=1, n_c=1, n_gamma=1, folds=2, quiet=True, results="run")
+    run(cluster="threads", n_c=1, n_gamma=1, folds=2, quiet=True, results="run")
 """,
     "tests/gpu/test_data_parallel.py": """
 from pipelines.data_parallel import run
@@ -372,7 +372,7 @@ def test_a_test_that_takes_its_process_along_costs_no_other(broken, with_a_gpu, 
         "def test_d(): whole()\n",
     )
     reports, seen = tmp_path / "reports", []
-    check = Check("breaks", str(path), (), planned=10)
+    check = Check("breaks", str(path), (), planned=5)
     load = carry_out.Report.load
 
     def loading(path):
