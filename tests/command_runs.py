@@ -22,11 +22,11 @@ SMALL = {
 }
 # Many tasks, to disturb a run in their midst: fits that share nothing.
 LONGER = {
-    "svm_grid": "--limit 500 --n-c 5 --n-gamma 4 --cluster local --solver sklearn",
-    "cross_validate": "--limit 500 --folds 4 --cluster local --estimator tree --param "
-    "max_depth=1,2,3,4,5,6,7,8,9,10 splitter=best,random --estimator knn",
+    "svm_grid": "--limit 500 --n-c 5 --n-gamma 4 --cluster local --dashboard off --solver sklearn",
+    "cross_validate": "--limit 500 --folds 4 --cluster local --dashboard off --estimator tree "
+    "--param max_depth=1,2,3,4,5,6,7,8,9,10 splitter=best,random --estimator knn",
     "nn_bagging": "--limit 500 --n-bootstrap 4 --n-tuning 3 --folds 3 --batch-size 4 "
-    "--max-epochs 6 --cluster local",
+    "--max-epochs 6 --cluster local --dashboard off",
 }
 SMALL, LONGER = ({name: text.split() for name, text in one.items()} for one in (SMALL, LONGER))
 

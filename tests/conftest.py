@@ -124,7 +124,7 @@ def undisturbed_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], 
 
 @pytest.fixture
 def gpu_stand_in(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spawned_workers: None
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Callable[[], list[tuple[int, str, int]]]]:
     """The packages of ``tests/gpu_stand_in``; what gives the process, kind and bytes of touches.
 
@@ -133,6 +133,8 @@ def gpu_stand_in(
     noted = tmp_path / "touches"
     noted.touch()
     monkeypatch.setenv("GPU_STAND_IN", str(noted))
+    environ = dask.config.get("distributed.nanny.environ")  # workers do not have this process's
+    monkeypatch.setitem(environ, "GPU_STAND_IN", str(noted))
     folder = Path(__file__).with_name("gpu_stand_in")
     monkeypatch.syspath_prepend(folder)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from pathlib import Path
 
@@ -23,6 +24,10 @@ LESS = {
 }
 
 
+# Workers of a notebook import together what each of them would.
+FORKED = {"DASK_DISTRIBUTED__WORKER__MULTIPROCESSING_METHOD": "forkserver"}
+
+
 # The first is run by ``make test``, too.
 @pytest.mark.parametrize(
     "notebook",
@@ -39,7 +44,9 @@ def test_a_notebook_runs(notebook: Path, tmp_path: Path) -> None:
         "jupyter_client.manager", reason="it comes with the extra notebooks"
     )
     (tmp_path / "images").symlink_to(notebook.parent / "images")
-    kernel, client = jupyter_client.start_new_kernel(startup_timeout=600, cwd=str(tmp_path))
+    kernel, client = jupyter_client.start_new_kernel(
+        startup_timeout=600, cwd=str(tmp_path), env={**os.environ, **FORKED}
+    )
     try:
         for cell in json.loads(notebook.read_text())["cells"]:
             if cell["cell_type"] == "code":

@@ -109,7 +109,7 @@ if __name__ == "__main__":
     "tests/gpu/test_data_parallel.py": """
 from pipelines.data_parallel import run
 if __name__ == "__main__":
-    run(cluster="local", workers=1, epochs=1, quiet=True, results="run")
+    run(cluster="local", workers=1, points=300, epochs=1, quiet=True, results="run")
 """,
     "tests/gpu/test_cuda_cluster.py": """
 from tests.gpu.test_cuda_cluster import open_cluster

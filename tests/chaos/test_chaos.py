@@ -1,6 +1,7 @@
-"""The short form of ``make chaos``: one run of each kind, and some malformed inputs of each.
+"""The short form of ``make chaos``: a run of most kinds, and some malformed inputs of each.
 
-A run of ``nn_bagging`` is stopped, killed and resumed in its own folder of tests.
+A run of ``nn_bagging`` is stopped, killed and resumed in its own folder of tests; journals that
+are cut or of another run, and second starts, are tested where journals are.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ def chaos(tmp_path_factory: pytest.TempPathFactory) -> Chaos:
     return Chaos(tmp_path_factory.mktemp("chaos"))
 
 
-@pytest.mark.parametrize("name", KINDS)
+@pytest.mark.parametrize("name", sorted(KINDS.keys() - {"journal", "starts"}))
 def test_a_disturbed_run_ends_as_the_undisturbed_one(name: str, chaos: Chaos) -> None:
     if reason := KINDS[name].missing():
         pytest.skip(reason)

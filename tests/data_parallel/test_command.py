@@ -102,7 +102,7 @@ def children(pid: int) -> list[int]:
 @pytest.mark.slow
 def test_a_rank_is_killed_then_the_launcher_and_the_run_goes_on_from_there(tmp_path):
     folder = tmp_path / "run"
-    program = start("data_parallel", *LONG, "--epochs", "10", "--results", str(folder))
+    program = start("data_parallel", *LONG, "--epochs", "8", "--results", str(folder))
     checkpoint = folder / "checkpoints" / "every-step-on-2-1.safetensors"
 
     def wait_for_step(step: int) -> int:
@@ -115,14 +115,14 @@ def test_a_rank_is_killed_then_the_launcher_and_the_run_goes_on_from_there(tmp_p
 
     reached = wait_for_step(1)
     os.kill(children(program.pid)[0], signal.SIGKILL)
-    reached = wait_for_step(reached + 300)  # a new process group went on
+    reached = wait_for_step(reached + 200)  # a new process group went on
     os.killpg(program.pid, signal.SIGKILL)
     program.communicate()
     ended = start("data_parallel", "--resume", str(folder))
     said, errors = ended.communicate(timeout=240)
     assert ended.returncode == 0, errors
     table = pd.read_parquet(folder / "epochs.parquet")
-    assert table["epoch"].tolist() == list(range(1, 11))
+    assert table["epoch"].tolist() == list(range(1, 9))
     assert table["step"].is_monotonic_increasing
     assert table["step"].iloc[-1] > reached
     assert table["validation_loss"].iloc[-1] < 0.1

@@ -21,6 +21,11 @@ class ndarray(np.ndarray):
 
     __array_priority__ = 100  # as cupy's: what is made of several is of the device
 
+    def __array_function__(self, *call):
+        """As cupy's: numpy's functions give arrays of the device, too."""
+        result = super().__array_function__(*call)
+        return result.view(ndarray) if type(result) is np.ndarray else result
+
     def get(self) -> np.ndarray:
         note("to-host", self.nbytes)
         return np.array(self)

@@ -34,7 +34,7 @@ LONGER = ["--solver", "sklearn"]
 
 def test_a_run_equals_the_local_one(profile: Profile, shared: Path, tmp_path: Path) -> None:
     here, there = tmp_path / "local", tmp_path / "slurm"
-    assert main([*SMALL, "--cluster", "local", "--results", str(here)]) == 0
+    assert main([*SMALL, "--cluster", "threads", "--results", str(here)]) == 0
     where = ["--cluster", "slurm", "--profile", profile(), "--workers", "3"]
     done = subprocess.run(
         [*COMMAND, *SMALL, *where, "--results", str(there)], capture_output=True, text=True

@@ -50,12 +50,10 @@ def test_what_cannot_be_read_or_written_is_one_line_and_status_2(
 def test_a_terminal_that_takes_nothing_costs_no_page(make_run):
     folder = make_run(name="Übung")
     command = f"{sys.executable} -m pipelines.report '{folder}'"
-    for shell in (f"{command} | true; exit ${{PIPESTATUS[0]}}", f"{command} >&-",
-                  f"PYTHONIOENCODING=ascii {command}"):  # fmt: skip
-        (folder / "report.html").unlink(missing_ok=True)
-        ended = subprocess.run(["bash", "-c", shell], capture_output=True, text=True)
-        assert (ended.returncode, ended.stderr) == (0, ""), shell
-        assert (folder / "report.html").is_file()
+    shell = f"PYTHONIOENCODING=ascii {command} | true; exit ${{PIPESTATUS[0]}}"
+    ended = subprocess.run(["bash", "-c", shell], capture_output=True, text=True)
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert (folder / "report.html").is_file()
 
 
 def test_no_run_at_all_is_status_2(capsys):
