@@ -72,6 +72,7 @@ def test_a_file_of_names_weights_and_rules_in_many_partitions(
     assert ours.residual == pytest.approx(alone.residual, rel=1e-3)
 
 
+@pytest.mark.slow
 def test_partitions_are_written_once_and_ranks_go_on(in_process, tmp_path):
     path = tmp_path / "edges.txt"
     path.write_text("".join(f"{i} {i * i % 997}\n" for i in range(1000)))

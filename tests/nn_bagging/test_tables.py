@@ -36,6 +36,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "run"
 
 
+@pytest.mark.slow
 def test_each_member_has_learned_from_its_own_rows(run: Path) -> None:
     """Every preparation is another sample's: medians and means differ."""
     members = [

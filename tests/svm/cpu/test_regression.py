@@ -63,6 +63,7 @@ def test_a_tube_that_holds_all_targets_needs_no_support() -> None:
     assert np.ptp(found.predictions[0]) == 0
 
 
+@pytest.mark.slow
 def test_rows_beyond_memory_give_the_same() -> None:
     given = X, Y, 0.05, CS, EPSILONS, FOLDS
     whole, by_rows = (
