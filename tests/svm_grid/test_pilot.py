@@ -16,12 +16,8 @@ SMALL = ["--n-c", "4", "--n-gamma", "3", "--folds", "3", "--limit", "300"]
 @pytest.fixture(scope="module")
 def pilot(tmp_path_factory) -> str:
     folder = tmp_path_factory.mktemp("pilot") / "run"
-    assert (
-        svm_grid.main(
-            [*SMALL, "--cluster", "threads", "--workers", "1", "--quiet", "--results", str(folder)]
-        )
-        == 0
-    )
+    where = ["--cluster", "threads", "--workers", "1", "--results", str(folder)]
+    assert svm_grid.main([*SMALL, *where, "--quiet"]) == 0
     return str(folder)
 
 
