@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import shutil
 import sys
 from collections.abc import Callable, Iterator
@@ -59,6 +60,7 @@ MARKS = {
 
 def pytest_configure(config: pytest.Config) -> None:
     """Before any cluster is opened: Dask's own list of what to import stands from the first on."""
+    gc.disable()  # what is imported and collected stays: to look through it took a sixth of it
     fast = config.getoption("markexpr") == "not slow"
     hypothesis.settings.load_profile("few" if fast else "repeatable")
     dask.config.set({METHOD: "forkserver", **QUIET})
@@ -72,6 +74,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             for name in names if item.nodeid.startswith(start) else ():
                 item.add_marker(name)
     items.sort(key=lambda item: place(item.nodeid))
+
+
+def pytest_collection_finish() -> None:
+    gc.freeze()
+    gc.enable()
 
 
 @pytest.hookimpl(optionalhook=True)  # where pytest-xdist deals them
