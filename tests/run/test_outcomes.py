@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import sys
-import time
 from types import SimpleNamespace
 from typing import Any
 
@@ -27,19 +26,16 @@ def test_what_numba_compiles_in_a_task_is_timed() -> None:
 
 
 def test_a_task_says_how_much_memory_its_worker_had_meanwhile(one_worker: Client) -> None:
-    def wait_for_samples() -> None:  # of Dask's monitor: the last of a task is the next one's first
-        monitor = get_worker().monitor
-        enough = monitor.count + 2
-        while monitor.count < enough:
-            time.sleep(0.1)
+    def sample() -> None:  # as Dask's monitor does on its own twice a second
+        get_worker().monitor.update()
 
     def works(size: int) -> dict[str, Any]:
         def work(shared: Any, task: Any) -> int:
             held = b"1" * size
-            wait_for_samples()
+            sample()
             return len(held)
 
-        wait_for_samples()
+        sample()  # the last of a task is the next one's first
         return measured(work, None, SimpleNamespace(name="a"), [])
 
     small, large, later = (one_worker.submit(works, n, pure=False).result() for n in (1, 2**28, 2))

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from sklearn.datasets import load_wine
 
 from pipelines.svm_grid import main
 from tests.command_runs import cells, record
@@ -57,6 +58,14 @@ def test_what_is_imported_when(tmp_path: Path) -> None:
         "before the report": ["pandas"],
         "at the end": ["matplotlib", "pandas"],
     }
+
+
+@pytest.mark.slow
+def test_a_table_needs_no_torch(tmp_path: Path) -> None:
+    load_wine(as_frame=True).frame.to_csv(tmp_path / "wine.csv", index=False)
+    words = ["--dataset", str(tmp_path / "wine.csv"), "--target", "target"]
+    at_the_end = imported(tmp_path / "run", *words)["at the end"]
+    assert at_the_end == ["matplotlib", "pandas", "scipy.stats", "sklearn"]
 
 
 @pytest.mark.slow
