@@ -147,6 +147,7 @@ if "--multiprocessing-fork" in sys.orig_argv:
 """
 
 
+@pytest.mark.slow
 def test_sigterm_ends_a_start_that_hangs(tmp_path: Path) -> None:
     (tmp_path / "sitecustomize.py").write_text(HANGS)
     (tmp_path / "script.py").write_text(SCRIPT)
