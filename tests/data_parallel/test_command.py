@@ -63,6 +63,8 @@ def test_the_model_of_the_lowest_validation_loss_is_kept_under_its_own_names(fin
     run = record(finished)
     best = min(run["trainings"], key=lambda one: one["validation_loss"])
     assert run["test_metric"] == pytest.approx(best["test_metric"], rel=1e-4)
+    named = f"{best['strategy']} on {best['ranks']}, repeat {best['repeat'] + 1}"
+    assert run["best"] == {"training": named}
 
 
 def test_the_page_shows_strategies_side_by_side(finished):
