@@ -1,5 +1,8 @@
 """Other people's tables, as they come."""
 
+import warnings
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -295,6 +298,16 @@ def test_the_preprocessor_learns_from_the_rows_it_is_fitted_on(pay):
         column, _, level = name.partition("=")
         cells = others[column.split()[0]]
         np.testing.assert_array_equal(matrix[:, place], cells.eq(level) if level else cells.isna())
+
+
+def test_threads_at_once_leave_filters_of_warnings_alone(pay):
+    table = read_raw_table(pay)
+    learned = TablePreprocessor(table.kinds).fit(table.X)
+    expected, filters = learned.transform(table.X), list(warnings.filters)
+    with ThreadPoolExecutor(4) as threads:
+        matrices = list(threads.map(lambda _: learned.transform(table.X), range(100)))
+    assert warnings.filters == filters
+    np.testing.assert_array_equal(matrices, [expected] * 100)
 
 
 def test_it_is_an_estimator_of_scikit_learn(pay):

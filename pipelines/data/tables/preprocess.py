@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import sys
+import threading
 import zipfile
 from collections.abc import Mapping
 from dataclasses import asdict
@@ -34,6 +35,9 @@ __all__ = ["LEARNED", "TablePreprocessor"]
 LEARNED = "preparation"  # of an array in a model's file
 # Types beyond those that skops knows to be harmless; none runs code of a file.
 TRUSTED = ["numpy.dtype"]
+# scikit-learn sets filters of warnings while it transforms and puts back those that it found, which
+# are another thread's if two do so at once: these then stay for good.
+_one_at_a_time = threading.Lock()
 
 
 class TablePreprocessor(TransformerMixin, BaseEstimator):
@@ -90,7 +94,9 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
         if self.kinds.categories:
             encoder = OneHotEncoder(handle_unknown="ignore", sparse_output=False, dtype=np.float32)
             steps.append(("categories", encoder, list(self.kinds.categories)))
-        self.columns_ = ColumnTransformer(steps, sparse_threshold=0).fit(chosen)
+        columns = ColumnTransformer(steps, sparse_threshold=0)
+        with _one_at_a_time:
+            self.columns_ = columns.fit(chosen)
         return self
 
     def transform(self, X: pd.DataFrame) -> NDArray[np.float32]:
@@ -105,7 +111,9 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
         float32 array of shape (n_rows, n_columns_out), C-contiguous
         """
         check_is_fitted(self)
-        found = self.columns_.transform(self._chosen(X))
+        chosen = self._chosen(X)
+        with _one_at_a_time:
+            found = self.columns_.transform(chosen)
         if not self.layout:
             return np.ascontiguousarray(found, dtype=np.float32)
         matrix = np.zeros((len(X), len(self.layout)), dtype=np.float32)
