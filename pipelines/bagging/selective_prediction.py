@@ -168,7 +168,7 @@ class SelectivePrediction:
 
     Attributes
     ----------
-    risk_control : Guarantee, or None where no error was asked for
+    risk_control : RiskControl, or None where no error was asked for
     confidence : float
         Of the guarantee and the sets.
     """

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from scipy.stats import beta, binom
@@ -10,11 +12,16 @@ from pipelines.bagging.selective_prediction import (
     STARTS,
     THRESHOLDS,
     OutOfBag,
+    SelectivePrediction,
     find_threshold,
     prediction_sets,
+    stored_selective_prediction,
     upper_bound,
 )
+from pipelines.data.model_file import read_model, write_model
+from pipelines.errors import InputError
 from pipelines.nn.member import OutOfBagPrediction
+from pipelines.run_folder import names
 
 
 def draw(n: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
@@ -86,6 +93,18 @@ def test_a_row_is_judged_by_those_that_left_it_out_alone() -> None:
     np.testing.assert_array_equal(pooled.vote, [0, 1])  # one vote each: the larger mean
     np.testing.assert_allclose(pooled.certainty, [0.9, 0.6], atol=1e-6)
     assert not pooled.is_wrong.any()
+
+
+def test_stored_rules_whose_rows_do_not_belong_together_are_refused(tmp_path: Path) -> None:
+    said = OutOfBagPrediction(np.arange(4), np.full((4, 2), 0.5), np.ones(4))
+    path = tmp_path / names.SELECTIVE_PREDICTION
+    SelectivePrediction.of([said], np.array([0, 1, 1, 0]), 2).save(path)
+    assert stored_selective_prediction(tmp_path) is not None
+    arrays, about = read_model(path)
+    name = next(iter(arrays))
+    write_model(path, {**arrays, name: arrays[name][:3]}, about)
+    with pytest.raises(InputError, match="resume the run, which writes it again"):
+        stored_selective_prediction(tmp_path)
 
 
 def test_sets_hold_the_true_class_of_every_class_and_equal_the_quantile_rule() -> None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
+import pytest
 
 from pipelines.cross_validate import main
 from tests.command_runs import record
@@ -34,3 +36,17 @@ def test_features_are_what_algorithms_learn_from(tmp_path: Path) -> None:
     )  # fmt: skip
     cells = pd.read_parquet(run / "cv_results.parquet").sort_values("fold")
     assert cells["score"].round(9).tolist() == expected.round(9).tolist()
+
+
+def test_random_weights_need_no_file() -> None:
+    pytest.importorskip("torchvision", reason="networks of images are torchvision's")
+    from pipelines.nn.features import Extractor
+
+    network = Extractor.of("resnet18", size=32, weights="random")
+    assert network.describe() == {
+        "name": "resnet18", "size": 32, "weights": "random", "weights_name": "IMAGENET1K_V1",
+    }  # fmt: skip
+    found = network.features(np.arange(128, dtype=np.uint8).reshape(2, 64), (8, 8))
+    assert found.shape == (2, 512)
+    assert np.isfinite(found).all()
+    assert not np.array_equal(found[0], found[1])
