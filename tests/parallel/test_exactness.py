@@ -122,19 +122,21 @@ def test_averaging_models_is_the_mean_of_what_each_rank_finds_alone(tmp_path):
     assert torch.allclose(found["weights"], (ends[0] + ends[1]) / 2, rtol=1e-4, atol=1e-6)
 
 
-def test_when_ranks_share_gradients_and_average_models():
-    shared = {name: [step for step in range(1, 10) if strategy_of(name).shares(step)]
-              for name in ("every-step", "every-k=3", "every-k", "average=3", "never")}  # fmt: skip
-    assert shared == {
-        "every-step": list(range(1, 10)), "every-k=3": [3, 6, 9], "every-k": [4, 8],
-        "average=3": [], "never": [],
-    }  # fmt: skip
-    averaged = {name: [epoch for epoch in range(9) if strategy_of(name).averages(epoch)]
-                for name in ("every-step", "every-k=3", "average", "average=3", "never")}  # fmt: skip
-    assert averaged == {
-        "every-step": [], "every-k=3": list(range(9)), "average": list(range(9)),
-        "average=3": [2, 5, 8], "never": [],
-    }  # fmt: skip
+@pytest.mark.parametrize(
+    ("name", "shared_at", "averaged_after"),
+    [
+        ("every-step", range(1, 10), []),
+        ("every-k=3", [3, 6, 9], range(9)),
+        ("every-k", [4, 8], range(9)),
+        ("average", [], range(9)),
+        ("average=3", [], [2, 5, 8]),
+        ("never", [], []),
+    ],
+)
+def test_when_ranks_share_gradients_and_average_models(name, shared_at, averaged_after):
+    strategy = strategy_of(name)
+    assert [step for step in range(1, 10) if strategy.shares(step)] == [*shared_at]
+    assert [epoch for epoch in range(9) if strategy.averages(epoch)] == [*averaged_after]
 
 
 @pytest.mark.slow
