@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import shutil
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -60,7 +60,6 @@ MARKS = {
 
 def pytest_configure(config: pytest.Config) -> None:
     """Before any cluster is opened: Dask's own list of what to import stands from the first on."""
-    gc.disable()  # what is imported and collected stays: to look through it took a sixth of it
     fast = config.getoption("markexpr") == "not slow"
     hypothesis.settings.load_profile("few" if fast else "repeatable")
     dask.config.set({METHOD: "forkserver", **QUIET})
@@ -76,9 +75,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: place(item.nodeid))
 
 
-def pytest_collection_finish() -> None:
-    gc.freeze()
-    gc.enable()
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, Any, Any]:
+    """What is imported and collected stays: to look through it for garbage took a sixth of it."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 @pytest.hookimpl(optionalhook=True)  # where pytest-xdist deals them
