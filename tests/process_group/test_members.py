@@ -89,16 +89,22 @@ def look_around(
     """Return what ranks add up, and where rank 0's process listens that did not before."""
     total = torch.tensor([float(argument + group.rank)])
     group.sum(total)
+    send({"kind": "sum", "of": group.rank})
     return total.item(), [host for host, _ in listening() - before]
 
 
-def test_ranks_open_no_port_but_their_sockets_on_loopback(four_workers: Client) -> None:
+def test_ranks_tell_and_add_and_open_no_port_but_their_sockets_on_loopback(
+    four_workers: Client,
+) -> None:
     there = members.rendezvous(four_workers)[:2]
     before = four_workers.run(listening, workers=there)
+    told: list[Any] = []
     ended = members.run_process_group(
-        four_workers, there, look_around, before[there[0]], 10, lambda event: None
+        four_workers, there, look_around, before[there[0]], 10, told.append
     )
     assert ended.lost is None
+    # Rank 0 alone is heard, before it ends; the worker is Dask's word.
+    assert told == [{"kind": "sum", "of": 0, "worker": there[0]}]
     # A store that listened, as torch's does, would be a second port of rank 0.
     assert ended.result == (10 + 11, ["127.0.0.1"])
 
