@@ -33,6 +33,7 @@ lint: .venv/.dev  ## style, types, and who may import whom
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	! grep -rnwE --include=*.py '$(FORMER_WORDS)' pipelines cluster_setup benchmarks tests
+	! grep -rnE --include=*.py '#.*fmt: *(skip|off)' pipelines cluster_setup benchmarks tests docs
 
 docs: .venv/.docs  ## the pages and the reference, in site/; warnings are errors
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict

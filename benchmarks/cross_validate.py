@@ -100,7 +100,7 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
                         for one in timed
                     ],
                 }
-            )  # fmt: skip
+            )
     return stamped(
         "cross_validate",
         dataset=options.dataset,
@@ -120,8 +120,14 @@ def page(record: dict[str, Any]) -> str:
     parts = []
     for grid in record["grids"]:
         table = markdown_table(
-            ["line", "seconds", "fastest and slowest", "times as fast as GridSearchCV",
-             "fits made", "cells that differ"],
+            [
+                "line",
+                "seconds",
+                "fastest and slowest",
+                "times as fast as GridSearchCV",
+                "fits made",
+                "cells that differ",
+            ],
             [
                 [
                     line["line"],
@@ -134,7 +140,7 @@ def page(record: dict[str, Any]) -> str:
                 ]
                 for line in grid["lines"]
             ],
-        )  # fmt: skip
+        )
         wanted = f"wanted at least {grid['wanted']:.2f} ×"
         parts.append(
             f"## {grid['grid']}: {grid['n_candidates']} candidates, {grid['n_fits']} fits of "

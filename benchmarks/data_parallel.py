@@ -83,9 +83,18 @@ def _seconds_of_epochs(table: Any) -> Any:
 def _speed_up(options: argparse.Namespace) -> dict[str, Any]:
     """The bagging network at batches of 128 on each rank, one rank and two."""
     table, _ = _left_by(
-        "--network", "bagging", *_mnist(options), "--ranks", "1,2", "--batch-size", "128",
-        "--epochs", str(options.epochs), "--repeats", str(options.repeat),
-    )  # fmt: skip
+        "--network",
+        "bagging",
+        *_mnist(options),
+        "--ranks",
+        "1,2",
+        "--batch-size",
+        "128",
+        "--epochs",
+        str(options.epochs),
+        "--repeats",
+        str(options.repeat),
+    )
     epochs = _seconds_of_epochs(table)
     seconds = {int(ranks): some["all"].median() for ranks, some in epochs.groupby("ranks")}
     two = epochs[epochs["ranks"] == 2]
@@ -101,9 +110,17 @@ def _speed_up(options: argparse.Namespace) -> dict[str, Any]:
 def _every_k(options: argparse.Namespace) -> dict[str, Any]:
     """Seconds until the approximator has a loss of 0.02, gradients shared at each step or tenth."""
     table, _ = _left_by(
-        "--compare", "every-step,every-k=10", "--until-loss", "0.02", "--batch-size", "64",
-        "--epochs", "200", "--repeats", str(options.repeat),
-    )  # fmt: skip
+        "--compare",
+        "every-step,every-k=10",
+        "--until-loss",
+        "0.02",
+        "--batch-size",
+        "64",
+        "--epochs",
+        "200",
+        "--repeats",
+        str(options.repeat),
+    )
     ends = table.groupby(["strategy", "repeat"])["seconds"].max()
     seconds = {name: [float(x) for x in some] for name, some in ends.groupby("strategy")}
     middle = ends.groupby("strategy").median()

@@ -47,13 +47,19 @@ def _run(options: argparse.Namespace) -> None:
 
     on_gpu, cores = options.device == "gpu", available_cores()
     make = partial(
-        make_problem, options.dataset, options.space, n_folds=options.folds, seed=options.seed,
+        make_problem,
+        options.dataset,
+        options.space,
+        n_folds=options.folds,
+        seed=options.seed,
         data_dir=options.data_dir,
         training=Training(
-            batch_size=options.batch_size, max_epochs=options.max_epochs, device=options.device,
+            batch_size=options.batch_size,
+            max_epochs=options.max_epochs,
+            device=options.device,
             precision=options.precision,
         ),
-    )  # fmt: skip
+    )
     problem = make(options.draws, limit=options.limit)
     warm_up = make(2 * cores, limit=WARM_UP_ROWS)
     threads = [1] if on_gpu else sorted({cores, 1}, reverse=True)

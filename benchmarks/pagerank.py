@@ -106,8 +106,15 @@ def page(record: dict[str, Any]) -> str:
     from benchmarks.machine import in_words
 
     table = markdown_table(
-        ["line", "seconds", "fastest and slowest", "against pull", "iterations",
-         "L1 distance to the reference", "its graph was made in"],
+        [
+            "line",
+            "seconds",
+            "fastest and slowest",
+            "against pull",
+            "iterations",
+            "L1 distance to the reference",
+            "its graph was made in",
+        ],
         [
             [
                 line["line"],
@@ -120,7 +127,7 @@ def page(record: dict[str, Any]) -> str:
             ]
             for line in record["lines"]
         ],
-    )  # fmt: skip
+    )
     missing = f" Not installed: {', '.join(record['missing'])}." if record["missing"] else ""
     return (
         f"# PageRank beside its peers, {record['date']}\n\n"

@@ -133,8 +133,9 @@ def rank_by_matrices(
     weight = reciprocal[rows.source] if scaling == "broadcast" and layout == "sparse" else None
     matrix = arrays.csr(
         arrays.array(np.ones(rows.n_edges) if weight is None else weight),
-        arrays.array(rows.source), arrays.array(rows.first.astype(np.int32)),
-    )  # fmt: skip
+        arrays.array(rows.source),
+        arrays.array(rows.first.astype(np.int32)),
+    )
     nbytes = 12 * rows.n_edges + 4 * n
     diagonal = None
     if scaling == "product":
@@ -156,17 +157,23 @@ def rank_by_matrices(
         seconds.append(time.perf_counter() - began)
     error = rounding_error(np.diff(rows.first))
     return IterationResult(
-        arrays.host(ranks)[:, None], changes, stop.reached(changes), error, seconds,
-        setup_seconds, nbytes,
-    )  # fmt: skip
+        arrays.host(ranks)[:, None],
+        changes,
+        stop.reached(changes),
+        error,
+        seconds,
+        setup_seconds,
+        nbytes,
+    )
 
 
 def variants(device: str) -> tuple[dict[str, Variant], dict[str, str]]:
     """Every way to rank that can run on a device, by name, and why others cannot."""
     matrices = "scipy" if device == "cpu" else "cupy"
     libraries: dict[str, type[ScipyArrays | TorchArrays]] = {
-        matrices: ScipyArrays, "torch": TorchArrays
-    }  # fmt: skip
+        matrices: ScipyArrays,
+        "torch": TorchArrays,
+    }
     able: dict[str, Variant] = {}
     missing: dict[str, str] = {}
     if device == "cpu" or cugraph.can_rank("uniform", personal=False):

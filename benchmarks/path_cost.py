@@ -116,15 +116,18 @@ def predict(decision: str, name: str, one_triangle: bool = False) -> dict[str, f
     read += 2 * gathered * 4 if one_triangle else 0
     products = 2 * ROWS**2 * (784 + len(gammas) * 10 * N_C)
     return {
-        "threads": threads, "blocks": launching.n_blocks(card.limits, len(g)), "members": members,
-        "bytes": members_width(members, threads) * MEMBER_BYTES, "jobs": len(g),
+        "threads": threads,
+        "blocks": launching.n_blocks(card.limits, len(g)),
+        "members": members,
+        "bytes": members_width(members, threads) * MEMBER_BYTES,
+        "jobs": len(g),
         "solver": max(_drain(takes, n_sm, blocks), float(read.sum()) / card.bandwidth),
         "longest path alone": float(takes[0].max()),
         "all multiprocessors full": float(takes[-1].sum()) / (n_sm * blocks),
         "memory": float(read.sum()) / card.bandwidth,
         "starts": ROWS**2 * len(gammas) * N_FOLDS / 32 * _VALUES / (n_sm * card.clock * _ISSUED),
         "distances and scores": products / (card.float32 / 2),
-    }  # fmt: skip
+    }
 
 
 def _drain(takes: list[np.ndarray], n_multiprocessors: int, blocks: int) -> float:

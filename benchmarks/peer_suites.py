@@ -80,12 +80,30 @@ def run_suite(module: str, replaces: str = "SVC") -> list[dict[str, Any]]:
         path = Path(folder) / "outcomes.json"
         here = os.pathsep.join([str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH", "")])
         subprocess.run(
-            [sys.executable, "-m", "pytest", "-p", "benchmarks.peers.plugin", "-p",
-             "no:cacheprovider", "-q", "--tb=no", "-W", "ignore", "--pyargs", module],
-            env={**os.environ, "PEER_SUITE_RESULTS": str(path),
-                 "PEER_SUITE_REPLACES": replaces, "PYTHONPATH": here},
-            cwd=folder, check=False,
-        )  # fmt: skip
+            [
+                sys.executable,
+                "-m",
+                "pytest",
+                "-p",
+                "benchmarks.peers.plugin",
+                "-p",
+                "no:cacheprovider",
+                "-q",
+                "--tb=no",
+                "-W",
+                "ignore",
+                "--pyargs",
+                module,
+            ],
+            env={
+                **os.environ,
+                "PEER_SUITE_RESULTS": str(path),
+                "PEER_SUITE_REPLACES": replaces,
+                "PYTHONPATH": here,
+            },
+            cwd=folder,
+            check=False,
+        )
         found: list[dict[str, Any]] = json.loads(path.read_text())
     return found
 
@@ -104,9 +122,11 @@ def page(record: dict[str, Any]) -> str:
         ours = [one for one in outcomes if one["uses"]]
         failed = failures(outcomes)
         counts.append(
-            [*SUITES[name], *map(str, (len(outcomes), len(ours), len(outcomes) - len(failed),
-                                      len(failed)))]
-        )  # fmt: skip
+            [
+                *SUITES[name],
+                *map(str, (len(outcomes), len(ours), len(outcomes) - len(failed), len(failed))),
+            ]
+        )
         for one in failed:
             why = reason_of(one["test"])
             left.append([one["test"], "not on the list" if why is None else why, one["says"]])

@@ -123,11 +123,15 @@ def _ratio(line: dict[str, Any]) -> float:
 def _cells(line: dict[str, Any]) -> list[str]:
     classes = f"{line['rare']} of {line['rows']}" if line["rare"] else str(line["classes"])
     return [
-        line["kernel"], str(line["rows"]), str(line["features"]), classes,
+        line["kernel"],
+        str(line["rows"]),
+        str(line["features"]),
+        classes,
         f"{line['n_C']} × {line['n_gamma']} × {line['folds']}",
         *(f"{1e3 * median(line['seconds'][name]):.1f}" for name in ("ours", "SVC")),
-        f"{_ratio(line):.1f} ×", f"{line['rows_apart']:g}",
-    ]  # fmt: skip
+        f"{_ratio(line):.1f} ×",
+        f"{line['rows_apart']:g}",
+    ]
 
 
 def page(record: dict[str, Any]) -> str:

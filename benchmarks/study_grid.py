@@ -65,9 +65,13 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
     )
     cores, y = available_cores(), problem.dataset.y_train
     warm_up = make_problem(
-        options.dataset, Cs=(1.0, 1e5), gammas=(1e-3,), n_folds=2, limit=300,
+        options.dataset,
+        Cs=(1.0, 1e5),
+        gammas=(1e-3,),
+        n_folds=2,
+        limit=300,
         data_dir=options.data_dir,
-    )  # fmt: skip
+    )
     search_with_us(warm_up, "path", cores)
     began, cpu = time.perf_counter(), time.process_time()
     ours = search_with_us(problem, "path", cores)
@@ -81,9 +85,15 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
         fitted = SVC(C=C, gamma=gamma).fit(X[train], y[train])
         wrong = int((fitted.predict(X[validation]) != y[validation]).sum())
         cells.append(
-            {"C": C, "gamma": gamma, "fold": fold, "seconds": time.process_time() - began,
-             "n_errors": wrong, "n_errors_ours": ours[C, gamma, fold]}
-        )  # fmt: skip
+            {
+                "C": C,
+                "gamma": gamma,
+                "fold": fold,
+                "seconds": time.process_time() - began,
+                "n_errors": wrong,
+                "n_errors_ours": ours[C, gamma, fold],
+            }
+        )
         print(cells[-1], flush=True)
     return stamped(
         "study_grid",
@@ -125,11 +135,14 @@ def page(record: dict[str, Any]) -> str:
         [
             ["path", f"{record['n_cells']:,}", f"{ours:,.0f}", f"{ours:,.0f}", "–"],
             [
-                "SVC", str(len(cells)), f"{seconds.sum():,.0f}",
-                f"{peer:,.0f} projected, ± {error:.0%}", f"{peer / ours:.0f} ×",
+                "SVC",
+                str(len(cells)),
+                f"{seconds.sum():,.0f}",
+                f"{peer:,.0f} projected, ± {error:.0%}",
+                f"{peer / ours:.0f} ×",
             ],
         ],
-    )  # fmt: skip
+    )
     return (
         f"# The study's grid, {record['date']}\n\n{record['dataset']}, {record['n_rows']:,} rows, "
         f"{record['n_c']} C × {record['n_gamma']} gamma × {record['folds']} folds. CPU seconds of "

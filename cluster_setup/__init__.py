@@ -27,8 +27,14 @@ if TYPE_CHECKING:
     from distributed import Client
 
 __all__ = [
-    "KINDS", "ClusterError", "ClusterOptions", "join", "open_cluster", "render", "resolve_kind",
-]  # fmt: skip
+    "KINDS",
+    "ClusterError",
+    "ClusterOptions",
+    "join",
+    "open_cluster",
+    "render",
+    "resolve_kind",
+]
 
 ADDRESSES = ("tcp://", "tls://", "ucx://", "ws://", "wss://")
 

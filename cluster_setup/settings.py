@@ -37,9 +37,13 @@ SETTINGS = {**OF_SCHEDULERS, **OF_WORKERS}
 
 OUR_PAGES = "cluster_setup.pages"
 # Pages to look at, none of which changes anything or reaches out to another server.
-ROUTES = [OUR_PAGES, *(f"distributed.http.{of}" for of in (
-    "scheduler.json", "scheduler.prometheus", "health", "statics"
-))]  # fmt: skip
+ROUTES = [
+    OUR_PAGES,
+    *(
+        f"distributed.http.{of}"
+        for of in ("scheduler.json", "scheduler.prometheus", "health", "statics")
+    ),
+]
 
 
 def settings_of(dashboard: str | None) -> dict[str, Any]:

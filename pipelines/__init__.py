@@ -21,17 +21,38 @@ if TYPE_CHECKING:
     __version__: str
 
 __all__ = [
-    "BaggedNets", "GridSearch", "InputError", "PathSVC", "PathSVR", "RandomGraph", "Run",
-    "SVMGridSearch", "compare_figure", "compare_table", "compute_pagerank", "cross_validate",
-    "data_parallel", "nn_bagging", "pagerank", "svm_grid", "write_comparison",
-]  # fmt: skip
+    "BaggedNets",
+    "GridSearch",
+    "InputError",
+    "PathSVC",
+    "PathSVR",
+    "RandomGraph",
+    "Run",
+    "SVMGridSearch",
+    "compare_figure",
+    "compare_table",
+    "compute_pagerank",
+    "cross_validate",
+    "data_parallel",
+    "nn_bagging",
+    "pagerank",
+    "svm_grid",
+    "write_comparison",
+]
 _PLACES = {
-    "BaggedNets": "bagging.estimator", "GridSearch": "search.grid_search", "InputError": "errors",
-    "PathSVC": "svm.path_svc", "PathSVR": "svm.path_svr", "RandomGraph": "graph.random_graphs",
-    "Run": "run.result", "SVMGridSearch": "search.svm_grid_search",
-    "compare_figure": "report.comparison", "compare_table": "report.comparison",
-    "compute_pagerank": "graph.ranks", "write_comparison": "report.comparison",
-}  # fmt: skip
+    "BaggedNets": "bagging.estimator",
+    "GridSearch": "search.grid_search",
+    "InputError": "errors",
+    "PathSVC": "svm.path_svc",
+    "PathSVR": "svm.path_svr",
+    "RandomGraph": "graph.random_graphs",
+    "Run": "run.result",
+    "SVMGridSearch": "search.svm_grid_search",
+    "compare_figure": "report.comparison",
+    "compare_table": "report.comparison",
+    "compute_pagerank": "graph.ranks",
+    "write_comparison": "report.comparison",
+}
 
 
 def __getattr__(name: str) -> Any:

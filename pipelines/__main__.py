@@ -23,9 +23,15 @@ def usage() -> str:
     width = max(map(len, COMMANDS))
     lines = [f"  {name:<{width}}  {about}" for name, about in COMMANDS.items()]
     return "\n".join(
-        ["usage: pleasingly COMMAND [options]", "", "commands:", *lines, "",
-         "pleasingly COMMAND --help lists its options; pleasingly --version prints the version."]
-    )  # fmt: skip
+        [
+            "usage: pleasingly COMMAND [options]",
+            "",
+            "commands:",
+            *lines,
+            "",
+            "pleasingly COMMAND --help lists its options; pleasingly --version prints the version.",
+        ]
+    )
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -65,9 +65,15 @@ def wrap_line(line: str) -> str:
         return line
     indent = INDENT if width > 2 * len(INDENT) else ""
     return "\n".join(
-        wrap(line, width, subsequent_indent=indent, break_long_words=False,
-             break_on_hyphens=False, drop_whitespace=True)
-    )  # fmt: skip
+        wrap(
+            line,
+            width,
+            subsequent_indent=indent,
+            break_long_words=False,
+            break_on_hyphens=False,
+            drop_whitespace=True,
+        )
+    )
 
 
 def print_error(command: str, message: str) -> None:

@@ -49,31 +49,41 @@ class CandidateOptions:
     group: ClassVar[str] = "grid"
 
     estimator: tuple[str, ...] = option(
-        (), "an estimator by its short name or import path; more than one are compared",
-        nargs="+", metavar="NAME",
-    )  # fmt: skip
+        (),
+        "an estimator by its short name or import path; more than one are compared",
+        nargs="+",
+        metavar="NAME",
+    )
     estimators: bool = option(
         False, "list the short names and end", changes_results=False, python=False
     )
     param: tuple[str, ...] = option(
-        (), "values of a parameter of the last named estimator, with commas between them; every "
+        (),
+        "values of a parameter of the last named estimator, with commas between them; every "
         "combination is a candidate",
-        nargs="+", metavar="NAME=VALUE,VALUE",
-    )  # fmt: skip
+        nargs="+",
+        metavar="NAME=VALUE,VALUE",
+    )
     grid: str | None = option(
-        None, "a YAML file of grids: estimator: {parameter: [value, ...]}",
-        metavar="FILE.yaml", path="file",
-    )  # fmt: skip
+        None,
+        "a YAML file of grids: estimator: {parameter: [value, ...]}",
+        metavar="FILE.yaml",
+        path="file",
+    )
     preprocess: str = option(
-        "auto", "fitted within each training fold: auto (scaling for those that want it, one-hot "
+        "auto",
+        "fitted within each training fold: auto (scaling for those that want it, one-hot "
         "columns for text, imputation), none, or a YAML file of steps",
-        metavar="auto|none|FILE", path="file",
-    )  # fmt: skip
+        metavar="auto|none|FILE",
+        path="file",
+    )
     scoring: tuple[str, ...] = option(
-        (), "scorers of scikit-learn; the best candidate is chosen by the first (default: "
+        (),
+        "scorers of scikit-learn; the best candidate is chosen by the first (default: "
         "accuracy, or r2)",
-        nargs="+", metavar="NAME",
-    )  # fmt: skip
+        nargs="+",
+        metavar="NAME",
+    )
 
 
 @dataclass(frozen=True)
@@ -86,9 +96,12 @@ class Options(CandidateOptions, SearchOptions):
         False, "fit the best candidate of each algorithm on shares of the training rows, too"
     )
     rope: float = option(
-        0.01, "score differences up to this count as equivalent", parse=float,
-        rule=at_least(0, 1_000_000), metavar="WIDTH",
-    )  # fmt: skip
+        0.01,
+        "score differences up to this count as equivalent",
+        parse=float,
+        rule=at_least(0, 1_000_000),
+        metavar="WIDTH",
+    )
 
 
 class CrossValidation(SearchJob[Options]):
@@ -147,9 +160,13 @@ class CrossValidation(SearchJob[Options]):
         scorer = CandidateScorer(self.scoring)
         groups = group_candidates([one.estimator for one in self.candidates], scorer)
         return Problem(
-            self.data, tuple(self.candidates), self.splits, scorer, tuple(groups),
+            self.data,
+            tuple(self.candidates),
+            self.splits,
+            scorer,
+            tuple(groups),
             device=device,
-        )  # fmt: skip
+        )
 
     def configure(self, cluster: Cluster) -> dict[str, Any]:
         return super().configure(cluster) | {

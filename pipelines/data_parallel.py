@@ -78,10 +78,15 @@ class DataParallel(job.Job[Options]):
             return approximator(points, options.validation, options.seed)
         task = None if options.task == "auto" else options.task
         return load_rows(
-            options.dataset, options.network, options.hidden or HIDDEN, task=task,
-            test_size=options.test_size, validation=options.validation,
-            seed=options.seed, **options.as_read(),
-        )  # fmt: skip
+            options.dataset,
+            options.network,
+            options.hidden or HIDDEN,
+            task=task,
+            test_size=options.test_size,
+            validation=options.validation,
+            seed=options.seed,
+            **options.as_read(),
+        )
 
     def plan(self, data: Problem) -> list[str]:
         """Plan the trainings: data, architecture, strategies and number of repetitions."""
@@ -213,13 +218,20 @@ class DataParallel(job.Job[Options]):
         own = {field.name: getattr(self.options, field.name) for field in fields(TrainingOptions)}
         order = TrainingPlan(
             TrainingOptions(**own | {"sync": training.strategy}),
-            training.seed(self.options.seed), None, str(checkpoint.resolve()),
-        )  # fmt: skip
+            training.seed(self.options.seed),
+            None,
+            str(checkpoint.resolve()),
+        )
         return train_on(
-            cluster.client, self.problem, order, training.ranks, on_message,
-            device=torch_device(cluster.device), threads=cluster.threads,
+            cluster.client,
+            self.problem,
+            order,
+            training.ranks,
+            on_message,
+            device=torch_device(cluster.device),
+            threads=cluster.threads,
             open_ranks=self.options.open_ranks or self.options.no_tls,
-        )  # fmt: skip
+        )
 
     def summarize(self, session: Session, cluster: Cluster | None) -> dict[str, Any]:
         """Return the table of epochs, and the best network."""

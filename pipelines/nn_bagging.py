@@ -58,29 +58,38 @@ class TrainingOptions:
         "(random weights), or your own nn.Module: module:Class or FILE.py:Class (default: that of "
         "--space; of images of 20 pixels and more cnn, of smaller ones conv, of tables table)",
         metavar="NAME",
-    )  # fmt: skip
+    )
     augment: str = option(
         "none",
         "change the training images at random: light (digits: shifts, turns, sizes; photographs: "
         "shifts and flips), randaugment, trivialaugment, augmix, or module:function",
-        rule=AUGMENTATION, metavar="NAME",
-    )  # fmt: skip
+        rule=AUGMENTATION,
+        metavar="NAME",
+    )
     optimizer: str = option(
-        "auto", "of torch; auto takes sgd, and for the study's networks their own",
+        "auto",
+        "of torch; auto takes sgd, and for the study's networks their own",
         choices=("auto", *OPTIMIZERS),
-    )  # fmt: skip
+    )
     schedule: str = option(
-        "auto", "of the learning rate; auto takes onecycle, and for the study's networks none",
+        "auto",
+        "of the learning rate; auto takes onecycle, and for the study's networks none",
         choices=("auto", *SCHEDULES),
-    )  # fmt: skip
+    )
     weight_decay: float | None = option(
-        None, "of all weights but biases and norms (default: 0.0005, of adamw 0.05)",
-        parse=float, rule=at_least(0, 10), metavar="DECAY",
-    )  # fmt: skip
+        None,
+        "of all weights but biases and norms (default: 0.0005, of adamw 0.05)",
+        parse=float,
+        rule=at_least(0, 10),
+        metavar="DECAY",
+    )
     label_smoothing: float | None = option(
-        None, "share of a label that goes to all classes alike (default: 0.05)",
-        parse=float, rule=at_least(0, 0.9), metavar="SHARE",
-    )  # fmt: skip
+        None,
+        "share of a label that goes to all classes alike (default: 0.05)",
+        parse=float,
+        rule=at_least(0, 0.9),
+        metavar="SHARE",
+    )
     patience: int | None = number(
         None,
         "end a network after so many epochs without a smaller loss of the rows that its "
@@ -95,16 +104,19 @@ class TrainingOptions:
         "end earlier when their loss falls by less than a fifth; of table 20 to 200, 200 steps)",
     )
     precision: str = option(
-        "fp32", "of products: tf32 on a GPU; bf16 on GPUs and newer CPUs, not for the study's "
-        "networks",
+        "fp32",
+        "of products: tf32 on a GPU; bf16 on GPUs and newer CPUs, not for the study's networks",
         choices=PRECISIONS,
-    )  # fmt: skip
+    )
     memory: float | None = option(
         None,
         "GiB of a worker's device that training may take (default: 90 % of a GPU, no limit on "
         "a CPU)",
-        parse=float, rule=positive, metavar="GIB", changes_results=False,
-    )  # fmt: skip
+        parse=float,
+        rule=positive,
+        metavar="GIB",
+        changes_results=False,
+    )
 
 
 @dataclass(frozen=True)
@@ -114,24 +126,30 @@ class Options(TrainingOptions, FoldOptions, RunOptions, TestOptions, OwnDataOpti
     group: ClassVar[str] = "ensemble and search"
 
     n_bootstrap: int = number(
-        12, "members of the ensemble, each on a bootstrap sample of its own",
+        12,
+        "members of the ensemble, each on a bootstrap sample of its own",
         rule=at_least(1, 10_000),
-    )  # fmt: skip
+    )
     n_tuning: int = number(
-        12, "candidates that the random search of each member tries; 0: no search, each member "
+        12,
+        "candidates that the random search of each member tries; 0: no search, each member "
         "trains the first that is drawn",
         rule=at_least(0, 10_000),
-    )  # fmt: skip
+    )
     space: str = option(
         "auto",
         "where candidates are drawn from: small, study, mlp, table, cnn or a .yaml file; auto goes "
         "by --network",
-        metavar="NAME|FILE", path="file",
-    )  # fmt: skip
+        metavar="NAME|FILE",
+        path="file",
+    )
     explain: str | None = option(
-        None, "test rows whose certainty is drawn, such as 7,18", rule=ROWS, metavar="ROWS",
+        None,
+        "test rows whose certainty is drawn, such as 7,18",
+        rule=ROWS,
+        metavar="ROWS",
         changes_results=False,
-    )  # fmt: skip
+    )
     defer_error: float | None = share(
         None,
         "keep only answers of which, by out-of-bag training rows, at most this share is wrong; the "
@@ -139,13 +157,17 @@ class Options(TrainingOptions, FoldOptions, RunOptions, TestOptions, OwnDataOpti
         changes_results=False,
     )
     confidence: float = share(
-        CONFIDENCE, "of --defer-error, and of the prediction sets that predict names",
+        CONFIDENCE,
+        "of --defer-error, and of the prediction sets that predict names",
         changes_results=False,
-    )  # fmt: skip
+    )
     image: tuple[str, ...] | None = option(
-        None, "images of your own that the ensemble is asked about", nargs="+", metavar="FILE",
+        None,
+        "images of your own that the ensemble is asked about",
+        nargs="+",
+        metavar="FILE",
         path="file",
-    )  # fmt: skip
+    )
 
 
 def given(choice: str) -> str | None:
@@ -187,16 +209,21 @@ class Bagging(job.Job[Options]):
         parser.add_argument("run", type=Path, metavar="RUN", help="folder of a run of nn_bagging")
         add_what_is_asked(parser)
         parser.add_argument(
-            "--output", type=Path, metavar="PATH",
+            "--output",
+            type=Path,
+            metavar="PATH",
             help="of a table: a .csv or .parquet file (default: NAME-predictions.csv beside it); "
             "of images: such a file, or a folder; figures NAME-certainty.svg and .png of the first "
             "20 are put beside it (default: image-predictions.csv in the current folder)",
-        )  # fmt: skip
+        )
         parser.add_argument(
-            "--copies", type=int, default=0, metavar="N",
+            "--copies",
+            type=int,
+            default=0,
+            metavar="N",
             help="of images: average over N copies, augmented as in the run's training, in place "
             "of the image as it is (default: 0, none)",
-        )  # fmt: skip
+        )
         given = vars(parser.parse_args(argv))
         refuse_both_or_neither(given["table"], given["image"])
         if not 0 <= given["copies"] <= MOST_COPIES or (given["copies"] and given["table"]):
@@ -213,10 +240,13 @@ class Bagging(job.Job[Options]):
         need_torch()
         options = self.options
         return load_dataset(
-            options.dataset, test_size=options.test_size, seed=options.seed,
+            options.dataset,
+            test_size=options.test_size,
+            seed=options.seed,
             # A bootstrap's folds may lack a class; what is asked to be rare is measured by them.
-            n_folds=options.folds if options.rare != "refuse" else 1, **options.as_read(),
-        )  # fmt: skip
+            n_folds=options.folds if options.rare != "refuse" else 1,
+            **options.as_read(),
+        )
 
     def plan(self, data: Dataset) -> list[str]:
         """Return bootstraps and candidates, all drawn now; and what is to be explained."""
@@ -229,18 +259,30 @@ class Bagging(job.Job[Options]):
         self.space = self._space()
         self.augment = chosen(options.augment, data.image_shape is not None, data.ink)
         training = Training.of(
-            self.space.network, len(data.y_train), batch_size=options.batch_size,
-            max_epochs=options.max_epochs, optimizer=given(options.optimizer),
+            self.space.network,
+            len(data.y_train),
+            batch_size=options.batch_size,
+            max_epochs=options.max_epochs,
+            optimizer=given(options.optimizer),
             schedule=given(options.schedule),
-            label_smoothing=options.label_smoothing, weight_decay=options.weight_decay,
-            patience=options.patience, augment=self.augment, precision=options.precision,
+            label_smoothing=options.label_smoothing,
+            weight_decay=options.weight_decay,
+            patience=options.patience,
+            augment=self.augment,
+            precision=options.precision,
             memory_bytes=None if options.memory is None else int(options.memory * 2**30),
-        )  # fmt: skip
+        )
         inputs = Inputs(data.n_inputs, data.n_classes, data.image_shape)
         self.drawn = Plan.draw(
-            data.y_train, inputs, self.space, training, n_bootstrap=options.n_bootstrap,
-            n_tuning=max(1, options.n_tuning), n_folds=options.folds, seed=options.seed,
-        )  # fmt: skip
+            data.y_train,
+            inputs,
+            self.space,
+            training,
+            n_bootstrap=options.n_bootstrap,
+            n_tuning=max(1, options.n_tuning),
+            n_folds=options.folds,
+            seed=options.seed,
+        )
         lines = []
         if self.space.network not in BY_HAND:  # an error of the user's module shows now
             from pipelines.nn.networks import network_lines
@@ -293,9 +335,7 @@ class Bagging(job.Job[Options]):
         """Choose the device on which networks are trained."""
         training = replace(self.drawn.training, device=cluster.device)
         self.drawn = replace(self.drawn, training=training)
-        return {
-            "space": self.space.describe(), "augment": self.augment, **self.asked.describe()
-        }  # fmt: skip
+        return {"space": self.space.describe(), "augment": self.augment, **self.asked.describe()}
 
     @cached_property
     def data(self) -> FoldedData:
@@ -325,12 +365,18 @@ class Bagging(job.Job[Options]):
 
         with phase(session.echo, "vote       combining the members' predictions"):
             metadata = answer(
-                cluster and cluster.client, session.path, stored(self.refits), self.dataset,
-                self.data.token, self.asked, device=self.drawn.training.device,
+                cluster and cluster.client,
+                session.path,
+                stored(self.refits),
+                self.dataset,
+                self.data.token,
+                self.asked,
+                device=self.drawn.training.device,
                 n_folds=self.options.folds if self.options.n_tuning else 1,
-                seed=self.options.seed, defer_error=self.options.defer_error,
+                seed=self.options.seed,
+                defer_error=self.options.defer_error,
                 confidence=self.options.confidence,
-            )  # fmt: skip
+            )
             forget(self.data.token)  # what members said, where workers are threads
             baseline = baseline_of(self.dataset)
         remarks = remarks_on(

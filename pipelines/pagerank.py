@@ -39,62 +39,82 @@ class Options(RunOptions):
         None,
         "edge list: .csv or .tsv with a header line, SNAP .txt or .parquet; without it a random "
         "graph",
-        metavar="PATH", path="file",
-    )  # fmt: skip
+        metavar="PATH",
+        path="file",
+    )
     source: str | None = option(
-        None, "column of the nodes that edges leave (default: the first; those of a .txt are "
-        "called 1, 2, ...)", metavar="COLUMN",
-    )  # fmt: skip
+        None,
+        "column of the nodes that edges leave (default: the first; those of a .txt are "
+        "called 1, 2, ...)",
+        metavar="COLUMN",
+    )
     target: str | None = option(
         None, "column of the nodes that edges point at (default: the second)", metavar="COLUMN"
     )
     weight: str | None = option(
-        None, "column of weights (default: every edge counts 1)",
+        None,
+        "column of weights (default: every edge counts 1)",
         metavar="COLUMN",
-    )  # fmt: skip
+    )
     random: str = option("rmat", "the random graph", choices=("erdos", "rmat"))
     nodes: int = option(
         100_000, "nodes of the random graph", parse=int, rule=at_least(2), metavar="N"
     )
     degree: float = option(
-        8.0, "edges that leave a node of the random graph, on average",
-        parse=float, rule=at_least(1), metavar="NUMBER",
-    )  # fmt: skip
+        8.0,
+        "edges that leave a node of the random graph, on average",
+        parse=float,
+        rule=at_least(1),
+        metavar="NUMBER",
+    )
     self_loops: str = option(
         "keep", "what becomes of edges from a node to itself", choices=("keep", "drop")
     )
     repeated: str = option(
-        "sum", "an edge that stands there more than once counts as often, or once",
+        "sum",
+        "an edge that stands there more than once counts as often, or once",
         choices=("sum", "once"),
-    )  # fmt: skip
+    )
     alpha: float = option(
-        0.85, "damping: how likely the surfer follows an edge", parse=float,
-        rule=inside_unit_interval, metavar="NUMBER",
-    )  # fmt: skip
+        0.85,
+        "damping: how likely the surfer follows an edge",
+        parse=float,
+        rule=inside_unit_interval,
+        metavar="NUMBER",
+    )
     personalise: str | None = option(
         None,
         "where to jump: a table whose first column names nodes and whose others are vectors",
-        metavar="FILE", path="file",
-    )  # fmt: skip
+        metavar="FILE",
+        path="file",
+    )
     dangling: str = option(
-        "uniform", "where the surfer goes from a node that no edge leaves",
+        "uniform",
+        "where the surfer goes from a node that no edge leaves",
         choices=("uniform", "personalised", "none"),
-    )  # fmt: skip
+    )
     tol: float = option(
-        1e-6, "end when the L1 norm of the change is this small; 0: never", parse=float,
-        rule=at_least(0), metavar="NUMBER",
-    )  # fmt: skip
+        1e-6,
+        "end when the L1 norm of the change is this small; 0: never",
+        parse=float,
+        rule=at_least(0),
+        metavar="NUMBER",
+    )
     iterations: int | None = option(
-        None, "at most (default: as many as --tol can need)", parse=int, rule=at_least(1),
+        None,
+        "at most (default: as many as --tol can need)",
+        parse=int,
+        rule=at_least(1),
         metavar="N",
-    )  # fmt: skip
+    )
     distributed: bool = option(
         False, "write the edges to partitions, one for each worker; for a graph larger than memory"
     )
     checkpoint_every: int = number(
-        10, "with --distributed: iterations between checkpoints of the ranks",
+        10,
+        "with --distributed: iterations between checkpoints of the ranks",
         changes_results=False,
-    )  # fmt: skip
+    )
 
     def stop(self) -> Stop:
         """Return the stopping rule; raises InputError if its options contradict each other."""
@@ -176,11 +196,19 @@ class PageRank(job.Job[Options]):
                     session.echo(f"iteration  {iteration:,}: change {change:.2g}")
 
             ranks = self.ranks = distributed_pagerank(
-                cluster.client, self.source, session.path / PARTITIONS,
-                self_loops=options.self_loops, repeated=options.repeated, alpha=options.alpha,
-                personalise=options.personalise, dangling=options.dangling,
-                stop=options.stop(), checkpoint_every=every, device=self.device, callback=show,
-            )  # fmt: skip
+                cluster.client,
+                self.source,
+                session.path / PARTITIONS,
+                self_loops=options.self_loops,
+                repeated=options.repeated,
+                alpha=options.alpha,
+                personalise=options.personalise,
+                dangling=options.dangling,
+                stop=options.stop(),
+                checkpoint_every=every,
+                device=self.device,
+                callback=show,
+            )
             return {"n_partitions": ranks.n_partitions}
         problem = replace(self.problem, device=self.device, n_threads=cluster.threads)
         todo = [RankTask()]

@@ -92,8 +92,9 @@ def wait_for_tasks(folder: Path, n_tasks: int, program: subprocess.Popen[str]) -
 def tasks_of(folder: Path) -> list[dict]:
     """The lines of a journal, without checksums: a test that changes one signs nothing."""
     lines = (folder / "journal.jsonl").read_text().splitlines()
-    return [{name: one for name, one in json.loads(line).items() if name != "crc32"}
-            for line in lines]  # fmt: skip
+    return [
+        {name: one for name, one in json.loads(line).items() if name != "crc32"} for line in lines
+    ]
 
 
 def summary(said: str, n_lines: int) -> list[str]:

@@ -30,11 +30,20 @@ hypothesis.settings.register_profile(
 # place of seconds. What a command starts that tests start is spawned, as for who types it.
 METHOD = "distributed.worker.multiprocessing-method"
 IMPORTED = [
-    "distributed", "dask.dataframe", "pyarrow.parquet", "sklearn.ensemble", "torch",
-    "sklearn.svm", "pipelines.svm.backends.path", "pipelines.svm.backends.sklearn",
-    "pipelines.bagging.work", "pipelines.nn.train", "pipelines.search.tasks",
-    "pipelines.parallel.elastic", "pipelines.graph.partitions",
-]  # fmt: skip
+    "distributed",
+    "dask.dataframe",
+    "pyarrow.parquet",
+    "sklearn.ensemble",
+    "torch",
+    "sklearn.svm",
+    "pipelines.svm.backends.path",
+    "pipelines.svm.backends.sklearn",
+    "pipelines.bagging.work",
+    "pipelines.nn.train",
+    "pipelines.search.tasks",
+    "pipelines.parallel.elastic",
+    "pipelines.graph.partitions",
+]
 
 # What each server of Dask does many times a second though nothing runs, and no test looks at: for
 # the clusters that stay open it took a third of a core.
@@ -182,8 +191,15 @@ def browser() -> Iterator[Any]:
         "playwright.sync_api", reason="Playwright, which drives it, comes with the extra dev"
     )
     # Without these a browser asks the network for its own affairs.
-    quiet = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync",
-             "--disable-background-networking", "--disable-component-update"]  # fmt: skip
+    quiet = [
+        "--no-sandbox",
+        "--disable-gpu",
+        "--disable-quic",
+        "--no-first-run",
+        "--disable-sync",
+        "--disable-background-networking",
+        "--disable-component-update",
+    ]
     with sync_api.sync_playwright() as playwright:
         opened = playwright.chromium.launch(executable_path=chromium, args=quiet)
         yield opened

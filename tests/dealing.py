@@ -7,12 +7,21 @@ from xdist.scheduler import LoadFileScheduling
 # What takes longest comes first, so that what is short is left for the end, when all processes are
 # to end together.
 FIRST = (
-    "tests/chaos/", "tests/integration/test_slurm.py", "tests/test_docs.py", "tests/report/",
-    "tests/nn_bagging/", "tests/test_interruption.py", "tests/svm_grid/", "tests/cross_validate/",
-    "tests/benchmarks/test_gpu_check.py", "tests/data_parallel/test_command.py",
-    "tests/graph/test_distributed.py", "tests/integration/", "tests/run_folder/",
+    "tests/chaos/",
+    "tests/integration/test_slurm.py",
+    "tests/test_docs.py",
+    "tests/report/",
+    "tests/nn_bagging/",
+    "tests/test_interruption.py",
+    "tests/svm_grid/",
+    "tests/cross_validate/",
+    "tests/benchmarks/test_gpu_check.py",
+    "tests/data_parallel/test_command.py",
+    "tests/graph/test_distributed.py",
+    "tests/integration/",
+    "tests/run_folder/",
     "tests/test_notebooks.py",
-)  # fmt: skip
+)
 # Their files share runs: one process has them all.
 SHARING = ("tests/nn_bagging/", "tests/svm_grid/", "tests/cross_validate/", "tests/report/")
 

@@ -83,12 +83,20 @@ def cuml_converts() -> str | None:
     from pipelines.search.substitutes import substitute
 
     able = [
-        ensemble.RandomForestClassifier(), ensemble.RandomForestRegressor(),
-        linear_model.ElasticNet(), linear_model.Lasso(), linear_model.LinearRegression(),
-        linear_model.LogisticRegression(), linear_model.Ridge(),
-        neighbors.KNeighborsClassifier(p=1), neighbors.KNeighborsRegressor(),
-        svm.LinearSVC(), svm.LinearSVR(), svm.SVC(), svm.SVR(),
-    ]  # fmt: skip
+        ensemble.RandomForestClassifier(),
+        ensemble.RandomForestRegressor(),
+        linear_model.ElasticNet(),
+        linear_model.Lasso(),
+        linear_model.LinearRegression(),
+        linear_model.LogisticRegression(),
+        linear_model.Ridge(),
+        neighbors.KNeighborsClassifier(p=1),
+        neighbors.KNeighborsRegressor(),
+        svm.LinearSVC(),
+        svm.LinearSVR(),
+        svm.SVC(),
+        svm.SVR(),
+    ]
     with patch.object(InteropMixin, "_sync_attrs_from_cpu"):  # of a fitted one; asks for a driver
         found = {type(one).__name__: substitute(one, "gpu") for one in able}
         refused = substitute(linear_model.Ridge(positive=True), "gpu")
@@ -113,8 +121,11 @@ def workers_take_a_pool_of_rmm() -> str | None:
     script = str(render("slurm", rmm_pool="0.8", tls=False))
     (line,) = (one for one in script.splitlines() if " cuda worker " in one)
     given = worker.make_context("worker", shlex.split(line.partition(" cuda worker ")[2])).params
-    taken = {name: given[name] for name in inspect.signature(LocalCUDACluster).parameters
-             if name.startswith("rmm_") and given[name]}  # fmt: skip
+    taken = {
+        name: given[name]
+        for name in inspect.signature(LocalCUDACluster).parameters
+        if name.startswith("rmm_") and given[name]
+    }
     counts = mr.PoolMemoryResource.pool_size, mr.TrackingResourceAdaptor.get_allocated_bytes
     print(f"dask cuda worker takes {taken}, {', '.join(one.__name__ for one in counts)}")
     expected = {"rmm_pool_size", "rmm_track_allocations", "rmm_allocator_external_lib_list"}

@@ -26,10 +26,28 @@ def main() -> None:
         empty = Path(name)
         venv.create(empty / "venv")
         bin_ = empty / "venv/bin"
-        _run(uv, "pip", "install", "--quiet", "--python", bin_ / "python",
-             "--constraints", ROOT / "constraints.txt", wheel)  # fmt: skip
-        _run(bin_ / "pleasingly", "svm-grid", "--n-c", "2", "--n-gamma", "2",
-             "--results", empty / "run", at=empty)  # fmt: skip
+        _run(
+            uv,
+            "pip",
+            "install",
+            "--quiet",
+            "--python",
+            bin_ / "python",
+            "--constraints",
+            ROOT / "constraints.txt",
+            wheel,
+        )
+        _run(
+            bin_ / "pleasingly",
+            "svm-grid",
+            "--n-c",
+            "2",
+            "--n-gamma",
+            "2",
+            "--results",
+            empty / "run",
+            at=empty,
+        )
         record = json.loads((empty / "run/run.json").read_text())
         assert record["status"] == "finished", record["status"]
         assert (empty / "run/report.html").stat().st_size > 10_000

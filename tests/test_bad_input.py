@@ -151,7 +151,7 @@ BAD: dict[str, dict[str, str]] = {
         RANKS + "--channels-last": "--channels-last is for a network with convolutions",
         RANKS + "--ranks 3": "--ranks must be at most 2, the number of workers, got 3",
     },
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize(
@@ -159,9 +159,13 @@ BAD: dict[str, dict[str, str]] = {
     [(command, *case) for command, cases in BAD.items() for case in cases.items()],
 )
 def test_bad_input_is_one_line_and_status_2(
-    command: str, options: str, words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    command: str,
+    options: str,
+    words: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
-) -> None:  # fmt: skip
+) -> None:
     for name, content in FILES.items():
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(content)
@@ -207,9 +211,13 @@ def test_changed_data_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[
     [("nn_bagging", "nn.settings", "need torch.*nn"), ("svm_grid", "nn.features", "scikit-image")],
 )
 def test_a_package_that_is_missing_is_one_line(
-    command: str, place: str, words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    command: str,
+    place: str,
+    words: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
-) -> None:  # fmt: skip
+) -> None:
     def find_spec(name: str) -> Any:
         return None
 

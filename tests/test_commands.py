@@ -43,9 +43,13 @@ def test_the_script_finds_modules_beside_which_it_is_started(tmp_path: Path) -> 
     asked = ["cross-validate", "--estimator", "mine.Mine", "--dry-run"]
     # -P: as of an installed script, the current folder is not on the path.
     done = subprocess.run(
-        [sys.executable, "-P", "-c", program, *asked], cwd=tmp_path, capture_output=True,
-        text=True, check=False, env=os.environ | {"PYTHONPATH": str(ROOT)},
-    )  # fmt: skip
+        [sys.executable, "-P", "-c", program, *asked],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+    )
     assert done.returncode == 0, done.stderr
     assert "Mine" in done.stdout
 

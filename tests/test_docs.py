@@ -84,9 +84,13 @@ def run(command: str, where: Path, status: int = 0) -> str:
     """Run a command as a process of this Python; give what it said."""
     path = f"{Path(sys.executable).parent}:/usr/bin:/bin"
     done = subprocess.run(
-        ["bash", "-c", command], cwd=where, capture_output=True, text=True, check=False,
+        ["bash", "-c", command],
+        cwd=where,
+        capture_output=True,
+        text=True,
+        check=False,
         env=os.environ | {"PATH": path, "PYTHONPATH": str(ROOT)},
-    )  # fmt: skip
+    )
     assert done.returncode == status, done.stderr
     return done.stdout + done.stderr
 

@@ -69,14 +69,18 @@ def write_journal(folder: Path, lines: list[dict]) -> None:
 @pytest.mark.parametrize(
     ("command", "how", "n_tasks"),
     [
-        ("svm_grid", signal.SIGINT, 10), ("cross_validate", signal.SIGTERM, 10),
+        ("svm_grid", signal.SIGINT, 10),
+        ("cross_validate", signal.SIGTERM, 10),
         ("nn_bagging", signal.SIGKILL, 13),
     ],
-)  # fmt: skip
+)
 def test_a_stopped_run_is_resumed_and_ends_the_same(
-    command: str, how: signal.Signals, n_tasks: int, tmp_path: Path,
+    command: str,
+    how: signal.Signals,
+    n_tasks: int,
+    tmp_path: Path,
     undisturbed_of: Callable[[str], Path],
-) -> None:  # fmt: skip
+) -> None:
     folder = tmp_path / "run"
     program = start(command, *LONGER[command], "--results", str(folder))
     wait_for_tasks(folder, n_tasks, program)
@@ -110,9 +114,11 @@ def test_a_stopped_run_is_resumed_and_ends_the_same(
 @pytest.mark.slow
 @pytest.mark.parametrize("command", ["svm_grid", "cross_validate"])
 def test_a_finished_run_has_nothing_to_resume(
-    command: str, finished_of: Callable[[str], tuple[Path, str]],
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch,
-) -> None:  # fmt: skip
+    command: str,
+    finished_of: Callable[[str], tuple[Path, str]],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     folder, said = finished_of(command)
     before = {path: path.read_bytes() for path in folder.iterdir() if path.suffix != ".html"}
     monkeypatch.setattr("pipelines.run.cluster.open_cluster", None)  # needs no cluster
@@ -172,9 +178,10 @@ def test_wall_time_and_workers_of_all_sessions_are_counted(
 
 
 def test_a_second_resumption_changes_nothing(
-    tmp_path: Path, finished_of: Callable[[str], tuple[Path, str]],
+    tmp_path: Path,
+    finished_of: Callable[[str], tuple[Path, str]],
     capsys: pytest.CaptureFixture[str],
-) -> None:  # fmt: skip
+) -> None:
     folder = left_off(finished_of("svm_grid")[0], tmp_path / "copy", argv=["the first"])
     about = record(folder)
     with Journal(folder / "journal.jsonl"):
@@ -254,9 +261,11 @@ def test_nobody_needs_to_listen(line: str, tmp_path: Path) -> None:
 def test_an_ascii_terminal(finished_of: Callable[[str], tuple[Path, str]]) -> None:
     done = subprocess.run(
         command_line("svm_grid", "--resume", str(finished_of("svm_grid")[0])),
-        capture_output=True, text=True, check=True,
+        capture_output=True,
+        text=True,
+        check=True,
         env={**os.environ, "PYTHONIOENCODING": "ascii"},
-    )  # fmt: skip
+    )
     assert done.stderr == ""
     assert " % ? " in done.stdout  # for the sign of plus and minus
 
@@ -265,9 +274,12 @@ def test_a_working_directory_that_is_gone(tmp_path: Path) -> None:
     words = command_line("svm_grid", "--dry-run", "--cluster", "local")
     line = f'mkdir {tmp_path}/gone; cd {tmp_path}/gone; rmdir {tmp_path}/gone; "$@"'
     done = subprocess.run(
-        ["bash", "-c", line, "bash", *words], capture_output=True, text=True, check=False,
+        ["bash", "-c", line, "bash", *words],
+        capture_output=True,
+        text=True,
+        check=False,
         env={**os.environ, "PYTHONPATH": os.getcwd()},
-    )  # fmt: skip
+    )
     assert done.returncode == 2
     (said,) = done.stderr.splitlines()
     assert "the working directory no longer exists" in said

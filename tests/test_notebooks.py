@@ -31,9 +31,11 @@ FORKED = {"DASK_DISTRIBUTED__WORKER__MULTIPROCESSING_METHOD": "forkserver"}
 # The first is run by ``make test``, too.
 @pytest.mark.parametrize(
     "notebook",
-    [pytest.param(path, id=path.stem, marks=pytest.mark.slow if i else ())
-     for i, path in enumerate(NOTEBOOKS)],
-)  # fmt: skip
+    [
+        pytest.param(path, id=path.stem, marks=pytest.mark.slow if i else ())
+        for i, path in enumerate(NOTEBOOKS)
+    ],
+)
 def test_a_notebook_runs(notebook: Path, tmp_path: Path) -> None:
     """Cell by cell, in a Jupyter kernel beside the notebook.
 
@@ -68,9 +70,15 @@ def test_what_is_told_less_is_there() -> None:
 
 def test_all_eight_are_here() -> None:
     assert [path.stem for path in NOTEBOOKS] == [
-        "01_svm_grid", "02_nn_bagging", "03_clusters", "04_reading_a_run",
-        "05_pagerank", "06_cross_validate", "07_data_parallel", "08_image_features",
-    ]  # fmt: skip
+        "01_svm_grid",
+        "02_nn_bagging",
+        "03_clusters",
+        "04_reading_a_run",
+        "05_pagerank",
+        "06_cross_validate",
+        "07_data_parallel",
+        "08_image_features",
+    ]
 
 
 @pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda path: path.stem)

@@ -104,9 +104,16 @@ def parameters_of(documented: Any) -> dict[str, tuple[str, str]]:
 
 @pytest.mark.parametrize(
     "name",
-    ["BaggedNets", "GridSearch", "PathSVC", "PathSVR", "SVMGridSearch", "compute_pagerank",
-     "RandomGraph"],
-)  # fmt: skip
+    [
+        "BaggedNets",
+        "GridSearch",
+        "PathSVC",
+        "PathSVR",
+        "SVMGridSearch",
+        "compute_pagerank",
+        "RandomGraph",
+    ],
+)
 def test_a_docstring_says_the_meaning_and_default_of_every_parameter(name: str) -> None:
     found = getattr(pipelines, name)
     described = parameters_of(found)
@@ -196,5 +203,8 @@ def test_lists_are_taken_where_the_command_line_has_commas() -> None:
     from pipelines.run.function import words_of
 
     assert words_of(TrainingOptions, {"hidden": (64, 32), "epochs": 3}) == [
-        "--hidden", "64,32", "--epochs", "3",
-    ]  # fmt: skip
+        "--hidden",
+        "64,32",
+        "--epochs",
+        "3",
+    ]

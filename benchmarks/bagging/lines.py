@@ -155,10 +155,15 @@ def _train_task(
         net.put({name: one[0] for name, one in weights.items()})
         started = time.perf_counter()
         losses = train_plainly(
-            net, pairs, partial(epoch_order, sample.train(fold), generator), candidate,
-            batch_size=training.batch_size, max_epochs=training.max_epochs,
-            least_fall=training.least_fall, device=device,
-        )  # fmt: skip
+            net,
+            pairs,
+            partial(epoch_order, sample.train(fold), generator),
+            candidate,
+            batch_size=training.batch_size,
+            max_epochs=training.max_epochs,
+            least_fall=training.least_fall,
+            device=device,
+        )
         cells.training[task.number] += time.perf_counter() - started
         cells.n_epochs[task.number, fold] = len(losses)
         cells.n_errors[task.number, fold] = (

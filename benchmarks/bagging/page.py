@@ -14,9 +14,13 @@ from pipelines.run.environment import commit, versions
 
 
 def describe(
-    problem: Problem, space: str, timed: Sequence[Timed[Cells]], n_workers: int, where: str,
+    problem: Problem,
+    space: str,
+    timed: Sequence[Timed[Cells]],
+    n_workers: int,
+    where: str,
     today: str,
-) -> dict[str, Any]:  # fmt: skip
+) -> dict[str, Any]:
     """Everything worth keeping of a measurement; every value can be written as JSON.
 
     ``timed`` is our line, then those of the plain loop.
@@ -39,8 +43,13 @@ def describe(
         },
         "ours_on": where,
         "lines": [
-            {"name": one.name, "seconds": list(one.seconds), "median": one.median,
-             "min": one.spread[0], "max": one.spread[1]}
+            {
+                "name": one.name,
+                "seconds": list(one.seconds),
+                "median": one.median,
+                "min": one.spread[0],
+                "max": one.spread[1],
+            }
             for one in timed
         ],
         "comparisons": [
@@ -54,7 +63,7 @@ def describe(
         "machine": describe_machine(),
         "versions": versions(),
         "commit": commit(),
-    }  # fmt: skip
+    }
 
 
 def page(record: dict[str, Any]) -> str:
@@ -87,16 +96,31 @@ Versions: {versions_}; commit {record["commit"] or "unknown"}.
 
 
 COMPARISON = (
-    "plain / ours", "all", "least turn", "most", "median draw", "least draw", "most",
-    "folds that differ", "by at most", "epochs, ours", "plain",
-)  # fmt: skip
+    "plain / ours",
+    "all",
+    "least turn",
+    "most",
+    "median draw",
+    "least draw",
+    "most",
+    "folds that differ",
+    "by at most",
+    "epochs, ours",
+    "plain",
+)
 
 
 def _comparison(one: dict[str, Any]) -> tuple[str, ...]:
     rows = one["largest_difference_rows"]
     draws = one["ratio_by_draw"]
-    figures = (one["ratio"], one["ratio_min"], one["ratio_max"],
-               one["ratio_median_draw"], min(draws), max(draws))  # fmt: skip
+    figures = (
+        one["ratio"],
+        one["ratio_min"],
+        one["ratio_max"],
+        one["ratio_median_draw"],
+        min(draws),
+        max(draws),
+    )
     return (
         one["plain"],
         *(f"{figure:.2f} ×" for figure in figures),

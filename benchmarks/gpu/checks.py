@@ -16,9 +16,16 @@ GRAPH = ("torch", "numba", "pandas", "pyarrow", "scipy", "psutil")
 RECORDS = ("pydantic", "pydantic_core")
 NETWORKS = ("torch", "sklearn", "yaml", "psutil")
 COMMAND = (
-    *PATH, *CLUSTER[1:], *RECORDS, "sklearn", "pyarrow", "matplotlib", "jinja2", "yaml",
+    *PATH,
+    *CLUSTER[1:],
+    *RECORDS,
+    "sklearn",
+    "pyarrow",
+    "matplotlib",
+    "jinja2",
+    "yaml",
     "safetensors",
-)  # fmt: skip
+)
 
 
 @dataclass(frozen=True)
@@ -51,9 +58,7 @@ class Check:
 # The cheapest proof first, then results against the CPU's, then times. Those that import cuml come
 # last: what they find missing or slow delays no other.
 CHECKS = (
-    Check(
-        "one launch of each kernel", "benchmarks.gpu.first_launches:launch_kernels", PATH, 55
-    ),
+    Check("one launch of each kernel", "benchmarks.gpu.first_launches:launch_kernels", PATH, 55),
     Check("memcheck finds nothing", "benchmarks.gpu.first_launches:find_memory_errors", PATH, 28),
     Check("racecheck finds nothing", "benchmarks.gpu.first_launches:find_races", PATH, 28),
     Check("cupy multiplies matrices right", "tests/gpu/test_cupy.py", ("cupy",), 8),
@@ -78,9 +83,7 @@ CHECKS = (
         25,
     ),
     Check("svm_grid --cluster cuda, end to end", "tests/gpu/test_svm_grid.py", COMMAND, 25),
-    Check(
-        "data_parallel on one GPU", "tests/gpu/test_data_parallel.py", (*COMMAND, "torch"), 12
-    ),
+    Check("data_parallel on one GPU", "tests/gpu/test_data_parallel.py", (*COMMAND, "torch"), 12),
     Check("a worker for each GPU", "tests/gpu/test_cuda_cluster.py", CLUSTER, 12),
     Check("PageRank on a GPU agrees with the CPU's", "tests/gpu/test_pagerank.py", GRAPH, 13),
     *(
@@ -91,8 +94,12 @@ CHECKS = (
             planned,
         )
         for n_rows, decision, planned in (
-            (6_000, "ovo", 6), (6_000, "ovr", 10), (20_000, "ovo", 12), (20_000, "ovr", 22),
-            (60_000, "ovo", 30), (60_000, "ovr", 30),
+            (6_000, "ovo", 6),
+            (6_000, "ovr", 10),
+            (20_000, "ovo", 12),
+            (20_000, "ovr", 22),
+            (60_000, "ovo", 30),
+            (60_000, "ovr", 30),
         )
     ),
     Check(
@@ -110,7 +117,7 @@ CHECKS = (
     ),
     Check("solver cuml agrees with sklearn", "tests/gpu/test_cuml_solver.py", SOLVER, 20),
     Check("time of one fit", "benchmarks.gpu.cuml_fits:compare_fits", (*SOLVER, *RECORDS), 15),
-)  # fmt: skip
+)
 
 
 def missing(needs: Sequence[str]) -> str | None:

@@ -62,9 +62,15 @@ def launch_kernels(n_rows: int = 48, xp: Any = None) -> None:
         for launching, planned in product((usual, replace(usual, hard_members=0)), plans):
             with patch.object(path, "plan_memory", planned):
                 gpu = path.cross_validate_path_cuda(
-                    xp.asarray(X), y, GAMMAS, CS, folds, decision=decision, launching=launching,
+                    xp.asarray(X),
+                    y,
+                    GAMMAS,
+                    CS,
+                    folds,
+                    decision=decision,
+                    launching=launching,
                     xp=xp,
-                )  # fmt: skip
+                )
             np.testing.assert_array_equal(gpu.status, cpu.status)
             np.testing.assert_allclose(gpu.objectives, cpu.objectives, rtol=1e-3, atol=1e-6)
 
@@ -85,10 +91,20 @@ def _under_sanitizer(tool: str) -> None:
     if program is None:
         raise SkipTest(f"{TOOL} is neither on PATH nor in {toolkit}; set CUDA_HOME")
     done = subprocess.run(
-        [program, "--tool", tool, "--error-exitcode", str(FOUND_SOMETHING), sys.executable, "-c",
-         "from benchmarks.gpu.first_launches import launch_kernels; launch_kernels()"],
-        cwd=ROOT, capture_output=True, text=True,
-    )  # fmt: skip
+        [
+            program,
+            "--tool",
+            tool,
+            "--error-exitcode",
+            str(FOUND_SOMETHING),
+            sys.executable,
+            "-c",
+            "from benchmarks.gpu.first_launches import launch_kernels; launch_kernels()",
+        ],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+    )
     said = (done.stdout + done.stderr).strip()
     assert done.returncode == 0, f"{tool} ended with status {done.returncode}\n{said}"
     note(f"{tool}: {said.splitlines()[-1] if said else 'nothing said'}")

@@ -44,9 +44,14 @@ def compare_training() -> None:
     data_dir = os.environ.get("PLEASINGLY_DATA_DIR")
     name, where = ("mnist", data_dir) if data_dir else ("digits", "data")
     problem = make_problem(
-        name, "study", DRAWS, n_folds=FOLDS, limit=ROWS, data_dir=where,
+        name,
+        "study",
+        DRAWS,
+        n_folds=FOLDS,
+        limit=ROWS,
+        data_dir=where,
         training=Training(max_epochs=EPOCHS, least_fall=-1e9, device="gpu"),
-    )  # fmt: skip
+    )
     runner = InProcess(1)
     with warming_up():
         train_with_us(first_draws(problem, 1), runner)

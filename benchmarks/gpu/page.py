@@ -16,9 +16,23 @@ from benchmarks.machine import describe_machine, in_words, installed
 from pipelines.run.environment import commit
 
 PACKAGES = (
-    "cuml", "cudf", "cupy", "cuda-python", "dask", "distributed", "numba", "numpy", "nvidia-",
-    "pylibraft", "pytest", "rmm", "scikit-learn", "scipy", "torch", "triton",
-)  # fmt: skip
+    "cuml",
+    "cudf",
+    "cupy",
+    "cuda-python",
+    "dask",
+    "distributed",
+    "numba",
+    "numpy",
+    "nvidia-",
+    "pylibraft",
+    "pytest",
+    "rmm",
+    "scikit-learn",
+    "scipy",
+    "torch",
+    "triton",
+)
 REASON_LINES = 25
 HEADER = ("check", "needs", "result", "planned", "seconds", "compiled", "key figure")
 
@@ -57,12 +71,16 @@ def passed_in(path: Path, checks: Sequence[Check]) -> dict[str, Outcome]:
     by_name = {check.name: check for check in checks}
     return {
         one["check"]: Outcome(
-            by_name[one["check"]], PASSED, one["seconds"], one["compiled"], one["figure"],
+            by_name[one["check"]],
+            PASSED,
+            one["seconds"],
+            one["compiled"],
+            one["figure"],
             one["reason"],
         )
         for one in json.loads(path.read_text())["checks"]
         if one["result"] == PASSED and one["check"] in by_name
-    }  # fmt: skip
+    }
 
 
 def table(record: dict[str, Any]) -> str:

@@ -43,14 +43,24 @@ def time_grid(decision: str, n_rows: int) -> None:
     largest = of_classes[-2:].sum() if decision == "ovo" else len(data.y)
     with warming_up():  # for so few rows alone other kernels would be compiled
         cross_validate_path_cuda(
-            data.X[few] / 255.0, data.y[few], [1e-3], [1.0], halves, decision=decision,
+            data.X[few] / 255.0,
+            data.y[few],
+            [1e-3],
+            [1.0],
+            halves,
+            decision=decision,
             launching=Launching.for_rows(largest),
-        )  # fmt: skip
+        )
     started, phases = time.perf_counter(), dict[str, float]()
     result = cross_validate_path_cuda(
-        data.scaled("gpu"), data.y, problem.gammas, problem.Cs, data.folds, decision=decision,
+        data.scaled("gpu"),
+        data.y,
+        problem.gammas,
+        problem.Cs,
+        data.folds,
+        decision=decision,
         phases=phases,
-    )  # fmt: skip
+    )
     seconds = time.perf_counter() - started
     each = ", ".join(f"{phase} {spent:.2f}" for phase, spent in phases.items())
     best = (result.n_errors.sum(axis=2) / len(data.y)).min()

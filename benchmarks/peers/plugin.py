@@ -45,9 +45,9 @@ def search(estimator: Any, param_grid: Any, **options: Any) -> Any:
         return GridSearchCV(estimator, param_grid, **options)
     _made.append("SVMGridSearch")
     taken = SVMGridSearch().get_params().keys() - {"C", "gamma"}
-    shared = {
-        name: value for name, value in estimator.get_params().items() if name in taken
-    } | {"n_jobs": 1}  # fmt: skip
+    shared = {name: value for name, value in estimator.get_params().items() if name in taken} | {
+        "n_jobs": 1
+    }
     # What the search has no parameter for is a grid of one value.
     default = PathSVC().get_params()
     fixed = {

@@ -46,17 +46,21 @@ WORKLOADS = {
     for one in (
         # Nothing is shared: what is measured is what our way of carrying them out costs.
         Workload(
-            "plain", ExtraTreesClassifier(n_estimators=120, random_state=0),
-            {"max_features": [4, 6, 8, 12, 16, 20], "max_depth": [8, 16]}, 1 / 1.05,
+            "plain",
+            ExtraTreesClassifier(n_estimators=120, random_state=0),
+            {"max_features": [4, 6, 8, 12, 16, 20], "max_depth": [8, 16]},
+            1 / 1.05,
         ),
         Workload("knn", KNeighborsClassifier(), {"n_neighbors": list(range(1, 51))}, 2.5),
         Workload("ridge", RidgeClassifier(), {"alpha": np.logspace(-2, 5, 50).tolist()}, 5.0),
         Workload(
-            "forest", RandomForestClassifier(random_state=0),
-            {"n_estimators": [200, 250, 300, 350, 400]}, 3.0,
+            "forest",
+            RandomForestClassifier(random_state=0),
+            {"n_estimators": [200, 250, 300, 350, 400]},
+            3.0,
         ),
     )
-}  # fmt: skip
+}
 
 
 @dataclass(frozen=True)

@@ -127,27 +127,36 @@ def _spambase(rng: np.random.Generator, n: int) -> tuple[np.ndarray, np.ndarray]
 
 TABLES = {
     "phoneme": Table(
-        5404, "nasal and oral vowels: 5 harmonics, 29 % oral, classes of several parts that "
-        "overlap, one label in twenty wrong", _phoneme,
+        5404,
+        "nasal and oral vowels: 5 harmonics, 29 % oral, classes of several parts that "
+        "overlap, one label in twenty wrong",
+        _phoneme,
     ),
     "mammography": Table(
-        11183, "calcifications: 6 skewed columns, 2.3 % positive within the others' cloud",
+        11183,
+        "calcifications: 6 skewed columns, 2.3 % positive within the others' cloud",
         _mammography,
     ),
     "banknote": Table(
-        1372, "genuine and forged notes: 4 columns, 44 % forged, curved classes that nearly part",
+        1372,
+        "genuine and forged notes: 4 columns, 44 % forged, curved classes that nearly part",
         _banknote,
     ),
     "abalone": Table(
-        4177, "the sex of abalones: 8 sizes and weights that nearly repeat each other, 3 classes, "
-        "two of them hardly different", _abalone,
+        4177,
+        "the sex of abalones: 8 sizes and weights that nearly repeat each other, 3 classes, "
+        "two of them hardly different",
+        _abalone,
     ),
     "magic": Table(
-        19020, "gamma rays and hadrons: 10 columns, half of them skewed, 35 % hadrons, classes "
-        "that overlap", _magic,
+        19020,
+        "gamma rays and hadrons: 10 columns, half of them skewed, 35 % hadrons, classes "
+        "that overlap",
+        _magic,
     ),
     "spambase": Table(
-        4601, "e-mail: 57 frequencies of words, most of them 0, 39 % spam, some labels wrong",
+        4601,
+        "e-mail: 57 frequencies of words, most of them 0, 39 % spam, some labels wrong",
         _spambase,
     ),
-}  # fmt: skip
+}

@@ -225,9 +225,13 @@ def with_time_limits(base: Any) -> Any:
 
     class LimitedCluster(base):
         def sync(
-            self, act: Any, *what: Any, asynchronous: bool | None = None,
-            callback_timeout: float | None = None, **how: Any,
-        ) -> Any:  # fmt: skip
+            self,
+            act: Any,
+            *what: Any,
+            asynchronous: bool | None = None,
+            callback_timeout: float | None = None,
+            **how: Any,
+        ) -> Any:
             limit = SECONDS_TO_START if callback_timeout is None else callback_timeout
 
             async def limited() -> Any:

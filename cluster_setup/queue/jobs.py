@@ -145,8 +145,13 @@ def job_arguments(
     exports = [f"export {name}={value}" for name, value in as_environment(settings).items()]
     extra = [*NO_WEB_PAGES]
     if gpu and (pool := rmm_pool or profile.rmm_pool):
-        extra += ["--rmm-pool-size", pool, "--rmm-track-allocations",
-                  "--set-rmm-allocator-for-libs", ",".join(takers_of_rmm())]  # fmt: skip
+        extra += [
+            "--rmm-pool-size",
+            pool,
+            "--rmm-track-allocations",
+            "--set-rmm-allocator-for-libs",
+            ",".join(takers_of_rmm()),
+        ]
     return {
         "worker_command": "dask cuda worker" if gpu else "distributed.cli.dask_worker",
         "python": profile.python or shlex.quote(sys.executable),

@@ -76,9 +76,17 @@ def answer(
     defer_error, confidence : float, see ``SelectivePrediction``
     """
     reduce = partial(
-        _answer, path, refits, dataset, token, asked, n_folds=n_folds, seed=seed,
-        defer_error=defer_error, confidence=confidence,
-    )  # fmt: skip
+        _answer,
+        path,
+        refits,
+        dataset,
+        token,
+        asked,
+        n_folds=n_folds,
+        seed=seed,
+        defer_error=defer_error,
+        confidence=confidence,
+    )
     if client is not None:
         from distributed import CancelledError as Cancelled
         from distributed import KilledWorker
@@ -94,10 +102,19 @@ def answer(
 
 
 def _answer(
-    path: Path, refits: Mapping[int, Mapping[str, Any]], dataset: Dataset, token: str,
-    asked: Asked, client: Client | None, device: str, *, n_folds: int, seed: int,
-    defer_error: float | None, confidence: float,
-) -> dict[str, Any]:  # fmt: skip
+    path: Path,
+    refits: Mapping[int, Mapping[str, Any]],
+    dataset: Dataset,
+    token: str,
+    asked: Asked,
+    client: Client | None,
+    device: str,
+    *,
+    n_folds: int,
+    seed: int,
+    defer_error: float | None,
+    confidence: float,
+) -> dict[str, Any]:
     import dask
 
     truth, numbers, n_classes = dataset.y_test, sorted(refits), len(dataset.classes)
@@ -116,15 +133,18 @@ def _answer(
         reduce_members(where_they_lie),
         dask.delayed(mean_distance)([test[1] for test, _ in said]),
         dask.delayed(SelectivePrediction.of)(
-            [out_of_bag for _, out_of_bag in said], dataset.y_train, n_classes,
-            error=defer_error, confidence=confidence,
+            [out_of_bag for _, out_of_bag in said],
+            dataset.y_train,
+            n_classes,
+            error=defer_error,
+            confidence=confidence,
         ),
         (on_test.argmax(axis=2) != truth).mean(axis=1),
         dask.delayed(size_errors)(on_test, truth, seed),
         dask.delayed(np.savez)(
             path.resolve() / names.MEMBER_PROBABILITIES, member=numbers, probabilities=on_test
         ),
-    )  # fmt: skip
+    )
     # All of one kind: ``dask.compute`` mixes up the order of arrays and others.
     answers, distance, selective, errors, sizes, _ = compute(*map(dask.delayed, reduced))
     of_test, of_own = (  # one's own images come after the test samples
@@ -136,11 +156,16 @@ def _answer(
     own = selective.assess(of_own, distance[n_test:])
     deferred = np.concatenate([assessed.deferred(of_test), own.deferred(of_own)])
     write_predictions(
-        path, dataset, of_test.vote, certainty=of_test.certainty,
-        predicted_by_mean=of_test.by_mean, certainty_of_mean=of_test.mean.max(axis=1),
-        disagreement=of_test.disagreement, deferred=of_test.deferred,
+        path,
+        dataset,
+        of_test.vote,
+        certainty=of_test.certainty,
+        predicted_by_mean=of_test.by_mean,
+        certainty_of_mean=of_test.mean.max(axis=1),
+        disagreement=of_test.disagreement,
+        deferred=of_test.deferred,
         **assessed.columns,
-    )  # fmt: skip
+    )
     sizes.to_parquet(path / names.SIZES)
     arrays = explained(answers, probabilities, asked.after(dataset.X_test), truth, asked, deferred)
     np.savez_compressed(path / names.EXPLAINED, **compute(arrays)[0])

@@ -265,14 +265,21 @@ class BaggedNets(ClassifierMixin, BaseEstimator):
 
             device = "gpu" if torch.cuda.is_available() else "cpu"
         self._training = Training.of(
-            space.network, len(rows), batch_size=self.batch_size, max_epochs=self.max_epochs,
-            optimizer=self.optimizer, schedule=self.schedule, patience=self.patience,
-            label_smoothing=self.label_smoothing, weight_decay=self.weight_decay,
+            space.network,
+            len(rows),
+            batch_size=self.batch_size,
+            max_epochs=self.max_epochs,
+            optimizer=self.optimizer,
+            schedule=self.schedule,
+            patience=self.patience,
+            label_smoothing=self.label_smoothing,
+            weight_decay=self.weight_decay,
             augment=chosen(
                 self.augment, self._image_shape is not None, len(self._image_shape or ()) == 2
             ),
-            precision=self.precision, device=device,
-        )  # fmt: skip
+            precision=self.precision,
+            device=device,
+        )
         needs_search = space.network in ("conv", "mlp")
         n_iter = self.n_iter or (12 if needs_search else 1)
         seed = int(check_random_state(self.random_state).randint(2**31))
@@ -286,9 +293,15 @@ class BaggedNets(ClassifierMixin, BaseEstimator):
         inputs = Inputs(n_features, len(self.classes_), shape, module)
         try:
             plan = Plan.draw(
-                codes, inputs, space, self._training, n_folds=self.cv, seed=seed,
-                n_bootstrap=self.n_estimators, n_tuning=n_iter,
-            )  # fmt: skip
+                codes,
+                inputs,
+                space,
+                self._training,
+                n_folds=self.cv,
+                seed=seed,
+                n_bootstrap=self.n_estimators,
+                n_tuning=n_iter,
+            )
         except InputError as error:
             raise error.renamed(folds="cv") from None
         if n_iter == 1 and not needs_search:
@@ -359,13 +372,17 @@ class BaggedNets(ClassifierMixin, BaseEstimator):
             lost = self.n_estimators - len(members)
             warnings.warn(
                 f"{lost} of {self.n_estimators} members could not be trained: {why}",
-                FitFailedWarning, stacklevel=3,
-            )  # fmt: skip
+                FitFailedWarning,
+                stacklevel=3,
+            )
         self._keep([members[number] for number in sorted(members)], self.classes_)
         self.selective_prediction_ = SelectivePrediction.of(
-            out_of_bag.values(), data.y, len(self.classes_), error=self.defer_error,
+            out_of_bag.values(),
+            data.y,
+            len(self.classes_),
+            error=self.defer_error,
             confidence=self.confidence,
-        )  # fmt: skip
+        )
 
     def member_proba(self, X: ArrayLike) -> np.ndarray:
         """Return members' probabilities, float32 of shape (n_members, n_samples, n_classes)."""

@@ -86,9 +86,13 @@ def predict(
         pictures = as_pictures(rows.X, shape)
         for number, path in enumerate(rows.images[:SHOWN]):
             sample = ExplainedSample(
-                path.name, None, pictures[number], asked.probabilities[:, number],
-                int(answers.vote[number]), bool(deferred[number]),
-            )  # fmt: skip
+                path.name,
+                None,
+                pictures[number],
+                asked.probabilities[:, number],
+                int(answers.vote[number]),
+                bool(deferred[number]),
+            )
             n_members = len(asked.probabilities)
             lines = _lines(path, answers, number, n_members, classes, selective, assessed)
             try:
@@ -173,9 +177,14 @@ def ask_members(run: Path, rows: Any, copies: int = 0) -> tuple[Prediction, list
 
 
 def _lines(
-    image: Path, answers: EnsemblePrediction, number: int, n_members: int, classes: list[str],
-    selective: SelectivePrediction | None, assessed: Assessment | None,
-) -> list[str]:  # fmt: skip
+    image: Path,
+    answers: EnsemblePrediction,
+    number: int,
+    n_members: int,
+    classes: list[str],
+    selective: SelectivePrediction | None,
+    assessed: Assessment | None,
+) -> list[str]:
     """Return what is said of one image: vote, certainty, prediction set, guarantee, novelty."""
     vote, certainty = int(answers.vote[number]), answers.certainty[number]
     votes = answers.votes[number]

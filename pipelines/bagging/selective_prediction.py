@@ -157,9 +157,11 @@ class Assessment:
         """A column of a table for each."""
         kept = {} if self.kept is None else {"kept": self.kept}
         return {
-            **kept, "classes_in_set": self.sets.sum(axis=1), "novelty_p_value": self.p,
+            **kept,
+            "classes_in_set": self.sets.sum(axis=1),
+            "novelty_p_value": self.p,
             "novel": self.is_novel,
-        }  # fmt: skip
+        }
 
 
 @dataclass(frozen=True, eq=False)
@@ -250,9 +252,11 @@ def stored_selective_prediction(run: Path) -> SelectivePrediction | None:
     if not path.is_file():
         return None
     return load_model(
-        path, SelectivePrediction._from_stored, "what nn_bagging stored beside its members",
+        path,
+        SelectivePrediction._from_stored,
+        "what nn_bagging stored beside its members",
         "resume the run, which writes it again",
-    )  # fmt: skip
+    )
 
 
 def upper_bound(n_wrong: int, n: int, confidence: float) -> float:
@@ -298,9 +302,14 @@ def find_threshold(
         return RiskControl(error, confidence, None, None, len(certainty), 0, 0)
     n = int(n_kept[laxest])
     return RiskControl(
-        error, confidence, float(THRESHOLDS[laxest]), upper_bound(int(wrong[n]), n, each),
-        len(certainty), n, int(wrong[n]),
-    )  # fmt: skip
+        error,
+        confidence,
+        float(THRESHOLDS[laxest]),
+        upper_bound(int(wrong[n]), n, each),
+        len(certainty),
+        n,
+        int(wrong[n]),
+    )
 
 
 def prediction_sets(

@@ -129,9 +129,15 @@ class Plan:
             The space does not fit the data, or the folds do not.
         """
         tasks, seeds = split_tasks(
-            y, inputs, space, n_bootstrap=n_bootstrap, n_candidates=n_tuning, n_folds=n_folds,
-            seed=seed, training=training,
-        )  # fmt: skip
+            y,
+            inputs,
+            space,
+            n_bootstrap=n_bootstrap,
+            n_candidates=n_tuning,
+            n_folds=n_folds,
+            seed=seed,
+            training=training,
+        )
         members = [
             MemberTask(member, tuple(task for task in tasks if task.member == member), refit_seed)
             for member, refit_seed in enumerate(seeds)
@@ -254,10 +260,11 @@ def run_task(
     refits = [
         replace(
             best if best.candidate.network == "table" or not task.others else one.candidates[0],
-            member=one.member, seed=one.refit_seed,
+            member=one.member,
+            seed=one.refit_seed,
         )
         for one in (task, *task.others)
-    ]  # fmt: skip
+    ]
     return refit(data, refits, inputs, training, report)
 
 
@@ -342,11 +349,14 @@ def one_by_one(outcome: Outcome[BaggingTask]) -> list[Outcome[BaggingTask]]:
     seconds, compile_seconds = outcome.seconds / len(each), outcome.compile_seconds / len(each)
     return [
         replace(
-            outcome, task=one, started=outcome.started + number * seconds, seconds=seconds,
+            outcome,
+            task=one,
+            started=outcome.started + number * seconds,
+            seconds=seconds,
             compile_seconds=compile_seconds,
         )
         for number, one in enumerate(each)
-    ]  # fmt: skip
+    ]
 
 
 def tabulate(rows: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
@@ -402,9 +412,12 @@ def tabulate_members(
     for member, test_error in sorted(test_errors.items()):
         chosen, refitted = best.loc[member], refits[member]
         numbers = (
-            chosen["loss_mean"], refitted["training_error"], test_error,
-            chosen["error_mean"], refitted["error"],
-        )  # fmt: skip
+            chosen["loss_mean"],
+            refitted["training_error"],
+            test_error,
+            chosen["error_mean"],
+            refitted["error"],
+        )
         rows.append(
             {"member": member}
             | {name: chosen[name] for name in names}

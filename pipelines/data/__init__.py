@@ -96,9 +96,15 @@ def load_dataset(
         Anything the user can put right, in one line.
     """
     source = _load(
-        name, data_dir, target, reading or Reading(), task, groups, images or ImageReading(),
+        name,
+        data_dir,
+        target,
+        reading or Reading(),
+        task,
+        groups,
+        images or ImageReading(),
         show_progress,
-    )  # fmt: skip
+    )
     labels, classes = source.y, np.empty(0)
     rows = np.arange(len(labels))
     lines = list(source.table.lines() if source.table else source.lines)
@@ -209,9 +215,15 @@ def load_dataset(
 
 
 def _load(
-    name: str, data_dir: str | Path, target: str | None, reading: Reading, task: Task | None,
-    groups: str | None, images: ImageReading, show_progress: bool,
-) -> Source:  # fmt: skip
+    name: str,
+    data_dir: str | Path,
+    target: str | None,
+    reading: Reading,
+    task: Task | None,
+    groups: str | None,
+    images: ImageReading,
+    show_progress: bool,
+) -> Source:
     path = Path(os.path.expanduser(name))
     is_folder = bool(name) and name not in DATASETS and path.is_dir()
     if images != ImageReading() and not is_folder:

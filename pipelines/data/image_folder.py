@@ -84,8 +84,9 @@ def load_folder(
     train, test = (path / TRAINING, tests[0]) if has_split else (path, None)
     parts = [
         _read(part, Path(os.path.expanduser(data_dir)), reading, show_progress)
-        for part in (train, test) if part is not None
-    ]  # fmt: skip
+        for part in (train, test)
+        if part is not None
+    ]
     bad = [f"'{name}' ({why})" for part in parts for name, why in part.unreadable]
     if bad and reading.unreadable == "refuse":
         raise InputError(
@@ -100,17 +101,22 @@ def load_folder(
     lines = [f"images     {counted(n, 'image')} of {first.shown} in '{path}'"]
     if any(part.is_new for part in parts):
         lines[0] += f", decoded in {time.monotonic() - began:.1f} s and kept in '{data_dir}'"
-    lines += [f"warning    {counted(len(bad), 'file')} cannot be read and are left out: "
-              f"{', '.join(bad[:10])}{', …' * (len(bad) > 10)}"] * bool(bad)  # fmt: skip
+    lines += [
+        f"warning    {counted(len(bad), 'file')} cannot be read and are left out: "
+        f"{', '.join(bad[:10])}{', …' * (len(bad) > 10)}"
+    ] * bool(bad)
     if has_split and len(tests) > 1:
         lines.append(f"warning    '{tests[1]}' is left out: the test set is '{test}'")
     shape = first.X.shape[1:]
     return Source(
-        first.X.reshape(len(first.y), -1), first.y, PIXELS_0_255,
+        first.X.reshape(len(first.y), -1),
+        first.y,
+        PIXELS_0_255,
         X_test=None if test is None else last.X.reshape(len(last.y), -1),
         y_test=None if test is None else last.y,
-        image_shape=shape, lines=tuple(lines),
-    )  # fmt: skip
+        image_shape=shape,
+        lines=tuple(lines),
+    )
 
 
 @dataclass(frozen=True)
@@ -174,10 +180,11 @@ def _files(root: Path) -> dict[str, list[Path]]:
         name: [
             Path(folder, file)
             for folder, _, files in sorted(os.walk(root / name, followlinks=True))
-            for file in sorted(files) if file.lower().endswith(SUFFIXES)
+            for file in sorted(files)
+            if file.lower().endswith(SUFFIXES)
         ]
         for name in names
-    }  # fmt: skip
+    }
     if not any(found.values()):
         raise InputError(
             f"{opt('dataset')} must be a file, or a folder with a subfolder of images for each "

@@ -24,7 +24,8 @@ from pipelines.errors import InputError, opt
 TORCHVISION = {
     "mnist": ("MNIST", "MNIST/raw/{train,t10k}-{images-idx3,labels-idx1}-ubyte.gz"),
     "fashion-mnist": (
-        "FashionMNIST", "FashionMNIST/raw/{train,t10k}-{images-idx3,labels-idx1}-ubyte.gz"
+        "FashionMNIST",
+        "FashionMNIST/raw/{train,t10k}-{images-idx3,labels-idx1}-ubyte.gz",
     ),
     "kmnist": ("KMNIST", "KMNIST/raw/{train,t10k}-{images-idx3,labels-idx1}-ubyte.gz"),
     "emnist-letters": ("EMNIST", "EMNIST/raw/gzip.zip"),
@@ -32,14 +33,16 @@ TORCHVISION = {
     "cifar100": ("CIFAR100", "cifar-100-python.tar.gz"),
     "svhn": ("SVHN", "{train,test}_32x32.mat"),
     "stl10": ("STL10", "stl10_binary.tar.gz"),
-}  # fmt: skip
+}
 UNSIGNED_BYTES = 0x08  # the type byte of IDX
 IDX = ("mnist", "fashion-mnist", "kmnist")  # read without torch, too
 
 FILES = (
-    "train-images-idx3-ubyte", "train-labels-idx1-ubyte", "t10k-images-idx3-ubyte",
+    "train-images-idx3-ubyte",
+    "train-labels-idx1-ubyte",
+    "t10k-images-idx3-ubyte",
     "t10k-labels-idx1-ubyte",
-)  # fmt: skip
+)
 
 
 def load_digits() -> Source:
@@ -51,9 +54,12 @@ def load_digits() -> Source:
     (package,) = importlib.util.find_spec("sklearn").submodule_search_locations  # type: ignore
     rows = np.loadtxt(Path(package, "datasets", "data", "digits.csv.gz"), np.uint8, delimiter=",")
     return Source(
-        np.ascontiguousarray(rows[:, :-1]), rows[:, -1].astype(np.int64), PIXELS_0_16,
-        image_shape=(8, 8), ink=True,
-    )  # fmt: skip
+        np.ascontiguousarray(rows[:, :-1]),
+        rows[:, -1].astype(np.int64),
+        PIXELS_0_16,
+        image_shape=(8, 8),
+        ink=True,
+    )
 
 
 def load_torchvision(name: str, data_dir: str | Path) -> Source:
@@ -89,10 +95,14 @@ def load_torchvision(name: str, data_dir: str | Path) -> Source:
     )
     shape = X.shape[1:]
     return Source(
-        X.reshape(len(X), -1), y, PIXELS_0_255,
-        X_test=X_test.reshape(len(X_test), -1), y_test=y_test, image_shape=shape,
+        X.reshape(len(X), -1),
+        y,
+        PIXELS_0_255,
+        X_test=X_test.reshape(len(X_test), -1),
+        y_test=y_test,
+        image_shape=shape,
         ink=len(shape) == 2,
-    )  # fmt: skip
+    )
 
 
 def _open(name: str, data_dir: Path, is_train: bool) -> Any:
@@ -173,9 +183,14 @@ def _read_idx_files(files: list[Path]) -> Source:
     if X.shape[1:] != X_test.shape[1:]:
         raise _bad(files[2], f"hold images of {X.shape[1:]} pixels, they have {X_test.shape[1:]}")
     return Source(
-        X.reshape(len(X), -1), y, PIXELS_0_255,
-        X_test=X_test.reshape(len(X_test), -1), y_test=y_test, image_shape=X.shape[1:], ink=True,
-    )  # fmt: skip
+        X.reshape(len(X), -1),
+        y,
+        PIXELS_0_255,
+        X_test=X_test.reshape(len(X_test), -1),
+        y_test=y_test,
+        image_shape=X.shape[1:],
+        ink=True,
+    )
 
 
 def read_idx(path: str | Path, ndim: int) -> NDArray[np.uint8]:

@@ -65,19 +65,24 @@ class FoldedData:
     def of(cls, dataset: Dataset, folds: Sequence[Fold] = (), X_test: Any = None) -> FoldedData:
         """Return a data set with folds of its training rows, perhaps with other test rows."""
         return cls(
-            dataset.X_train, dataset.y_train, dataset.X_test if X_test is None else X_test,
-            dataset.y_test, folds, dataset.scaling,
-        )  # fmt: skip
+            dataset.X_train,
+            dataset.y_train,
+            dataset.X_test if X_test is None else X_test,
+            dataset.y_test,
+            folds,
+            dataset.scaling,
+        )
 
     @property
     def nbytes(self) -> int:
         """Bytes of the arrays in host memory."""
         arrays = self.X, self.y, self.X_test, self.y_test, self.weights, *chain(*self.folds)
         return sum(
-            int(one.memory_usage().sum()) if hasattr(one, "memory_usage")
+            int(one.memory_usage().sum())
+            if hasattr(one, "memory_usage")
             else getattr(one, "nbytes", 0)
             for one in arrays
-        )  # fmt: skip
+        )
 
     def scaling_for(self, rows: np.ndarray | None) -> Fitted:
         """Return the scaling fitted on ``rows`` of the training set (None: on all)."""

@@ -126,9 +126,12 @@ def read_edges(partitioning: Partitioning, p: int) -> Any:
 
 
 NAMES: dict[str, Any] = {
-    "source": "source", "destination": "target", "edge_attr": "weight", "renumber": True,
+    "source": "source",
+    "destination": "target",
+    "edge_attr": "weight",
+    "renumber": True,
     "store_transposed": True,
-}  # fmt: skip
+}
 
 
 def _columns(source: Any, target: Any, weight: Any, alone: NDArray[np.int32]) -> dict[str, Any]:
@@ -167,10 +170,14 @@ def _rank(
             personalization = cudf.DataFrame({"vertex": some, "values": values})
         begin = cudf.DataFrame({"vertex": nodes, "values": start[:, vector].copy()})
         answer, done = rank(
-            edges, alpha=surfer.alpha, personalization=personalization, nstart=begin,
-            max_iter=stop.most(surfer.alpha), tol=stop.tol or 1e-300,
+            edges,
+            alpha=surfer.alpha,
+            personalization=personalization,
+            nstart=begin,
+            max_iter=stop.most(surfer.alpha),
+            tol=stop.tol or 1e-300,
             fail_on_nonconvergence=False,
-        )  # fmt: skip
+        )
         found = (answer.compute() if hasattr(answer, "compute") else answer).to_pandas()
         ranks[found["vertex"].to_numpy(), vector] = found["pagerank"].to_numpy()
         converged &= bool(done)

@@ -128,15 +128,24 @@ def distributed_pagerank(
         begun = len(iterated.changes)
     (residual,) = _iterations(client, graph, surfer, begun, 1, None, np.float64, save=False)
     return DistributedRanks(
-        **vars(iterated), nodes=nodes, vectors=names, alpha=alpha, residual=residual,
-        n_edges=graph.n_edges, n_partitions=graph.n_partitions,
-    )  # fmt: skip
+        **vars(iterated),
+        nodes=nodes,
+        vectors=names,
+        alpha=alpha,
+        residual=residual,
+        n_edges=graph.n_edges,
+        n_partitions=graph.n_partitions,
+    )
 
 
 def _write_partitions(
-    client: Client, folder: Path, edges: EdgeFile | RandomGraph, self_loops: str, repeated: str,
+    client: Client,
+    folder: Path,
+    edges: EdgeFile | RandomGraph,
+    self_loops: str,
+    repeated: str,
     part_bytes: int | None,
-) -> tuple[Partitioning, pd.Index]:  # fmt: skip
+) -> tuple[Partitioning, pd.Index]:
     """Write edges to partitions, or use those of an earlier call where nothing has changed."""
     wanted: list[Any] = [json.loads(json.dumps(asdict(edges))), self_loops, repeated]
     if isinstance(edges, EdgeFile):
@@ -216,9 +225,13 @@ def _names(client: Client, edges: EdgeFile, parts: list[Any]) -> Any:
 
 
 def _iterate(
-    client: Client, graph: Partitioning, surfer: RandomSurfer, stop: Stop, checkpoint_every: int,
+    client: Client,
+    graph: Partitioning,
+    surfer: RandomSurfer,
+    stop: Stop,
+    checkpoint_every: int,
     callback: Callback,
-) -> IterationResult:  # fmt: skip
+) -> IterationResult:
     """Iterate from the last checkpoint of an equal earlier call, or from the beginning."""
     digest = hashlib.sha256(np.ascontiguousarray(surfer.jump).view(np.uint8).data).hexdigest()
     described = [surfer.n_nodes, surfer.alpha, surfer.dangling, digest]
@@ -245,15 +258,26 @@ def _iterate(
             graph.checkpoint(p, begun).unlink(missing_ok=True)
     ranks: Array = np.concatenate([read_array(graph.checkpoint(p, len(changes))) for p in everyone])
     return IterationResult(
-        ranks, changes, stop.reached(changes), graph.rounding_error(kind), seconds,
+        ranks,
+        changes,
+        stop.reached(changes),
+        graph.rounding_error(kind),
+        seconds,
         nbytes=graph.nbytes(),
-    )  # fmt: skip
+    )
 
 
 def _iterations(
-    client: Client, graph: Partitioning, surfer: RandomSurfer, begun: int, count: int,
-    tol: float | None, kind: type, *, save: bool,
-) -> tuple[float, ...]:  # fmt: skip
+    client: Client,
+    graph: Partitioning,
+    surfer: RandomSurfer,
+    begun: int,
+    count: int,
+    tol: float | None,
+    kind: type,
+    *,
+    save: bool,
+) -> tuple[float, ...]:
     """Iterate from a checkpoint, to the next if asked to save it; return the changes."""
     submit = partial(client.submit, pure=False)
     if surfer.personalisation is not None:  # workers read its vectors from the folder

@@ -74,9 +74,12 @@ def make_block(source: Any, target: Any, weight: Any = None, where: str = "") ->
 
 
 def chosen_columns(
-    columns: Sequence[str], source: str | None, target: str | None, weight: str | None,
+    columns: Sequence[str],
+    source: str | None,
+    target: str | None,
+    weight: str | None,
     where: str = "",
-) -> tuple[str, str, str | None]:  # fmt: skip
+) -> tuple[str, str, str | None]:
     """Return the columns of a table to read: by default the first two, and none of weights."""
     if len(columns) < 2:
         raise InputError(

@@ -90,8 +90,12 @@ class EdgeFile:
 
     def describe(self) -> dict[str, Any]:
         """Return the JSON-serialisable metadata of the graph."""
-        return {"name": self.name, "fingerprint": self.fingerprint, "path": self.path,
-                "weight": self.weight}  # fmt: skip
+        return {
+            "name": self.name,
+            "fingerprint": self.fingerprint,
+            "path": self.path,
+            "weight": self.weight,
+        }
 
     def parts(self, part_bytes: int = PART_BYTES) -> list[Part]:
         """Return the file in pieces of about ``part_bytes``."""
@@ -174,10 +178,12 @@ class EdgeFile:
                 delimiter=delimiter, quote_char=False if self.kind == ".txt" else '"'
             ),
             arrow_csv.ConvertOptions(
-                column_types=types, include_columns=list(types), null_values=[""],
+                column_types=types,
+                include_columns=list(types),
+                null_values=[""],
                 strings_can_be_null=True,
             ),
-        )  # fmt: skip
+        )
 
 
 def open_edges(

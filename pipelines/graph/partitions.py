@@ -136,9 +136,13 @@ def balanced_bounds(n_in: NDArray[np.int64], n_nodes: int, n_partitions: int) ->
 
 
 def write_piece(
-    edges: EdgeFile | RandomGraph, folder: str, n_ranges: int, nodes: pd.Index, number: int,
+    edges: EdgeFile | RandomGraph,
+    folder: str,
+    n_ranges: int,
+    nodes: pd.Index,
+    number: int,
     part: Any,
-) -> NDArray[np.int64]:  # fmt: skip
+) -> NDArray[np.int64]:
     """Write the edges of a part in the order of their targets.
 
     Returns

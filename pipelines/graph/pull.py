@@ -90,9 +90,14 @@ def pull_ranks(
     in_order = np.empty_like(ranks)
     in_order[order] = ranks
     return IterationResult(
-        in_order, changes, stop.reached(changes), rounding_error(n_in, kind), seconds,
-        setup_seconds, nbytes,
-    )  # fmt: skip
+        in_order,
+        changes,
+        stop.reached(changes),
+        rounding_error(n_in, kind),
+        seconds,
+        setup_seconds,
+        nbytes,
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -162,15 +167,32 @@ def pull(
         edges = (rows.bounds, chunks, rows.rows.first, rows.rows.source, rows.rows.weight)
         if ranks.shape[1] == 1:
             pull_one(
-                *edges, contributions[:, 0], rows.reciprocal, rows.jump[:, 0], surfer.alpha,
-                jump_weight[0], uniform_weight[0], ranks[:, 0], following[:, 0], changes[:, 0],
+                *edges,
+                contributions[:, 0],
+                rows.reciprocal,
+                rows.jump[:, 0],
+                surfer.alpha,
+                jump_weight[0],
+                uniform_weight[0],
+                ranks[:, 0],
+                following[:, 0],
+                changes[:, 0],
                 dangling_ranks[:, 0],
-            )  # fmt: skip
+            )
         else:
             pull_many(
-                *edges, contributions, rows.reciprocal, rows.jump, surfer.alpha, jump_weight,
-                uniform_weight, ranks, following, changes, dangling_ranks,
-            )  # fmt: skip
+                *edges,
+                contributions,
+                rows.reciprocal,
+                rows.jump,
+                surfer.alpha,
+                jump_weight,
+                uniform_weight,
+                ranks,
+                following,
+                changes,
+                dangling_ranks,
+            )
 
     shares = [(CHUNKS * i // n_shares, CHUNKS * (i + 1) // n_shares) for i in range(n_shares)]
     list((map if pool is None else pool.map)(pull_chunks, shares))

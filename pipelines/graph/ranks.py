@@ -169,9 +169,13 @@ class Problem:
         else:
             iterated = pull_ranks(graph, surfer, self.stop, self.n_threads, callback)
         return Ranks(
-            **vars(iterated), nodes=graph.nodes, vectors=self.vectors, alpha=surfer.alpha,
-            residual=residual(graph, surfer, iterated.values), n_edges=graph.n_edges,
-        )  # fmt: skip
+            **vars(iterated),
+            nodes=graph.nodes,
+            vectors=self.vectors,
+            alpha=surfer.alpha,
+            residual=residual(graph, surfer, iterated.values),
+            n_edges=graph.n_edges,
+        )
 
 
 @dataclass(frozen=True)

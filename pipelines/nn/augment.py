@@ -14,8 +14,10 @@ if TYPE_CHECKING:
     import torch
 
 AUTOMATIC = {
-    "randaugment": "RandAugment", "trivialaugment": "TrivialAugmentWide", "augmix": "AugMix"
-}  # fmt: skip
+    "randaugment": "RandAugment",
+    "trivialaugment": "TrivialAugmentWide",
+    "augmix": "AugMix",
+}
 NAMES = ("none", "light", *AUTOMATIC)
 
 
@@ -131,7 +133,10 @@ def _matrices(light: Light, n: int, generator: torch.Generator) -> torch.Tensor:
     cosine, sine = angle.cos() * scale, angle.sin() * scale
     side = torch.where(flip < 0, -1.0, 1.0) if light.flips else torch.ones(n)
     # An image reaches from -1 to 1.
-    return torch.stack([
-        torch.stack([cosine * side, -sine, 2 * light.shift * x], 1),
-        torch.stack([sine * side, cosine, 2 * light.shift * y], 1),
-    ], 1)  # fmt: skip
+    return torch.stack(
+        [
+            torch.stack([cosine * side, -sine, 2 * light.shift * x], 1),
+            torch.stack([sine * side, cosine, 2 * light.shift * y], 1),
+        ],
+        1,
+    )

@@ -180,9 +180,13 @@ def train_with_early_stopping(
         own = {name: one[number] for name, one in weights.items()}
         whole = math.isfinite(best) and bool(torch.isfinite(kept[number]).all())
         made.append(
-            Trained(collect(number, own), tuple(by_part[number][:n_epochs]),
-                    OK if whole else DIVERGED, seconds)
-        )  # fmt: skip
+            Trained(
+                collect(number, own),
+                tuple(by_part[number][:n_epochs]),
+                OK if whole else DIVERGED,
+                seconds,
+            )
+        )
     return made
 
 

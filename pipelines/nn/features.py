@@ -112,9 +112,11 @@ class Extractor:
     def describe(self) -> dict[str, Any]:
         """Return what the features depend on, for ``run.json`` and the name of the cache."""
         return {
-            "name": self.name, "size": self.size, "weights": self.weights,
+            "name": self.name,
+            "size": self.size,
+            "weights": self.weights,
             "weights_name": self.weights_name,
-        }  # fmt: skip
+        }
 
     def features(self, X: np.ndarray, shape: ImageShape, device: str = "cpu") -> np.ndarray:
         """Return the features of images.
@@ -135,12 +137,17 @@ class Extractor:
 
             sides = sorted({max(2, min(images.shape[2:]) // cells) for cells in CELLS})
             block = (CELLS_OF_A_BLOCK, CELLS_OF_A_BLOCK)
-            return np.stack([
-                np.concatenate([
-                    hog(image, ORIENTATIONS, (side, side), block, channel_axis=0) for side in sides
-                ])
-                for image in images
-            ]).astype(np.float32)  # fmt: skip
+            return np.stack(
+                [
+                    np.concatenate(
+                        [
+                            hog(image, ORIENTATIONS, (side, side), block, channel_axis=0)
+                            for side in sides
+                        ]
+                    )
+                    for image in images
+                ]
+            ).astype(np.float32)
         import torch
 
         place = "cuda" if device == "gpu" else "cpu"

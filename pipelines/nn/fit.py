@@ -69,9 +69,14 @@ def cross_validate_candidate(
         some = networks[first : first + at_once]
         drawn = [(sample.train(fold), sample.out_of_bag(fold)) for _, fold, _ in some]
         stack = place_stack(
-            data, [one.candidate for one, _, _ in some], drawn, [own for _, _, own in some],
-            inputs, training, n_rows,
-        )  # fmt: skip
+            data,
+            [one.candidate for one, _, _ in some],
+            drawn,
+            [own for _, _, own in some],
+            inputs,
+            training,
+            n_rows,
+        )
         validation = [sample.validation(fold) for _, fold, _ in some]
 
         def score(
@@ -150,9 +155,14 @@ def refit(
         ]
     generators = [generators_of(task.seed, 1)[0] for task in tasks]
     stack = place_stack(
-        data, [task.candidate for task in tasks], drawn, generators, inputs, training,
+        data,
+        [task.candidate for task in tasks],
+        drawn,
+        generators,
+        inputs,
+        training,
         min(len(rows) for rows, _ in drawn),
-    )  # fmt: skip
+    )
 
     def collect(slot: int, weights: Tensors) -> tuple[Score, Score, dict[str, np.ndarray]]:
         rows, out_of_bag = drawn[slot]
@@ -230,9 +240,13 @@ def room_for(
 
 
 def row_of(
-    task: CandidateTask, fold: int, n_train: int, n_validation: int, reason: str,
+    task: CandidateTask,
+    fold: int,
+    n_train: int,
+    n_validation: int,
+    reason: str,
     trained: Trained[Score] | None = None,
-) -> Row:  # fmt: skip
+) -> Row:
     """Return a row of results, ``fold`` -1 for a refit; ``reason`` is why nothing was trained."""
     row = {
         "member": task.member,

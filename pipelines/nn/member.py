@@ -234,18 +234,20 @@ class Member:
 
     def _stored(self) -> Arrays:
         """Return the arrays of the member by name, without its candidate."""
-        novelty = self.novelty and {f"novelty.{name}": getattr(self.novelty, name)
-                                    for name in NOVELTY}  # fmt: skip
+        novelty = self.novelty and {
+            f"novelty.{name}": getattr(self.novelty, name) for name in NOVELTY
+        }
         return self.weights | self.scaling.arrays() | (novelty or {})
 
     @classmethod
     def _from_stored(cls, own: Arrays, candidate: Candidate, inputs: Inputs) -> Member:
         scaling = fitted_from(own)
         weights = {
-            name: one for name, one in own.items()
+            name: one
+            for name, one in own.items()
             if name not in ("preparation", "preparation.layout")
             and not name.startswith(("scaling.", "novelty."))
-        }  # fmt: skip
+        }
         # That of a module is made only when it is asked: a network of the user's own is code.
         shapes: dict[str, Any] = {name: one.shape for name, one in weights.items()}
         if candidate.network in BY_HAND:
@@ -305,8 +307,11 @@ class Ensemble:
         inputs = asdict(replace(self.members[0].inputs, module=None))
         del inputs["module"]
         candidates = [asdict(member.candidate) for member in self.members]
-        metadata = {"classes": labels_as_json(self.classes_), "inputs": inputs,
-                    "members": candidates}  # fmt: skip
+        metadata = {
+            "classes": labels_as_json(self.classes_),
+            "inputs": inputs,
+            "members": candidates,
+        }
         write_model(path, arrays, metadata | about)
 
     @classmethod
@@ -319,9 +324,11 @@ class Ensemble:
             The file is missing or not such a file.
         """
         return load_model(
-            path, cls._from_stored, "an ensemble that this program saved",
+            path,
+            cls._from_stored,
+            "an ensemble that this program saved",
             "give the ensemble.safetensors of a run's folder",
-        )  # fmt: skip
+        )
 
     @classmethod
     def _from_stored(cls, arrays: Arrays, about: dict[str, Any]) -> Ensemble:

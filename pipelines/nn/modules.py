@@ -237,10 +237,16 @@ class _Trainer:
                 outputs = self._networks(X)
         else:
             outputs = self._networks(X)
-        losses = functional.cross_entropy(
-            outputs.flatten(0, 1), self._classes.index_select(0, flat), reduction="none",
-            label_smoothing=self._training.label_smoothing,
-        ).view(n, size).mean(1)  # fmt: skip
+        losses = (
+            functional.cross_entropy(
+                outputs.flatten(0, 1),
+                self._classes.index_select(0, flat),
+                reduction="none",
+                label_smoothing=self._training.label_smoothing,
+            )
+            .view(n, size)
+            .mean(1)
+        )
         losses.sum().backward()
         self._optimizer.step()
         self._optimizer.zero_grad(set_to_none=self._alike)

@@ -273,10 +273,12 @@ def _users(candidate: Candidate, inputs: Inputs) -> nn.Module:
         return network
     shape = inputs.image_shape
     offered = {
-        "n_features": inputs.n_features, "n_classes": inputs.n_classes, "image_shape": shape,
+        "n_features": inputs.n_features,
+        "n_classes": inputs.n_classes,
+        "image_shape": shape,
         "in_channels": inputs.n_features if shape is None else channels_height_width(shape)[0],
         **{name: value for name in WHOLE if (value := getattr(candidate, name))},
-    }  # fmt: skip
+    }
     try:
         takes = inspect.signature(made).parameters
         given = {name: value for name, value in offered.items() if name in takes}

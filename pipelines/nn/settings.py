@@ -74,12 +74,21 @@ class Training:
 
     @classmethod
     def of(
-        cls, network: str, n_rows: int, *, batch_size: int | None = None,
-        max_epochs: int | None = None, optimizer: str | None = None, schedule: str | None = None,
-        label_smoothing: float | None = None, weight_decay: float | None = None,
-        patience: int | None = None, augment: str = "none", precision: str = "fp32",
+        cls,
+        network: str,
+        n_rows: int,
+        *,
+        batch_size: int | None = None,
+        max_epochs: int | None = None,
+        optimizer: str | None = None,
+        schedule: str | None = None,
+        label_smoothing: float | None = None,
+        weight_decay: float | None = None,
+        patience: int | None = None,
+        augment: str = "none",
+        precision: str = "fp32",
         **settings: Any,
-    ) -> Training:  # fmt: skip
+    ) -> Training:
         """Return settings, with the defaults of a kind of network where None is given."""
         asked = (optimizer, schedule, label_smoothing, weight_decay, patience)
         if (
@@ -97,12 +106,17 @@ class Training:
         batch = batch_size or MODULE_BATCH
         epochs = _epochs(MODULE_STEPS, math.ceil(n_rows / batch), MODULE_EPOCHS)
         return cls(
-            batch, max_epochs or epochs, precision=precision,
-            optimizer=optimizer, schedule=schedule or "onecycle",
+            batch,
+            max_epochs or epochs,
+            precision=precision,
+            optimizer=optimizer,
+            schedule=schedule or "onecycle",
             label_smoothing=SMOOTHING if label_smoothing is None else label_smoothing,
             weight_decay=DECAY[optimizer] if weight_decay is None else weight_decay,
-            patience=patience, augment=augment, **settings,
-        )  # fmt: skip
+            patience=patience,
+            augment=augment,
+            **settings,
+        )
 
 
 def _epochs(n_steps: int, a_epoch: int, bounds: tuple[int, int]) -> int:

@@ -22,9 +22,11 @@ PARAMETERS = (*WHOLE, "learning_rate", "momentum")
 # Every preset lies within; beyond, a number is a slip of the pen.
 # What a space must say; of the user's own network it may say the others, too.
 WANTED = {
-    "conv": PARAMETERS, "mlp": PARAMETERS[2:], "table": PARAMETERS[2:],
+    "conv": PARAMETERS,
+    "mlp": PARAMETERS[2:],
+    "table": PARAMETERS[2:],
     "cnn": ("n_conv_layer", *PARAMETERS[3:]),
-}  # fmt: skip
+}
 # Of a network that no preset is for: by optimiser, at its highest in a one-cycle schedule.
 RATES = {"sgd": {"log10": [-2.0, -1.3]}, "adamw": {"log10": [-3.0, -2.3]}}
 LIMITS = {

@@ -58,7 +58,7 @@ class Training:
 
 def write(
     folder: Path, problem: Problem, seed: int, trainings: dict[Training, list[dict[str, Any]]]
-) -> dict[str, Any]:  # fmt: skip
+) -> dict[str, Any]:
     """Write tables and the model with the lowest validation loss; return entries for ``run.json``.
 
     Parameters
@@ -72,18 +72,27 @@ def write(
     metadata = []
     for some in trainings.values():
         last, of_best = some[-1], _best_epoch(some) or {}
-        metadata.append({
-            **{name: last.get(name) for name in kept},
-            "epochs": last["epoch"], "steps": last.get("step"), "best_epoch": of_best.get("epoch"),
-            **{name: of_best.get(name) for name in ("validation_loss", "validation_metric")},
-        })  # fmt: skip
+        metadata.append(
+            {
+                **{name: last.get(name) for name in kept},
+                "epochs": last["epoch"],
+                "steps": last.get("step"),
+                "best_epoch": of_best.get("epoch"),
+                **{name: of_best.get(name) for name in ("validation_loss", "validation_metric")},
+            }
+        )
     failed = sum(one["status"].startswith("failed") for one in metadata)
-    found = {"n_cells": len(metadata), "n_failed": failed, "trainings": metadata,
-             "metric": problem.metric}  # fmt: skip
+    found = {
+        "n_cells": len(metadata),
+        "n_failed": failed,
+        "trainings": metadata,
+        "metric": problem.metric,
+    }
     whole = [
-        training for training, rows in trainings.items()
+        training
+        for training, rows in trainings.items()
         if _best_epoch(rows) is not None and (folder / names.CHECKPOINTS / training.file).exists()
-    ]  # fmt: skip
+    ]
     if not whole:
         return found
     best = min(whole, key=lambda training: _best_epoch(trainings[training])["validation_loss"])
@@ -103,11 +112,15 @@ def _store(folder: Path, problem: Problem, best: Training, seed: int) -> dict[st
     state, _ = from_bytes((folder / names.CHECKPOINTS / best.file).read_bytes())
     network = best_network(problem.network.make(seed), state)
     about = {
-        "network": problem.network.name, "n_inputs": problem.network.n_inputs,
-        "n_outputs": problem.network.n_outputs, "hidden": list(problem.network.hidden),
-        "image_shape": problem.network.image_shape, "task": problem.task,
-        "center": problem.center, "scale": problem.scale,
-    }  # fmt: skip
+        "network": problem.network.name,
+        "n_inputs": problem.network.n_inputs,
+        "n_outputs": problem.network.n_outputs,
+        "hidden": list(problem.network.hidden),
+        "image_shape": problem.network.image_shape,
+        "task": problem.task,
+        "center": problem.center,
+        "scale": problem.scale,
+    }
     weights = {name: one.numpy() for name, one in network.state_dict().items()}
     write_model(folder / names.MODEL, weights, about)
     columns = {name: torch.tensor(one) for name, one in problem.test.items()}

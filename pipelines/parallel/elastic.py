@@ -47,9 +47,10 @@ def train(problem: Problem, order: TrainingPlan, group: Group, send: Send) -> by
 
     rank = Rank(problem, order, group, send)
     settings = Training(
-        precision=order.options.precision, device="cpu" if group.device == "cpu" else "gpu",
+        precision=order.options.precision,
+        device="cpu" if group.device == "cpu" else "gpu",
         n_threads=torch.get_num_threads(),
-    )  # fmt: skip
+    )
     try:
         with on_device(settings, inference=False):
             return rank.train()
@@ -59,9 +60,16 @@ def train(problem: Problem, order: TrainingPlan, group: Group, send: Send) -> by
 
 
 def train_on(
-    client: Client, problem: Problem, order: TrainingPlan, n_ranks: int, on_message: Send, *,
-    device: str, threads: int, open_ranks: bool,
-) -> tuple[Progress, list[str], float]:  # fmt: skip
+    client: Client,
+    problem: Problem,
+    order: TrainingPlan,
+    n_ranks: int,
+    on_message: Send,
+    *,
+    device: str,
+    threads: int,
+    open_ranks: bool,
+) -> tuple[Progress, list[str], float]:
     """Train on so many workers of a cluster; where one dies, go on with those that are left.
 
     A new process group begins at the last point at which all ranks were equal, from the memory of
@@ -92,15 +100,17 @@ def train_on(
         step = int(message.get("step", 0))
         if message["kind"] == "begun" and lost is not None:
             before, told = lost
-            on_message({
-                "kind": "restart",
-                "reason": before.lost,
-                "ranks_before": len(before.members),
-                "ranks_after": len(members),
-                "step": step,
-                "steps_lost": max(0, told - step),
-                "seconds": time.time() - before.detected,
-            })  # fmt: skip
+            on_message(
+                {
+                    "kind": "restart",
+                    "reason": before.lost,
+                    "ranks_before": len(before.members),
+                    "ranks_after": len(members),
+                    "step": step,
+                    "steps_lost": max(0, told - step),
+                    "seconds": time.time() - before.detected,
+                }
+            )
             lost = None
         reached = max(reached, step)
         on_message(message)
@@ -113,9 +123,15 @@ def train_on(
             except InputError as error:  # a replacement that came from another host
                 raise RunStopped(str(error)) from None
         ended = run_process_group(
-            client, members, train, problem, dataclasses.replace(order, start=newest), pass_on,
-            device=device, threads=threads,
-        )  # fmt: skip
+            client,
+            members,
+            train,
+            problem,
+            dataclasses.replace(order, start=newest),
+            pass_on,
+            device=device,
+            threads=threads,
+        )
         if ended.lost is None:
             return progress_of(ended.result), members, time.perf_counter() - began
         held = _step_of(newest)

@@ -78,15 +78,34 @@ class FlatModel:
         weights, gradient, moments = [self.weights], [self.gradient], self._moments
         if self._optimizer == "sgd":
             sgd(
-                weights, gradient, [moments.get("velocity")], lr=rate, momentum=self._momentum,
-                weight_decay=0.0, dampening=0.0, nesterov=False, maximize=False, fused=True,
-            )  # fmt: skip
+                weights,
+                gradient,
+                [moments.get("velocity")],
+                lr=rate,
+                momentum=self._momentum,
+                weight_decay=0.0,
+                dampening=0.0,
+                nesterov=False,
+                maximize=False,
+                fused=True,
+            )
             return
         adamw(
-            weights, gradient, [moments["mean"]], [moments["square"]], [], [moments["step"]],
-            lr=rate, beta1=0.9, beta2=0.999, eps=1e-8, weight_decay=0.01, amsgrad=False,
-            maximize=False, fused=True,
-        )  # fmt: skip
+            weights,
+            gradient,
+            [moments["mean"]],
+            [moments["square"]],
+            [],
+            [moments["step"]],
+            lr=rate,
+            beta1=0.9,
+            beta2=0.999,
+            eps=1e-8,
+            weight_decay=0.01,
+            amsgrad=False,
+            maximize=False,
+            fused=True,
+        )
 
     def state(self) -> dict[str, torch.Tensor]:
         """Return weights, buffers and the optimiser's vectors, by name; the tensors themselves."""

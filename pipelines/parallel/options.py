@@ -24,8 +24,11 @@ SCALINGS = ("none", "linear", "sqrt")
 STORAGES = ("device", "host")
 # Name -> what K counts, and K where none is given; 0 where there is none.
 STRATEGIES = {
-    "every-step": ("", 0), "every-k": ("steps", 4), "never": ("", 0), "average": ("epochs", 1)
-}  # fmt: skip
+    "every-step": ("", 0),
+    "every-k": ("steps", 4),
+    "never": ("", 0),
+    "average": ("epochs", 1),
+}
 
 
 @dataclass(frozen=True)
@@ -103,28 +106,37 @@ class NetworkOptions:
     group: ClassVar[str] = "network"
 
     network: str = option(
-        "approximator", "approximator (of a function, no data needed), bagging or cnn (images), "
+        "approximator",
+        "approximator (of a function, no data needed), bagging or cnn (images), "
         "mlp (tables), a name of torchvision.models (random weights), or your own nn.Module: "
         "module:NAME or FILE.py:NAME of a class or function",
-        parse=_absolute, metavar="NAME",
-    )  # fmt: skip
+        parse=_absolute,
+        metavar="NAME",
+    )
     augment: str = option(
-        "none", "change the training images at random: light, randaugment, trivialaugment, augmix, "
+        "none",
+        "change the training images at random: light, randaugment, trivialaugment, augmix, "
         "or module:function; see nn_bagging",
-        rule=AUGMENTATION, metavar="NAME",
-    )  # fmt: skip
+        rule=AUGMENTATION,
+        metavar="NAME",
+    )
     task: str = option(
-        "auto", "what a table's target is; auto goes by its values",
+        "auto",
+        "what a table's target is; auto goes by its values",
         choices=("auto", "classification", "regression"),
-    )  # fmt: skip
+    )
     hidden: tuple[int, ...] | None = option(
-        None, "with --network mlp: units of its layers (default: 64,64)",
-        parse=_whole_numbers, rule=_each_at_least_1, metavar="N,N",
-    )  # fmt: skip
+        None,
+        "with --network mlp: units of its layers (default: 64,64)",
+        parse=_whole_numbers,
+        rule=_each_at_least_1,
+        metavar="N,N",
+    )
     points: int | None = number(
-        None, "with --network approximator: points of the function (default: 8000)",
+        None,
+        "with --network approximator: points of the function (default: 8000)",
         rule=at_least(10, 100_000_000),
-    )  # fmt: skip
+    )
     validation: float = share(
         0.1, "share of the training rows that losses are measured on after each epoch"
     )
@@ -137,19 +149,25 @@ class TrainingOptions(NetworkOptions):
     group: ClassVar[str] = "training"
 
     sync: str = option(
-        "every-step", "how ranks keep in step: every-step, every-k=K (gradients each K steps), "
+        "every-step",
+        "how ranks keep in step: every-step, every-k=K (gradients each K steps), "
         "never, average=K (models each K epochs)",
         rule=Rule("one", lambda text: "one strategy" if "," in text else is_strategy(text)),
         metavar="NAME[=K]",
-    )  # fmt: skip
+    )
     compare: str | None = option(
-        None, "in place of --sync: strategies side by side, such as every-step,every-k=4,never",
-        rule=Rule("strategies, with commas between them", is_strategy), metavar="A,B,…",
-    )  # fmt: skip
+        None,
+        "in place of --sync: strategies side by side, such as every-step,every-k=4,never",
+        rule=Rule("strategies, with commas between them", is_strategy),
+        metavar="A,B,…",
+    )
     ranks: tuple[int, ...] | None = option(
-        None, "numbers of ranks to compare, such as 1,2 (default: one for each worker)",
-        parse=_whole_numbers, rule=_each_at_least_1, metavar="N,N",
-    )  # fmt: skip
+        None,
+        "numbers of ranks to compare, such as 1,2 (default: one for each worker)",
+        parse=_whole_numbers,
+        rule=_each_at_least_1,
+        metavar="N,N",
+    )
     repeats: int = number(1, "trainings of each, with seeds of their own")
     epochs: int = number(20, "most epochs")
     batch_size: int = number(128, "rows of a rank's batch; all ranks' together are a step's")
@@ -157,13 +175,19 @@ class TrainingOptions(NetworkOptions):
         "auto", "auto takes adamw, for the bagging network sgd", choices=("auto", *OPTIMIZERS)
     )
     learning_rate: float | None = option(
-        None, "of one rank (default: 0.003 for the approximator, 0.01 for bagging, else 0.001)",
-        parse=float, rule=positive, metavar="RATE",
-    )  # fmt: skip
+        None,
+        "of one rank (default: 0.003 for the approximator, 0.01 for bagging, else 0.001)",
+        parse=float,
+        rule=positive,
+        metavar="RATE",
+    )
     momentum: float = option(
-        0.9, "of sgd", parse=float, rule=rule("in [0, 1)", lambda one: 0 <= one < 1),
+        0.9,
+        "of sgd",
+        parse=float,
+        rule=rule("in [0, 1)", lambda one: 0 <= one < 1),
         metavar="M",
-    )  # fmt: skip
+    )
     scale_lr: str = option(
         "none", "multiply the rate with the number of ranks, or its root", choices=SCALINGS
     )
@@ -173,24 +197,30 @@ class TrainingOptions(NetworkOptions):
         None, "end at this validation loss", parse=float, rule=finite, metavar="LOSS"
     )
     precision: str = option(
-        "fp32", "of products while training: tf32 on a GPU; bf16 on GPUs and newer CPUs",
+        "fp32",
+        "of products while training: tf32 on a GPU; bf16 on GPUs and newer CPUs",
         choices=PRECISIONS,
-    )  # fmt: skip
+    )
     channels_last: bool = option(
         False, "lay images out with their channels last, as tensor cores take them"
     )
     storage: str = option(
         "device", "where the rows lie: in the device's memory, or the host's", choices=STORAGES
-    )  # fmt: skip
+    )
     checkpoint_seconds: float = option(
-        10.0, "between checkpoints on disk", parse=float, rule=positive, metavar="S",
+        10.0,
+        "between checkpoints on disk",
+        parse=float,
+        rule=positive,
+        metavar="S",
         changes_results=False,
-    )  # fmt: skip
+    )
 
     open_ranks: bool = option(
-        False, "let ranks on several hosts talk by sockets that torch does not encrypt",
+        False,
+        "let ranks on several hosts talk by sockets that torch does not encrypt",
         changes_results=False,
-    )  # fmt: skip
+    )
 
     def strategies(self) -> list[str]:
         """Return the strategies of the run, as they are typed."""

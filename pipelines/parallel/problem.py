@@ -93,9 +93,13 @@ class Network:
                 n_features = CHANNELS * (height - KERNEL + 1) * (width - KERNEL + 1)
                 return nn.Sequential(
                     nn.Unflatten(1, (channels, height, width)),
-                    nn.Conv2d(channels, CHANNELS, KERNEL), nn.ReLU(), nn.Flatten(),
-                    nn.Linear(n_features, HIDDEN), nn.ReLU(), nn.Linear(HIDDEN, self.n_outputs),
-                )  # fmt: skip
+                    nn.Conv2d(channels, CHANNELS, KERNEL),
+                    nn.ReLU(),
+                    nn.Flatten(),
+                    nn.Linear(n_features, HIDDEN),
+                    nn.ReLU(),
+                    nn.Linear(HIDDEN, self.n_outputs),
+                )
             hidden = APPROXIMATOR if self.name == "approximator" else self.hidden
             layers: list[Any] = []
             for n_inputs, n_units in itertools.pairwise((self.n_inputs, *hidden)):
@@ -281,11 +285,22 @@ def held_out(
 
 
 def load_rows(
-    name: str, network: str, hidden: tuple[int, ...], *, data_dir: str,
-    task: str | None, target: str | None, limit: int | None, test_size: float,
-    validation: float, seed: int, reading: Reading, rare: Rare, images: ImageReading,
+    name: str,
+    network: str,
+    hidden: tuple[int, ...],
+    *,
+    data_dir: str,
+    task: str | None,
+    target: str | None,
+    limit: int | None,
+    test_size: float,
+    validation: float,
+    seed: int,
+    reading: Reading,
+    rare: Rare,
+    images: ImageReading,
     show_progress: bool,
-) -> Problem:  # fmt: skip
+) -> Problem:
     """Load a data set by its name, or a table of classes or numbers by its path.
 
     Preparation is learned from the rows that are trained on alone.
@@ -310,9 +325,17 @@ def load_rows(
         if table.task == NUMBERS:
             return _of_numbers(table, network, hidden, limit, test_size, validation, seed)
     found = load_dataset(
-        name, data_dir=data_dir, target=target, limit=limit, test_size=test_size, seed=seed,
-        reading=reading, rare=rare, images=images, show_progress=show_progress,
-    )  # fmt: skip
+        name,
+        data_dir=data_dir,
+        target=target,
+        limit=limit,
+        test_size=test_size,
+        seed=seed,
+        reading=reading,
+        rare=rare,
+        images=images,
+        show_progress=show_progress,
+    )
     if network == "bagging" and found.image_shape is None:
         raise InputError(
             f"{opt('network')} must be mlp or your own for a table, got bagging, whose convolution "
@@ -337,17 +360,27 @@ def load_rows(
         assert isinstance(scaling, FittedScaling)
         center, scale = float(scaling.center), float(scaling.scale)
     return Problem(
-        found.name, CLASSES,
+        found.name,
+        CLASSES,
         Network(network, n_inputs, found.n_classes, found.image_shape, hidden, found.ink),
-        train, rows(rows_of(found.X_train, held), found.y_train[held]),
-        rows(found.X_test, found.y_test), center, scale, classes=found.classes,
-    )  # fmt: skip
+        train,
+        rows(rows_of(found.X_train, held), found.y_train[held]),
+        rows(found.X_test, found.y_test),
+        center,
+        scale,
+        classes=found.classes,
+    )
 
 
 def _of_numbers(
-    table: RawTable, network: str, hidden: tuple[int, ...], limit: int | None,
-    test_size: float, validation: float, seed: int,
-) -> Problem:  # fmt: skip
+    table: RawTable,
+    network: str,
+    hidden: tuple[int, ...],
+    limit: int | None,
+    test_size: float,
+    validation: float,
+    seed: int,
+) -> Problem:
     if network == "bagging":
         raise InputError(
             f"{opt('network')} must be mlp or your own for numbers, got bagging, which tells "

@@ -71,11 +71,17 @@ class Rank:
             self._model.load(kept)
         self._best = {name: one for name, one in kept.items() if name.startswith(BEST)}
         self._batches = Batches(
-            problem.train, batch_size=options.batch_size, seed=order.seed, map=problem.prepare,
-            rank=group.rank, n_ranks=group.n_ranks, device=group.device,
-            epoch=self._progress.epoch, position=self._progress.position,
+            problem.train,
+            batch_size=options.batch_size,
+            seed=order.seed,
+            map=problem.prepare,
+            rank=group.rank,
+            n_ranks=group.n_ranks,
+            device=group.device,
+            epoch=self._progress.epoch,
+            position=self._progress.position,
             on_host=options.storage == "host",
-        )  # fmt: skip
+        )
         self._validation, self._test = (
             {name: torch.tensor(one, device=group.device) for name, one in rows.items()}
             for rows in (problem.validation, problem.test)
@@ -141,8 +147,9 @@ class Rank:
         if n_mine:
             X = batch.columns["X"]
             if self._options.augment != "none":
-                X = self._problem.augmented(X, self._options.augment, (
-                    self._order.seed, step, group.rank))  # fmt: skip
+                X = self._problem.augmented(
+                    X, self._options.augment, (self._order.seed, step, group.rank)
+                )
             with self._autocast(group.device, self._options.precision):
                 outputs = model.network(X)
             loss = self._problem.loss(outputs.float(), batch.columns["y"])
@@ -199,10 +206,11 @@ class Rank:
             row = {name: value and _finite(value) for name, value in row.items()}
         progress.epochs = [*progress.epochs, row]
         progress.done = (
-            last or diverged
+            last
+            or diverged
             or (options.patience is not None and progress.since_best >= options.patience)
             or (options.until_loss is not None and loss <= options.until_loss)
-        )  # fmt: skip
+        )
         progress.epoch, progress.position = progress.epoch + 1, 0
         self._added.zero_()
         if equal or progress.done or options.sync == "never":

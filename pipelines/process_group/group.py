@@ -53,10 +53,17 @@ class Group:
 
     @classmethod
     def join(
-        cls, store: Any, rank: int, n_ranks: int, *, secret: bytes, device: str = "cpu",
-        host: str = LOOPBACK, seconds: float = SECONDS,
+        cls,
+        store: Any,
+        rank: int,
+        n_ranks: int,
+        *,
+        secret: bytes,
+        device: str = "cpu",
+        host: str = LOOPBACK,
+        seconds: float = SECONDS,
         stopped: Callable[[], bool] = lambda: False,
-    ) -> Group:  # fmt: skip
+    ) -> Group:
         """Wait until all ranks are there, and have shown that they are this run's.
 
         Parameters

@@ -70,8 +70,9 @@ def rendezvous(client: Client) -> list[str]:
     with suppress(TimeoutError), client.as_current():
         wait(asked, timeout=SECONDS_TO_ANSWER)
     answered = [future.status == "finished" for future in asked]
-    client.cancel([future for future, came in zip(asked, answered, strict=True) if not came],
-                  force=True)  # fmt: skip
+    client.cancel(
+        [future for future, came in zip(asked, answered, strict=True) if not came], force=True
+    )
     return [one for one, came in zip(there, answered, strict=True) if came]
 
 
@@ -108,9 +109,16 @@ def wait_for_members(client: Client, wanted: int, seconds: float, whole: bool = 
 
 
 def run_process_group(
-    client: Client, members: list[str], work: Work, shared: Any, argument: Any,
-    on_message: Callable[[Message], None], *, device: str = "cpu", threads: int = 1,
-) -> Ended:  # fmt: skip
+    client: Client,
+    members: list[str],
+    work: Work,
+    shared: Any,
+    argument: Any,
+    on_message: Callable[[Message], None],
+    *,
+    device: str = "cpu",
+    threads: int = 1,
+) -> Ended:
     """Run ``work`` on each of these workers at once, as one process group.
 
     All ranks begin or none does. Where a worker dies, or a rank loses the others, all ranks are
@@ -150,13 +158,25 @@ def run_process_group(
             return Ended(None, f"the data did not arrive ({error})", members)
         futures = [
             client.submit(
-                _rank, work, data, asked, token, secret, on_one_host, rank, len(members), device,
+                _rank,
+                work,
+                data,
+                asked,
+                token,
+                secret,
+                on_one_host,
+                rank,
+                len(members),
+                device,
                 threads,
-                key=f"rank-{rank}-of-{len(members)}-{token}", workers=[one], retries=0,
-                priority=100, pure=False,
+                key=f"rank-{rank}-of-{len(members)}-{token}",
+                workers=[one],
+                retries=0,
+                priority=100,
+                pure=False,
             )
             for rank, one in enumerate(members)
-        ]  # fmt: skip
+        ]
         lost: str | None = None
         detected, until = 0.0, float("inf")
         ended: dict[int, dict[str, Any]] = {}
@@ -274,9 +294,17 @@ def _scheduler_store(worker: Any, token: str) -> Any:
 
 
 def _rank(
-    work: Work, shared: Any, argument: Any, token: str, secret: bytes, on_one_host: bool, rank: int,
-    n_ranks: int, device: str, threads: int,
-) -> dict[str, Any]:  # fmt: skip
+    work: Work,
+    shared: Any,
+    argument: Any,
+    token: str,
+    secret: bytes,
+    on_one_host: bool,
+    rank: int,
+    n_ranks: int,
+    device: str,
+    threads: int,
+) -> dict[str, Any]:
     import torch
     from distributed import get_worker
 
@@ -291,9 +319,14 @@ def _rank(
     try:
         host = LOOPBACK if on_one_host else urlsplit(worker.address).hostname or LOOPBACK
         group = Group.join(
-            _scheduler_store(worker, token), rank, n_ranks, secret=secret, device=device,
-            host=host, stopped=lambda: token in _stopped,
-        )  # fmt: skip
+            _scheduler_store(worker, token),
+            rank,
+            n_ranks,
+            secret=secret,
+            device=device,
+            host=host,
+            stopped=lambda: token in _stopped,
+        )
         _joined[token] = group
         return {"result": work(shared, argument, group, send)}
     except ProcessGroupError as error:

@@ -44,7 +44,7 @@ GROUPS = {
     "own": "Your own images, as the members see them.",
     "chosen": "The samples you chose.",
     "disagreement": "The test samples on which the members disagree most.",
-}  # fmt: skip
+}
 
 
 @dataclass(frozen=True)
@@ -133,9 +133,13 @@ class BaggingReport(Report):
         certainty: list[Part | None] = [*map(Text, self._rules()), *map(self._certainty, GROUPS)]
         if self.predictions is not None and len(self.predictions):
             certainty.append(
-                Columns([self._selective_prediction(self.predictions),
-                         self._calibration(self.predictions)])
-            )  # fmt: skip
+                Columns(
+                    [
+                        self._selective_prediction(self.predictions),
+                        self._calibration(self.predictions),
+                    ]
+                )
+            )
         members = Listing("Members", self.members, formats)
         return [
             Section("members", "Members", [members, self._ensemble_size()]),
@@ -186,10 +190,15 @@ class BaggingReport(Report):
         by_size = subsets.groupby("size")
         vote, mean = by_size["vote_error"], by_size["mean_error"].mean()
         series = [
-            Series(mean.index, vote.mean(), "vote, mean of subsets", (vote.min(), vote.max()),
-                   {"color": BLUE, "marker": "o", "markersize": 4, "gid": "vote"}),
+            Series(
+                mean.index,
+                vote.mean(),
+                "vote, mean of subsets",
+                (vote.min(), vote.max()),
+                {"color": BLUE, "marker": "o", "markersize": 4, "gid": "vote"},
+            ),
             Series(mean.index, mean, "mean probability", look=dashed(INK)),
-        ]  # fmt: skip
+        ]
         panel = Panel(series, "members", "test error", scales=("linear", "percent"))
         title = "Error against ensemble size"
         if self.record.vote_test_error is not None:
@@ -204,12 +213,18 @@ class BaggingReport(Report):
         bins = calibration_bins(table)
         look = dots(BLUE, "o", 5, gid="calibration")
         series = [
-            Series(bins["certainty"], bins["right"], "share and its 95 % interval",
-                   (bins["low"], bins["high"]), look),
+            Series(
+                bins["certainty"],
+                bins["right"],
+                "share and its 95 % interval",
+                (bins["low"], bins["high"]),
+                look,
+            ),
             Series([0, 1], [0, 1], "as certain as right", look=dashed(INK)),
-        ]  # fmt: skip
-        panel = Panel(series, "certainty of the mean probability", "right",
-                      scales=("percent", "percent"))  # fmt: skip
+        ]
+        panel = Panel(
+            series, "certainty of the mean probability", "right", scales=("percent", "percent")
+        )
         error = self.record.test_calibration_error
         title = "Calibration" + ("" if error is None else f": expected error {percent(error)}")
         caption = (
@@ -296,10 +311,13 @@ def _read_explained(path: Path, shape: tuple[int, ...] | None) -> dict[str, list
         images = None if shape is None else as_pictures(found["X"], shape)
         for i in range(n_samples):
             sample = ExplainedSample(
-                str(found["name"][i]), int(true[i]) if true[i] >= 0 else None,
-                None if images is None else images[i], probabilities[:, i], int(vote[i]),
+                str(found["name"][i]),
+                int(true[i]) if true[i] >= 0 else None,
+                None if images is None else images[i],
+                probabilities[:, i],
+                int(vote[i]),
                 bool(found["deferred"][i]),
-            )  # fmt: skip
+            )
             groups.setdefault(str(found["group"][i]), []).append(sample)
     except DAMAGE as error:
         raise damaged(path, f"an .npz file of {', '.join(EXPLAINED)}", one_line(error)) from None

@@ -198,11 +198,15 @@ class Report(RunData):
         score = f"cv {measure.name}"
         frame = pd.DataFrame(
             {
-                "rank": table["rank"], **named, score: measure.of(table["score_mean"]),
-                "standard deviation": table["score_std"], "folds with a score": table["n_ok"],
-                **more, "as good": self.as_good or "",
+                "rank": table["rank"],
+                **named,
+                score: measure.of(table["score_mean"]),
+                "standard deviation": table["score_std"],
+                "folds with a score": table["n_ok"],
+                **more,
+                "as good": self.as_good or "",
             }
-        )  # fmt: skip
+        )
         shown = {score: measure.text, "standard deviation": measure.text, **formats}
         return candidates_section(frame, shown, f"mean {measure.name} over the folds", words)
 
@@ -217,11 +221,13 @@ class Report(RunData):
             (count(data.n_features or 0, "feature"), data.n_features is not None),
             (count(data.n_classes or 0, "class", "classes"), data.n_classes is not None),
             (f"{count(cluster.n_workers or 0, 'worker')} ({cluster.kind})", cluster.n_workers),
-            (f"solver {record.solver or record.options.solver}",
-             record.solver or record.options.solver),
+            (
+                f"solver {record.solver or record.options.solver}",
+                record.solver or record.options.solver,
+            ),
             (f"started {timestamp(record.started or '')}", record.started),
             (f"finished in {duration(record.wall_seconds)}", record.wall_seconds is not None),
-        )  # fmt: skip
+        )
         return f"{', '.join(text for text, is_known in known if is_known)}."
 
     def state(self) -> str:
@@ -310,10 +316,12 @@ class Report(RunData):
     def _files(self) -> Listing:
         """List what the run left; the page itself has the figures."""
         found = [
-            path for path in sorted(self.path.rglob("*"))
-            if path.is_file() and path.suffix not in (".svg", ".png", ".part")
+            path
+            for path in sorted(self.path.rglob("*"))
+            if path.is_file()
+            and path.suffix not in (".svg", ".png", ".part")
             and path.name != names.REPORT
-        ]  # fmt: skip
+        ]
         paths = [path.relative_to(self.path).as_posix() for path in found]
         files = pd.DataFrame({"file": paths, "kB": [one.stat().st_size / 1000 for one in found]})
         return Listing("Files", files, {"kB": "{:,.1f}".format}, [quote(path) for path in paths])

@@ -150,10 +150,11 @@ def series_chart(
             every = np.concatenate(
                 [
                     np.asarray(numbers, dtype=float)
-                    for one in (panels if is_shared else [panel]) for series in one.series
+                    for one in (panels if is_shared else [panel])
+                    for series in one.series
                     for numbers in (series.y, *(series.band or ()))
                 ]
-            )  # fmt: skip
+            )
             percent_axis(axes.yaxis, every[np.isfinite(every) & (every >= 0)])
         if panel.ticks is not None:
             axes.set_xticks(*panel.ticks)
@@ -240,11 +241,19 @@ def add_samples(axes: Axes, samples: Sequence[Sample], half: float, dot: float) 
             if len(values) >= FEWEST_OF_A_BOX:
                 box = boxplot_stats(values)[0]
                 axes.bar(
-                    place, box["q3"] - box["q1"], 2 * half, box["q1"], alpha=0.5, gid="boxes",
-                    facecolor=SKY if colour == BLUE else colour, edgecolor=colour,
-                )  # fmt: skip
-                thin += [((place, box[low]), (place, box[high]))
-                         for low, high in (("whislo", "q1"), ("q3", "whishi"))]  # fmt: skip
+                    place,
+                    box["q3"] - box["q1"],
+                    2 * half,
+                    box["q1"],
+                    alpha=0.5,
+                    gid="boxes",
+                    facecolor=SKY if colour == BLUE else colour,
+                    edgecolor=colour,
+                )
+                thin += [
+                    ((place, box[low]), (place, box[high]))
+                    for low, high in (("whislo", "q1"), ("q3", "whishi"))
+                ]
                 bold.append(((place - half, box["med"]), (place + half, box["med"])))
             elif len(values):
                 mean, std = values.mean(), values.std()
@@ -258,9 +267,17 @@ def add_samples(axes: Axes, samples: Sequence[Sample], half: float, dot: float) 
     )
     if failed:
         axes.scatter(
-            failed, np.full(len(failed), 0.97), s=4 * dot**2, marker="x", color=VERMILLION, lw=1,
-            transform=axes.get_xaxis_transform(), zorder=4, clip_on=False, gid="failed",
-        )  # fmt: skip
+            failed,
+            np.full(len(failed), 0.97),
+            s=4 * dot**2,
+            marker="x",
+            color=VERMILLION,
+            lw=1,
+            transform=axes.get_xaxis_transform(),
+            zorder=4,
+            clip_on=False,
+            gid="failed",
+        )
 
 
 def add_strokes(axes: Axes, strokes: Sequence[Any], **look: Any) -> None:
@@ -291,9 +308,14 @@ def matrix(
         shade = image.cmap(image.norm(values[row, column]))[:3]
         is_dark = np.isfinite(values[row, column]) and np.dot(shade, (0.299, 0.587, 0.114)) < 0.5
         axes.text(
-            column, row, texts[row, column], ha="center", va="center", fontsize=size,
+            column,
+            row,
+            texts[row, column],
+            ha="center",
+            va="center",
+            fontsize=size,
             color=ON_DARK if is_dark else ON_COLOUR,
-        )  # fmt: skip
+        )
     axes.tick_params(which="both", length=0)
     axes.spines[:].set_visible(False)
     return image
@@ -324,8 +346,9 @@ def heat_map(
     if max(values.shape) <= MOST_NUMBERED:
         for place, one in np.ndenumerate(100 * values if measure.is_error else values):
             texts[place] = f"{one:#.3g}".rstrip(".") if np.isfinite(one) else ""
-    image = matrix(axes, values, texts, 7.5, norm=norm, cmap=COLOUR_MAP, aspect="auto",
-                   origin="lower")  # fmt: skip
+    image = matrix(
+        axes, values, texts, 7.5, norm=norm, cmap=COLOUR_MAP, aspect="auto", origin="lower"
+    )
     if finite.size:
         bar = figure.colorbar(image, ax=axes, pad=0.02, fraction=0.06, aspect=28)
         bar.outline.set_visible(False)
@@ -341,8 +364,17 @@ def heat_map(
             int(np.abs(np.log(axis.to_numpy(float) / value)).argmin())
             for axis, value in zip((means.index, means.columns), best, strict=True)
         )
-        frame = Rectangle((column - 0.5, row - 0.5), 1, 1, fill=False, edgecolor=VERMILLION,
-                          lw=2.2, zorder=5, clip_on=False, gid="best")  # fmt: skip
+        frame = Rectangle(
+            (column - 0.5, row - 0.5),
+            1,
+            1,
+            fill=False,
+            edgecolor=VERMILLION,
+            lw=2.2,
+            zorder=5,
+            clip_on=False,
+            gid="best",
+        )
         frame.set_path_effects([withStroke(linewidth=4.4, foreground="white")])
         axes.add_patch(frame)
         key.insert(0, Patch(facecolor="none", edgecolor=VERMILLION, lw=2, label=words))
@@ -399,12 +431,19 @@ def certainty_panels(samples: Sequence[ExplainedSample], classes: Sequence[str])
     width, height = NARROW if n_columns == 1 else WIDE, HEIGHT * n_rows
     figure = Figure(figsize=(width, height))
     grid = figure.subplots(
-        n_rows, n_columns * len(panels), squeeze=False, width_ratios=widths * n_columns,
+        n_rows,
+        n_columns * len(panels),
+        squeeze=False,
+        width_ratios=widths * n_columns,
         gridspec_kw={
-            "left": 0.1 / width if has_images else 0.6 / width, "right": 1 - 0.1 / width,
-            "top": 1 - 0.4 / height, "bottom": 0.35 / height, "hspace": 0.5, "wspace": 0.25,
+            "left": 0.1 / width if has_images else 0.6 / width,
+            "right": 1 - 0.1 / width,
+            "top": 1 - 0.4 / height,
+            "bottom": 0.35 / height,
+            "hspace": 0.5,
+            "wspace": 0.25,
         },
-    )  # fmt: skip
+    )
     for sample, row in zip(samples, grid.reshape(-1, len(panels)), strict=False):
         if sample.image is not None:
             brightest = max(1.0, float(sample.image.max()))
@@ -418,9 +457,13 @@ def certainty_panels(samples: Sequence[ExplainedSample], classes: Sequence[str])
         title = f"{shortened(sample.name, 24)}{f', true {shortened(true, 8)}' if true else ''}"
         box = row[0].get_position(original=True)
         figure.text(
-            box.x0, box.y1 + 0.12 / height, f"{title}: {describe_prediction(sample, classes)}",
-            weight="bold", fontsize=9, color=VERMILLION if sample.deferred else INK,
-        )  # fmt: skip
+            box.x0,
+            box.y1 + 0.12 / height,
+            f"{title}: {describe_prediction(sample, classes)}",
+            weight="bold",
+            fontsize=9,
+            color=VERMILLION if sample.deferred else INK,
+        )
     for axes in grid.flat[len(samples) * len(panels) :]:
         axes.set_axis_off()
     return figure
@@ -450,9 +493,12 @@ def _draw_certainty(axes: Axes, sample: ExplainedSample, classes: Sequence[str])
     names = [shortened(class_name(classes, code), 10) for code in range(0, n_classes, step)]
     is_long = sum(map(len, names)) > 40
     axes.set_xticks(
-        range(0, n_classes, step), names, fontsize=6.5 if is_long else 8.5,
-        rotation=25 if is_long else 0, ha="right" if is_long else "center",
-    )  # fmt: skip
+        range(0, n_classes, step),
+        names,
+        fontsize=6.5 if is_long else 8.5,
+        rotation=25 if is_long else 0,
+        ha="right" if is_long else "center",
+    )
     axes.tick_params(axis="x", length=0, pad=2)
 
 
@@ -466,7 +512,13 @@ def title_and_key(figure: Figure, title: str, handles: Sequence[Any]) -> None:
     """Set the title, and under it a legend of the marks, so that neither covers the other."""
     n_columns = max(1, min(len(handles), 3 if figure.get_figwidth() < WIDE else 6))
     figure.legend(
-        handles=list(handles), title=title, title_fontproperties={"weight": "bold", "size": 11.5},
-        alignment="left", loc="outside upper left", ncols=n_columns, columnspacing=1.2,
-        handlelength=1.2, handleheight=0.9,
-    )  # fmt: skip
+        handles=list(handles),
+        title=title,
+        title_fontproperties={"weight": "bold", "size": 11.5},
+        alignment="left",
+        loc="outside upper left",
+        ncols=n_columns,
+        columnspacing=1.2,
+        handlelength=1.2,
+        handleheight=0.9,
+    )

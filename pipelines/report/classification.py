@@ -79,9 +79,10 @@ def class_table(counts: np.ndarray, names: Sequence[str]) -> tuple[pd.DataFrame,
     table = pd.DataFrame({"class": names, "samples": present, "found": right})
     with np.errstate(invalid="ignore", divide="ignore"):
         shares = {
-            "recall": right / present, "precision": right / predicted,
+            "recall": right / present,
+            "precision": right / predicted,
             "F1": 2 * right / (present + predicted),
-        }  # fmt: skip
+        }
     table = table.assign(**shares)[present + predicted > 0]
     total = {"class": "mean", "samples": present.sum(), "found": right.sum()}
     means = pd.DataFrame([total | {name: table[name].mean() for name in shares}])
@@ -104,8 +105,10 @@ def confusion_matrix(counts: np.ndarray, names: Sequence[str]) -> Figure:
     figure = Figure(figsize=size, layout="constrained")
     figure.suptitle(
         f"{n_wrong:,} of {n_samples:,} test samples wrong ({percent(n_wrong / n_samples)})",
-        x=0.02, ha="left", fontsize=10.5,
-    )  # fmt: skip
+        x=0.02,
+        ha="left",
+        fontsize=10.5,
+    )
     axes = figure.add_subplot(xlabel="predicted class", ylabel="true class")
     errors = np.where(np.eye(n_classes, dtype=bool) | (counts == 0), np.nan, counts)
     texts = np.array([[f"{one:,}" if one and is_numbered else "" for one in row] for row in counts])
@@ -153,16 +156,22 @@ def _wrong_parts(run: RunData) -> list[Part | None]:
     by = [name for name in SURENESS if name in wrong][:1]
     wrong = wrong.sort_values(by, ascending=False, kind="stable") if by else wrong
     wrong = wrong[["row", "true", "predicted", *by]].assign(
-        **{name: [class_name(run.classes, code) for code in wrong[name]]
-           for name in ("true", "predicted")}
-    )  # fmt: skip
+        **{
+            name: [class_name(run.classes, code) for code in wrong[name]]
+            for name in ("true", "predicted")
+        }
+    )
     drawn = pictures(run.wrong_images)
     words = zip(wrong["row"], wrong["true"], wrong["predicted"], strict=True)
     images = [
-        (drawn[row], f"{row}: {true} → {predicted}",
-         f"Test sample {row}: {true} taken for {predicted}")
-        for row, true, predicted in words if row in drawn
-    ][:MOST_IMAGES]  # fmt: skip
+        (
+            drawn[row],
+            f"{row}: {true} → {predicted}",
+            f"Test sample {row}: {true} taken for {predicted}",
+        )
+        for row, true, predicted in words
+        if row in drawn
+    ][:MOST_IMAGES]
     note = count(len(wrong), "wrong test sample")
     if len(wrong) > MOST_ROWS:
         note = f"The first {MOST_ROWS:,} of {note} (all of them are in {PREDICTIONS})"
@@ -202,11 +211,17 @@ def residuals_chart(residuals: pd.DataFrame) -> Chart:
     ends = [min(true.min(), predicted.min()), max(true.max(), predicted.max())]
     look = dots(BLUE, ".", alpha=0.5)
     panels = [
-        Panel([Series(ends, ends, look=dashed()), Series(true, predicted, look=look)], "true",
-              "predicted"),
-        Panel([Series(ends, [0, 0], look=dashed()), Series(predicted, true - predicted, look=look)],
-              "predicted", "true − predicted"),
-    ]  # fmt: skip
+        Panel(
+            [Series(ends, ends, look=dashed()), Series(true, predicted, look=look)],
+            "true",
+            "predicted",
+        ),
+        Panel(
+            [Series(ends, [0, 0], look=dashed()), Series(predicted, true - predicted, look=look)],
+            "predicted",
+            "true − predicted",
+        ),
+    ]
     alt = (
         f"Predicted against true numbers of {count(len(true), 'test sample')}, and the residuals, "
         f"whose mean size is {significant(float(np.abs(true - predicted).mean()))}."

@@ -109,9 +109,15 @@ def draw_table(table: pd.DataFrame) -> Figure:
     errors, times = figure.subplots(1, 2, sharey=True, width_ratios=[3, 2])
     places = np.arange(len(table))
     cv = errors.errorbar(
-        table["cv_error_mean"], places, xerr=table["cv_error_std"], fmt="o", color=BLUE,
-        ecolor=SKY, elinewidth=4, label="cv error ± standard deviation over the folds",
-    )  # fmt: skip
+        table["cv_error_mean"],
+        places,
+        xerr=table["cv_error_std"],
+        fmt="o",
+        color=BLUE,
+        ecolor=SKY,
+        elinewidth=4,
+        label="cv error ± standard deviation over the folds",
+    )
     (tests,) = errors.plot(
         table["test_error"], places, "D", color=VERMILLION, markersize=6, label="test error"
     )
@@ -144,11 +150,9 @@ def write_comparison(folders: Sequence[Path], page: Path) -> Path:
     sections = [one for one in _sections(runs, page) if one.is_shown]
     # Commands prepare the same data in ways of their own: no print is that of another command.
     about = [(run.record.command, run.record.dataset) for run in runs.values()]
-    differ = (
-        len({(data.name, data.n_train, data.n_test) for _, data in about}) > 1
-        or len({(command, data.fingerprint) for command, data in about})
-        > len({command for command, _ in about})
-    )  # fmt: skip
+    differ = len({(data.name, data.n_train, data.n_test) for _, data in about}) > 1 or len(
+        {(command, data.fingerprint) for command, data in about}
+    ) > len({command for command, _ in about})
     return write_html(
         page,
         title=f"{count(len(runs), 'run')} compared",
@@ -182,17 +186,24 @@ def _sections(runs: Runs, page: Path) -> list[Section]:
         for one in pages
     ]
     options = differing_options([run.metadata.get("options", {}) for run in runs.values()])
-    differing = pd.DataFrame([[name, *values] for name, values in options],
-                             columns=["option", *runs])  # fmt: skip
+    differing = pd.DataFrame(
+        [[name, *values] for name, values in options], columns=["option", *runs]
+    )
     of_pairs = {"difference": "{:+.2%}".format, "standard deviation": "{:+.2%}".format}
     of_pairs |= dict.fromkeys(("t", "p", "p, Holm"), "{:.3f}".format)
     return [
-        Section("runs", "Runs",
-                [Listing("Runs", frame, {**formats, "wall_seconds": duration}, links), errors]),
-        Section("paired", "Fold by fold",
-                [Text(paired), Listing("Fold by fold", paired_table(runs), of_pairs)]),
+        Section(
+            "runs",
+            "Runs",
+            [Listing("Runs", frame, {**formats, "wall_seconds": duration}, links), errors],
+        ),
+        Section(
+            "paired",
+            "Fold by fold",
+            [Text(paired), Listing("Fold by fold", paired_table(runs), of_pairs)],
+        ),
         Section("options", "Options that differ", [Listing("Options that differ", differing)]),
-    ]  # fmt: skip
+    ]
 
 
 def differing_options(options: Sequence[Mapping[str, Any]]) -> list[tuple[str, list[str]]]:
@@ -218,9 +229,15 @@ def paired_table(runs: Runs) -> pd.DataFrame:
         if any(None in (one.dataset.fingerprint, one.options.folds) for one in records):
             continue
         of_folds = [  # what is equal where both have the same rows in the same folds
-            (one.command, one.dataset.fingerprint, one.options.folds, one.options.seed,
-             one.options.cv or "auto") for one in records
-        ]  # fmt: skip
+            (
+                one.command,
+                one.dataset.fingerprint,
+                one.options.folds,
+                one.options.seed,
+                one.options.cv or "auto",
+            )
+            for one in records
+        ]
         if of_folds[0] != of_folds[1]:
             continue
         errors = [errors_of_best(runs[name]) for name in (first, second)]

@@ -88,8 +88,14 @@ class GraphReport(Report):
             return None
         shown = iterations[iterations["change"] > 0]
         marker = "." if len(shown) < 60 else None
-        series = [Series(shown["iteration"], shown["change"], "change",
-                         look={"color": BLUE, "marker": marker})]  # fmt: skip
+        series = [
+            Series(
+                shown["iteration"],
+                shown["change"],
+                "change",
+                look={"color": BLUE, "marker": marker},
+            )
+        ]
         if len(shown) and (tol := self.record.options.tol):
             ends = [shown["iteration"].min(), shown["iteration"].max()]
             series.append(Series(ends, [tol, tol], f"tol {tol:g}", look=dashed()))

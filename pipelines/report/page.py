@@ -18,17 +18,21 @@ from pipelines.run_folder.record import Record, read_record
 
 # The file of each command's page and its class there: a run imports its own alone.
 REPORTS = {
-    "svm_grid": ("svm_page", "SvmReport"), "nn_bagging": ("bagging_page", "BaggingReport"),
-    "pagerank": ("graph_page", "GraphReport"), "data_parallel": ("training_page", "TrainingReport"),
+    "svm_grid": ("svm_page", "SvmReport"),
+    "nn_bagging": ("bagging_page", "BaggingReport"),
+    "pagerank": ("graph_page", "GraphReport"),
+    "data_parallel": ("training_page", "TrainingReport"),
     "cross_validate": ("validation_page", "ValidationReport"),
-}  # fmt: skip
+}
 
 # One for all pages: it keeps the template that it compiled. Whatever a run has, its names with it,
 # is escaped; figures alone are as they are.
 TEMPLATES = jinja2.Environment(
-    loader=jinja2.FileSystemLoader(Path(__file__).parent), autoescape=True,
-    trim_blocks=True, lstrip_blocks=True,
-)  # fmt: skip
+    loader=jinja2.FileSystemLoader(Path(__file__).parent),
+    autoescape=True,
+    trim_blocks=True,
+    lstrip_blocks=True,
+)
 
 
 def kind_of(record: Record) -> type[Report]:

@@ -44,9 +44,15 @@ NARROW, WIDE = 5.4, 10.8
 # What the colours above become on dark ground; colour maps, and what is written on them, stay.
 _DARK_GROUND = "#1D232A"
 _DARK = {
-    INK: "#E6EAEE", GREY: "#93A1AF", PALE: "#35404B", WHITE: _DARK_GROUND, BLUE: "#5AB0EA",
-    SKY: "#2F617F", VERMILLION: "#FF8A3C", "#D3DAE1": "#3D4854",
-}  # fmt: skip
+    INK: "#E6EAEE",
+    GREY: "#93A1AF",
+    PALE: "#35404B",
+    WHITE: _DARK_GROUND,
+    BLUE: "#5AB0EA",
+    SKY: "#2F617F",
+    VERMILLION: "#FF8A3C",
+    "#D3DAE1": "#3D4854",
+}
 
 _STYLE = {
     "axes.edgecolor": GREY,
@@ -121,8 +127,9 @@ def _reduced(svg: bytes) -> bytes:
 
     rules = [
         f"[style*='{what}: {light.lower()}'] {{ {what}: {dark} !important }}"
-        for light, dark in _DARK.items() for what in ("fill", "stroke")
-    ]  # fmt: skip
+        for light, dark in _DARK.items()
+        for what in ("fill", "stroke")
+    ]
     ground = f"svg {{ background: {_DARK_GROUND} }}"
     dark = f"@media (prefers-color-scheme: dark) {{ {ground} {' '.join(rules)} }}"
     return _DISPENSABLE.sub(kept, svg).replace(b"</style>", dark.encode() + b"</style>", 1)

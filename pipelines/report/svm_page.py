@@ -119,9 +119,10 @@ class SvmReport(Report):
             work = table[by].merge(work.reset_index(), on=by, how="left")
             more |= {"support vectors": work["n_support"], "fit time (s)": work["seconds"]}
         formats = {
-            "cv error": percent, "support vectors": "{:,.0f}".format,
+            "cv error": percent,
+            "support vectors": "{:,.0f}".format,
             "fit time (s)": "{:,.2f}".format,
-        }  # fmt: skip
+        }
         charts = Columns([self._folds_of_best_gamma(), self._map()])
         return [
             self.candidates_section(
@@ -171,8 +172,14 @@ class SvmReport(Report):
         ]
         reads = how_to_read(self.n_folds or 1, "fold")
         caption = f"The folds at gamma = {gamma}: {reads}. The best C is orange."
-        draw = partial(samples_chart, samples, measure, f"Folds at gamma = {gamma}",
-                       [significant(C) for C, _ in by_C], "C")  # fmt: skip
+        draw = partial(
+            samples_chart,
+            samples,
+            measure,
+            f"Folds at gamma = {gamma}",
+            [significant(C) for C, _ in by_C],
+            "C",
+        )
         return Chart("fold_errors_best", draw, caption) if samples else None
 
 

@@ -51,10 +51,13 @@ def timeline(tasks: Sequence[FinishedTask], workers: Sequence[str] = ()) -> Figu
     for number, row in enumerate(rows):
         axes.broken_barh(
             [(place(task.started), max(task.seconds / second, 1e-3 * end)) for task in row.tasks],
-            (number - 0.4, 0.8), facecolors=SKY, gid="tasks", zorder=2,
+            (number - 0.4, 0.8),
+            facecolors=SKY,
+            gid="tasks",
+            zorder=2,
             edgecolors=[VERMILLION if task.n_failed else WHITE for task in row.tasks],
             linewidths=[1.4 if task.n_failed else thin for task in row.tasks],
-        )  # fmt: skip
+        )
         share = "" if row.busy_share is None else f"{100 * row.busy_share:.0f} %"
         if len(rows) <= MOST_LABELS:
             axes.text(end * 1.006, number, share, va="center", fontsize=9, color=INK)

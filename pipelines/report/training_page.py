@@ -29,13 +29,27 @@ from pipelines.run_folder import names
 from pipelines.run_folder.record import TrainingMetadata
 
 PLACE = ("strategy", "ranks", "repeat", "epoch")
-OF_TRAINING = ["strategy", "ranks", "repeat", "epochs", "steps", "seconds", "best_epoch",
-               "validation_loss", "test_loss", "status"]  # fmt: skip
+OF_TRAINING = [
+    "strategy",
+    "ranks",
+    "repeat",
+    "epochs",
+    "steps",
+    "seconds",
+    "best_epoch",
+    "validation_loss",
+    "test_loss",
+    "status",
+]
 OF_RESTART = {
-    "training": "training", "reason": "why", "ranks_before": "ranks before",
-    "ranks_after": "after", "step": "from step", "steps_lost": "steps done again",
+    "training": "training",
+    "reason": "why",
+    "ranks_before": "ranks before",
+    "ranks_after": "after",
+    "step": "from step",
+    "steps_lost": "steps done again",
     "seconds": "seconds",
-}  # fmt: skip
+}
 TIMES = ["compute", "communication", "wait"]
 ACROSS = (("epoch", "epochs"), ("step", "steps"), ("seconds", "seconds of training"))
 STYLES = ("-", "--", ":", "-.")
@@ -110,8 +124,9 @@ class TrainingReport(Report):
         trainings = epochs.groupby(["strategy", "ranks", "repeat"], sort=False)
         epochs = epochs.assign(
             steps=trainings["step"].diff().fillna(epochs["step"]).astype(float),
-            only=trainings["epoch"].transform("size") == 1, n=self.record.dataset.n_train or 0,
-        ).rename(columns={f"{name}_seconds": name for name in TIMES})  # fmt: skip
+            only=trainings["epoch"].transform("size") == 1,
+            n=self.record.dataset.n_train or 0,
+        ).rename(columns={f"{name}_seconds": name for name in TIMES})
         timed = epochs[(epochs["epoch"] > 1) | epochs["only"]]
         table = timed.groupby(["strategy", "ranks"], sort=False)[["steps", "n", *TIMES]].sum()
         seconds, steps = table[TIMES].sum(axis=1).clip(lower=1e-9), table["steps"].clip(lower=1)
@@ -135,11 +150,13 @@ class TrainingReport(Report):
             Section("trainings", "Trainings", [Text(repeats), Listing("Trainings", trainings)]),
             Section("convergence", "Convergence", [self._convergence()]),
             test_section(self),
-            Section("restarts", "Restarts", [
-                Text(words),
-                Listing("Restarts", restarts.rename(columns=OF_RESTART), tall=False)]),
+            Section(
+                "restarts",
+                "Restarts",
+                [Text(words), Listing("Restarts", restarts.rename(columns=OF_RESTART), tall=False)],
+            ),
             Section("times", "Where the time goes", self._times(), link="Steps"),
-        ]  # fmt: skip
+        ]
 
     def _convergence(self) -> Chart | None:
         shown = self.epochs
@@ -160,9 +177,11 @@ class TrainingReport(Report):
         kinds: Any = epochs.groupby(["strategy", "ranks"], sort=False)
         for (strategy, ranks), some in kinds:
             across = some.groupby("epoch").agg(
-                x=(column, "median"), middle=("validation_loss", "median"),
-                low=("validation_loss", "min"), high=("validation_loss", "max"),
-            )  # fmt: skip
+                x=(column, "median"),
+                middle=("validation_loss", "median"),
+                low=("validation_loss", "min"),
+                high=("validation_loss", "max"),
+            )
             look = {
                 "color": colours[strategy],
                 "linestyle": "-" if ranks == most else STYLES[1 + int(ranks) % 3],
@@ -188,9 +207,10 @@ class TrainingReport(Report):
         caption = "Milliseconds of a step; strategy and ranks at the left."
         chart = Chart("training_times", partial(training_times, times), caption)
         return [
-            Text(words), chart,
+            Text(words),
+            chart,
             Listing("Times", times, {"rows a second": "{:,.0f}".format}, tall=False),
-        ]  # fmt: skip
+        ]
 
 
 def training_times(times: pd.DataFrame) -> Figure:

@@ -36,9 +36,13 @@ from pipelines.run_folder.reading import read_table
 MOST_CURVES = 9
 SIGNIFICANT = 0.05  # p, below which a difference is called that
 OF_PAIRS = {
-    "p_holm": "p, Holm", "p_first": "P(first better)", "p_same": "P(same)",
-    "p_second": "P(second better)", "mean": "difference", "std": "standard deviation (n - 1)",
-}  # fmt: skip
+    "p_holm": "p, Holm",
+    "p_first": "P(first better)",
+    "p_same": "P(same)",
+    "p_second": "P(second better)",
+    "mean": "difference",
+    "std": "standard deviation (n - 1)",
+}
 
 
 @dataclass(frozen=True)
@@ -161,14 +165,20 @@ class ValidationReport(Report):
         )
         return [
             self.candidates_section(named, more, formats),
-            Section("comparison", "Comparison of algorithms",
-                    [self._algorithms(), *self._pairs()],
-                    link="Comparison"),
+            Section(
+                "comparison",
+                "Comparison of algorithms",
+                [self._algorithms(), *self._pairs()],
+                link="Comparison",
+            ),
             Section("curves", "Curves", [self._validation_curves(), self._learning_curve()]),
             test_section(self),
-            Section("shared", "Shared work",
-                    [Text(shared), Listing("Shared work", families, tall=False)]),
-        ]  # fmt: skip
+            Section(
+                "shared",
+                "Shared work",
+                [Text(shared), Listing("Shared work", families, tall=False)],
+            ),
+        ]
 
     def _algorithms(self) -> Chart | None:
         scores, measure = self.fold_scores, self.measure
@@ -182,9 +192,13 @@ class ValidationReport(Report):
         samples = [Sample(i, measure.of(one), i == 0) for i, one in enumerate(scores.values())]
         is_wide = len(scores) > 6
         draw = partial(
-            samples_chart, samples, measure, "The best of each algorithm",
-            [shortened(_short(name), 18) for name in scores], width=WIDE if is_wide else NARROW,
-        )  # fmt: skip
+            samples_chart,
+            samples,
+            measure,
+            "The best of each algorithm",
+            [shortened(_short(name), 18) for name in scores],
+            width=WIDE if is_wide else NARROW,
+        )
         return Chart("algorithms", draw, caption, wide=is_wide)
 
     def _pairs(self) -> list[Part]:
@@ -193,8 +207,19 @@ class ValidationReport(Report):
         measure, table = self.measure, self.pairs.copy()
         if measure.is_loss:
             table[["mean", "t", "effect"]] *= -1
-        order = ["first", "second", "mean", "std", "t", "effect", "p", "p_holm", "p_first",
-                 "p_same", "p_second"]  # fmt: skip
+        order = [
+            "first",
+            "second",
+            "mean",
+            "std",
+            "t",
+            "effect",
+            "p",
+            "p_holm",
+            "p_first",
+            "p_same",
+            "p_second",
+        ]
         table = table[order].rename(columns=OF_PAIRS)
         words = (
             "Each row compares the best candidates of two algorithms fold by fold: the "
@@ -262,9 +287,8 @@ class ValidationReport(Report):
         best = [int(table["score_mean"].argmax())]
         series = [
             Series(table["x"], mean, band=(mean - std, mean + std), look=look),
-            Series(table["x"].iloc[best], mean.iloc[best],
-                   look=dots(VERMILLION, "o", 7, zorder=3)),
-        ]  # fmt: skip
+            Series(table["x"].iloc[best], mean.iloc[best], look=dots(VERMILLION, "o", 7, zorder=3)),
+        ]
         title = shortened(_short(algorithm), 28)
         return Panel(series, parameter, self.measure.name, title, (scale, self.y_scale), ticks)
 
@@ -275,9 +299,10 @@ class ValidationReport(Report):
         whole = self.cells[self.cells["candidate"].isin(best.values())]
         rows = pd.concat([self.curve, whole], ignore_index=True)
         table = rows.groupby(["algorithm", "share"], as_index=False).agg(
-            n_train=("n_train", "mean"), mean=("score", "mean"),
+            n_train=("n_train", "mean"),
+            mean=("score", "mean"),
             std=("score", lambda scores: scores.std(ddof=0)),
-        )  # fmt: skip
+        )
         series = []
         for i, name in enumerate(best):
             line = table[table["algorithm"] == name].sort_values("n_train")

@@ -66,10 +66,16 @@ def choose_cluster(options: RunOptions, echo: Echo) -> ClusterOptions:
         There is no such kind, or the program was not started as it needs.
     """
     asked = ClusterOptions(
-        options.cluster, options.workers, device=options.device, profile=options.profile,
-        adaptive=options.adaptive, rmm_pool=options.rmm_pool, tls=not options.no_tls,
-        dashboard=options.dashboard, echo=echo,
-    )  # fmt: skip
+        options.cluster,
+        options.workers,
+        device=options.device,
+        profile=options.profile,
+        adaptive=options.adaptive,
+        rmm_pool=options.rmm_pool,
+        tls=not options.no_tls,
+        dashboard=options.dashboard,
+        echo=echo,
+    )
     render(asked)  # whatever is wrong with the options is said before data are read
     if not options.dry_run:
         join(asked)

@@ -10,10 +10,22 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 PACKAGES = (
-    "pleasingly", "dask", "distributed", "dask-cuda", "dask-jobqueue", "numpy", "scipy",
-    "scikit-learn", "scikit-learn-intelex", "cuml-cu13", "cuml-cu12", "cupy-cuda13x",
-    "cupy-cuda12x", "torch", "pandas",
-)  # fmt: skip
+    "pleasingly",
+    "dask",
+    "distributed",
+    "dask-cuda",
+    "dask-jobqueue",
+    "numpy",
+    "scipy",
+    "scikit-learn",
+    "scikit-learn-intelex",
+    "cuml-cu13",
+    "cuml-cu12",
+    "cupy-cuda13x",
+    "cupy-cuda12x",
+    "torch",
+    "pandas",
+)
 
 
 def versions() -> dict[str, str]:

@@ -74,9 +74,12 @@ class ProgressReporter:
     """
 
     def __init__(
-        self, task: str, worker: str, send: Callable[[Message], None],
+        self,
+        task: str,
+        worker: str,
+        send: Callable[[Message], None],
         memory: Callable[[], Mapping[str, int]] = dict,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._task, self._worker, self._send, self._memory = task, worker, send, memory
         self._guard = threading.Lock()
         self._share = self._told = 0.0
@@ -109,8 +112,11 @@ class ProgressReporter:
         if self._rows:
             began, self._rows_began = self._rows_began, time.time()
             message |= {
-                "rows": self._rows, "worker": self._worker, "started": began,
-                "seconds": self._rows_began - began, "memory": self._memory(),
-            }  # fmt: skip
+                "rows": self._rows,
+                "worker": self._worker,
+                "started": began,
+                "seconds": self._rows_began - began,
+                "memory": self._memory(),
+            }
             self._rows = []
         return message

@@ -22,7 +22,9 @@ def signature_of(kind: type[Any], returns: type[Any]) -> inspect.Signature:
     return inspect.Signature(
         [
             inspect.Parameter(
-                field.name, inspect.Parameter.KEYWORD_ONLY, default=field.default,
+                field.name,
+                inspect.Parameter.KEYWORD_ONLY,
+                default=field.default,
                 annotation=Literal[tuple(field.metadata["choices"])]
                 if field.metadata["choices"]
                 else types[field.name],
@@ -30,7 +32,7 @@ def signature_of(kind: type[Any], returns: type[Any]) -> inspect.Signature:
             for field in of_python(kind)
         ],
         return_annotation=returns,
-    )  # fmt: skip
+    )
 
 
 def docstring_of(kind: type[Any], summary: str) -> str:
@@ -48,19 +50,31 @@ def docstring_of(kind: type[Any], summary: str) -> str:
         default = "optional" if field.default in (None, ()) else f"default {field.default!r}"
         lines.append(f"{field.name} : {values}, {default}")
         lines += textwrap.wrap(
-            f"{text}.", WIDTH, initial_indent="    ", subsequent_indent="    ",
-            break_long_words=False, break_on_hyphens=False,
-        )  # fmt: skip
+            f"{text}.",
+            WIDTH,
+            initial_indent="    ",
+            subsequent_indent="    ",
+            break_long_words=False,
+            break_on_hyphens=False,
+        )
     return "\n".join(
         [
-            *lines, "", "Returns", "-------", "Run",
-            "    Its answer, tables and figures; after a dry run, where they would be.", "",
-            "Raises", "------",
+            *lines,
+            "",
+            "Returns",
+            "-------",
+            "Run",
+            "    Its answer, tables and figures; after a dry run, where they would be.",
+            "",
+            "Raises",
+            "------",
             "InputError, ClusterError",
-            "    Nothing was begun; the message says what to put right.", "RunStopped",
-            "    The run ended early; what was computed is in its folder.", "",
+            "    Nothing was begun; the message says what to put right.",
+            "RunStopped",
+            "    The run ended early; what was computed is in its folder.",
+            "",
         ]
-    )  # fmt: skip
+    )
 
 
 def words_of(kind: type[Any], options: Mapping[str, Any]) -> list[str]:

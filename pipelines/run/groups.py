@@ -41,12 +41,15 @@ class DataOptions:
         "digits",
         f"{', '.join(DATASETS)}; a table of your own: PATH.csv, .tsv, .data, .txt, .parquet or "
         ".npz; or a folder with a subfolder of images for each class",
-        metavar="NAME|PATH", parse=_named_or_path,
-    )  # fmt: skip
+        metavar="NAME|PATH",
+        parse=_named_or_path,
+    )
     data_dir: str = how(
-        "data", "folder of the data sets; missing ones are downloaded to it",
-        metavar="DIR", path="folder",
-    )  # fmt: skip
+        "data",
+        "folder of the data sets; missing ones are downloaded to it",
+        metavar="DIR",
+        path="folder",
+    )
 
 
 @dataclass(frozen=True)
@@ -71,36 +74,44 @@ class OwnDataOptions(LabelledOptions):
     group: ClassVar[str] = "data"
 
     image_size: int | None = number(
-        None, "resize the images of a folder, whose shorter side gets N pixels, and crop the "
+        None,
+        "resize the images of a folder, whose shorter side gets N pixels, and crop the "
         "centre; needed where they are of several sizes",
         rule=at_least(4, 4096),
-    )  # fmt: skip
+    )
     gray: bool = option(False, "drop the colours of the images of a folder")
     unreadable: str = option(
-        "refuse", "files of a folder that cannot be decoded: refuse the folder, or skip them",
+        "refuse",
+        "files of a folder that cannot be decoded: refuse the folder, or skip them",
         choices=UNREADABLE,
-    )  # fmt: skip
+    )
     missing: str = option(
-        "impute", "missing cells (?, NA, empty): filled in within each fold, with a column that "
+        "impute",
+        "missing cells (?, NA, empty): filled in within each fold, with a column that "
         "says where; rows with one dropped; or refused",
         choices=MISSING,
-    )  # fmt: skip
+    )
     rare: str = option(
-        "refuse", "classes with too few rows for the test and the folds: refuse the table, drop "
+        "refuse",
+        "classes with too few rows for the test and the folds: refuse the table, drop "
         "them, or merge them into one",
         choices=RARE,
-    )  # fmt: skip
+    )
     header: bool = option(False, "the first line is a header, whatever it looks like")
     no_header: bool = option(False, "the first line of the file is a row, whatever it looks like")
     number: tuple[str, ...] | None = option(
-        None, "columns of the file that are numbers to learn from, such as a year called id",
-        nargs="+", metavar="COLUMN",
-    )  # fmt: skip
+        None,
+        "columns of the file that are numbers to learn from, such as a year called id",
+        nargs="+",
+        metavar="COLUMN",
+    )
     category: tuple[str, ...] | None = option(
-        None, "columns of the file that are categories: codes written as numbers, or text with "
+        None,
+        "columns of the file that are categories: codes written as numbers, or text with "
         "more than 50 levels",
-        nargs="+", metavar="COLUMN",
-    )  # fmt: skip
+        nargs="+",
+        metavar="COLUMN",
+    )
     leave_out: tuple[str, ...] | None = option(
         None, "columns of the file to ignore", nargs="+", metavar="COLUMN"
     )
@@ -110,11 +121,14 @@ class OwnDataOptions(LabelledOptions):
         names = [field.name for field in dataclasses.fields(Reading)]
         reading = Reading(**{name: value for name in names if (value := getattr(self, name))})
         return {
-            "data_dir": self.data_dir, "limit": self.limit, "target": self.target,
-            "reading": reading, "rare": self.rare,
+            "data_dir": self.data_dir,
+            "limit": self.limit,
+            "target": self.target,
+            "reading": reading,
+            "rare": self.rare,
             "images": ImageReading(self.image_size, self.gray, cast("Any", self.unreadable)),
             "show_progress": not getattr(self, "quiet", False),
-        }  # fmt: skip
+        }
 
 
 @dataclass(frozen=True)
@@ -142,40 +156,51 @@ class PlaceOptions:
     group: ClassVar[str] = "cluster"
 
     cluster: str = how(
-        "auto", "auto, threads (of this process), local, cuda, slurm, pbs, sge, mpi, or the "
+        "auto",
+        "auto, threads (of this process), local, cuda, slurm, pbs, sge, mpi, or the "
         "address of a running scheduler: tls://host:port",
         metavar="KIND",
-    )  # fmt: skip
+    )
     workers: int | None = how(
-        None, "number of workers, each a process (default: one for each GPU, else for each core, "
+        None,
+        "number of workers, each a process (default: one for each GPU, else for each core, "
         "or for each 8 cores where a solver fills them with threads: of two cores 1 worker, "
         "2 threads)",
-        parse=int, rule=at_least(1, 100_000), metavar="N",
-    )  # fmt: skip
+        parse=int,
+        rule=at_least(1, 100_000),
+        metavar="N",
+    )
     adaptive: tuple[int, int] | None = how(
-        None, "in place of --workers: fewest and most jobs to have in a queue",
-        parse=int, nargs=2, metavar=("MIN", "MAX"),
-    )  # fmt: skip
+        None,
+        "in place of --workers: fewest and most jobs to have in a queue",
+        parse=int,
+        nargs=2,
+        metavar=("MIN", "MAX"),
+    )
     profile: str | None = how(
-        None, "settings of your site's queue: a name such as generic-slurm, or a YAML file",
+        None,
+        "settings of your site's queue: a name such as generic-slurm, or a YAML file",
         metavar="NAME|FILE",
-    )  # fmt: skip
+    )
     rmm_pool: str | None = how(
-        None, "one pool of RMM on each GPU for cupy, torch and RAPIDS: its size, such as 8GB, or "
+        None,
+        "one pool of RMM on each GPU for cupy, torch and RAPIDS: its size, such as 8GB, or "
         "a share of the GPU's memory, such as 0.8 (default: each has its own)",
         metavar="SIZE",
-    )  # fmt: skip
+    )
     no_tls: bool = how(
         False, "switch off encryption: anybody who reaches the ports can run code as you"
     )
     device: str = how(
-        "auto", "where a worker computes: auto takes the GPU if the workers have one",
+        "auto",
+        "where a worker computes: auto takes the GPU if the workers have one",
         choices=("auto", "cpu", "gpu"),
-    )  # fmt: skip
+    )
     dashboard: str | None = how(
-        None, "where Dask's dashboard listens: a port of this host, host:port, or off",
+        None,
+        "where Dask's dashboard listens: a port of this host, host:port, or off",
         metavar="PORT|off",
-    )  # fmt: skip
+    )
     performance_report: bool = how(
         False, "keep Dask's own page of the run, performance.html, in its folder"
     )
@@ -196,10 +221,12 @@ class RunOptions(PlaceOptions):
     )
     dry_run: bool = how(False, "show what would run, and stop")
     pilot: str | None = how(
-        None, "folder of a smaller run: a dry run then says how many workers are worth asking "
+        None,
+        "folder of a smaller run: a dry run then says how many workers are worth asking "
         "for, how long the run takes on them, and the walltime of their jobs",
-        metavar="DIR", path="folder",
-    )  # fmt: skip
+        metavar="DIR",
+        path="folder",
+    )
     quiet: bool = how(False, "print the run's folder at the end and nothing else")
 
     def check(self) -> None:

@@ -81,10 +81,12 @@ class Job(ABC, Generic[Chosen]):
             # The command from Python: its flags are keywords, ``n_c=12`` for ``--n-c 12``.
             cls.run = staticmethod(
                 as_function(
-                    lambda words: Run(run_job(cls, words)), cls.kind_of_options,
-                    cls.description, Run,
+                    lambda words: Run(run_job(cls, words)),
+                    cls.kind_of_options,
+                    cls.description,
+                    Run,
                 )
-            )  # fmt: skip
+            )
 
     @staticmethod
     def predict(argv: Sequence[str]) -> int:

@@ -71,10 +71,16 @@ def option(
     has no meaning as a keyword of a function.
     """
     metadata = {
-        "help": help, "parse": parse, "rule": rule, "choices": choices,
-        "metavar": metavar, "nargs": nargs, "changes_results": changes_results, "path": path,
+        "help": help,
+        "parse": parse,
+        "rule": rule,
+        "choices": choices,
+        "metavar": metavar,
+        "nargs": nargs,
+        "changes_results": changes_results,
+        "path": path,
         "python": python,
-    }  # fmt: skip
+    }
     return dataclasses.field(default=default, metadata=metadata)
 
 

@@ -116,10 +116,13 @@ def measured(
         except SystemExit as error:  # code of the user's ends its task, not the worker
             raise RuntimeError(f"the task ended Python with {error!r}") from None
     return {
-        "result": result, "worker": address, "started": started, "memory": memory(),
+        "result": result,
+        "worker": address,
+        "started": started,
+        "memory": memory(),
         "seconds": time.perf_counter() - clock,
         "compile_seconds": compilation.duration if compilation.done else 0.0,
-    }  # fmt: skip
+    }
 
 
 @contextmanager

@@ -205,14 +205,19 @@ class _Bar(Progress):
 
         bar = Table.grid(padding=(0, 1))
         bar.add_row(
-            Text("progress  "), ProgressBar(total=100, completed=self.percent, width=10),
+            Text("progress  "),
+            ProgressBar(total=100, completed=self.percent, width=10),
             Text(f"{self.percent:>3} %  {self.times}"),
-        )  # fmt: skip
+        )
         once = f"{self.compiling}, once on this machine" if self._compiled else ""
         below = [line for line in (once, self.tasks, self.at_work, self._best) if line]
-        return Group(bar, *(
-            Text(printable(f"{'':11}{line}"), no_wrap=True, overflow="ellipsis") for line in below
-        ))  # fmt: skip
+        return Group(
+            bar,
+            *(
+                Text(printable(f"{'':11}{line}"), no_wrap=True, overflow="ellipsis")
+                for line in below
+            ),
+        )
 
     def show(self, ended: bool = False) -> None:
         with suppress(OSError):

@@ -350,9 +350,14 @@ class OnCluster(_Runner):
 
         def fetch(address: str) -> Future:
             return self.client.submit(
-                _fetched, data, key=f"fetch-{data.key}-{address}", workers=[address],
-                allow_other_workers=True, priority=1000, pure=False,
-            )  # fmt: skip
+                _fetched,
+                data,
+                key=f"fetch-{data.key}-{address}",
+                workers=[address],
+                allow_other_workers=True,
+                priority=1000,
+                pure=False,
+            )
 
         first = [fetch(address) for address in one_a_host.values()]
         if len(first) > 1:

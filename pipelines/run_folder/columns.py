@@ -132,9 +132,11 @@ class EpochRow(Row):
 
 
 ROWS: dict[str, type[Row]] = {
-    "svm_grid": SvmRow, "nn_bagging": BaggingRow,
-    "cross_validate": SearchRow, "data_parallel": EpochRow,
-}  # fmt: skip
+    "svm_grid": SvmRow,
+    "nn_bagging": BaggingRow,
+    "cross_validate": SearchRow,
+    "data_parallel": EpochRow,
+}
 OF_SEARCH, OF_BAGGING = SearchRow.dtypes(), BaggingRow.dtypes()
 # What tells one candidate from another, and one cell.
 SVM_CANDIDATE, BAGGING_CANDIDATE = ("C", "gamma"), ("member", "candidate")

@@ -84,13 +84,13 @@ def refuse_changed(
         A file is not as the run left it.
     """
     read = {
-        name: digest for name, digest in recorded.items()
+        name: digest
+        for name, digest in recorded.items()
         if any(
-            name.count("/") == pattern.count("/") and fnmatch(name, pattern)
-            for pattern in patterns
+            name.count("/") == pattern.count("/") and fnmatch(name, pattern) for pattern in patterns
         )
         and (not may_be_gone or (folder / name).exists())
-    }  # fmt: skip
+    }
     for name, change in changes_of(folder, read).items():
         way_out = DRAW_OR_RESUME if may_be_gone else "resume the run to write it again"
         raise damaged(folder / name, "what the run left there", change, way_out)

@@ -146,8 +146,9 @@ class RunFolder:
         """
         of_tasks = {
             name: FileDigest.model_validate(digest)
-            for record in journal.records for name, digest in record.get("files", {}).items()
-        }  # fmt: skip
+            for record in journal.records
+            for name, digest in record.get("files", {}).items()
+        }
         self.changed = changes_of(self.path, {**of_tasks, **self.files})
         for name in self.changed:
             try:
@@ -209,9 +210,10 @@ def hold(
         The folder cannot be used, or another process has it open.
     """
     folder = (
-        RunFolder.open(Path(resume), command) if resume
+        RunFolder.open(Path(resume), command)
+        if resume
         else RunFolder.create(results, command, write)
-    )  # fmt: skip
+    )
     try:
         journal = folder.journal(write)
     except OSError as error:

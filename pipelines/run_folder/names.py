@@ -44,10 +44,17 @@ CHECKPOINTS = "checkpoints"  # a folder: where each training stands, or ended
 
 # What a later session, predict or the report reads; run.json has the digest of each.
 READ_AGAIN = (
-    JOURNAL, "*.parquet", WRONG, MODEL, MEMBERS, *(f"{MEMBER_FILES}/member-*.{kind}"
-    for kind in ("safetensors", "npy", "npz")), MEMBER_PROBABILITIES, EXPLAINED,
-    SELECTIVE_PREDICTION, f"{CHECKPOINTS}/*.safetensors",
-)  # fmt: skip
+    JOURNAL,
+    "*.parquet",
+    WRONG,
+    MODEL,
+    MEMBERS,
+    *(f"{MEMBER_FILES}/member-*.{kind}" for kind in ("safetensors", "npy", "npz")),
+    MEMBER_PROBABILITIES,
+    EXPLAINED,
+    SELECTIVE_PREDICTION,
+    f"{CHECKPOINTS}/*.safetensors",
+)
 
 # How a fit ended, as the column "status" says it.
 OK, NOT_CONVERGED = "ok", "not converged"

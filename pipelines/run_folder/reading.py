@@ -155,8 +155,10 @@ def cells_of(journal: list[dict[str, Any]], rows: type[Row], place: list[str]) -
     """
     found = [
         {"worker": record.get("worker", ""), **row}
-        for record in journal for row in record["rows"] if row.get("fold", 0) >= 0
-    ]  # fmt: skip
+        for record in journal
+        for row in record["rows"]
+        if row.get("fold", 0) >= 0
+    ]
     if not found:
         return pd.DataFrame(columns=list(rows.model_fields), dtype=float)
     defaults = {n: f.default for n, f in rows.model_fields.items() if not f.is_required()}
@@ -171,12 +173,17 @@ def tasks_of(journal: Iterable[Mapping[str, Any]]) -> tuple[FinishedTask, ...]:
     """Return the records of a journal as tasks, in the order in which they began."""
     tasks = [
         FinishedTask(
-            record["task"], str(record.get("worker", "")), record["started"], record["seconds"],
-            tuple(record["rows"]), record.get("compile_seconds", 0.0),
-            record.get("cost"), {name: record[name] for name in MEMORY if record.get(name)},
+            record["task"],
+            str(record.get("worker", "")),
+            record["started"],
+            record["seconds"],
+            tuple(record["rows"]),
+            record.get("compile_seconds", 0.0),
+            record.get("cost"),
+            {name: record[name] for name in MEMORY if record.get(name)},
         )
         for record in journal
-    ]  # fmt: skip
+    ]
     return tuple(sorted(tasks, key=lambda task: task.started))
 
 

@@ -31,16 +31,26 @@ WAY_OUT = "name a folder that a command wrote with --results"
 ANSWERS = {
     "svm_grid": ("best", "dataset.n_test"),
     "cross_validate": (
-        "best", "algorithms", "scoring", "fits_asked", "fits_made", "dataset.n_test"
+        "best",
+        "algorithms",
+        "scoring",
+        "fits_asked",
+        "fits_made",
+        "dataset.n_test",
     ),
     "nn_bagging": (
-        "vote_test_error", "n_vote_errors", "mean_test_error", "members_mean_test_error",
-        "members_best_test_error", "test_calibration_error", "selective_prediction",
+        "vote_test_error",
+        "n_vote_errors",
+        "mean_test_error",
+        "members_mean_test_error",
+        "members_best_test_error",
+        "test_calibration_error",
+        "selective_prediction",
         "dataset.n_test",
     ),
     "pagerank": ("top", "n_iterations", "change", "residual", "bound", "converged"),
     "data_parallel": ("trainings", "metric", "dataset.n_test"),
-}  # fmt: skip
+}
 # What the best candidate of a command is told by.
 BEST = {"svm_grid": ("C", "gamma"), "cross_validate": ("algorithm", "candidate")}
 

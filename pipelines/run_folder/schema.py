@@ -22,9 +22,19 @@ MOST_CLASSES = 10_000
 
 # What reading damaged or foreign content raises.
 DAMAGE = (
-    OSError, ValueError, KeyError, IndexError, EOFError, TypeError, OverflowError, MemoryError,
-    SyntaxError, NotImplementedError, RuntimeError, zipfile.BadZipFile,
-)  # fmt: skip
+    OSError,
+    ValueError,
+    KeyError,
+    IndexError,
+    EOFError,
+    TypeError,
+    OverflowError,
+    MemoryError,
+    SyntaxError,
+    NotImplementedError,
+    RuntimeError,
+    zipfile.BadZipFile,
+)
 
 
 class Part(BaseModel):

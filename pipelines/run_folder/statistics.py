@@ -183,9 +183,12 @@ def widen(
         room = math.log10(LARGEST_C) - high if edge == GridBoundary("C", True) else MOST_DECADES
         steps = range(1, max(1, int(min(room, MOST_DECADES) / step + 1e-9)) + 1)
         more = min(
-            steps, key=lambda k: (round(end + k * signed, 1) != round(end + k * signed, 9),
-                                  abs(k * step - beyond)),
-        )  # fmt: skip
+            steps,
+            key=lambda k: (
+                round(end + k * signed, 1) != round(end + k * signed, 9),
+                abs(k * step - beyond),
+            ),
+        )
         low, high = (low, high + more * step) if edge.is_largest else (low - more * step, high)
         sizes[axis] = n + more
         changed += [f"--log-{axis}", f"{low:.10g}", f"{high:.10g}", f"--n-{axis}", f"{n + more}"]

@@ -64,19 +64,23 @@ def write_predictions(
     images = dataset.pictures or dataset
     if images.image_shape is not None:
         np.savez_compressed(
-            path / names.WRONG, row=wrong, true=truth[wrong], predicted=predicted[wrong],
+            path / names.WRONG,
+            row=wrong,
+            true=truth[wrong],
+            predicted=predicted[wrong],
             X=images.X_test[wrong],
-        )  # fmt: skip
+        )
     return {"test_error": len(wrong) / len(truth), "n_test_errors": len(wrong)}
 
 
 def described(candidate: Any, *means: str) -> dict[str, Any]:
     """Return a ranked candidate with some of its means as ``run.json`` has it."""
     return {
-        "algorithm": candidate["algorithm"], "candidate": int(candidate["candidate"]),
+        "algorithm": candidate["algorithm"],
+        "candidate": int(candidate["candidate"]),
         "parameters": json.loads(candidate["params"]),
         **{name: finite(candidate[name]) for name in means},
-    }  # fmt: skip
+    }
 
 
 def fit_counts(rows: Iterable[Row]) -> dict[str, Any]:
@@ -86,10 +90,12 @@ def fit_counts(rows: Iterable[Row]) -> dict[str, Any]:
         return {}
     by_family = table.groupby("family")["n_fits"].agg(["size", "sum"])
     return {
-        "fits_asked": len(table), "fits_made": int(table["n_fits"].sum()),
-        "steps_asked": int(table["n_steps"].sum()), "steps_made": int(table["n_steps_made"].sum()),
+        "fits_asked": len(table),
+        "fits_made": int(table["n_fits"].sum()),
+        "steps_asked": int(table["n_steps"].sum()),
+        "steps_made": int(table["n_steps_made"].sum()),
         "families": [
             {"family": str(one[0]), "asked": int(one[1]), "made": int(one[2])}
             for one in by_family.itertuples()
         ],
-    }  # fmt: skip
+    }

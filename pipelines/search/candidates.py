@@ -26,8 +26,10 @@ if TYPE_CHECKING:
 
 WORDS = {"none": None, "null": None, "true": True, "false": False}
 # What ``cross_validate`` compares where no estimator is named.
-USUAL = {"classification": ("logistic", "knn", "forest", "boosting", "svm"),
-         "regression": ("ridge", "knn", "forest", "boosting", "svm")}  # fmt: skip
+USUAL = {
+    "classification": ("logistic", "knn", "forest", "boosting", "svm"),
+    "regression": ("ridge", "knn", "forest", "boosting", "svm"),
+}
 # Import paths by short name: a classifier's and a regressor's.
 CATALOGUE: dict[str, tuple[str | None, str | None]] = {
     "bayes": ("sklearn.naive_bayes.GaussianNB", "sklearn.linear_model.BayesianRidge"),
@@ -43,13 +45,19 @@ CATALOGUE: dict[str, tuple[str | None, str | None]] = {
 } | {
     name: (f"sklearn.{path}Classifier", f"sklearn.{path}Regressor")
     for name, path in {
-        "bagging": "ensemble.Bagging", "boosting": "ensemble.HistGradientBoosting",
-        "dummy": "dummy.Dummy", "extra-trees": "ensemble.ExtraTrees",
-        "forest": "ensemble.RandomForest", "gaussian-process": "gaussian_process.GaussianProcess",
-        "gradient-boosting": "ensemble.GradientBoosting", "knn": "neighbors.KNeighbors",
-        "mlp": "neural_network.MLP", "sgd": "linear_model.SGD", "tree": "tree.DecisionTree",
+        "bagging": "ensemble.Bagging",
+        "boosting": "ensemble.HistGradientBoosting",
+        "dummy": "dummy.Dummy",
+        "extra-trees": "ensemble.ExtraTrees",
+        "forest": "ensemble.RandomForest",
+        "gaussian-process": "gaussian_process.GaussianProcess",
+        "gradient-boosting": "ensemble.GradientBoosting",
+        "knn": "neighbors.KNeighbors",
+        "mlp": "neural_network.MLP",
+        "sgd": "linear_model.SGD",
+        "tree": "tree.DecisionTree",
     }.items()
-}  # fmt: skip
+}
 # Trees cut at a threshold and naive Bayes fits every column: a scale means nothing to them.
 WITHOUT_SCALE = ("tree", "ensemble", "naive_bayes", "dummy", "xgboost", "lightgbm", "catboost")
 LAST = "model"  # the name of the last step

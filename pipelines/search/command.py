@@ -102,10 +102,16 @@ class SearchJob(job.Job[Chosen]):
 
         options = cast("SearchOptions", self.options)
         return load_dataset(
-            options.dataset, task=options.task_asked, n_folds=options.folds,
-            test_size=options.test_size, seed=options.seed, groups=options.groups,
-            in_order=options.cv == "time", features=options.feature_file, **options.as_read(),
-        )  # fmt: skip
+            options.dataset,
+            task=options.task_asked,
+            n_folds=options.folds,
+            test_size=options.test_size,
+            seed=options.seed,
+            groups=options.groups,
+            in_order=options.cv == "time",
+            features=options.feature_file,
+            **options.as_read(),
+        )
 
     def take(self, data: Dataset) -> Dataset:
         """Return the rows to plan with: features of a few images, where features are asked for."""
@@ -114,9 +120,14 @@ class SearchJob(job.Job[Chosen]):
         self.features = Features.of(options, data, self.record)
         self.dataset = data if self.features is None else self.features.planned()
         self.splits = make_splits(
-            self.dataset, options.cv, options.folds, options.repeats, options.seed, options.nested,
+            self.dataset,
+            options.cv,
+            options.folds,
+            options.repeats,
+            options.seed,
+            options.nested,
             learning_curve=getattr(options, "learning_curve", False),
-        )  # fmt: skip
+        )
         self.data = self.fold(self.dataset)
         return self.dataset
 
@@ -214,9 +225,14 @@ class SearchJob(job.Job[Chosen]):
             extend = cast("SearchOptions", self.options).extend
             session.echo(f"extended   {len(self._extended):,} fits are those of {extend}")
             session.journal.append(
-                {"task": f"of {extend}", "worker": cluster.workers[0]["address"],
-                 "started": time.time(), "seconds": 0.0, "rows": list(self._extended.values())}
-            )  # fmt: skip
+                {
+                    "task": f"of {extend}",
+                    "worker": cluster.workers[0]["address"],
+                    "started": time.time(),
+                    "seconds": 0.0,
+                    "rows": list(self._extended.values()),
+                }
+            )
         n_workers = cluster.runner.n_workers
         first = tasks_for_workers(self.problem, self._first_stages, n_workers)
         self._run(session, cluster, first)
@@ -360,8 +376,11 @@ def run_tasks(
         if len(new) < len(rows):
             began = max(event.started, until.get(task.name, 0.0))
             event = replace(
-                event, part=left.name if left else "", cost=left.cost if left else 0.0,
-                started=began, seconds=max(0.0, event.started + event.seconds - began),
+                event,
+                part=left.name if left else "",
+                cost=left.cost if left else 0.0,
+                started=began,
+                seconds=max(0.0, event.started + event.seconds - began),
                 compile_seconds=0.0,  # it compiled before its first rows were ready
-            )  # fmt: skip
+            )
         yield event, without_compilation(new, event.seconds, event.compile_seconds)

@@ -201,9 +201,16 @@ def fit_group(
     if group.shared is not None:
         try:
             rows = SplitRows(
-                data, splits, only, name, n_threads, estimators[0], scorer.parts,
-                scorer.fit_params, scorer.score_params,
-            )  # fmt: skip
+                data,
+                splits,
+                only,
+                name,
+                n_threads,
+                estimators[0],
+                scorer.parts,
+                scorer.fit_params,
+                scorer.score_params,
+            )
             _fit_together(group, group.shared, estimators, rows, scorer, keep, report)
         except Exception as error:  # each by itself, and each with its own error
             if not hasattr(estimators[0], "fit"):
@@ -218,13 +225,20 @@ def fit_group(
                 train, test = splits[number]
                 with convergence_noted() as noted:
                     scores = _fit_and_score(
-                        clone(estimator), data.X, data.y, scorer=scorer.scorer, train=train,
-                        test=test, fit_params=scorer.fit_params,
-                        score_params=scorer.score_params, return_train_score=scorer.train_scores,
-                        return_n_test_samples=True, return_times=True,
+                        clone(estimator),
+                        data.X,
+                        data.y,
+                        scorer=scorer.scorer,
+                        train=train,
+                        test=test,
+                        fit_params=scorer.fit_params,
+                        score_params=scorer.score_params,
+                        return_train_score=scorer.train_scores,
+                        return_n_test_samples=True,
+                        return_times=True,
                         error_score=scorer.error_score,
                         **(fit_options(at, i) if fit_options else SILENT),
-                    )  # fmt: skip
+                    )
                 n = len(estimator.steps) - 1 if hasattr(estimator, "named_steps") else 0
                 keep(at, i, CellResult(scores, not noted, n_steps=n, n_steps_made=n, apart=apart))
         if group.shared is None:
@@ -297,8 +311,10 @@ def _score(
     if response.error is not None:
         return CellResult(scorer.failed(response.error, n_test), n_fits=response.n_fits)
     result: dict[str, Any] = {
-        "fit_error": None, "n_test_samples": n_test, "fit_time": response.fit_seconds,
-    }  # fmt: skip
+        "fit_error": None,
+        "n_test_samples": n_test,
+        "fit_time": response.fit_seconds,
+    }
     for part in scorer.parts:
         started = time.perf_counter()
         truth = rows.targets(split, part)
@@ -311,17 +327,22 @@ def _score(
                 n_errors = int(np.count_nonzero(wrong))
             result["score_time"] = response.score_seconds + time.perf_counter() - started
     return CellResult(
-        result, response.converged, n_errors, response.n_support, response.n_iterations,
+        result,
+        response.converged,
+        n_errors,
+        response.n_support,
+        response.n_iterations,
         response.n_fits,
-    )  # fmt: skip
+    )
 
 
 def with_jobs(estimator: Any, n_jobs: int) -> Any:
     """Return the estimator, which is changed, with every ``n_jobs`` in it set."""
     found = [
-        name for name, value in estimator.get_params(deep=True).items()
+        name
+        for name, value in estimator.get_params(deep=True).items()
         if name.rsplit("__", 1)[-1] == "n_jobs" and value != n_jobs
-    ]  # fmt: skip
+    ]
     return estimator.set_params(**dict.fromkeys(found, n_jobs)) if found else estimator
 
 

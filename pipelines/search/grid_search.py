@@ -97,16 +97,32 @@ class GridSearch(GridSearchCV):
     """
 
     def __init__(
-        self, estimator: Any, param_grid: Any, *, scoring: Any = None, n_jobs: int | None = None,
-        refit: Any = True, cv: Any = None, verbose: int = 0, pre_dispatch: Any = "2*n_jobs",
-        error_score: Any = float("nan"), return_train_score: bool = False,
+        self,
+        estimator: Any,
+        param_grid: Any,
+        *,
+        scoring: Any = None,
+        n_jobs: int | None = None,
+        refit: Any = True,
+        cv: Any = None,
+        verbose: int = 0,
+        pre_dispatch: Any = "2*n_jobs",
+        error_score: Any = float("nan"),
+        return_train_score: bool = False,
         client: Client | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         super().__init__(
-            estimator, param_grid, scoring=scoring, n_jobs=n_jobs, refit=refit, cv=cv,
-            verbose=verbose, pre_dispatch=pre_dispatch, error_score=error_score,
+            estimator,
+            param_grid,
+            scoring=scoring,
+            n_jobs=n_jobs,
+            refit=refit,
+            cv=cv,
+            verbose=verbose,
+            pre_dispatch=pre_dispatch,
+            error_score=error_score,
             return_train_score=return_train_score,
-        )  # fmt: skip
+        )
         self.client = client
 
     @_fit_context(prefer_skip_nested_validation=False)  # type: ignore[untyped-decorator]
@@ -120,9 +136,15 @@ class GridSearch(GridSearchCV):
         return self._search(X, y, params, OnCluster(self.client), n_threads=n_threads)
 
     def _search(
-        self, X: Any, y: Any, params: Mapping[str, Any], runner: Runner | None,
-        kinds: Sequence[SharedFit] = (), n_threads: int | None = None, cv: Any = None,
-    ) -> Self:  # fmt: skip
+        self,
+        X: Any,
+        y: Any,
+        params: Mapping[str, Any],
+        runner: Runner | None,
+        kinds: Sequence[SharedFit] = (),
+        n_threads: int | None = None,
+        cv: Any = None,
+    ) -> Self:
         """Search as scikit-learn does.
 
         Parameters
@@ -171,9 +193,12 @@ def _with_globals(function: Callable[..., Any], **names: Any) -> Callable[..., A
     """
     inner = function.__wrapped__  # type: ignore[attr-defined]
     bound = types.FunctionType(
-        inner.__code__, {**inner.__globals__, **names}, inner.__name__, inner.__defaults__,
+        inner.__code__,
+        {**inner.__globals__, **names},
+        inner.__name__,
+        inner.__defaults__,
         inner.__closure__,
-    )  # fmt: skip
+    )
     bound.__kwdefaults__ = inner.__kwdefaults__
     return bound
 
@@ -204,9 +229,13 @@ class SharedParallel(Parallel):
     """
 
     def __init__(
-        self, runner: Runner | None, verbose: int, kinds: Sequence[SharedFit],
-        n_threads: int | None, **options: Any,
-    ) -> None:  # fmt: skip
+        self,
+        runner: Runner | None,
+        verbose: int,
+        kinds: Sequence[SharedFit],
+        n_threads: int | None,
+        **options: Any,
+    ) -> None:
         super().__init__(**options)
         self._runner, self._quiet, self._kinds = runner, not verbose, kinds
         self._n_threads, self._heard = n_threads, dict[str, Any]()
@@ -222,9 +251,11 @@ class SharedParallel(Parallel):
         if not calls:
             return []
         # Callbacks stay with the process that has them.
-        heard = ["verbose"] if isinstance(self._runner, OnCluster) else [
-            "verbose", "caller", "callback_ctx"
-        ]  # fmt: skip
+        heard = (
+            ["verbose"]
+            if isinstance(self._runner, OnCluster)
+            else ["verbose", "caller", "callback_ctx"]
+        )
         self._heard = {name: calls[0][name] for name in heard if name in calls[0]}
         problem = self._problem_of(calls)
         n_splits = len(problem.splits[SEARCH, 1.0])
@@ -244,9 +275,14 @@ class SharedParallel(Parallel):
         first = calls[0]
         by_split = {call["split_progress"][0]: call for call in calls}
         scorer = CandidateScorer(
-            (), first["scorer"], None, first["error_score"], first["return_train_score"],
-            first["fit_params"], first["score_params"],
-        )  # fmt: skip
+            (),
+            first["scorer"],
+            None,
+            first["error_score"],
+            first["return_train_score"],
+            first["fit_params"],
+            first["score_params"],
+        )
         candidates = []
         for call in calls:
             if call["split_progress"] == first["split_progress"]:
@@ -269,8 +305,11 @@ class SharedParallel(Parallel):
             _SearchData(
                 first["X"], first["y"], nothing, nothing, (), Scaling("none"), placement=place
             ),
-            tuple(candidates), {(SEARCH, 1.0): splits}, scorer, tuple(groups),  # type: ignore[dict-item]
-        )  # fmt: skip
+            tuple(candidates),
+            {(SEARCH, 1.0): splits},  # type: ignore[dict-item]
+            scorer,
+            tuple(groups),
+        )
 
     def _run(self, problem: Problem, tasks: Sequence[Task]) -> Iterable[list[Result]]:
         """Return the results of tasks, in their order."""
@@ -309,9 +348,11 @@ def _results(
     def fit_options(at: int, i: int) -> dict[str, Any]:
         member, split = task.members[i], task.splits[at]
         return {
-            **heard, "parameters": problem.candidates[member].parameters,
-            "split_progress": (split, n_splits), "candidate_progress": (member, n_candidates),
-        }  # fmt: skip
+            **heard,
+            "parameters": problem.candidates[member].parameters,
+            "split_progress": (split, n_splits),
+            "candidate_progress": (member, n_candidates),
+        }
 
     fit_task(problem, task, n_threads, on_result, alone=alone, fit_options=fit_options)
     return found

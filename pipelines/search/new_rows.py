@@ -100,10 +100,15 @@ class NewRows:
                 unreadable.append(error.flagged())
         width = form.channels * form.height * form.width
         return cls(
-            Path("image"), np.array(rows, np.uint8).reshape(-1, width),
-            np.array(read, int), len(paths), "", None,
-            pd.DataFrame({"image": [str(path) for path in paths]}), tuple(unreadable),
-        )  # fmt: skip
+            Path("image"),
+            np.array(rows, np.uint8).reshape(-1, width),
+            np.array(read, int),
+            len(paths),
+            "",
+            None,
+            pd.DataFrame({"image": [str(path) for path in paths]}),
+            tuple(unreadable),
+        )
 
     @property
     def images(self) -> list[Path]:
@@ -150,14 +155,22 @@ class NewRows:
         X = X.iloc[answered].reset_index(drop=True)
         ids = [name for name, why in metadata.left_out if why == "id" and name in frame.columns]
         return cls(
-            path, np.ascontiguousarray(X.to_numpy()) if plain else X, answered, len(frame),
-            metadata.target, truth, frame[ids].reset_index(drop=True),
-        )  # fmt: skip
+            path,
+            np.ascontiguousarray(X.to_numpy()) if plain else X,
+            answered,
+            len(frame),
+            metadata.target,
+            truth,
+            frame[ids].reset_index(drop=True),
+        )
 
     def write(
-        self, classes: np.ndarray | None, predicted: np.ndarray, output: Path | None,
+        self,
+        classes: np.ndarray | None,
+        predicted: np.ndarray,
+        output: Path | None,
         more: Mapping[str, Any],
-    ) -> list[str]:  # fmt: skip
+    ) -> list[str]:
         """Write a line for each row of the table; return the lines for the console.
 
         Columns are ``row``, counted from 1 as in error messages, the ids, and ``predicted``.
@@ -242,9 +255,14 @@ def add_what_is_asked(parser: ArgumentParser) -> None:
         "table", type=Path, nargs="?", metavar="TABLE", help="a file as --dataset takes it"
     )
     parser.add_argument(
-        "--image", type=Path, nargs="+", action="extend", default=[], metavar="FILE",
+        "--image",
+        type=Path,
+        nargs="+",
+        action="extend",
+        default=[],
+        metavar="FILE",
         help="images that Pillow reads, such as .png and .jpg, and folders of them",
-    )  # fmt: skip
+    )
 
 
 def refuse_both_or_neither(table: Path | None, images: Sequence[Path]) -> None:

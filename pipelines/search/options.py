@@ -18,20 +18,25 @@ class FeatureOptions:
     group: ClassVar[str] = "data"
 
     features: str | None = option(
-        None, "in place of the pixels of images: hog (histograms of gradients), the last layer but "
+        None,
+        "in place of the pixels of images: hog (histograms of gradients), the last layer but "
         "one of a network of torchvision.models such as resnet18, or a file with a row for each "
         "image",
-        metavar="hog|NETWORK|FILE.npy", path="file",
-    )  # fmt: skip
+        metavar="hog|NETWORK|FILE.npy",
+        path="file",
+    )
     weights: str | None = option(
-        None, "the file of that network's weights, or random (default: where torch keeps those "
+        None,
+        "the file of that network's weights, or random (default: where torch keeps those "
         "it has downloaded; nothing is downloaded)",
-        metavar="FILE|random", path="file",
-    )  # fmt: skip
+        metavar="FILE|random",
+        path="file",
+    )
     feature_size: int | None = number(
-        None, "resize images for that network to N x N pixels (default: as it was trained)",
+        None,
+        "resize images for that network to N x N pixels (default: as it was trained)",
         rule=at_least(16, 4096),
-    )  # fmt: skip
+    )
 
     @property
     def feature_file(self) -> str | None:
@@ -46,9 +51,10 @@ class TaskOptions:
     group: ClassVar[str] = "data"
 
     task: str = option(
-        "auto", "what is predicted: classes or numbers; auto: what the target looks like",
+        "auto",
+        "what is predicted: classes or numbers; auto: what the target looks like",
         choices=("auto", "classification", "regression"),
-    )  # fmt: skip
+    )
 
     @property
     def task_asked(self) -> Task | None:
@@ -63,25 +69,27 @@ class SplitOptions:
     group: ClassVar[str] = "validation"
 
     cv: str = option(
-        "auto", "auto, stratified, kfold, repeated, group, time, or FILE.py:function of X, y and "
-        "groups",
+        "auto",
+        "auto, stratified, kfold, repeated, group, time, or FILE.py:function of X, y and groups",
         metavar="KIND",
-    )  # fmt: skip
+    )
     repeats: int = number(3, "repeats, with --cv repeated", rule=at_least(2))
     groups: str | None = option(
         None, "column whose equal values stay together; it is no feature", metavar="COLUMN"
     )
     nested: int | None = number(
-        None, "outer folds around the search, for an unbiased estimate "
-        "of the chosen candidate",
+        None,
+        "outer folds around the search, for an unbiased estimate of the chosen candidate",
         rule=at_least(2),
-    )  # fmt: skip
+    )
     extend: str | None = option(
         None,
         "folder of a run of the same rows and settings with other candidates: the fits that both "
         "have are taken from it",
-        metavar="DIR", path="folder", changes_results=False,
-    )  # fmt: skip
+        metavar="DIR",
+        path="folder",
+        changes_results=False,
+    )
 
 
 @dataclass(frozen=True)

@@ -110,9 +110,11 @@ def with_algorithm(candidates: pd.DataFrame, cells: pd.DataFrame) -> pd.DataFram
     more = by_candidate[
         [name for name in map(str, cells) if name.startswith("score_") and name not in seconds]
     ]
-    return candidates.join(about, on="candidate").join(seconds, on="candidate").join(
-        more.mean().add_suffix("_mean"), on="candidate"
-    )  # fmt: skip
+    return (
+        candidates.join(about, on="candidate")
+        .join(seconds, on="candidate")
+        .join(more.mean().add_suffix("_mean"), on="candidate")
+    )
 
 
 def rank(cells: pd.DataFrame, n_folds: int) -> pd.DataFrame:
@@ -146,9 +148,10 @@ def ends_of_lists(ranked: pd.DataFrame) -> list[str]:
             if len(numbers) < 3 or best not in (min(numbers), max(numbers)) or best in (0, 1):
                 continue
             between = [
-                score for value, score in zip(values, scores, strict=True)
+                score
+                for value, score in zip(values, scores, strict=True)
                 if isinstance(value, int | float) and min(numbers) < value < max(numbers)
-            ]  # fmt: skip
+            ]
             if scores[0] > np.nan_to_num(between, nan=-np.inf).max():
                 end = "smallest" if best == min(numbers) else "largest"
                 sentences.append(
@@ -189,9 +192,11 @@ def nested_estimate(
         return None
     values = np.array(found, float)
     return {
-        "score_mean": float(values.mean()), "score_std": float(values.std()),
-        "n_outer": len(values), "chosen": [int(best) for _, best in chosen if best is not None],
-    }  # fmt: skip
+        "score_mean": float(values.mean()),
+        "score_std": float(values.std()),
+        "n_outer": len(values),
+        "chosen": [int(best) for _, best in chosen if best is not None],
+    }
 
 
 def compare(first: np.ndarray, second: np.ndarray, ratio: float, rope: float) -> dict[str, float]:
@@ -233,9 +238,15 @@ def compare(first: np.ndarray, second: np.ndarray, ratio: float, rope: float) ->
         p_first = float(student.sf((rope - mean) / spread, freedom))
         p_second = float(student.cdf((-rope - mean) / spread, freedom))
     return {
-        "mean": mean, "std": std, "t": t, "p": p, "effect": effect, "p_first": p_first,
-        "p_same": max(0.0, 1.0 - p_first - p_second), "p_second": p_second,
-    }  # fmt: skip
+        "mean": mean,
+        "std": std,
+        "t": t,
+        "p": p,
+        "effect": effect,
+        "p_first": p_first,
+        "p_same": max(0.0, 1.0 - p_first - p_second),
+        "p_second": p_second,
+    }
 
 
 def compare_algorithms(

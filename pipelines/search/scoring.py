@@ -20,8 +20,10 @@ ACCURACY = "accuracy"  # scored without scikit-learn, whose import takes longer 
 PREDICTIONS = {"predict", "decision_function"}  # what every kind of shared work can give
 METHODS = ("predict", "predict_proba", "predict_log_proba", "decision_function")
 DEFAULT_SCORING = {"classification": ACCURACY, "regression": "r2"}
-INSTEAD = {"classification": "use for instance balanced_accuracy, f1_macro or matthews_corrcoef",
-           "regression": "use for instance neg_mean_absolute_error"}  # fmt: skip
+INSTEAD = {
+    "classification": "use for instance balanced_accuracy, f1_macro or matthews_corrcoef",
+    "regression": "use for instance neg_mean_absolute_error",
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,9 +87,14 @@ class CandidateScorer:
         )
 
     def score(
-        self, response: Response, estimator: Any, see: Callable[[], tuple[Any, Any]], truth: Any,
-        part: str, params: Mapping[str, Any],
-    ) -> Any:  # fmt: skip
+        self,
+        response: Response,
+        estimator: Any,
+        see: Callable[[], tuple[Any, Any]],
+        truth: Any,
+        part: str,
+        params: Mapping[str, Any],
+    ) -> Any:
         """Return the score of a part of the rows: a number, or one for each name.
 
         Where scorers are known by their names, one that fails gives the reason, a ``str``.
@@ -111,9 +118,10 @@ class CandidateScorer:
             found = self.scorer(seen, X, truth if self.labels is None else self.labels[truth])
             return {
                 name: one.strip().splitlines()[-1].removeprefix("ValueError: ").rstrip(".")
-                if isinstance(one, str) else one
+                if isinstance(one, str)
+                else one
                 for name, one in found.items()
-            }  # fmt: skip
+            }
         from sklearn.model_selection._validation import _score
 
         # One that asks for predictions does not look at the rest.
@@ -135,9 +143,13 @@ class CandidateScorer:
         if names is not None:
             scores = dict.fromkeys(names, scores)
         return {
-            "test_scores": scores, "n_test_samples": n_rows, "fit_time": 0.0, "score_time": 0.0,
-            "fit_error": reason, **({"train_scores": scores} if self.train_scores else {}),
-        }  # fmt: skip
+            "test_scores": scores,
+            "n_test_samples": n_rows,
+            "fit_time": 0.0,
+            "score_time": 0.0,
+            "fit_error": reason,
+            **({"train_scores": scores} if self.train_scores else {}),
+        }
 
 
 def methods_of(scorer: Any) -> set[str]:
@@ -267,9 +279,10 @@ def check_scoring(
     n, truth = len(classes), np.repeat(np.arange(len(classes)), 2)
     values = np.eye(n)[truth]
     made_up = {
-        "predict": np.roll(truth, 1), "predict_proba": values,
+        "predict": np.roll(truth, 1),
+        "predict_proba": values,
         "decision_function": values[:, 1] if n == 2 else values,
-    }  # fmt: skip
+    }
     response = Response(0, 0, lambda method, part: made_up[method], classes=np.arange(n))
     trial, see = CandidateScorer((name,), labels=classes), (truth[:, None], truth)
     with warnings.catch_warnings():

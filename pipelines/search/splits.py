@@ -18,9 +18,14 @@ KINDS = ("auto", "stratified", "kfold", "repeated", "group", "time")
 
 
 def make_splits(
-    data: Dataset, cv: str, n_folds: int, n_repeats: int, seed: int, nested: int | None,
+    data: Dataset,
+    cv: str,
+    n_folds: int,
+    n_repeats: int,
+    seed: int,
+    nested: int | None,
     learning_curve: bool,
-) -> dict[tuple[str, float], list[Split]]:  # fmt: skip
+) -> dict[tuple[str, float], list[Split]]:
     """Return the splits of every stage.
 
     ``SEARCH`` has those of the cross-validation, ``CURVE`` the same with shares of their
@@ -47,10 +52,17 @@ def make_splits(
             (train[fit], train[validation])
             for train, _ in splits[OUTER, 1.0]
             for fit, validation in splits_of(
-                cv, n_folds, n_repeats, seed, rows_of(X, train), y[train],
-                None if groups is None else groups[train], task, classes,
+                cv,
+                n_folds,
+                n_repeats,
+                seed,
+                rows_of(X, train),
+                y[train],
+                None if groups is None else groups[train],
+                task,
+                classes,
             )
-        ]  # fmt: skip
+        ]
     if learning_curve:
         for share in SHARES:
             splits[CURVE, share] = [
@@ -61,9 +73,16 @@ def make_splits(
 
 
 def splits_of(
-    kind: str, n_folds: int, n_repeats: int, seed: int, X: Any, y: np.ndarray,
-    groups: np.ndarray | None, task: str, classes: np.ndarray | None = None,
-) -> list[Split]:  # fmt: skip
+    kind: str,
+    n_folds: int,
+    n_repeats: int,
+    seed: int,
+    X: Any,
+    y: np.ndarray,
+    groups: np.ndarray | None,
+    task: str,
+    classes: np.ndarray | None = None,
+) -> list[Split]:
     """Return training and validation rows of every fold.
 
     Parameters

@@ -85,9 +85,11 @@ def refit_and_test(
     settings, scaling = best.settings, data.scaling_for(None)
     if best.epsilon is not None:
         svr = best.as_estimator().set_params(
-            tol=settings.tol, max_iter=settings.max_iter, n_jobs=settings.n_threads,
+            tol=settings.tol,
+            max_iter=settings.max_iter,
+            n_jobs=settings.n_threads,
             memory_bytes=settings.memory_bytes,
-        )  # fmt: skip
+        )
         svr.fit(data.scaled("cpu"), data.y)
         support = scaling.transform(rows_of(data.X, svr.support_))
         regressor = replace(svr.machine_, support_vectors=support, scaling=scaling)
@@ -98,9 +100,15 @@ def refit_and_test(
         data.scaled(backend.device), data.y, best.C, best.gamma, settings
     )
     machine = KernelMachine(
-        scaling.transform(rows_of(data.X, support)), coefficients, intercepts, settings.at(),
-        best.gamma, scaling, classes, settings.decision,
-    )  # fmt: skip
+        scaling.transform(rows_of(data.X, support)),
+        coefficients,
+        intercepts,
+        settings.at(),
+        best.gamma,
+        scaling,
+        classes,
+        settings.decision,
+    )
     values, form = machine.decision_values(data.X_test), (len(classes), settings.decision)
     codes = codes_of(values, *form)
     tested = {"predicted": codes, "margin": margins(values, codes, *form)}

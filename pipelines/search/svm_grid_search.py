@@ -178,12 +178,17 @@ class SVMGridSearch(GridSearch):
                     asked |= methods_of(get_scorer(one))
         made = (PathSVC if backend == ("path", "cpu") else BackendSVC)(
             # The rows of a search with a callable are its values already.
-            kernel=PRECOMPUTED if callable(self.kernel) else self.kernel, degree=self.degree,
-            coef0=self.coef0, decision=self.decision, class_weight=self.class_weight,
-            tol=self.tol, max_iter=self.max_iter, memory_bytes=self.memory_bytes,
+            kernel=PRECOMPUTED if callable(self.kernel) else self.kernel,
+            degree=self.degree,
+            coef0=self.coef0,
+            decision=self.decision,
+            class_weight=self.class_weight,
+            tol=self.tol,
+            max_iter=self.max_iter,
+            memory_bytes=self.memory_bytes,
             n_jobs=getattr(self, "_n_threads", None),
             probability=bool(asked & {"predict_proba", "predict_log_proba"}),
-        )  # fmt: skip
+        )
         if isinstance(made, BackendSVC):
             made.backend, made.client = backend, self.client
         return made

@@ -51,10 +51,12 @@ def main(argv: Sequence[str]) -> int:
     parser.add_argument("run", type=Path, metavar="RUN", help="folder of a run of svm_grid")
     add_what_is_asked(parser)
     parser.add_argument(
-        "--output", type=Path, metavar="FILE",
+        "--output",
+        type=Path,
+        metavar="FILE",
         help="a .csv or .parquet file, or a folder for it (default: NAME-predictions.csv beside "
         "the table, or image-predictions.csv in the current folder)",
-    )  # fmt: skip
+    )
     given = parser.parse_args(argv)
     refuse_both_or_neither(given.table, given.image)
     output, run = check_output(given.output), given.run

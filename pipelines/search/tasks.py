@@ -176,9 +176,10 @@ def make_tasks(
         for part in parts:
             for splits in [tuple(range(n_splits))] if together else [(i,) for i in range(n_splits)]:
                 members = tuple(
-                    group.members[i] for i in part
+                    group.members[i]
+                    for i in part
                     if only is None or group.members[i] in only.get(splits[0], ())
-                )  # fmt: skip
+                )
                 if not members:
                     continue
                 about, cost = "", float(len(members))
@@ -227,9 +228,13 @@ def fit_task(
             estimators = [with_jobs(one, n_threads) for one in estimators]
             limits = limited(n_threads)
     fit = partial(
-        fit_group, data=problem.data, splits=problem.splits[task.stage, task.share],
-        scorer=problem.scorer, name=(task.stage, task.share), n_threads=n_threads,
-    )  # fmt: skip
+        fit_group,
+        data=problem.data,
+        splits=problem.splits[task.stage, task.share],
+        scorer=problem.scorer,
+        name=(task.stage, task.share),
+        n_threads=n_threads,
+    )
 
     def keep(at: int, i: int, result: CellResult) -> None:
         taken = used[i]
@@ -244,9 +249,13 @@ def fit_task(
 
     with limits:
         fit(
-            group, estimators, only=task.splits, on_result=keep, report=report,
+            group,
+            estimators,
+            only=task.splits,
+            on_result=keep,
+            report=report,
             fit_options=fit_options,
-        )  # fmt: skip
+        )
 
 
 def run_task(

@@ -53,9 +53,16 @@ class BackendSVC(PathSVC):
         by_class = np.argsort(y[support], kind="stable")
         unknown = np.full(len(intercepts), -1)
         return FittedPath(
-            np.unique(y), [], support[by_class], np.bincount(y[support], minlength=y.max() + 1),
-            coefficients[by_class].T, intercepts, unknown, unknown, unknown,
-        )  # fmt: skip
+            np.unique(y),
+            [],
+            support[by_class],
+            np.bincount(y[support], minlength=y.max() + 1),
+            coefficients[by_class].T,
+            intercepts,
+            unknown,
+            unknown,
+            unknown,
+        )
 
 
 def fit_parts(

@@ -85,10 +85,14 @@ def compiled(*fastmath: str, inner: bool = False) -> Callable[[_Function], _Func
         ``fastmath`` of its own, its lines become those of its callers
     """
     compile_later: Callable[[_Function], _Function] = njit(
-        nogil=True, cache=True, error_model="numpy", fastmath=set(fastmath) or False,
-        no_cpython_wrapper=inner, no_cfunc_wrapper=True,
+        nogil=True,
+        cache=True,
+        error_model="numpy",
+        fastmath=set(fastmath) or False,
+        no_cpython_wrapper=inner,
+        no_cfunc_wrapper=True,
         inline="always" if inner and not fastmath else "never",
-    )  # fmt: skip
+    )
     return lambda function: cached_with(
         compile_later(function), Path(inspect.getfile(function)).parent, Path(__file__).parent
     )

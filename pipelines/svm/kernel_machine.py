@@ -106,9 +106,11 @@ class _SupportVectors:
             The file is missing or not such a file.
         """
         return load_model(
-            path, cls.from_stored, "a model that this program saved",
+            path,
+            cls.from_stored,
+            "a model that this program saved",
             "give the model.safetensors of a run's folder",
-        )  # fmt: skip
+        )
 
     @classmethod
     def from_stored(cls, arrays: Arrays, about: Mapping[str, Any]) -> Self:
@@ -117,9 +119,13 @@ class _SupportVectors:
 
     @classmethod
     def _of_parts(
-        cls, arrays: Arrays, about: Mapping[str, Any], n_problems: int, shapes: Mapping[str, Any],
+        cls,
+        arrays: Arrays,
+        about: Mapping[str, Any],
+        n_problems: int,
+        shapes: Mapping[str, Any],
         **own: Any,
-    ) -> Self:  # fmt: skip
+    ) -> Self:
         """Return a machine whose parts belong together; ``own`` are the fields of its kind.
 
         shapes : of further arrays, which must be finite, too
@@ -140,9 +146,12 @@ class _SupportVectors:
             if not np.isfinite(arrays[name]).all():
                 raise ValueError(f"its {name} are not finite")
         return cls(
-            **{name: arrays[name] for name in _ARRAYS}, kernel=Kernel(**about["kernel"]),
-            gamma=float(about["gamma"]), scaling=scaling, **own,
-        )  # fmt: skip
+            **{name: arrays[name] for name in _ARRAYS},
+            kernel=Kernel(**about["kernel"]),
+            gamma=float(about["gamma"]),
+            scaling=scaling,
+            **own,
+        )
 
 
 @dataclass(frozen=True)
@@ -217,9 +226,14 @@ class KernelMachine(_SupportVectors):
             shapes = dict.fromkeys((_SLOPES, _OFFSETS), (1 if n_classes == 2 else n_classes,))
         n_problems = len(problems_of(n_classes, decision)) if n_classes > 1 else 0
         return cls._of_parts(
-            arrays, about, n_problems, shapes, classes_=classes, decision=decision,
+            arrays,
+            about,
+            n_problems,
+            shapes,
+            classes_=classes,
+            decision=decision,
             calibration=calibration,
-        )  # fmt: skip
+        )
 
 
 @dataclass(frozen=True)

@@ -40,18 +40,28 @@ class SVMOptions:
     )
     solver: str = option("auto", "auto, path, sklearn, sklearnex or cuml", metavar="NAME")
     tol: float = option(
-        1e-3, "tolerance of the stopping criterion",
-        parse=float, rule=_TOLERANCE, metavar="TOL",
-    )  # fmt: skip
+        1e-3,
+        "tolerance of the stopping criterion",
+        parse=float,
+        rule=_TOLERANCE,
+        metavar="TOL",
+    )
     max_iter: int = option(
-        -1, "most iterations of one binary problem at one C; -1 for LIBSVM's limit, "
+        -1,
+        "most iterations of one binary problem at one C; -1 for LIBSVM's limit, "
         "max(10,000,000, 100 rows), with --solver path, and for none with the others",
-        parse=int, rule=Rule("at least 1, or -1", _positive_or_default), metavar="N",
-    )  # fmt: skip
+        parse=int,
+        rule=Rule("at least 1, or -1", _positive_or_default),
+        metavar="N",
+    )
     memory: float = option(
-        4.0, "GiB of kernel matrices that --solver path may hold before it works in blocks",
-        parse=float, rule=positive, metavar="GIB", changes_results=False,
-    )  # fmt: skip
+        4.0,
+        "GiB of kernel matrices that --solver path may hold before it works in blocks",
+        parse=float,
+        rule=positive,
+        metavar="GIB",
+        changes_results=False,
+    )
 
     def settings(self, **of_run: Any) -> Settings:
         """Return these options as solver settings; ``of_run`` are the other fields."""

@@ -103,8 +103,13 @@ class PathEstimator(BaseEstimator):
             rows = self._called(X)
         else:
             X, y = validate_data(
-                self, X, y, dtype=(np.float64, np.float32), accept_sparse="csr", y_numeric=numeric,
-            )  # fmt: skip
+                self,
+                X,
+                y,
+                dtype=(np.float64, np.float32),
+                accept_sparse="csr",
+                y_numeric=numeric,
+            )
             rows = self._dense(X)
         if not numeric and y.dtype.kind not in "biu":  # integers are classes in any case
             check_classification_targets(y)
@@ -220,9 +225,11 @@ class PathEstimator(BaseEstimator):
             The file is missing, damaged or something else.
         """
         return load_model(
-            Path(path), cls._from_stored, f"a file that {cls.__name__}.save wrote",
+            Path(path),
+            cls._from_stored,
+            f"a file that {cls.__name__}.save wrote",
             f"a run's model.safetensors is read by {cls._machine_type.__name__}.load",
-        )  # fmt: skip
+        )
 
     @classmethod
     def _from_stored(cls, arrays: Arrays, about: dict[str, Any]) -> Self:
@@ -230,10 +237,12 @@ class PathEstimator(BaseEstimator):
         if cls._stored_as not in about:
             raise ValueError("it holds none")
         about = about[cls._stored_as]
-        restored = cls(**{
-            name: dict(value) if isinstance(value, list) else value
-            for name, value in about["parameters"].items()
-        })  # fmt: skip
+        restored = cls(
+            **{
+                name: dict(value) if isinstance(value, list) else value
+                for name, value in about["parameters"].items()
+            }
+        )
         restored._validate_params()
         support = arrays["support"]
         if support.shape != (len(machine.support_vectors),):

@@ -195,10 +195,15 @@ class PathSVC(ClassifierMixin, PathEstimator):
         self.classes_, self.n_support_ = classes, found.n_support
         self.n_iter_ = found.n_iterations.astype(np.int32)
         self._keep_fit(
-            rows, found.support, found.status, intercepts=found.intercept, gamma=gamma,
-            coefficients=np.ascontiguousarray(found.dual_coef.T), classes_=classes,
+            rows,
+            found.support,
+            found.status,
+            intercepts=found.intercept,
+            gamma=gamma,
+            coefficients=np.ascontiguousarray(found.dual_coef.T),
+            classes_=classes,
             decision=self.decision,
-        )  # fmt: skip
+        )
         return self
 
     def _solve(

@@ -148,15 +148,25 @@ class PathSVR(RegressorMixin, PathEstimator):
         targets = np.asarray(targets, np.float64)
         mean, scale = target_scaling(targets) if self.scale_target else (0.0, 1.0)
         found = fit_regression(
-            rows, (targets - mean) / scale, self.C, gamma, self.epsilon, sample_weight=weights,
+            rows,
+            (targets - mean) / scale,
+            self.C,
+            gamma,
+            self.epsilon,
+            sample_weight=weights,
             **vars(Settings.of(self)),
-        )  # fmt: skip
+        )
         self.n_iter_ = found.n_iterations
         self._keep_fit(
-            rows, found.support, found.status, coefficients=found.dual_coef[:, None],
-            intercepts=np.array([found.intercept]), gamma=gamma, target_mean=mean,
+            rows,
+            found.support,
+            found.status,
+            coefficients=found.dual_coef[:, None],
+            intercepts=np.array([found.intercept]),
+            gamma=gamma,
+            target_mean=mean,
             target_scale=scale,
-        )  # fmt: skip
+        )
         return self
 
     @property

@@ -64,10 +64,11 @@ class Settings:
         return cls(
             **{name: getattr(estimator, name) for name in names if hasattr(estimator, name)},
             kernel=PRECOMPUTED if callable(estimator.kernel) else estimator.kernel,
-            degree=int(estimator.degree), coef0=float(estimator.coef0),
+            degree=int(estimator.degree),
+            coef0=float(estimator.coef0),
             n_threads=None if n_jobs == -1 else n_jobs,
             pair_values=getattr(estimator, "decision_function_shape", "ovr") == "ovo",
-        )  # fmt: skip
+        )
 
     @property
     def svc(self) -> dict[str, Any]:
@@ -239,10 +240,15 @@ class Search:
         n_folds, n_C, n = len(self.weights), self.Cs.size, len(self.layout.order)
         shape = (n_folds, len(self.problems), n_C)
         return Solutions(
-            np.zeros(shape), np.zeros(shape), np.zeros(shape, np.int64),
-            np.zeros(shape, np.int64), np.ones(shape[:2], np.int64), np.ones(shape[:2], np.int64),
-            np.zeros(shape[:2]), np.zeros((n_folds, n_C, n), np.bool_),
-        )  # fmt: skip
+            np.zeros(shape),
+            np.zeros(shape),
+            np.zeros(shape, np.int64),
+            np.zeros(shape, np.int64),
+            np.ones(shape[:2], np.int64),
+            np.ones(shape[:2], np.int64),
+            np.zeros(shape[:2]),
+            np.zeros((n_folds, n_C, n), np.bool_),
+        )
 
     def empty_decisions(self) -> np.ndarray:
         """Allocate ``Solutions.decisions``."""
@@ -252,16 +258,23 @@ class Search:
     def empty_coefficients(self) -> np.ndarray:
         """Allocate ``Solutions.coefficients``, all 0: in double precision if they are few."""
         shape = (
-            len(self.weights), len(self.layout.order), self.layout.n_classes, self.Cs.size,
-        )  # fmt: skip
+            len(self.weights),
+            len(self.layout.order),
+            self.layout.n_classes,
+            self.Cs.size,
+        )
         small = 8 * math.prod(shape) <= _DOUBLE_BYTES
         return np.zeros(shape, np.float64 if small else np.float32)
 
 
 def search_folds(
-    y: np.ndarray, Cs: np.ndarray, folds: Sequence[tuple[np.ndarray, np.ndarray]],
-    settings: Settings, sample_weight: np.ndarray | None = None, **more: Any,
-) -> tuple[Search, np.ndarray]:  # fmt: skip
+    y: np.ndarray,
+    Cs: np.ndarray,
+    folds: Sequence[tuple[np.ndarray, np.ndarray]],
+    settings: Settings,
+    sample_weight: np.ndarray | None = None,
+    **more: Any,
+) -> tuple[Search, np.ndarray]:
     """Return the search of a cross-validation, and the order in which its C's ascend.
 
     Rows are sorted by class and by the first fold that validates them. Two copies of a training
@@ -280,17 +293,26 @@ def search_folds(
     place[layout.order] = np.arange(len(y))
     ascending = np.argsort(Cs, kind="stable")
     search = Search(
-        layout, problems_of(layout.n_classes, settings.decision), counts, weights,
-        [place[validation] for _, validation in folds], Cs[ascending], settings, settings.at(),
+        layout,
+        problems_of(layout.n_classes, settings.decision),
+        counts,
+        weights,
+        [place[validation] for _, validation in folds],
+        Cs[ascending],
+        settings,
+        settings.at(),
         **more,
-    )  # fmt: skip
+    )
     return search, ascending
 
 
 def search_all_rows(
-    y: np.ndarray, Cs: np.ndarray, gamma: float, settings: Settings,
+    y: np.ndarray,
+    Cs: np.ndarray,
+    gamma: float,
+    settings: Settings,
     sample_weight: np.ndarray | None = None,
-) -> Search:  # fmt: skip
+) -> Search:
     """Return the search of one fit, which trains on all rows and validates none."""
     fold = np.arange(len(y)), np.arange(0)
     return search_folds(y, Cs, [fold], settings, sample_weight)[0].at(gamma)

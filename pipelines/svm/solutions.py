@@ -118,10 +118,11 @@ def checked(
     """Return a call's labels, gammas, C's and folds as arrays."""
     check_size(X)
     return (
-        np.asarray(y), np.atleast_1d(np.asarray(gammas, dtype=np.float64)),
+        np.asarray(y),
+        np.atleast_1d(np.asarray(gammas, dtype=np.float64)),
         np.asarray(Cs, dtype=np.float64),
         [(np.asarray(train), np.asarray(validation)) for train, validation in folds],
-    )  # fmt: skip
+    )
 
 
 def check_size(X: np.ndarray) -> None:
@@ -138,10 +139,15 @@ def empty_result(gammas: np.ndarray, Cs: np.ndarray, search: Search) -> PathResu
     shape = (gammas.size, Cs.size, n_folds)
     by_fold = [[None] * n_folds for _ in gammas]
     return PathResult(
-        gammas, Cs, search.layout.classes, np.zeros((*shape, len(search.problems))), by_fold,
+        gammas,
+        Cs,
+        search.layout.classes,
+        np.zeros((*shape, len(search.problems))),
+        by_fold,
         [list(some) for some in by_fold] if search.with_values else None,
-        *np.zeros((4, *shape), np.int64), *np.zeros((2, *shape)),
-    )  # fmt: skip
+        *np.zeros((4, *shape), np.int64),
+        *np.zeros((2, *shape)),
+    )
 
 
 def fill_fold(

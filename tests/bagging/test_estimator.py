@@ -22,22 +22,33 @@ from pipelines.nn.member import Ensemble, Member
 
 X, y = load_digits(return_X_y=True)
 X, y = X[:300], y[:300]
-SMALL: dict[str, Any] = {"n_estimators": 3, "n_iter": 2, "cv": 2, "max_epochs": 4,
-                         "image_shape": (8, 8), "random_state": 0}  # fmt: skip
+SMALL: dict[str, Any] = {
+    "n_estimators": 3,
+    "n_iter": 2,
+    "cv": 2,
+    "max_epochs": 4,
+    "image_shape": (8, 8),
+    "random_state": 0,
+}
 
 
 @pytest.mark.slow
 @parametrize_with_checks(
     [
-        BaggedNets(n_estimators=2, n_iter=1, cv=2, space={
-            "network": "mlp", "n_hidden_layer": 32, "learning_rate": 0.02, "momentum": 0.5}),
+        BaggedNets(
+            n_estimators=2,
+            n_iter=1,
+            cv=2,
+            space={"network": "mlp", "n_hidden_layer": 32, "learning_rate": 0.02, "momentum": 0.5},
+        ),
         BaggedNets(n_estimators=2),
     ],
     expected_failed_checks=lambda nets: {
-        "check_sample_weight_equivalence_on_dense_data":
-            "rows are drawn by their weight: two of weight 1 are other draws than one of 2",
+        "check_sample_weight_equivalence_on_dense_data": (
+            "rows are drawn by their weight: two of weight 1 are other draws than one of 2"
+        ),
     },
-)  # fmt: skip
+)
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
 def test_scikit_learns_own_checks(estimator: Any, check: Any) -> None:
     check(estimator)
@@ -61,8 +72,10 @@ def test_it_learns_and_its_pieces_agree(fitted: BaggedNets) -> None:
     best = fitted.candidates_[fitted.candidates_.is_best]
     for number, candidate in zip(best.candidate, fitted.ensemble_.members, strict=True):
         row = best[best.candidate == number].iloc[0]
-        assert row.loss_mean == fitted.candidates_[
-            fitted.candidates_.member == row.member].loss_mean.min()  # fmt: skip
+        assert (
+            row.loss_mean
+            == fitted.candidates_[fitted.candidates_.member == row.member].loss_mean.min()
+        )
         assert candidate.candidate.network == "conv"
 
 
@@ -144,10 +157,11 @@ def test_bad_parameters_are_named(parameters: dict[str, Any], says: str) -> None
 
 
 def test_members_that_diverge_are_told() -> None:
-    wild = {"network": "mlp", "n_hidden_layer": 8, "learning_rate": 900.0,
-            "momentum": 0.5}  # fmt: skip
-    nets = BaggedNets(**SMALL | {"space": wild, "image_shape": None, "standardize": False,
-                                 "n_iter": 1, "random_state": 5})  # fmt: skip
+    wild = {"network": "mlp", "n_hidden_layer": 8, "learning_rate": 900.0, "momentum": 0.5}
+    nets = BaggedNets(
+        **SMALL
+        | {"space": wild, "image_shape": None, "standardize": False, "n_iter": 1, "random_state": 5}
+    )
     with pytest.raises(ValueError, match="no member could be trained"):
         nets.fit(X * 1e30, y)  # beyond single precision
 
@@ -247,10 +261,16 @@ def test_modules_learn_images_of_four_dimensions(network: Any) -> None:
     images[y == 0, :, ::3] = 1
     images[y == 1, :, :, ::3] = 1
     nets = BaggedNets(
-        2, network=network, augment="light", batch_size=16, max_epochs=25, random_state=0,
-        optimizer="adamw", space={"learning_rate": 0.02, "momentum": 0.9} | (
-            {"n_conv_layer": 4} if network == "cnn" else {}),
-    )  # fmt: skip
+        2,
+        network=network,
+        augment="light",
+        batch_size=16,
+        max_epochs=25,
+        random_state=0,
+        optimizer="adamw",
+        space={"learning_rate": 0.02, "momentum": 0.9}
+        | ({"n_conv_layer": 4} if network == "cnn" else {}),
+    )
     nets.fit(images, y)
     assert nets.score(images, y) > 0.9
     np.testing.assert_array_equal(nets.predict(images.numpy()), nets.predict(images))

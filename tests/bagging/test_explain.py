@@ -11,9 +11,13 @@ def test_ones_own_image_is_no_test_sample_however_hard_it_is() -> None:
     probabilities = np.array([sure, sure, split]).transpose(1, 0, 2)
     asked = Asked([1], ["hard.png"])
     found = explained(
-        reduce_members(probabilities), probabilities, np.zeros((3, 4)), np.array([0, 1]), asked,
+        reduce_members(probabilities),
+        probabilities,
+        np.zeros((3, 4)),
+        np.array([0, 1]),
+        asked,
         np.array([False, False, True]),
-    )  # fmt: skip
+    )
     assert sorted(found["name"][:2]) == ["test sample 0", "test sample 1"]
     assert found["name"][2:] == ["test sample 1", "hard.png"]
     assert found["group"] == ["disagreement", "disagreement", "chosen", "own"]

@@ -26,9 +26,15 @@ X, y = digits.images[ORDER, None], digits.target[ORDER]
 def nets(request: pytest.FixtureRequest) -> BaggedNets:
     space = {"cnn": {"n_conv_layer": 8, "learning_rate": 0.1, "momentum": 0.9}}
     fitted = BaggedNets(
-        4, 1, cv=2, network=request.param, batch_size=16, max_epochs=8, random_state=0,
+        4,
+        1,
+        cv=2,
+        network=request.param,
+        batch_size=16,
+        max_epochs=8,
+        random_state=0,
         space=space.get(request.param, "auto"),
-    )  # fmt: skip
+    )
     return fitted.fit(X[:1000], y[:1000])
 
 
@@ -77,8 +83,12 @@ def test_the_distance_is_that_of_mahalanobis_to_the_nearest_class() -> None:
     known = FeatureDistance.of(features, y)
     assert np.median(known.distance(features)) == pytest.approx(1, abs=1e-5)
     away = known.distance(np.array([[0, 0, 0], [30, 30, 30], [0, 0, 0] + 5 * shape[1]]))
-    np.testing.assert_allclose(away, [0, 0, 5 / np.median(np.linalg.norm(
-        rng.normal(size=(9999, 3)), axis=1))], rtol=0.05, atol=0.05)  # fmt: skip
+    np.testing.assert_allclose(
+        away,
+        [0, 0, 5 / np.median(np.linalg.norm(rng.normal(size=(9999, 3)), axis=1))],
+        rtol=0.05,
+        atol=0.05,
+    )
     same = FeatureDistance.of(np.ones((4, 2)), np.array([0, 0, 2, 2]))
     assert same.centers.shape == (2, 2)
     assert same.distance(np.zeros((1, 2))).isfinite().all()

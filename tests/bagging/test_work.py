@@ -39,10 +39,15 @@ DATA = FoldedData(X[:150], y[:150], X[150:], y[150:], (), PIXELS_0_16)
 
 def plan_of(max_epochs: int = 2, memory_bytes: int | None = None) -> Plan:
     return Plan.draw(
-        DATA.y, Inputs(64, 10, (8, 8)), SearchSpace.load("small"),
+        DATA.y,
+        Inputs(64, 10, (8, 8)),
+        SearchSpace.load("small"),
         Training(max_epochs=max_epochs, memory_bytes=memory_bytes),
-        n_bootstrap=2, n_tuning=3, n_folds=2, seed=0,
-    )  # fmt: skip
+        n_bootstrap=2,
+        n_tuning=3,
+        n_folds=2,
+        seed=0,
+    )
 
 
 def rows(candidate: int, *losses: float | None) -> list[dict[str, Any]]:
@@ -133,8 +138,14 @@ def test_tables_of_candidates_and_members(finished: list[Any]) -> None:
         assert best.loss_std == pytest.approx(spread)
     refits = {o.task.member: own[0] for o, own, made in finished if made is not None}
     members = tabulate_members(table, refits, {0: 0.25, 1: 0.5})
-    assert list(members)[:6] == ["member", "n_conv_layer", "kernel_size", "n_hidden_layer",
-                                 "learning_rate", "momentum"]  # fmt: skip
+    assert list(members)[:6] == [
+        "member",
+        "n_conv_layer",
+        "kernel_size",
+        "n_hidden_layer",
+        "learning_rate",
+        "momentum",
+    ]
     assert members.test_error.tolist() == [0.25, 0.5]
     assert members.out_of_bag_error[0] == refits[0]["error"]
     assert members.training_error[1] == refits[1]["training_error"]
@@ -155,16 +166,25 @@ def test_candidates_that_do_not_fit_are_rows_that_say_so() -> None:
 def test_candidates_of_an_architecture_are_trained_together_on_a_gpu_and_told_of_each() -> None:
     """As on a GPU, here on this CPU; with the rates of each."""
     plan = Plan.draw(
-        DATA.y, Inputs(64, 10, (8, 8)), SearchSpace.load("cnn"),
+        DATA.y,
+        Inputs(64, 10, (8, 8)),
+        SearchSpace.load("cnn"),
         Training.of("cnn", len(DATA.y), batch_size=32, max_epochs=2, device="gpu"),
-        n_bootstrap=2, n_tuning=5, n_folds=2, seed=0,
-    )  # fmt: skip
+        n_bootstrap=2,
+        n_tuning=5,
+        n_folds=2,
+        seed=0,
+    )
     done = {plan.candidates[1].name: [{"candidate": 1, "loss": 9.0, "fold": 0}] * 2}
     tasks = search_together(plan, tasks_left(plan, done, {}))
     assert [task.name for task in tasks] == [
-        "nn-member=0 candidate=0,2", "nn-member=0 candidate=3,4", "nn-member=1 candidate=0,1,2",
-        "nn-member=1 candidate=3,4", "refit-member=0", "refit-member=1",
-    ]  # fmt: skip
+        "nn-member=0 candidate=0,2",
+        "nn-member=0 candidate=3,4",
+        "nn-member=1 candidate=0,1,2",
+        "nn-member=1 candidate=3,4",
+        "refit-member=0",
+        "refit-member=1",
+    ]
     assert tasks[4].needs == tuple(
         f"nn-member=0 candidate={numbers}" for numbers in ("0,2", "1", "3,4")
     )
@@ -189,9 +209,15 @@ def test_each_candidate_of_a_group_has_its_outcome(monkeypatch: pytest.MonkeyPat
     inputs = Inputs(64, 10, (8, 8))
     training = Training.of("cnn", len(DATA.y), batch_size=32, max_epochs=1)
     plan = Plan.draw(
-        DATA.y, inputs, SearchSpace.load("cnn"), training, n_bootstrap=1, n_tuning=3, n_folds=2,
+        DATA.y,
+        inputs,
+        SearchSpace.load("cnn"),
+        training,
+        n_bootstrap=1,
+        n_tuning=3,
+        n_folds=2,
         seed=0,
-    )  # fmt: skip
+    )
     *searched, (refit, _, made) = everything({}, {}, plan)
     outcomes = [outcome for outcome, _, _ in searched]
     assert [outcome.task for outcome in outcomes] == plan.candidates

@@ -170,9 +170,12 @@ def test_a_check_names_all_that_it_needs(target, tmp_path):
     program = write(tmp_path / "on_a_cpu.py", ON_A_CPU[target])
     environment = {"PYTHONPATH": f"{tmp_path}:{ROOT}", "ABSENT": " ".join(absent)}
     done = subprocess.run(
-        [sys.executable, program], cwd=tmp_path, env=os.environ | environment, capture_output=True,
+        [sys.executable, program],
+        cwd=tmp_path,
+        env=os.environ | environment,
+        capture_output=True,
         text=True,
-    )  # fmt: skip
+    )
     assert done.returncode == 0, done.stderr
 
 

@@ -52,9 +52,13 @@ status = pytest.main(["-p", "benchmarks.peers.plugin", "-p", "no:cacheprovider",
     path = tmp_path / "outcomes.json"
     root = str(Path(peer_suites.__file__).parents[1])
     done = subprocess.run(
-        [sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=False,
+        [sys.executable, "-c", program],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
         env={**os.environ, "PEER_SUITE_RESULTS": str(path), "PYTHONPATH": root},
-    )  # fmt: skip
+    )
     assert path.exists(), done.stdout + done.stderr
     assert '"uses": ["PathSVC"]' in path.read_text()
     assert '"uses": []' in path.read_text()

@@ -21,8 +21,22 @@ def test_every_value_has_its_turn() -> None:
 
 
 def test_a_small_grid_keeps_a_page(tmp_path: Path) -> None:
-    words = ["--dataset", "digits", "--limit", "200", "--folds", "2", "--n-c", "3", "--n-gamma",
-             "2", "--sample", "6", "--results", str(tmp_path)]  # fmt: skip
+    words = [
+        "--dataset",
+        "digits",
+        "--limit",
+        "200",
+        "--folds",
+        "2",
+        "--n-c",
+        "3",
+        "--n-gamma",
+        "2",
+        "--sample",
+        "6",
+        "--results",
+        str(tmp_path),
+    ]
     assert study_grid.main(words) == 0
     (page,), (kept,) = tmp_path.glob("*.md"), tmp_path.glob("*.json")
     record = json.loads(kept.read_text())

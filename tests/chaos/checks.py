@@ -67,8 +67,9 @@ def must_equal(workload: Workload, folder: Path, truth: Path) -> None:
         if without_times(found[key]) != without_times(expected[key]):
             raise Broken(f"another answer: {key} is {found[key]}, not {expected[key]}")
     for pattern in workload.files:
-        names = {path.relative_to(where) for where in (folder, truth) for path in
-                 where.glob(pattern)}  # fmt: skip
+        names = {
+            path.relative_to(where) for where in (folder, truth) for path in where.glob(pattern)
+        }
         for name in sorted(names):
             if not (folder / name).exists() or not (truth / name).exists():
                 raise Broken(f"{name} is in one of the two runs only")

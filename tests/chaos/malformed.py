@@ -41,28 +41,128 @@ HERE = ("--cluster", "threads", "--workers", "1")
 ON_TABLES = {
     "svm_grid": ("--n-c", "2", "--n-gamma", "1", "--folds", "2", *HERE),
     "cross_validate": ("--estimator", "tree", "--folds", "2", *HERE),
-    "nn_bagging": ("--network", "mlp", "--n-bootstrap", "2", "--n-tuning", "1", "--folds", "2",
-                   "--max-epochs", "1", *HERE),
+    "nn_bagging": (
+        "--network",
+        "mlp",
+        "--n-bootstrap",
+        "2",
+        "--n-tuning",
+        "1",
+        "--folds",
+        "2",
+        "--max-epochs",
+        "1",
+        *HERE,
+    ),
     # Its ranks are processes: it trains for the run folders below, and is planned elsewhere.
     "data_parallel": ("--network", "mlp", "--epochs", "1", "--cluster", "local", "--workers", "1"),
-}  # fmt: skip
+}
 ON_IMAGES = ON_TABLES | {
     "nn_bagging": (*ON_TABLES["nn_bagging"][2:], "--network", "cnn"),
     "data_parallel": ("--network", "cnn", *ON_TABLES["data_parallel"][2:]),
 }
 ON_GRAPHS = {"pagerank": HERE}
 CELLS_OF_TABLES = (
-    "", " ", "NA", "?", "nan", "inf", "-inf", "1e400", "1e-320", "9" * 400, "-0", "0x10", "1_000",
-    "1,5", "1.234,5", "١٢", "½", "=1+1", "\x1b[31m", "\x00", "a\nb", '"', "'", "é", "😀", "\ufeff",
-    "None", "True", "2024-01-01", "12:30", "--target", "a" * 70_000, "[1, 2]", "{}", "\t", ";", "#",
-)  # fmt: skip
+    "",
+    " ",
+    "NA",
+    "?",
+    "nan",
+    "inf",
+    "-inf",
+    "1e400",
+    "1e-320",
+    "9" * 400,
+    "-0",
+    "0x10",
+    "1_000",
+    "1,5",
+    "1.234,5",
+    "١٢",
+    "½",
+    "=1+1",
+    "\x1b[31m",
+    "\x00",
+    "a\nb",
+    '"',
+    "'",
+    "é",
+    "😀",
+    "\ufeff",
+    "None",
+    "True",
+    "2024-01-01",
+    "12:30",
+    "--target",
+    "a" * 70_000,
+    "[1, 2]",
+    "{}",
+    "\t",
+    ";",
+    "#",
+)
 VALUES = (
-    "", "-1", "0", "1", "2", "3", "nan", "inf", "-inf", "1e400", "1e-400", "9" * 30, "1e9", "0.5",
-    "x", "-", "--", "=", "a=b", "a=1,2", ",", "1,2", "2,1", "/", "/dev/null", ".", "..", "~", "{",
-    "%s", "é😀", "\x1b[31m", "a" * 5000, "none.csv", "none.npy", "none.yaml", "os:system", "json:x",
-    "none.py:F", "auto", "none", "off", "random", "local", "threads", "slurm", "tls://x", "tcp://:1",
-    "1.", "True", "None", "1e3", "$(id)", "a b", "\n", "t", "p", "tree", "accuracy", "2 3",
-)  # fmt: skip
+    "",
+    "-1",
+    "0",
+    "1",
+    "2",
+    "3",
+    "nan",
+    "inf",
+    "-inf",
+    "1e400",
+    "1e-400",
+    "9" * 30,
+    "1e9",
+    "0.5",
+    "x",
+    "-",
+    "--",
+    "=",
+    "a=b",
+    "a=1,2",
+    ",",
+    "1,2",
+    "2,1",
+    "/",
+    "/dev/null",
+    ".",
+    "..",
+    "~",
+    "{",
+    "%s",
+    "é😀",
+    "\x1b[31m",
+    "a" * 5000,
+    "none.csv",
+    "none.npy",
+    "none.yaml",
+    "os:system",
+    "json:x",
+    "none.py:F",
+    "auto",
+    "none",
+    "off",
+    "random",
+    "local",
+    "threads",
+    "slurm",
+    "tls://x",
+    "tcp://:1",
+    "1.",
+    "True",
+    "None",
+    "1e3",
+    "$(id)",
+    "a b",
+    "\n",
+    "t",
+    "p",
+    "tree",
+    "accuracy",
+    "2 3",
+)
 JSON_VALUES: tuple[Any, ...] = (None, -1, 0, "x", [], {}, 1e308, True, [[1]], {"a": [{}]}, 2**70)
 
 
@@ -406,7 +506,7 @@ def _hostile_array(array: np.ndarray, rng: np.random.Generator) -> tuple[str, np
         "all different": lambda: np.arange(48).astype(str),
         "numbers": lambda: np.linspace(0, 1, 48),
         "constant": lambda: np.zeros(48),
-    }  # fmt: skip
+    }
     how = str(rng.choice(list(ways)))
     return how, ways[how]()
 
@@ -478,41 +578,55 @@ _IMAGES: dict[str, Callable[[Path, np.random.Generator], None]] = {
     "CMYK": lambda victim, rng: _replace(victim, Image.new("CMYK", (8, 8)), ".jpg"),
     "floats": lambda victim, rng: _replace(victim, Image.new("F", (8, 8)), ".tiff"),
     "animated": lambda victim, rng: _replace(
-        victim, Image.new("P", (8, 8)), ".tiff", save_all=True,
+        victim,
+        Image.new("P", (8, 8)),
+        ".tiff",
+        save_all=True,
         append_images=[Image.new("P", (8, 8), 3)],
     ),
     "one pixel": lambda victim, rng: _replace(victim, Image.new("RGB", (1, 1))),
     "claims 3.6 thousand million pixels": _claims,
     "a wrong ending": lambda victim, rng: victim.rename(victim.with_suffix(".bmp")) and None,
-    "a name of signs": lambda victim, rng: victim.rename(
-        victim.with_name("\x1b[31m é.png")
-    ) and None,
-    "a class of signs": lambda victim, rng: victim.parent.rename(
-        victim.parent.with_name("=cmd \x1b[2J")
-    ) and None,
+    "a name of signs": lambda victim, rng: (
+        victim.rename(victim.with_name("\x1b[31m é.png")) and None
+    ),
+    "a class of signs": lambda victim, rng: (
+        victim.parent.rename(victim.parent.with_name("=cmd \x1b[2J")) and None
+    ),
     "one class": _one_class,
     "an empty class": _empty_class,
     "a link to itself": lambda victim, rng: (victim.parent / "loop").symlink_to(victim.parent),
     "a link to nothing": lambda victim, rng: (victim.parent / "x.png").symlink_to("/none/x.png"),
     "a folder called image": lambda victim, rng: (victim.parent / "x.png").mkdir(),
-    "a file beside the classes": lambda victim, rng: shutil.copy(
-        victim, victim.parents[1]
-    ) and None,
+    "a file beside the classes": lambda victim, rng: (
+        shutil.copy(victim, victim.parents[1]) and None
+    ),
     "a pipe": lambda victim, rng: os.mkfifo(victim.parent / "pipe.png"),
-}  # fmt: skip
+}
 
 _YAML: dict[str, tuple[str, tuple[str, ...], str]] = {
-    "space": ("nn_bagging", ("--space", "FILE"),
-              "network: mlp\nn_hidden_layer: [4, 8]\nlearning_rate: {log10: [-3, -1]}\n"
-              "momentum: 0.9\n"),
-    "grid": ("cross_validate", ("--grid", "FILE"),
-             "knn: {n_neighbors: [1, 3], weights: [uniform]}\nridge:\n  alpha: [1.0, 10]\n"),
-    "preparation": ("cross_validate", ("--preprocess", "FILE"),
-                    "numbers:\n- impute\n- standardize\ntext:\n- one-hot\n"),
-    "profile": ("svm_grid", ("--cluster", "slurm", "--profile", "FILE"),
-                "queue: slurm\npartition: gpu\naccount: x\ngres: gpu:1\nwalltime: '01:00:00'\n"
-                "cores: 2\nmemory: 4 GiB\nprologue: []\n"),
-}  # fmt: skip
+    "space": (
+        "nn_bagging",
+        ("--space", "FILE"),
+        "network: mlp\nn_hidden_layer: [4, 8]\nlearning_rate: {log10: [-3, -1]}\nmomentum: 0.9\n",
+    ),
+    "grid": (
+        "cross_validate",
+        ("--grid", "FILE"),
+        "knn: {n_neighbors: [1, 3], weights: [uniform]}\nridge:\n  alpha: [1.0, 10]\n",
+    ),
+    "preparation": (
+        "cross_validate",
+        ("--preprocess", "FILE"),
+        "numbers:\n- impute\n- standardize\ntext:\n- one-hot\n",
+    ),
+    "profile": (
+        "svm_grid",
+        ("--cluster", "slurm", "--profile", "FILE"),
+        "queue: slurm\npartition: gpu\naccount: x\ngres: gpu:1\nwalltime: '01:00:00'\n"
+        "cores: 2\nmemory: 4 GiB\nprologue: []\n",
+    ),
+}
 
 
 def _hostile_yaml(text: str, rng: np.random.Generator) -> tuple[str, bytes]:
@@ -523,16 +637,23 @@ def _hostile_yaml(text: str, rng: np.random.Generator) -> tuple[str, bytes]:
         return _hostile_bytes(text.encode(), rng)
     if how == "whole":
         wholes = {
-            "an object": "!!python/object/apply:os.system [id]\n", "a list": "- a\n- b\n",
-            "a number": "3\n", "nothing": "", "tabs": "a:\n\t- b\n", "an alias": "a: &a [*a]\n",
-            "deep": "[" * 3000, "keys of all types": "1: 2\n[a]: 3\nnull: 4\n",
+            "an object": "!!python/object/apply:os.system [id]\n",
+            "a list": "- a\n- b\n",
+            "a number": "3\n",
+            "nothing": "",
+            "tabs": "a:\n\t- b\n",
+            "an alias": "a: &a [*a]\n",
+            "deep": "[" * 3000,
+            "keys of all types": "1: 2\n[a]: 3\nnull: 4\n",
             "dates": "a: 2024-01-01",
-            "laughs": "a: &a [x, x, x, x, x, x, x, x, x]\n" + "".join(
+            "laughs": "a: &a [x, x, x, x, x, x, x, x, x]\n"
+            + "".join(
                 f"{b}: &{b} [{', '.join(['*' + a] * 9)}]\n"
                 for a, b in zip("abcdefgh", "bcdefghi", strict=True)
             ),
-            "two documents": text + "---\n" + text, "twice": text + text,
-        }  # fmt: skip
+            "two documents": text + "---\n" + text,
+            "twice": text + text,
+        }
         how = str(rng.choice(list(wholes)))
         return how, wholes[how].encode()
     content = yaml.safe_load(text)
@@ -575,7 +696,7 @@ _MODULES: dict[str, tuple[str, tuple[str, ...], str]] = {
     "splitter": ("svm_grid", ("--cv", "FILE:Mine"), _SPLITS),
     "splitter of candidates": ("cross_validate", ("--cv", "FILE:Mine"), _SPLITS),
     "augmentation": ("nn_bagging", ("--augment", "FILE:Mine"), _AUGMENT),
-}  # fmt: skip
+}
 
 
 def _returns(value: str) -> Callable[[str, np.random.Generator], str]:
@@ -602,19 +723,23 @@ _FAULTS: dict[str, Callable[[str, np.random.Generator], str]] = {
     "gives an empty list": _returns("[]"),
     "gives one number": _returns("torch.zeros(()) if 'torch' in globals() else 0"),
     "gives other shapes": _returns("torch.zeros(3, 7) if 'torch' in globals() else [([0], [1])]"),
-    "gives NaN": _returns("X.flatten(1)[:, :2] * float('nan') if 'X' in dir() and 'torch' in"
-                          " globals() else images * float('nan')"),
+    "gives NaN": _returns(
+        "X.flatten(1)[:, :2] * float('nan') if 'X' in dir() and 'torch' in"
+        " globals() else images * float('nan')"
+    ),
     "gives rows that are not there": _returns("[([0, 1, 999], [2])]"),
     "gives rows twice": _returns("[(list(range(30)), list(range(30)))]"),
-    "takes other arguments": lambda good, rng: good.replace("n_features, n_classes", "a").replace(
-        "X, y, groups", ""
-    ).replace("images, generator", ""),
+    "takes other arguments": lambda good, rng: (
+        good.replace("n_features, n_classes", "a")
+        .replace("X, y, groups", "")
+        .replace("images, generator", "")
+    ),
     "has no weights": lambda good, rng: good.replace(
         "self.output = torch.nn.Linear(n_features, n_classes)", "self.n = n_classes"
     ).replace("self.output(X.flatten(1))", "X.flatten(1)[:, : self.n]"),
     "does not call super": lambda good, rng: good.replace("super().__init__()", "pass"),
     "bytes": lambda good, rng: _hostile_bytes(good.encode(), rng)[1].decode("latin-1"),
-}  # fmt: skip
+}
 
 
 def _hostile_file(victim: Path, files: Sequence[Path], rng: np.random.Generator) -> str:
@@ -678,9 +803,10 @@ def outcome(case: Case, seconds: int = 0) -> str:
     signal.alarm(seconds)
     try:
         with (
-            contextlib.redirect_stderr(said), contextlib.redirect_stdout(io.StringIO()) as told,
+            contextlib.redirect_stderr(said),
+            contextlib.redirect_stdout(io.StringIO()) as told,
             warnings.catch_warnings(),
-        ):  # fmt: skip
+        ):
             warnings.simplefilter("default")
             status = main_of(case.command)(list(case.argv))
     except (SystemExit, Hang) as error:
@@ -725,9 +851,16 @@ def outcome(case: Case, seconds: int = 0) -> str:
 
 
 ANSWERS = (
-    "best", "test_error", "n_test_errors", "n_cells", "n_failed", "vote_test_error", "top",
-    "trainings", "test_scores",
-)  # fmt: skip
+    "best",
+    "test_error",
+    "n_test_errors",
+    "n_cells",
+    "n_failed",
+    "vote_test_error",
+    "top",
+    "trainings",
+    "test_scores",
+)
 TABLES = (CANDIDATES, CELLS, RANKS, ITERATIONS, EPOCHS, "test_predictions.parquet")
 TIMES = ("seconds", "worker", "implementation")
 

@@ -45,8 +45,14 @@ def disturb(
         slurm = Path(tempfile.mkdtemp(prefix="slurm-"))
         slurm_on_one_machine.up(slurm)
         try:
-            where = ["--cluster", "slurm", "--profile", write_profile(Path(beside)),
-                     "--workers", "2"]  # fmt: skip
+            where = [
+                "--cluster",
+                "slurm",
+                "--profile",
+                write_profile(Path(beside)),
+                "--workers",
+                "2",
+            ]
             variables = slurm_on_one_machine.environment(slurm)
             done = _carry_out(
                 workload, folder, where, variables, list(zip(faults, after, strict=True))

@@ -20,8 +20,20 @@ from typing import Any
 import psutil
 
 COMMAND = [sys.executable, "-m", "pipelines.data_parallel"]
-RUN = ["--points", "4000", "--batch-size", "16", "--cluster", "local", "--workers", "2",
-       "--dashboard", "off", "--checkpoint-seconds", "1"]  # fmt: skip
+RUN = [
+    "--points",
+    "4000",
+    "--batch-size",
+    "16",
+    "--cluster",
+    "local",
+    "--workers",
+    "2",
+    "--dashboard",
+    "off",
+    "--checkpoint-seconds",
+    "1",
+]
 UNDISTURBED = 3
 
 

@@ -60,12 +60,22 @@ SVM = Workload(
 # Tasks that need others: a member waits for the candidates of its own search.
 BAGGING = Workload(
     "nn_bagging",
-    ("--limit", "300", "--n-bootstrap", "3", "--n-tuning", "4", "--folds", "3",
-     "--max-epochs", "4"),
+    (
+        "--limit",
+        "300",
+        "--n-bootstrap",
+        "3",
+        "--n-tuning",
+        "4",
+        "--folds",
+        "3",
+        "--max-epochs",
+        "4",
+    ),
     15,
     ("test_error", "n_test_errors", "members", "n_cells", "n_failed"),
     ("members/*", "member_probabilities.npz", "test_predictions.parquet"),
-)  # fmt: skip
+)
 
 
 def undisturbed(workload: Workload, folder: Path) -> float:

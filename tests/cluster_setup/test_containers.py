@@ -57,13 +57,20 @@ def test_apptainer_accepts_it(definition: Path, tmp_path: Path) -> None:
     if apptainer is None:
         pytest.skip("apptainer is not installed, and Debian and PyPI do not have it")
     # It reads the whole definition before it fetches the base image, which is not there.
-    text = re.sub("^Bootstrap: .*\nFrom: .*$", "Bootstrap: localimage\nFrom: none.sif",
-                  definition.read_text(), flags=re.MULTILINE)  # fmt: skip
+    text = re.sub(
+        "^Bootstrap: .*\nFrom: .*$",
+        "Bootstrap: localimage\nFrom: none.sif",
+        definition.read_text(),
+        flags=re.MULTILINE,
+    )
     (tmp_path / "other.def").write_text(text)
     done = subprocess.run(
         [apptainer, "build", str(tmp_path / "image.sif"), str(tmp_path / "other.def")],
-        cwd=ROOT, capture_output=True, text=True, check=False,
-    )  # fmt: skip
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert "none.sif" in done.stderr
     assert "parse" not in done.stderr
 
@@ -71,9 +78,13 @@ def test_apptainer_accepts_it(definition: Path, tmp_path: Path) -> None:
 def run(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     return subprocess.run(
-        [str(FOLDER / "entrypoint.sh"), *words], cwd=ROOT, capture_output=True, text=True,
-        check=True, env=os.environ | {"PATH": path} | environment,
-    )  # fmt: skip
+        [str(FOLDER / "entrypoint.sh"), *words],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+        env=os.environ | {"PATH": path} | environment,
+    )
 
 
 def test_the_entrypoint_lists_its_words() -> None:

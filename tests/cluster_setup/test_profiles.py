@@ -37,8 +37,10 @@ def test_the_shipped_profiles_are_sound(name: str) -> None:
 
 def test_a_queue_has_a_profile_by_default() -> None:
     assert [load_profile(None, queue).queue for queue in ("slurm", "pbs", "sge")] == [
-        "slurm", "pbs", "sge",
-    ]  # fmt: skip
+        "slurm",
+        "pbs",
+        "sge",
+    ]
 
 
 def test_ones_own_profile_says_only_what_differs(own: Path) -> None:

@@ -76,9 +76,12 @@ def test_a_cluster_that_cannot_start_is_one_line(tmp_path: Path) -> None:
     (tmp_path / "program.py").write_text(CANNOT_START)
     environment = os.environ | {"PYTHONPATH": str(ROOT)}
     ended = subprocess.run(
-        [sys.executable, "program.py"], cwd=tmp_path, capture_output=True, text=True,
+        [sys.executable, "program.py"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
         env=environment,
-    )  # fmt: skip
+    )
     assert ended.returncode == 0, ended.stderr
     (said,) = ended.stdout.splitlines()
     assert said.startswith("--cluster local could not start its workers: they ended before they")

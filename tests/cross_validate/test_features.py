@@ -22,18 +22,36 @@ def test_features_are_what_algorithms_learn_from(tmp_path: Path) -> None:
     from pipelines.nn.features import Extractor
 
     run = tmp_path / "run"
-    chosen = ["--limit", "120", "--features", "hog", "--data-dir", str(tmp_path / "data"),
-              "--estimator", "knn", "--folds", "3", "--cluster", "local", "--workers", "1",
-              "--quiet", "--results", str(run)]  # fmt: skip
+    chosen = [
+        "--limit",
+        "120",
+        "--features",
+        "hog",
+        "--data-dir",
+        str(tmp_path / "data"),
+        "--estimator",
+        "knn",
+        "--folds",
+        "3",
+        "--cluster",
+        "local",
+        "--workers",
+        "1",
+        "--quiet",
+        "--results",
+        str(run),
+    ]
     assert main(chosen) == 0
     assert record(run)["features"]["name"] == "hog"
     assert record(run)["dataset"]["image_shape"] == [8, 8]
     data = load_dataset("digits", limit=120)
     hog = Extractor.of("hog").features(data.X_train, (8, 8))
     expected = cross_val_score(
-        make_pipeline(StandardScaler(), KNeighborsClassifier()), hog, data.y_train,
+        make_pipeline(StandardScaler(), KNeighborsClassifier()),
+        hog,
+        data.y_train,
         cv=make_folds(data.y_train, 3, 0),
-    )  # fmt: skip
+    )
     cells = pd.read_parquet(run / "cv_results.parquet").sort_values("fold")
     assert cells["score"].round(9).tolist() == expected.round(9).tolist()
 
@@ -44,8 +62,11 @@ def test_random_weights_need_no_file() -> None:
 
     network = Extractor.of("resnet18", size=32, weights="random")
     assert network.describe() == {
-        "name": "resnet18", "size": 32, "weights": "random", "weights_name": "IMAGENET1K_V1",
-    }  # fmt: skip
+        "name": "resnet18",
+        "size": 32,
+        "weights": "random",
+        "weights_name": "IMAGENET1K_V1",
+    }
     found = network.features(np.arange(128, dtype=np.uint8).reshape(2, 64), (8, 8))
     assert found.shape == (2, 512)
     assert np.isfinite(found).all()

@@ -39,9 +39,10 @@ def test_a_search_on_a_cluster_is_that_of_scikit_learn(one_worker: Client) -> No
 @pytest.mark.slow
 def test_processes_of_joblib_give_the_same() -> None:
     X, y = load_iris(return_X_y=True)
-    pipe, grid = make_pipeline(StandardScaler(), KNeighborsClassifier()), {
-        "kneighborsclassifier__n_neighbors": [1, 5, 9]
-    }  # fmt: skip
+    pipe, grid = (
+        make_pipeline(StandardScaler(), KNeighborsClassifier()),
+        {"kneighborsclassifier__n_neighbors": [1, 5, 9]},
+    )
     ours = GridSearch(pipe, grid, n_jobs=2).fit(X, y)
     theirs = GridSearchCV(pipe, grid).fit(X, y)
     assert ours.fits == (15, 5)

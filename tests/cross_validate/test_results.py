@@ -170,8 +170,16 @@ def test_scores_are_those_of_scikit_learn(tmp_path: Path) -> None:
         "from sklearn.model_selection import KFold\ndef folds(X, y, groups):\n    return KFold(4)\n"
     )
     folder = tmp_path / "run"
-    data = ["--dataset", str(tmp_path / "t.csv"), "--target", "y", "--cv",
-            f"{tmp_path / 'mine.py'}:folds", "--preprocess", "none"]  # fmt: skip
+    data = [
+        "--dataset",
+        str(tmp_path / "t.csv"),
+        "--target",
+        "y",
+        "--cv",
+        f"{tmp_path / 'mine.py'}:folds",
+        "--preprocess",
+        "none",
+    ]
     what = ["--estimator", "sklearn.linear_model.Ridge", "--param", "alpha=0.5"]
     assert main([*data, *what, *HERE, "--results", str(folder)]) == 0
     order = np.random.default_rng(0).permutation(80)[16:]

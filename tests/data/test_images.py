@@ -154,9 +154,12 @@ def test_a_download_is_made_once(name, tmp_path, monkeypatch, write_mnist):
 
 @pytest.mark.parametrize(
     ("name", "files"),
-    [("mnist", "MNIST/raw/{train,t10k}"), ("cifar10", "cifar-10-python.tar.gz"),
-     ("svhn", "{train,test}_32x32.mat")],
-)  # fmt: skip
+    [
+        ("mnist", "MNIST/raw/{train,t10k}"),
+        ("cifar10", "cifar-10-python.tar.gz"),
+        ("svhn", "{train,test}_32x32.mat"),
+    ],
+)
 @pytest.mark.parametrize(
     "error",
     [
@@ -173,9 +176,12 @@ def test_a_download_that_fails_says_which_files_to_put_where(
 
     monkeypatch.setattr(f"torchvision.datasets.{TORCHVISION[name][0]}", fail)
     message = refused(
-        lambda: load_torchvision(name, tmp_path), f"--dataset {name}", "could not be downloaded",
-        files, f"--data-dir '{tmp_path}'",
-    )  # fmt: skip
+        lambda: load_torchvision(name, tmp_path),
+        f"--dataset {name}",
+        "could not be downloaded",
+        files,
+        f"--data-dir '{tmp_path}'",
+    )
     assert any(word in message for word in ("Error downloading", "no route", "denied"))
 
 

@@ -173,8 +173,11 @@ def test_features_of_a_file_take_the_place_of_pixels(tmp_path, write_mnist, refu
         (np.full((50, 2), "a"), "numbers"),
     ):
         np.save(tmp_path / "f.npy", array)
-        refused(lambda: load_dataset("mnist", data_dir=tmp_path, features=tmp_path / "f.npy"),
-                "--features", word)  # fmt: skip
+        refused(
+            lambda: load_dataset("mnist", data_dir=tmp_path, features=tmp_path / "f.npy"),
+            "--features",
+            word,
+        )
     refused(
         lambda: load_dataset("mnist", data_dir=tmp_path, features=tmp_path / "none.npy"), "none.npy"
     )

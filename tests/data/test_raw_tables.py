@@ -254,8 +254,13 @@ def test_more_than_fifty_levels_are_asked_about(tmp_path, refused):
     ).assign(a=rng.normal(size=400), kind="x")
     path = tmp_path / "t.csv"
     frame.to_csv(path, index=False)
-    words = ["50 levels", "'ticket' (60)", "'cabin no' (55)", "--leave-out ticket 'cabin no'",
-             "--category ticket 'cabin no'"]  # fmt: skip
+    words = [
+        "50 levels",
+        "'ticket' (60)",
+        "'cabin no' (55)",
+        "--leave-out ticket 'cabin no'",
+        "--category ticket 'cabin no'",
+    ]
     refused(lambda: read_raw_table(path), "--dataset", *words)
     table = read_raw_table(path, category=["ticket"], leave_out=["cabin no"])
     assert table.X["ticket"].nunique() == 60
@@ -291,8 +296,17 @@ def test_the_preprocessor_learns_from_the_rows_it_is_fitted_on(pay):
     expected = scaled.transform(filled.transform(others[["age", "pulse"]]))
     np.testing.assert_allclose(matrix[:, :2], expected, rtol=1e-5, atol=1e-6)
     names = learned.get_feature_names_out().tolist()
-    assert names == ["age", "pulse", "age missing", "sex=F", "sex=M", "sex missing", "grade=1",
-                     "grade=2", "grade=x"]  # fmt: skip
+    assert names == [
+        "age",
+        "pulse",
+        "age missing",
+        "sex=F",
+        "sex=M",
+        "sex missing",
+        "grade=1",
+        "grade=2",
+        "grade=x",
+    ]
     np.testing.assert_array_equal(matrix[:, 2], others["age"].isna())
     for place, name in enumerate(names[3:], 3):
         column, _, level = name.partition("=")
@@ -395,8 +409,13 @@ def test_rows_that_a_class_needs():
 def test_all_rare_classes_are_named_at_once(refused):
     """As of abalone, whose 29 ages were refused one by one."""
     y = np.repeat([3, 5, 1, 26, 29], [40, 40, 1, 1, 2])
-    words = ["--test-size", "--folds 5", "'1' (1), '26' (1), '29' (2)", "--rare drop",
-             "--rare merge"]  # fmt: skip
+    words = [
+        "--test-size",
+        "--folds 5",
+        "'1' (1), '26' (1), '29' (2)",
+        "--rare drop",
+        "--rare merge",
+    ]
     refused(lambda: merge_or_drop(y, 5, 0.2, "refuse"), *words, "cross_validate can predict")
     with pytest.raises(InputError, match=r"merge'?$"):
         merge_or_drop(np.repeat(["a", "b", "c"], [40, 40, 1]), 5, 0.2, "refuse")
@@ -410,8 +429,10 @@ def test_rare_classes_are_dropped_or_merged(refused):
     kept, labels, line = merge_or_drop(y, 5, 0.2, "merge")
     assert kept.all()
     assert dict(zip(*np.unique(labels, return_counts=True), strict=True)) == {
-        "3": 40, "5": 40, "rare": 8
-    }  # fmt: skip
+        "3": 40,
+        "5": 40,
+        "rare": 8,
+    }
     assert "merged into one class 'rare'" in line
     too_few = np.repeat([3, 5, 1], [40, 40, 2])
     refused(

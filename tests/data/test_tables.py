@@ -307,17 +307,29 @@ UNREADABLE = "cannot be read"
         ("t.parquet", _twice, "a", [UNREADABLE]),
         ("t.npz", _npy, None, [UNREADABLE]),
         ("t.npz", _foreign, None, ["X of shape"]),
-        ("t.csv", _one(species=["plum", None, None, "fig"]), "species",
-         ["--target", "'species'", "2 of 4 rows", "data row 2"]),
-        ("t.parquet", _one(species=[1.0, 2.0, 2.25, np.inf]), "species",
-         ["--target", "class labels", "2.25", "data row 3"]),
+        (
+            "t.csv",
+            _one(species=["plum", None, None, "fig"]),
+            "species",
+            ["--target", "'species'", "2 of 4 rows", "data row 2"],
+        ),
+        (
+            "t.parquet",
+            _one(species=[1.0, 2.0, 2.25, np.inf]),
+            "species",
+            ["--target", "class labels", "2.25", "data row 3"],
+        ),
         ("t.csv", _one(FRAME[["species"]]), "species", ["feature column", "--target 'species'"]),
         ("t.csv", _one(WIDE), "zzz", ["'c9' and 4 more"]),
         ("t.parquet", _one(count=[[1], [2], [3], [4]]), "ripe", ["numbers or text", "'count'"]),
-        ("t.csv", _one(count=[1, np.nan, np.nan, 4], width=[1, np.nan, 2, 3]), "species",
-         ["'width'", "1 missing", "1 other column too"]),
+        (
+            "t.csv",
+            _one(count=[1, np.nan, np.nan, 4], width=[1, np.nan, 2, 3]),
+            "species",
+            ["'width'", "1 missing", "1 other column too"],
+        ),
     ],
-)  # fmt: skip
+)
 def test_what_cannot_be_read_is_one_line(name, write, target, words, tmp_path, refused):
     write(tmp_path / name)
     refused(lambda: read_table(tmp_path / name, target), *words)

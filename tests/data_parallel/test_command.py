@@ -20,8 +20,20 @@ from pipelines.parallel.checkpoint import progress_of, read
 from pipelines.parallel.problem import approximator
 from tests.command_runs import record, start
 
-SMALL = ["--points", "600", "--epochs", "3", "--batch-size", "32", "--cluster", "local",
-         "--dashboard", "off", "--workers", "2"]  # fmt: skip
+SMALL = [
+    "--points",
+    "600",
+    "--epochs",
+    "3",
+    "--batch-size",
+    "32",
+    "--cluster",
+    "local",
+    "--dashboard",
+    "off",
+    "--workers",
+    "2",
+]
 
 
 @pytest.fixture(scope="module")
@@ -83,8 +95,20 @@ def test_a_resumed_run_trains_nothing_twice(finished):
 
 
 # Steps enough to lose a rank in their midst: 113 an epoch.
-LONG = ["--points", "2000", "--batch-size", "16", "--cluster", "local", "--dashboard", "off",
-        "--workers", "2", "--checkpoint-seconds", "0.1"]  # fmt: skip
+LONG = [
+    "--points",
+    "2000",
+    "--batch-size",
+    "16",
+    "--cluster",
+    "local",
+    "--dashboard",
+    "off",
+    "--workers",
+    "2",
+    "--checkpoint-seconds",
+    "0.1",
+]
 
 
 def children(pid: int) -> list[int]:
@@ -168,10 +192,31 @@ def test_a_network_of_ones_own_learns_a_table_of_numbers(tmp_path):
     frame["price"] = 1000 + 50 * frame.a - 80 * (frame.colour == "red") + rng.normal(size=300)
     frame.to_csv(tmp_path / "t.csv", index=False)
     folder = tmp_path / "run"
-    options = ["--network", f"{tmp_path}/mine.py:make", "--dataset", str(tmp_path / "t.csv"),
-               "--target", "price", "--epochs", "30", "--batch-size", "16", "--sync", "average",
-               "--learning-rate", "0.02", "--cluster", "local", "--dashboard", "off",
-               "--workers", "2", "--results", str(folder), "--quiet"]  # fmt: skip
+    options = [
+        "--network",
+        f"{tmp_path}/mine.py:make",
+        "--dataset",
+        str(tmp_path / "t.csv"),
+        "--target",
+        "price",
+        "--epochs",
+        "30",
+        "--batch-size",
+        "16",
+        "--sync",
+        "average",
+        "--learning-rate",
+        "0.02",
+        "--cluster",
+        "local",
+        "--dashboard",
+        "off",
+        "--workers",
+        "2",
+        "--results",
+        str(folder),
+        "--quiet",
+    ]
     assert main(options) == 0
     run = record(folder)
     assert run["test_metric"] < 0.3 * frame.price.std()  # in units of the price
@@ -206,9 +251,25 @@ def test_what_fails_and_what_diverges_is_said_and_the_rest_goes_on(tmp_path):
 @pytest.mark.slow
 def test_the_bagging_network_learns_images_and_says_which_it_gets_wrong(tmp_path):
     folder = tmp_path / "run"
-    options = ["--network", "bagging", "--dataset", "digits", "--epochs", "6", "--batch-size", "16",
-               "--cluster", "local", "--dashboard", "off", "--workers", "2", "--results",
-               str(folder), "--quiet"]  # fmt: skip
+    options = [
+        "--network",
+        "bagging",
+        "--dataset",
+        "digits",
+        "--epochs",
+        "6",
+        "--batch-size",
+        "16",
+        "--cluster",
+        "local",
+        "--dashboard",
+        "off",
+        "--workers",
+        "2",
+        "--results",
+        str(folder),
+        "--quiet",
+    ]
     assert main(options) == 0
     run = record(folder)
     said = pd.read_parquet(folder / "test_predictions.parquet")

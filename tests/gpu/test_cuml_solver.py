@@ -65,9 +65,15 @@ def numbers_are_the_solvers_own(decision: str, classes: tuple[int, ...]) -> None
     fitted = solver.fit(X, y, 10.0, 0.01, Settings(decision))
     support, coefficients, intercepts = solver.parts(fitted)
     machine = KernelMachine(
-        X.get()[support], coefficients, intercepts, RBF, 0.01, Scaling("none").fit(X.get()),
-        np.array(classes), decision,
-    )  # fmt: skip
+        X.get()[support],
+        coefficients,
+        intercepts,
+        RBF,
+        0.01,
+        Scaling("none").fit(X.get()),
+        np.array(classes),
+        decision,
+    )
     own = np.stack([svc.decision_function(X).get().reshape(-1) for svc in fitted.binary], axis=1)
     np.testing.assert_allclose(machine.decision_values(X.get()), own, atol=2e-3)
     predicted = fitted.predict(X)

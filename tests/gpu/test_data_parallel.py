@@ -16,10 +16,26 @@ def test_one_rank_end_to_end():
     with tempfile.TemporaryDirectory() as folder:
         run = Path(folder, "run")
         done = subprocess.run(
-            [sys.executable, "-m", "pipelines.data_parallel", "--cluster", "cuda", "--workers",
-             "1", "--device", "gpu", "--epochs", "3", "--quiet", "--results", str(run)],
-            cwd=ROOT, capture_output=True, text=True,
-        )  # fmt: skip
+            [
+                sys.executable,
+                "-m",
+                "pipelines.data_parallel",
+                "--cluster",
+                "cuda",
+                "--workers",
+                "1",
+                "--device",
+                "gpu",
+                "--epochs",
+                "3",
+                "--quiet",
+                "--results",
+                str(run),
+            ],
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+        )
         assert done.returncode == 0, done.stderr
         record = json.loads((run / "run.json").read_text())
     assert [worker["gpu"] for worker in record["cluster"]["workers"]] == [gpus()[0].name]

@@ -116,12 +116,18 @@ def test_a_fit_predicts_as_the_cpus():
     X, y, _ = digits()
     ours, cpus = (
         KernelMachine(
-            X[support], coefficients, intercepts, RBF, 0.01, Scaling("none").fit(X), np.unique(y),
+            X[support],
+            coefficients,
+            intercepts,
+            RBF,
+            0.01,
+            Scaling("none").fit(X),
+            np.unique(y),
             "ovo",
         ).predict(X)
         for device, rows in (("gpu", cupy.asarray(X)), ("cpu", X))
         for support, coefficients, intercepts in [
             load_backend("path", device).fit_parts(rows, y, 10.0, 0.01, Settings())
         ]
-    )  # fmt: skip
+    )
     assert np.mean(ours == cpus) > 0.998

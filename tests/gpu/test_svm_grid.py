@@ -17,10 +17,22 @@ BOUNDS = ["--log-c", "0", "2", "--log-gamma", "-3", "-2"]
 
 def svm_grid(run: Path, *options: str) -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "pipelines.svm_grid", "--cluster", "cuda", "--quiet",
-         "--results", str(run), *BOUNDS, *options],
-        cwd=ROOT, capture_output=True, text=True,
-    )  # fmt: skip
+        [
+            sys.executable,
+            "-m",
+            "pipelines.svm_grid",
+            "--cluster",
+            "cuda",
+            "--quiet",
+            "--results",
+            str(run),
+            *BOUNDS,
+            *options,
+        ],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+    )
     assert done.returncode == 0, done.stderr
     # Quiet: the folder and nothing else; stderr is left to the libraries' own remarks.
     assert done.stdout.split() == [str(run)]

@@ -108,13 +108,19 @@ def compiled(function: str, architecture: str) -> list[Compiled]:
         )
     return [
         Compiled(
-            architecture, function, kernel, threads, some[0].registers, limit or 255,
-            some[0].spilled, some[0].own_shared + max(launch.shared for launch in some),
+            architecture,
+            function,
+            kernel,
+            threads,
+            some[0].registers,
+            limit or 255,
+            some[0].spilled,
+            some[0].own_shared + max(launch.shared for launch in some),
             max(_wanted(launch, card["MULTIPROCESSOR_COUNT"]) for launch in some),
             _resident(some, card),
         )
         for (kernel, threads, limit), some in groups.items()
-    ]  # fmt: skip
+    ]
 
 
 def _wanted(launch, n_multiprocessors: int) -> int:
@@ -133,7 +139,7 @@ def _resident(launches, card: dict[str, int]) -> int:
         card["MAX_THREADS_PER_MULTIPROCESSOR"] // 32 // warps,
         card["MAX_REGISTERS_PER_MULTIPROCESSOR"] // registers,
         card["MAX_SHARED_MEMORY_PER_MULTIPROCESSOR"] // shared,
-    )  # fmt: skip
+    )
 
 
 def _search_and_fit(function: str, all_sizes: bool) -> None:
@@ -154,9 +160,16 @@ def _search_and_fit(function: str, all_sizes: bool) -> None:
         fold = rng.integers(5, size=n)
         folds = [(np.flatnonzero(fold != f), np.flatnonzero(fold == f)[:20]) for f in range(5)]
         path.cross_validate_path_cuda(
-            np.zeros((n, n_features)), y, np.geomspace(1e-3, 1.0, n_gammas), [1.0, 10.0], folds,
-            decision=decision, kernel=function, memory_bytes=64 << 30, xp=np,
-        )  # fmt: skip
+            np.zeros((n, n_features)),
+            y,
+            np.geomspace(1e-3, 1.0, n_gammas),
+            [1.0, 10.0],
+            folds,
+            decision=decision,
+            kernel=function,
+            memory_bytes=64 << 30,
+            xp=np,
+        )
 
     # Nothing is computed: arrays keep what happened to be in memory.
     with np.errstate(all="ignore"), patch.object(path, "symmetric_products", no_products):
@@ -176,10 +189,12 @@ def _in_a_process(task: tuple[str, str]) -> list[Compiled]:
     """A process compiles for one architecture only, and takes nothing from an earlier cache."""
     with tempfile.TemporaryDirectory() as folder:
         done = subprocess.run(
-            [sys.executable, "-m", "tests.gpu_code.kernels", "--one", *task], cwd=ROOT,
+            [sys.executable, "-m", "tests.gpu_code.kernels", "--one", *task],
+            cwd=ROOT,
             env={**os.environ, "NUMBA_CACHE_DIR": folder, "NUMBA_ENABLE_CUDASIM": "0"},
-            capture_output=True, text=True,
-        )  # fmt: skip
+            capture_output=True,
+            text=True,
+        )
     if done.returncode:
         raise RuntimeError(f"{' '.join(task)}: {done.stderr.strip().splitlines()[-1]}")
     return [Compiled(**one) for one in json.loads(done.stdout)]

@@ -16,8 +16,19 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDERS = ("pipelines", "cluster_setup", "benchmarks", "tests")
-PACKAGES = {"numba", "cuda", "cupy", "cuml", "cudf", "cugraph", "dask_cuda", "dask_cudf",
-            "raft_dask", "rmm", "torch"}  # fmt: skip
+PACKAGES = {
+    "numba",
+    "cuda",
+    "cupy",
+    "cuml",
+    "cudf",
+    "cugraph",
+    "dask_cuda",
+    "dask_cudf",
+    "raft_dask",
+    "rmm",
+    "torch",
+}
 CALL = "()"
 _AS_CUPY = {"xp", "_xp"}
 

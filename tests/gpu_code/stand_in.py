@@ -42,11 +42,15 @@ CARDS: dict[tuple[int, int], dict[str, int]] = {
         "MAX_BLOCKS_PER_MULTIPROCESSOR": n_blocks,
     }
     for capability, n_multiprocessors, shared_kib, n_warps, n_blocks in (
-        ((7, 5), 40, 64, 32, 16), ((8, 0), 108, 164, 64, 32), ((8, 6), 72, 100, 48, 16),
-        ((8, 9), 142, 100, 48, 24), ((9, 0), 132, 228, 64, 32), ((10, 0), 148, 228, 64, 32),
+        ((7, 5), 40, 64, 32, 16),
+        ((8, 0), 108, 164, 64, 32),
+        ((8, 6), 72, 100, 48, 16),
+        ((8, 9), 142, 100, 48, 24),
+        ((9, 0), 132, 228, 64, 32),
+        ((10, 0), 148, 228, 64, 32),
         ((12, 0), 188, 100, 48, 24),
     )
-}  # fmt: skip
+}
 
 
 class Device:
@@ -127,10 +131,19 @@ class _Ptxas:
             source, cubin = Path(folder, "kernel.ptx"), Path(folder, "kernel.cubin")
             source.write_bytes(linker._object_codes[0].code)
             done = subprocess.run(
-                [find_nvidia_binary_utility("ptxas"), f"-arch={linker.arch}", "-v",
-                 "--maxrregcount", str(limit), source, "-o", cubin],
-                capture_output=True, text=True,
-            )  # fmt: skip
+                [
+                    find_nvidia_binary_utility("ptxas"),
+                    f"-arch={linker.arch}",
+                    "-v",
+                    "--maxrregcount",
+                    str(limit),
+                    source,
+                    "-o",
+                    cubin,
+                ],
+                capture_output=True,
+                text=True,
+            )
             if done.returncode:
                 raise RuntimeError(done.stderr)
             self.code, self.log = cubin.read_bytes(), done.stderr
@@ -169,13 +182,14 @@ def stand_in(capability: tuple[int, int]) -> Iterator[tuple[list[Launch], Contex
         patch.object(devices, "get_context", lambda *_: context),
         patch.object(dispatcher._Kernel, "launch", note),
         patch.object(
-            driver._Linker, "_get_linker_options",
+            driver._Linker,
+            "_get_linker_options",
             lambda linker, ptx: _with_figures(own_options(linker, ptx)),
         ),
         patch.object(
             bindings, "cuKernelSetAttribute", lambda *_: (bindings.CUresult.CUDA_SUCCESS,)
         ),
-    ]  # fmt: skip
+    ]
     if not driver._have_nvjitlink():
         patches.append(patch.object(driver._Linker, "complete", _complete_by_ptxas))
     for one in patches:

@@ -59,9 +59,14 @@ def test_weights_and_personal_vectors(gpu_stand_in, in_process, tmp_path):
     vectors = pd.DataFrame({"x": {3: 1.0}, "y": {4: 1.0, 5: 3.0}}).fillna(0)
     common: dict[str, Any] = {"personalise": vectors, "dangling": "personalised"}
     ours = distributed_pagerank(
-        in_process, open_edges(path, weight="w"), tmp_path / "work", device="gpu",
-        stop=Stop(1e-11), part_bytes=1000, **common,
-    )  # fmt: skip
+        in_process,
+        open_edges(path, weight="w"),
+        tmp_path / "work",
+        device="gpu",
+        stop=Stop(1e-11),
+        part_bytes=1000,
+        **common,
+    )
     alone = compute_pagerank(path, weight="w", tol=1e-12, **common)
     assert ours.vectors == ["x", "y"]
     assert np.abs(ours.values - alone.values).sum() < 1e-10

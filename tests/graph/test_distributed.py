@@ -45,9 +45,14 @@ def test_a_random_graph_on_four_workers(four_workers, tmp_path):
 
 @pytest.mark.parametrize(
     "rules",
-    [{}, *(pytest.param(rule, marks=pytest.mark.slow)
-           for rule in ({"self_loops": "drop"}, {"repeated": "once"}))],
-)  # fmt: skip
+    [
+        {},
+        *(
+            pytest.param(rule, marks=pytest.mark.slow)
+            for rule in ({"self_loops": "drop"}, {"repeated": "once"})
+        ),
+    ],
+)
 def test_a_file_of_names_weights_and_rules_in_many_partitions(
     in_process, tmp_path, monkeypatch, rules
 ):
@@ -61,9 +66,13 @@ def test_a_file_of_names_weights_and_rules_in_many_partitions(
     vectors = pd.DataFrame({"x": {"page 1": 1.0}, "y": {"page 2": 1.0, "page 3": 2.0}}).fillna(0)
     common: dict[str, Any] = {"personalise": vectors, "dangling": "personalised", **rules}
     ours = distributed_pagerank(
-        in_process, open_edges(path, weight="w"), tmp_path / "work", stop=Stop(1e-10),
-        part_bytes=500, **common,
-    )  # fmt: skip
+        in_process,
+        open_edges(path, weight="w"),
+        tmp_path / "work",
+        stop=Stop(1e-10),
+        part_bytes=500,
+        **common,
+    )
     alone = compute_pagerank(path, weight="w", tol=1e-10, **common)
     assert ours.n_partitions == 8
     assert ours.vectors == ["x", "y"]

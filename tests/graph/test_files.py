@@ -134,9 +134,14 @@ def test_bad_files_are_one_line(tmp_path, name, text, message):
 
 @pytest.mark.parametrize(
     ("weight", "message"),
-    [("nan", "got nan in row 2"), ("-1", "got -1.0 in row 2"), ("inf", "got inf in row 2"),
-     ("", "got nan in row 2"), ("x", "edges cannot be read: .* is no valid .csv file")],
-)  # fmt: skip
+    [
+        ("nan", "got nan in row 2"),
+        ("-1", "got -1.0 in row 2"),
+        ("inf", "got inf in row 2"),
+        ("", "got nan in row 2"),
+        ("x", "edges cannot be read: .* is no valid .csv file"),
+    ],
+)
 def test_bad_weights_are_one_line(tmp_path, weight, message):
     path = tmp_path / "edges.csv"
     path.write_text(f"a,b,w\n1,2,3\n2,3,{weight}\n")

@@ -123,7 +123,8 @@ def test_more_nodes_than_int32_holds_are_refused_before_anything_is_made():
         (np.array([[0, 1]]), {"device": "tpu"}, "device must be one of cpu, gpu, got 'tpu'"),
         (np.array([[0, 1]]), {"device": "gpu"}, "device must be cpu where cuGraph cannot run"),
         (
-            (np.array([0]), np.array([1]), np.array([-2.0])), {},
+            (np.array([0]), np.array([1]), np.array([-2.0])),
+            {},
             "weight must be finite and at least 0, got -2.0 in row 1",
         ),
         ((np.array([0]), np.array([1]), np.array([1.0, 2])), {}, "weight must have a number for"),
@@ -131,7 +132,7 @@ def test_more_nodes_than_int32_holds_are_refused_before_anything_is_made():
         (pd.DataFrame({"a": [1]}), {}, "edges must have a column of sources and one of"),
         (pd.DataFrame({"a": [1], "b": [2]}), {"weight": "w"}, "weight must be the name of a col"),
     ],
-)  # fmt: skip
+)
 def test_bad_input_is_one_line(edges, parameters, message):
     with pytest.raises(InputError, match=message) as caught:
         compute_pagerank(edges, **parameters)

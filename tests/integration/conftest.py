@@ -60,10 +60,15 @@ def profile(tmp_path: Path, shared: Path, slurm: None) -> Iterator[Callable[...,
 def write_profile(folder: Path, **changes: object) -> str:
     """A profile for this Slurm, with the keys given; the name of its file."""
     values = {
-        "queue": "slurm", "walltime": "00:10:00", "cores": 1, "memory": "1 GiB",
-        "interface": "lo", "shared_folder": str(folder / "shared"), "check_every": 0.5,
+        "queue": "slurm",
+        "walltime": "00:10:00",
+        "cores": 1,
+        "memory": "1 GiB",
+        "interface": "lo",
+        "shared_folder": str(folder / "shared"),
+        "check_every": 0.5,
         "death_timeout": 20,
-    }  # fmt: skip
+    }
     path = folder / "profile.yaml"
     path.write_text(yaml.safe_dump(values | changes))
     return str(path)

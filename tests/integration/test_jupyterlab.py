@@ -43,15 +43,29 @@ def jupyterlab(tmp_path: Path) -> Iterator[str]:
     shutil.copytree(ROOT / "notebooks", tmp_path / "notebooks")
     cell = {"cell_type": "code", "id": "only", "metadata": {}, "outputs": [], "source": LEFT_OPEN}
     (tmp_path / "notebooks" / "open.ipynb").write_text(
-        json.dumps({"cells": [cell | {"execution_count": None}], "metadata": KERNEL,
-                    "nbformat": 4, "nbformat_minor": 5})
-    )  # fmt: skip
+        json.dumps(
+            {
+                "cells": [cell | {"execution_count": None}],
+                "metadata": KERNEL,
+                "nbformat": 4,
+                "nbformat_minor": 5,
+            }
+        )
+    )
     # A test beside this one may have its dashboard where the panel looks first.
     settings = tmp_path / "notebooks" / "settings" / "labconfig" / "default_setting_overrides.json"
     settings.write_text(settings.read_text().replace(":8787", ":9"))  # nobody listens there
     runtime = tmp_path / "runtime"
-    command = [sys.executable, "-m", "jupyterlab", "--no-browser", "--ip=127.0.0.1", "--port=0",
-               "--ServerApp.token=only-a-test", "--allow-root"]  # fmt: skip
+    command = [
+        sys.executable,
+        "-m",
+        "jupyterlab",
+        "--no-browser",
+        "--ip=127.0.0.1",
+        "--port=0",
+        "--ServerApp.token=only-a-test",
+        "--allow-root",
+    ]
     folders = {
         "JUPYTER_RUNTIME_DIR": str(runtime),
         "JUPYTER_CONFIG_DIR": str(tmp_path / "config"),

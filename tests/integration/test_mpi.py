@@ -24,11 +24,23 @@ SMALL = ["--limit", "200", "--n-c", "3", "--n-gamma", "2", "--folds", "2"]
 def mpirun(ranks: int, *arguments: str) -> subprocess.CompletedProcess[str]:
     """The command on so many ranks; Open MPI wants to be told that few cores are meant."""
     return subprocess.run(
-        ["mpirun", "--oversubscribe", "-n", str(ranks), sys.executable, "-m", "pipelines.svm_grid",
-         *SMALL, "--cluster", "mpi", *arguments],
+        [
+            "mpirun",
+            "--oversubscribe",
+            "-n",
+            str(ranks),
+            sys.executable,
+            "-m",
+            "pipelines.svm_grid",
+            *SMALL,
+            "--cluster",
+            "mpi",
+            *arguments,
+        ],
         env=os.environ | {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"},
-        capture_output=True, text=True,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+    )
 
 
 def test_four_ranks_are_a_cluster_of_two_workers(tmp_path: Path) -> None:

@@ -89,10 +89,21 @@ def test_jobs_that_die_at_once_end_the_run_in_one_line(
 ) -> None:
     dying = profile(prologue=["echo module: cuda/99 is not here", "exit 1"])
     done = subprocess.run(
-        [*COMMAND, *SMALL, "--cluster", "slurm", "--profile", dying, "--workers", "2",
-         "--results", str(tmp_path / "run")],
-        capture_output=True, text=True,
-    )  # fmt: skip
+        [
+            *COMMAND,
+            *SMALL,
+            "--cluster",
+            "slurm",
+            "--profile",
+            dying,
+            "--workers",
+            "2",
+            "--results",
+            str(tmp_path / "run"),
+        ],
+        capture_output=True,
+        text=True,
+    )
     assert done.returncode == 2
     assert len(done.stderr.splitlines()) == 1
     assert "jobs in a row ended before their worker connected" in done.stderr
@@ -155,8 +166,10 @@ def test_gpu_jobs_run_dask_cuda_workers(profile: Profile) -> None:
     asked = profile(gres="gpu:1", prologue=prologue, python=python, death_timeout=300)
     done = subprocess.run(
         [python, "-m", "tests.integration.gpu_jobs", asked],
-        cwd=ROOT, capture_output=True, text=True,
-    )  # fmt: skip
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+    )
     assert done.returncode == 0, done.stderr
     seen = json.loads(done.stdout)
     assert len({(node, gpu) for node, gpu, _ in seen["workers"]}) == 4
@@ -177,8 +190,10 @@ def _python_with_dask_cuda() -> str:
 def _start(profile: str, *more: str, **how: Any) -> subprocess.Popen[str]:
     return subprocess.Popen(
         [*COMMAND, *LONGER, "--cluster", "slurm", "--profile", profile, "--workers", "2", *more],
-        stdout=subprocess.DEVNULL, text=True, **how,
-    )  # fmt: skip
+        stdout=subprocess.DEVNULL,
+        text=True,
+        **how,
+    )
 
 
 def _rows(folder: Path) -> int:

@@ -21,10 +21,26 @@ from pipelines.nn.size import training_bytes
 from .conftest import CANDIDATE, DIGITS, TRAINING, UNIT
 
 COLUMNS = [
-    "member", "candidate", "fold", "network", "n_hidden_layer", "learning_rate", "momentum",
-    "n_conv_layer", "kernel_size", "n_train", "n_validation", "n_errors", "error", "score",
-    "loss", "n_epochs", "fit_seconds", "score_seconds", "status",
-]  # fmt: skip
+    "member",
+    "candidate",
+    "fold",
+    "network",
+    "n_hidden_layer",
+    "learning_rate",
+    "momentum",
+    "n_conv_layer",
+    "kernel_size",
+    "n_train",
+    "n_validation",
+    "n_errors",
+    "error",
+    "score",
+    "loss",
+    "n_epochs",
+    "fit_seconds",
+    "score_seconds",
+    "status",
+]
 
 
 def without_seconds(row: dict) -> dict:

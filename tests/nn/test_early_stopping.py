@@ -71,8 +71,10 @@ def test_steps_are_those_of_autograd_and_adamw(
         biases = [own for name, own in w.items() if name.endswith("bias")]
         optimiser = torch.optim.AdamW(
             [{"params": decays}, {"params": biases, "weight_decay": 0.0}],
-            lr=TABLE.learning_rate, betas=(0.9, 0.999), weight_decay=WEIGHT_DECAY,
-        )  # fmt: skip
+            lr=TABLE.learning_rate,
+            betas=(0.9, 0.999),
+            weight_decay=WEIGHT_DECAY,
+        )
         schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, 5 * given.n_batches)
         for epoch, batches in enumerate(epochs):
             total = 0.0

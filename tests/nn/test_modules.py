@@ -91,17 +91,22 @@ def fold_by_fold(stack: Stack, training: Training) -> list[list[float]]:
         images = as_network_takes(part.scaled(rows.X.clone()), stack.inputs)
         dataset = TensorDataset(images, rows.one_hot.argmax(1))
         groups = [
-            {"params": [one for one in network.parameters() if (one.ndim > 1) is decays],
-             "weight_decay": training.weight_decay * decays}
+            {
+                "params": [one for one in network.parameters() if (one.ndim > 1) is decays],
+                "weight_decay": training.weight_decay * decays,
+            }
             for decays in (True, False)
-        ]  # fmt: skip
+        ]
         optimizer = torch.optim.SGD(
             groups, candidate.learning_rate, candidate.momentum, nesterov=True
         )
         schedule = torch.optim.lr_scheduler.OneCycleLR(
-            optimizer, candidate.learning_rate, pct_start=WARM_UP, cycle_momentum=False,
+            optimizer,
+            candidate.learning_rate,
+            pct_start=WARM_UP,
+            cycle_momentum=False,
             total_steps=n_rows // size * training.max_epochs + 1,
-        )  # fmt: skip
+        )
         criterion = nn.CrossEntropyLoss(label_smoothing=training.label_smoothing)
         losses.append([])
         for _ in range(training.max_epochs):
@@ -173,9 +178,10 @@ def test_the_best_epoch_on_rows_left_out_is_kept(digits: FoldedData) -> None:
     scores = {}
     for name, settings in (("stopped", training), ("whole", patient)):
         scores[name] = train(
-            stack_of(digits, candidate), settings,
+            stack_of(digits, candidate),
+            settings,
             lambda slot, weights: stack.score(slot, np.arange(0, 300, 7), weights).loss,
-        )  # fmt: skip
+        )
     assert min(len(one.losses) for one in scores["stopped"]) < 12
     for stopped, whole in zip(scores["stopped"], scores["whole"], strict=True):
         assert stopped.result <= whole.result
@@ -204,11 +210,14 @@ def test_folds_and_refit_of_a_module(digits: FoldedData) -> None:
 @pytest.mark.parametrize(
     ("name", "optimizer"),
     [
-        ("mlp", "sgd"), (f"{__name__}:Branching", "adamw"),
-        *(pytest.param(f"{__name__}:{name}", optimizer, marks=pytest.mark.slow)
-          for name, optimizer in [("Mine", "sgd"), ("Mine", "adamw"), ("Branching", "sgd")]),
+        ("mlp", "sgd"),
+        (f"{__name__}:Branching", "adamw"),
+        *(
+            pytest.param(f"{__name__}:{name}", optimizer, marks=pytest.mark.slow)
+            for name, optimizer in [("Mine", "sgd"), ("Mine", "adamw"), ("Branching", "sgd")]
+        ),
     ],
-)  # fmt: skip
+)
 def test_a_table(wine: FoldedData, name: str, optimizer: str) -> None:
     rate = 0.05 if optimizer == "sgd" else 0.01
     task = replace(UNIT, candidate=Candidate(name, 16, rate, 0.9))
@@ -232,9 +241,13 @@ def test_a_network_is_described_before_it_is_trained() -> None:
 
 @pytest.mark.parametrize(
     ("name", "inputs", "can"),
-    [("cnn", DIGITS, True), ("mlp", WINE, True), (f"{__name__}:Mine", WINE, False),
-     (f"{__name__}:Branching", WINE, False)],
-)  # fmt: skip
+    [
+        ("cnn", DIGITS, True),
+        ("mlp", WINE, True),
+        (f"{__name__}:Mine", WINE, False),
+        (f"{__name__}:Branching", WINE, False),
+    ],
+)
 def test_what_vmap_can_train_side_by_side(name: str, inputs: Inputs, can: bool) -> None:
     """Not what draws random numbers, nor what branches on its numbers."""
     assert vmap_can(make_network(Candidate(name, 4, 0.1, 0.9, 4), inputs), inputs) is can

@@ -63,9 +63,15 @@ def test_members_together_are_those_trained_alone(digits: FoldedData) -> None:
     """Each has its own rate, rows and first weights."""
     training = Training.of("cnn", len(digits.y), batch_size=32, max_epochs=3, device="gpu")
     plan = Plan.draw(
-        digits.y, DIGITS, SearchSpace.load("cnn"), training, n_bootstrap=9, n_tuning=1, n_folds=3,
+        digits.y,
+        DIGITS,
+        SearchSpace.load("cnn"),
+        training,
+        n_bootstrap=9,
+        n_tuning=1,
+        n_folds=3,
         seed=0,
-    )  # fmt: skip
+    )
     group = plan.in_groups().members[0]
     assert [1 + len(one.others) for one in plan.in_groups().members] == [5, 4]
     on_cpu = replace(training, device="cpu")

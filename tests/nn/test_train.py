@@ -98,9 +98,14 @@ def test_a_stack_trains_as_torch_does(digits: FoldedData, candidate: Candidate) 
         net = Net(candidate, DIGITS)
         net.put({name: first[0] for name, first in weights.items()})
         losses = train_plainly(
-            net, pairs, lambda rows=part.rows, own=own: epoch_order(rows, own), candidate,
-            batch_size=training.batch_size, max_epochs=3, least_fall=-math.inf,
-        )  # fmt: skip
+            net,
+            pairs,
+            lambda rows=part.rows, own=own: epoch_order(rows, own),
+            candidate,
+            batch_size=training.batch_size,
+            max_epochs=3,
+            least_fall=-math.inf,
+        )
         assert one.losses == pytest.approx(losses, rel=1e-4)
         assert_close(one.result, net.ours(), 1e-4)
 

@@ -43,6 +43,18 @@ def undisturbed(undisturbed_of: Callable[[str], Path]) -> Path:
 def guaranteed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     """A run that was asked for an error among what is kept; what it said."""
     folder = tmp_path_factory.mktemp("runs") / "guaranteed"
-    asked = ["--limit", "700", "--n-bootstrap", "5", "--n-tuning", "2", "--folds", "2",
-             "--defer-error", "0.2", "--cluster", "threads"]  # fmt: skip
+    asked = [
+        "--limit",
+        "700",
+        "--n-bootstrap",
+        "5",
+        "--n-tuning",
+        "2",
+        "--folds",
+        "2",
+        "--defer-error",
+        "0.2",
+        "--cluster",
+        "threads",
+    ]
     return folder, said_by("nn_bagging", *asked, "--results", str(folder))

@@ -46,8 +46,20 @@ def test_too_little_memory_is_said_and_more_goes_on(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = str(tmp_path / "run")
-    tiny = ["--limit", "100", "--n-bootstrap", "2", "--n-tuning", "1", "--folds", "2",
-            "--max-epochs", "2", "--cluster", "threads"]  # fmt: skip
+    tiny = [
+        "--limit",
+        "100",
+        "--n-bootstrap",
+        "2",
+        "--n-tuning",
+        "1",
+        "--folds",
+        "2",
+        "--max-epochs",
+        "2",
+        "--cluster",
+        "threads",
+    ]
     assert main([*tiny, "--memory", "0.0001", "--results", folder]) == 1
     said = capsys.readouterr().err
     assert said.startswith("nn_bagging: no member could be trained: ")

@@ -17,9 +17,23 @@ from pipelines.nn_bagging import main
 from .conftest import image
 
 OPTIONS = [
-    "--limit", "250", "--network", "cnn", "--augment", "light", "--n-bootstrap", "2",
-    "--n-tuning", "0", "--max-epochs", "12", "--batch-size", "32", "--cluster", "threads",
-]  # fmt: skip
+    "--limit",
+    "250",
+    "--network",
+    "cnn",
+    "--augment",
+    "light",
+    "--n-bootstrap",
+    "2",
+    "--n-tuning",
+    "0",
+    "--max-epochs",
+    "12",
+    "--batch-size",
+    "32",
+    "--cluster",
+    "threads",
+]
 
 
 @pytest.fixture(scope="module")

@@ -82,8 +82,9 @@ def test_predict_refuses_in_one_line(
     own = str(image(tmp_path / "zero.png", 0))
     (tmp_path / "text.png").write_text("hello")
     (tmp_path / "empty").mkdir()
-    (tmp_path / "empty" / "run.json").write_text(json.dumps(
-        record(undisturbed) | {"status": "running", "files": {}}))  # fmt: skip
+    (tmp_path / "empty" / "run.json").write_text(
+        json.dumps(record(undisturbed) | {"status": "running", "files": {}})
+    )
     broken = tmp_path / "broken"
     shutil.copytree(undisturbed, broken)
     (broken / "members" / "member-01.safetensors").write_bytes(b"garbage")

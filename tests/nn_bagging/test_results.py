@@ -62,9 +62,14 @@ def test_the_folder_holds_the_run(finished: tuple[Path, str]) -> None:
     votes = (p.argmax(axis=2) == predictions.predicted.to_numpy()).mean(axis=0)
     np.testing.assert_allclose(predictions.disagreement, 1 - votes)
     for name in (
-        "certainty_disagreement", "certainty_chosen", "certainty_own", "ensemble_size",
-        "calibration", "selective_prediction", "confusion_matrix",
-    ):  # fmt: skip
+        "certainty_disagreement",
+        "certainty_chosen",
+        "certainty_own",
+        "ensemble_size",
+        "calibration",
+        "selective_prediction",
+        "confusion_matrix",
+    ):
         assert (folder / f"{name}.svg").stat().st_size > 1000
         assert (folder / f"{name}.png").read_bytes().startswith(b"\x89PNG")
     page = (folder / "report.html").read_text()

@@ -30,8 +30,18 @@ def mixed(n_rows: int, seed: int) -> pd.DataFrame:
 def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("table")
     mixed(200, 0).to_csv(folder / "pay.csv", index=False)
-    options = ["--dataset", str(folder / "pay.csv"), "--n-bootstrap", "3", "--n-tuning", "2",
-               "--folds", "3", "--cluster", "threads"]  # fmt: skip
+    options = [
+        "--dataset",
+        str(folder / "pay.csv"),
+        "--n-bootstrap",
+        "3",
+        "--n-tuning",
+        "2",
+        "--folds",
+        "3",
+        "--cluster",
+        "threads",
+    ]
     assert main([*options, "--results", str(folder / "run"), "--quiet"]) == 0
     return folder / "run"
 

@@ -70,8 +70,21 @@ def test_a_file_with_personal_vectors(tmp_path):
     edges, jump = tmp_path / "edges.csv", tmp_path / "jump.csv"
     edges.write_text("from,to,w\na,b,1\nb,c,2\nc,a,1\na,c,0.5\n")
     jump.write_text("page,one,two\na,1,0\nc,1,3\n")
-    options = ["--edges", str(edges), "--weight", "w", "--personalise", str(jump), "--tol", "1e-10",
-               "--cluster", "local", "--dashboard", "off", "--quiet"]  # fmt: skip
+    options = [
+        "--edges",
+        str(edges),
+        "--weight",
+        "w",
+        "--personalise",
+        str(jump),
+        "--tol",
+        "1e-10",
+        "--cluster",
+        "local",
+        "--dashboard",
+        "off",
+        "--quiet",
+    ]
     assert main([*options, "--results", str(tmp_path / "first")]) == 0
     ranks = pd.read_parquet(tmp_path / "first" / "ranks.parquet").set_index("node")
     expected = compute_pagerank(edges, weight="w", personalise=jump, tol=1e-10).frame()
@@ -82,8 +95,19 @@ def test_a_file_with_personal_vectors(tmp_path):
 def test_what_a_worker_refuses_leaves_no_folder(tmp_path, capsys):
     edges = tmp_path / "edges.csv"
     edges.write_text("from,to,w\na,b,1\nb,c,nan\n")
-    options = ["--edges", str(edges), "--weight", "w", "--distributed", "--workers", "1",
-               "--cluster", "local", "--dashboard", "off"]  # fmt: skip
+    options = [
+        "--edges",
+        str(edges),
+        "--weight",
+        "w",
+        "--distributed",
+        "--workers",
+        "1",
+        "--cluster",
+        "local",
+        "--dashboard",
+        "off",
+    ]
     assert main([*options, "--results", str(tmp_path / "run")]) == 2
     assert "--weight must be finite and at least 0, got nan in row 2" in capsys.readouterr().err
     assert not (tmp_path / "run").exists()
@@ -99,9 +123,25 @@ def test_a_dataset_is_called_edges_here(capsys):
 @pytest.mark.slow
 def test_distributed_and_killed_it_goes_on_where_it_was(tmp_path):
     folder = tmp_path / "run"
-    options = ["--nodes", "3000", "--distributed", "--workers", "2", "--tol", "0", "--iterations",
-               "200", "--checkpoint-every", "5", "--cluster", "local", "--dashboard", "off",
-               "--results", str(folder)]  # fmt: skip
+    options = [
+        "--nodes",
+        "3000",
+        "--distributed",
+        "--workers",
+        "2",
+        "--tol",
+        "0",
+        "--iterations",
+        "200",
+        "--checkpoint-every",
+        "5",
+        "--cluster",
+        "local",
+        "--dashboard",
+        "off",
+        "--results",
+        str(folder),
+    ]
     program = start("pagerank", *options)
     state = folder / "partitions" / "state.json"
     while not state.exists() or json.loads(state.read_text())["iteration"] < 10:

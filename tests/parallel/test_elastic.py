@@ -23,8 +23,15 @@ def train_where_ranks_are_lost(
     """
     began: list[bytes | None] = []
 
-    def run_process_group(client: Any, members: Any, train: Any, problem: Any, order: TrainingPlan,
-                          *more: Any, **named: Any) -> Ended:  # fmt: skip
+    def run_process_group(
+        client: Any,
+        members: Any,
+        train: Any,
+        problem: Any,
+        order: TrainingPlan,
+        *more: Any,
+        **named: Any,
+    ) -> Ended:
         began.append(order.start)
         if len(began) > len(at):
             return Ended(b"100", None, ["worker"])
@@ -35,9 +42,15 @@ def train_where_ranks_are_lost(
     monkeypatch.setattr(elastic, "progress_of", lambda kept: SimpleNamespace(step=int(kept)))
     monkeypatch.setattr(elastic, "read", lambda path: None)
     ended, _, _ = elastic.train_on(
-        None, None, TrainingPlan(TrainingOptions(), 0, None, "none"), 1, lambda message: None,
-        device="cpu", threads=1, open_ranks=True,
-    )  # fmt: skip
+        None,
+        None,
+        TrainingPlan(TrainingOptions(), 0, None, "none"),
+        1,
+        lambda message: None,
+        device="cpu",
+        threads=1,
+        open_ranks=True,
+    )
     return ended.step, began
 
 

@@ -10,9 +10,12 @@ from pipelines.process_group.group import Group
 
 
 def on_ranks(
-    n_ranks: int, work: Callable[[Group], Any], seconds: float = 20.0,
-    secrets: Sequence[bytes] = (b"ours",) * 8, store: Any = None,
-) -> list[Any]:  # fmt: skip
+    n_ranks: int,
+    work: Callable[[Group], Any],
+    seconds: float = 20.0,
+    secrets: Sequence[bytes] = (b"ours",) * 8,
+    store: Any = None,
+) -> list[Any]:
     """What ``work`` gives on each rank; an exception of a rank is its result."""
     from torch.distributed import HashStore
 

@@ -83,9 +83,10 @@ def test_a_rank_without_the_secret_is_refused_by_name():
 def test_ranks_on_one_host_listen_on_its_loopback_alone():
     def listening() -> set[tuple[str, int]]:
         return {
-            tuple(one.laddr) for one in psutil.Process().net_connections("tcp")
+            tuple(one.laddr)
+            for one in psutil.Process().net_connections("tcp")
             if one.status == psutil.CONN_LISTEN
-        }  # fmt: skip
+        }
 
     before = listening()  # of what other tests left open in this process
     found = on_ranks(2, lambda group: {host for host, _ in listening() - before})

@@ -28,18 +28,34 @@ def cells_of(C: Sequence[float], gamma: Sequence[float]) -> pd.DataFrame:
                 n_errors = round(6 + 40 * distance) + (0, 3, 1, 8)[fold]
                 rows.append(
                     {
-                        "C": c, "gamma": g, "algorithm": "svm", "candidate": len(rows) // N_FOLDS,
-                        "params": json.dumps({"C": c, "gamma": g}), "stage": "search",
-                        "split": fold, "fold": fold, "share": 1.0, "n_train": 600,
-                        "n_validation": N_VALIDATION, "n_errors": n_errors,
-                        "error": n_errors / N_VALIDATION, "score": 1 - n_errors / N_VALIDATION,
-                        "n_support": 50 + fold, "n_iterations": 1000,
-                        "family": "the path solver", "n_fits": 1, "n_steps": 0,
-                        "n_steps_made": 0, "implementation": "", "reason": "",
-                        "fit_seconds": 0.25, "score_seconds": 0.05,
-                        "worker": WORKERS[fold % 2], "status": "ok",
+                        "C": c,
+                        "gamma": g,
+                        "algorithm": "svm",
+                        "candidate": len(rows) // N_FOLDS,
+                        "params": json.dumps({"C": c, "gamma": g}),
+                        "stage": "search",
+                        "split": fold,
+                        "fold": fold,
+                        "share": 1.0,
+                        "n_train": 600,
+                        "n_validation": N_VALIDATION,
+                        "n_errors": n_errors,
+                        "error": n_errors / N_VALIDATION,
+                        "score": 1 - n_errors / N_VALIDATION,
+                        "n_support": 50 + fold,
+                        "n_iterations": 1000,
+                        "family": "the path solver",
+                        "n_fits": 1,
+                        "n_steps": 0,
+                        "n_steps_made": 0,
+                        "implementation": "",
+                        "reason": "",
+                        "fit_seconds": 0.25,
+                        "score_seconds": 0.05,
+                        "worker": WORKERS[fold % 2],
+                        "status": "ok",
                     }
-                )  # fmt: skip
+                )
     return pd.DataFrame(rows)
 
 
@@ -74,26 +90,42 @@ def record_of(candidates: pd.DataFrame, n_C: int, n_gamma: int) -> dict[str, Any
         "finished": "2025-11-20T10:14:02+00:00",
         "wall_seconds": 125.2,
         "options": {
-            "n_c": n_C, "n_gamma": n_gamma, "log_c": [-1.0, 3.0], "log_gamma": [-4.0, -1.0],
-            "folds": N_FOLDS, "solver": "sklearn", "limit": None,
+            "n_c": n_C,
+            "n_gamma": n_gamma,
+            "log_c": [-1.0, 3.0],
+            "log_gamma": [-4.0, -1.0],
+            "folds": N_FOLDS,
+            "solver": "sklearn",
+            "limit": None,
         },
         "seed": 7,
         "dataset": {
-            "name": "digits", "n_train": 800, "n_test": 6, "n_features": 12, "n_classes": 3,
-            "classes": ["zero", "one", "two"], "image_shape": [4, 3],
+            "name": "digits",
+            "n_train": 800,
+            "n_test": 6,
+            "n_features": 12,
+            "n_classes": 3,
+            "classes": ["zero", "one", "two"],
+            "image_shape": [4, 3],
             "scaling": {"kind": "constants", "center": 127.5, "scale": 73.61},
             "fingerprint": "sha256:0123abcd",
         },
         "versions": {"python": "3.11.9", "dask": "2026.7.1"},
         "commit": "c723bce",
         "cluster": {
-            "kind": "local", "n_workers": 2, "dashboard": "http://127.0.0.1:8787/status",
+            "kind": "local",
+            "n_workers": 2,
+            "dashboard": "http://127.0.0.1:8787/status",
             "workers": [{"address": w, "host": "laptop", "gpu": None} for w in WORKERS],
         },
-        "busy_share": 0.934, "n_cells": n_C * n_gamma * N_FOLDS, "n_failed": 0, "failures": [],
+        "busy_share": 0.934,
+        "n_cells": n_C * n_gamma * N_FOLDS,
+        "n_failed": 0,
+        "failures": [],
         "best": best,
-        "test_error": 2 / 6, "n_test_errors": 2,
-    }  # fmt: skip
+        "test_error": 2 / 6,
+        "n_test_errors": 2,
+    }
 
 
 def write_run(
@@ -124,9 +156,11 @@ def write_run(
     wrong = true != predicted
     np.savez(
         folder / "test_errors.npz",
-        row=rows[wrong], true=true[wrong], predicted=predicted[wrong],
+        row=rows[wrong],
+        true=true[wrong],
+        predicted=predicted[wrong],
         X=np.arange(24, dtype=np.uint8).reshape(2, 12),
-    )  # fmt: skip
+    )
     return folder
 
 
@@ -191,9 +225,17 @@ def make_unfinished(
             if path.name not in ("run.json", "journal.jsonl"):
                 path.unlink()
         late = dict.fromkeys(
-            ("finished", "busy_share", "n_cells", "n_failed", "failures", "best", "test_error",
-             "n_test_errors")
-        )  # fmt: skip
+            (
+                "finished",
+                "busy_share",
+                "n_cells",
+                "n_failed",
+                "failures",
+                "best",
+                "test_error",
+                "n_test_errors",
+            )
+        )
         edit_run(folder, status=status, **late)
         journal = folder / "journal.jsonl"
         lines = journal.read_text().splitlines(keepends=True)

@@ -126,8 +126,10 @@ def test_a_failed_number_is_a_cross_and_not_a_dot():
 def test_series_have_bands_and_one_key():
     x, y = np.arange(3), np.array([0.1, 0.2, 0.3])
     one = Series(x, y, "a", (y - 0.05, y + 0.05), {"color": VERMILLION})
-    panels = [Panel([one, Series(x, y, "b")], f"x{i}", "error", scales=("linear", "percent"))
-              for i in range(2)]  # fmt: skip
+    panels = [
+        Panel([one, Series(x, y, "b")], f"x{i}", "error", scales=("linear", "percent"))
+        for i in range(2)
+    ]
     figure = drawn(series_chart(panels, "A title"))
     assert [text.get_text() for text in figure.legends[0].get_texts()] == ["a", "b"]
     (band,) = figure.axes[0].collections

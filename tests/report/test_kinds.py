@@ -12,8 +12,18 @@ from .page_reader import Page, figures_in
 def test_an_unknown_command_is_its_tables_and_timeline(make_run, edit_run):
     folder = make_run()
     cells = pd.read_parquet(folder / "cv_results.parquet")
-    names = ["C", "gamma", "fold", "n_train", "n_validation", "error", "fit_seconds",
-             "score_seconds", "worker", "status"]  # fmt: skip
+    names = [
+        "C",
+        "gamma",
+        "fold",
+        "n_train",
+        "n_validation",
+        "error",
+        "fit_seconds",
+        "score_seconds",
+        "worker",
+        "status",
+    ]
     cells = cells[names].rename(columns={"C": "depth", "gamma": "forest"})
     cells.loc[3, "status"] = "failed: out of memory"
     cells.to_parquet(folder / "cv_results.parquet")
@@ -48,11 +58,26 @@ def test_a_cross_validation_says_whether_the_best_differs_from_the_second(make_r
     folder = make_run(change=of_two)
     (folder / "candidates.parquet").unlink()
     best = {"algorithm": "svm", "candidate": 12, "parameters": {"C": 10.0}, "score_mean": 0.955}
-    edit_run(folder, command="cross_validate", best=best, scoring=["accuracy"],
-             test_scores={"accuracy": 4 / 6})  # fmt: skip
-    pair = {"first": "svm", "second": "knn", "mean": 0.011, "std": 0.02, "t": 1.5, "p": 0.07,
-            "p_holm": 0.07, "effect": 0.5, "p_first": 0.5, "p_same": 0.3,
-            "p_second": 0.2}  # fmt: skip
+    edit_run(
+        folder,
+        command="cross_validate",
+        best=best,
+        scoring=["accuracy"],
+        test_scores={"accuracy": 4 / 6},
+    )
+    pair = {
+        "first": "svm",
+        "second": "knn",
+        "mean": 0.011,
+        "std": 0.02,
+        "t": 1.5,
+        "p": 0.07,
+        "p_holm": 0.07,
+        "effect": 0.5,
+        "p_first": 0.5,
+        "p_same": 0.3,
+        "p_second": 0.2,
+    }
     for p, verdict in ((0.07, "not significant (p = 0.07)"), (1e-4, "is significant (p < 0.001)")):
         pd.DataFrame([pair | {"p_holm": p}]).to_parquet(folder / "comparison.parquet")
         report = ValidationReport.read(folder)
@@ -68,11 +93,13 @@ def test_a_cross_validation_says_whether_the_best_differs_from_the_second(make_r
 @pytest.mark.parametrize(
     ("command", "said"),
     [
-        ("svm_grid", "No candidate has a score yet."), ("pagerank", "There are no ranks yet."),
-        ("nn_bagging", "No member has been refitted"), ("data_parallel", "No epoch has ended yet"),
+        ("svm_grid", "No candidate has a score yet."),
+        ("pagerank", "There are no ranks yet."),
+        ("nn_bagging", "No member has been refitted"),
+        ("data_parallel", "No epoch has ended yet"),
         ("cross_validate", "No candidate has all of its folds yet."),
     ],
-)  # fmt: skip
+)
 def test_a_record_alone_has_a_page(tmp_path, command, said):
     (tmp_path / "run.json").write_text(f'{{"command": "{command}"}}')
     assert said in Page(write_report(tmp_path)).text

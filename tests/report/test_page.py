@@ -20,19 +20,30 @@ FIGURES = {"heat_map", "fold_errors_best", "confusion_matrix", "timeline"}
 
 FIRST = (
     # Four folds with 6, 9, 7 and 14 errors of 200.
-    "The best is C = 10, gamma = 0.01.", "cv error 4.50 % ± 1.54 %, standard deviation of 4 folds",
-    "test error 33.33 % 2 of 6 test samples", "as good as the best no other",
-    "5 C × 4 gamma, 4-fold cross-validation, 800 training samples", "finished in 2 min 05 s",
-)  # fmt: skip
+    "The best is C = 10, gamma = 0.01.",
+    "cv error 4.50 % ± 1.54 %, standard deviation of 4 folds",
+    "test error 33.33 % 2 of 6 test samples",
+    "as good as the best no other",
+    "5 C × 4 gamma, 4-fold cross-validation, 800 training samples",
+    "finished in 2 min 05 s",
+)
 LATER = (
     # rank, C, gamma, error, standard deviation, folds, support vectors, fit time
-    "fit time (s) as good 1 10 0.01 4.50 % 1.54 % 4 52 1.00", "busy 82 % of the time",
+    "fit time (s) as good 1 10 0.01 4.50 % 1.54 % 4 52 1.00",
+    "busy 82 % of the time",
     "The fullest worker held 2.0 GiB of memory.",
-    "zero 2 2 100.00 % 100.00 % 100.00 %", "one 2 1 50.00 % 50.00 % 50.00 %",
-    "mean 6 4 66.67 % 66.67 % 66.67 %", "pleasingly svm-grid --results 'my results'", "Seed 7",
-    "sha256:0123abcd", "Scaling kind constants, center 127.5, scale 73.61", "2 × CPU on laptop",
-    "Commit c723bce", "2025-11-20 10:13 UTC", "dask 2026.7.1",
-)  # fmt: skip
+    "zero 2 2 100.00 % 100.00 % 100.00 %",
+    "one 2 1 50.00 % 50.00 % 50.00 %",
+    "mean 6 4 66.67 % 66.67 % 66.67 %",
+    "pleasingly svm-grid --results 'my results'",
+    "Seed 7",
+    "sha256:0123abcd",
+    "Scaling kind constants, center 127.5, scale 73.61",
+    "2 × CPU on laptop",
+    "Commit c723bce",
+    "2025-11-20 10:13 UTC",
+    "dask 2026.7.1",
+)
 
 
 def test_the_first_screen_has_the_answers_numbers_and_the_rest_what_else_there_is(grid_page):
@@ -111,8 +122,13 @@ def test_a_scoring_other_than_accuracy_is_named_where_it_chose_the_best(make_run
     candidates.assign(score_mean=0.9, score_std=0.01).to_parquet(folder / "candidates.parquet")
     record = json.loads((folder / "run.json").read_text())
     best = record["best"] | {"score_mean": 0.9123, "score_std": 0.0145}
-    edit_run(folder, best=best, options=record["options"] | {"scoring": "f1_macro"},
-             test_log_loss=0.12345, test_calibration_error=0.021)  # fmt: skip
+    edit_run(
+        folder,
+        best=best,
+        options=record["options"] | {"scoring": "f1_macro"},
+        test_log_loss=0.12345,
+        test_calibration_error=0.021,
+    )
     text = Page(write_report(folder)).text
     for words in (
         "cv f1_macro 0.9123 ± 0.0145, standard deviation of 4 folds",

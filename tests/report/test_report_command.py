@@ -32,10 +32,12 @@ def test_one_run_is_compared_with_nothing(make_run):
         (["run", "./run"], "RUN must be different run folders, got"),
         (["run", "run", "--compare", "page.html"], "twice; name it once"),
         (["run"], "RUN must be a folder that can be written, got 'run'"),
-        (["run", "--compare", "absent/page.html"],
-         "--compare must be a file that can be written, got 'absent/page.html'"),
+        (
+            ["run", "--compare", "absent/page.html"],
+            "--compare must be a file that can be written, got 'absent/page.html'",
+        ),
     ],
-)  # fmt: skip
+)
 def test_what_cannot_be_read_or_written_is_one_line_and_status_2(
     make_run, argv, said, tmp_path, monkeypatch, capsys
 ):

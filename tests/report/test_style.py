@@ -8,10 +8,14 @@ from pipelines.report.style import percent_axis, powers_of_ten
 @pytest.mark.parametrize(
     ("errors", "scale"),
     [
-        ([0.05, 0.06], "linear"), ([0.05], "linear"), ([0.0], "linear"), ([], "linear"),
-        ([0.01, 0.9], "log"), ([0.0, 0.01, 0.9], "linear"),
+        ([0.05, 0.06], "linear"),
+        ([0.05], "linear"),
+        ([0.0], "linear"),
+        ([], "linear"),
+        ([0.01, 0.9], "log"),
+        ([0.0, 0.01, 0.9], "linear"),
     ],
-)  # fmt: skip
+)
 def test_every_error_lies_within_the_axis(errors, scale):
     axes = Figure().add_subplot()
     percent_axis(axes.yaxis, np.array(errors))

@@ -102,8 +102,14 @@ def test_a_search_of_numbers_is_read_and_drawn_by_its_scores(make_run, edit_run)
         (folder / name).unlink()
     record = json.loads((folder / "run.json").read_text())
     scores = {"r2": 0.87654, "neg_mean_absolute_error": -12.5}
-    edit_run(folder, best=None, test_error=None, n_test_errors=None, test_scores=scores,
-             dataset=record["dataset"] | {"task": "regression"})  # fmt: skip
+    edit_run(
+        folder,
+        best=None,
+        test_error=None,
+        n_test_errors=None,
+        test_scores=scores,
+        dataset=record["dataset"] | {"task": "regression"},
+    )
     pd.DataFrame({"row": [0, 1], "true": [1.0, 2.0], "predicted": [1.5, 2.0]}).to_parquet(
         folder / "test_residuals.parquet"
     )
@@ -118,6 +124,4 @@ def test_a_search_of_numbers_is_read_and_drawn_by_its_scores(make_run, edit_run)
     assert "cv r2 0.9550 ± 0.0154" in page.text
     assert "test r2 0.8765" in page.text
     assert "test mean absolute error 12.5" in page.text, "the sign of scikit-learn's is undone"
-    assert figures_in(folder) == {
-        "heat_map", "fold_errors_best", "residuals", "timeline"
-    }  # fmt: skip
+    assert figures_in(folder) == {"heat_map", "fold_errors_best", "residuals", "timeline"}

@@ -29,8 +29,10 @@ def test_a_bar_lies_in_its_workers_lane_at_its_time():
     figure = drawn(timeline(tasks))
 
     assert bars(figure) == [
-        pytest.approx((0, 5, 0)), pytest.approx((6, 10, 0)), pytest.approx((1, 3, 1))
-    ]  # fmt: skip
+        pytest.approx((0, 5, 0)),
+        pytest.approx((6, 10, 0)),
+        pytest.approx((1, 3, 1)),
+    ]
     labels = [label.get_text() for label in figure.axes[0].get_yticklabels()]
     assert labels == ["a:1", "b:1"]
     assert [text.get_text() for text in figure.axes[0].texts] == ["90 %", "20 %"]

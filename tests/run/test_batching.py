@@ -53,9 +53,10 @@ def test_a_batch_is_a_small_part_of_a_workers_share() -> None:
 @pytest.mark.parametrize("cost", [0.0, 1.0])
 def test_what_is_large_or_needs_others_has_its_own(few_tasks: None, cost: float) -> None:
     tasks = [
-        Number(0, cost=1000 * cost), *(Number(value, cost) for value in range(1, 50)),
+        Number(0, cost=1000 * cost),
+        *(Number(value, cost) for value in range(1, 50)),
         Number(50, cost, needs=("number-7",)),
-    ]  # fmt: skip
+    ]
     batches = in_batches(tasks, 2, {"number-9"})
     assert [task for batch in batches for task in batch] == tasks
     alone = {batch[0].value for batch in batches if len(batch) == 1}
@@ -77,8 +78,10 @@ def test_a_task_that_raises_is_tried_again_by_itself(
     few_tasks: None, tmp_path: Path, one_worker: Client
 ) -> None:
     tasks = [Number(value) for value in range(60)]
-    found = {one.task.value: one for one in OnCluster(one_worker).outcomes(
-        fail_at_first, str(tmp_path), tasks)}  # fmt: skip
+    found = {
+        one.task.value: one
+        for one in OnCluster(one_worker).outcomes(fail_at_first, str(tmp_path), tasks)
+    }
     assert found.pop(3).error == "OSError: try again"
     assert {value: one.result for value, one in found.items()} == {
         value: value for value in range(60) if value != 3

@@ -18,9 +18,16 @@ def test_a_task_is_written_down_as_it_arrives() -> None:
     outcome = Outcome(UNITS[0], "r", None, "here", 5.0, 0.25, memory={"peak_memory": 7})
     journal_writer.record(outcome, [{"fold": 0}])
     journal.append.assert_called_once_with(
-        {"task": "a", "worker": "here", "started": 5.0, "seconds": 0.25, "cost": 1.0,
-         "peak_memory": 7, "rows": [{"fold": 0}]}
-    )  # fmt: skip
+        {
+            "task": "a",
+            "worker": "here",
+            "started": 5.0,
+            "seconds": 0.25,
+            "cost": 1.0,
+            "peak_memory": 7,
+            "rows": [{"fold": 0}],
+        }
+    )
 
 
 def test_rows_of_a_task_at_work_are_written_down_by_the_name_of_their_part() -> None:
@@ -34,9 +41,16 @@ def test_rows_of_a_task_at_work_are_written_down_by_the_name_of_their_part() -> 
         [{"fold": 0}],
     )
     journal.append.assert_called_once_with(
-        {"task": "part", "worker": "here", "started": 5.0, "seconds": 0.25,
-         "cost": 0.2, "peak_memory": 7, "rows": [{"fold": 0}]}
-    )  # fmt: skip
+        {
+            "task": "part",
+            "worker": "here",
+            "started": 5.0,
+            "seconds": 0.25,
+            "cost": 0.2,
+            "peak_memory": 7,
+            "rows": [{"fold": 0}],
+        }
+    )
     journal_writer.record(Outcome(UNITS[0], part="rest"), [{"fold": 1}])
     assert journal.append.call_args.args[0]["task"] == "rest"
     journal_writer.record(Outcome(UNITS[1], part=""), [])  # its parts were all there was

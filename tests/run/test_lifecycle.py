@@ -107,9 +107,14 @@ def test_a_finished_run_stays_finished_and_forgets_why_it_once_stopped(tmp_path:
     with open_session("svm_grid", options_of(path), quiet_echo) as session:
         session.folder.update(options={}, status="stopped", reason="stopped on request")
         session.finish(
-            {"best": {"C": 1.0, "gamma": 0.1}, "test_error": 0.0, "n_test_errors": 0, "n_cells": 1,
-             "dataset": {"n_test": 1}}
-        )  # fmt: skip
+            {
+                "best": {"C": 1.0, "gamma": 0.1},
+                "test_error": 0.0,
+                "n_test_errors": 0,
+                "n_cells": 1,
+                "dataset": {"n_test": 1},
+            }
+        )
     assert "reason" not in session.record
     with (
         pytest.raises(

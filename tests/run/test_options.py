@@ -24,9 +24,17 @@ def test_no_option_gives_the_defaults() -> None:
 
 def test_every_kind_of_option_is_read() -> None:
     options, given = parse(
-        "--dataset", "my.csv", "--n-c", "24", "--log-c", "-3e0", "6.5", "--quiet",
-        "--decision", "ovr",
-    )  # fmt: skip
+        "--dataset",
+        "my.csv",
+        "--n-c",
+        "24",
+        "--log-c",
+        "-3e0",
+        "6.5",
+        "--quiet",
+        "--decision",
+        "ovr",
+    )
     assert options.log_c == (-3.0, 6.5)
     assert (options.dataset, options.n_c, options.quiet) == ("my.csv", 24, True)
     assert set(given) == {"dataset", "n_c", "log_c", "quiet", "decision"}

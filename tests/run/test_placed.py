@@ -46,9 +46,15 @@ def data_on(device: str, n_rows: int = N_ROWS) -> FoldedData:
     X = np.random.default_rng(0).integers(0, 256, (n_rows, N_FEATURES), dtype=np.uint8)
     y = (np.arange(n_rows) % 2).astype(np.int32)
     return FoldedData(
-        X, y, X[:0], y[:0], (), Scaling("constants", 127.5, 73.61), weights=y.astype(np.uint8),
+        X,
+        y,
+        X[:0],
+        y[:0],
+        (),
+        Scaling("constants", 127.5, 73.61),
+        weights=y.astype(np.uint8),
         placement=partial(FoldedData.scaled, device=device),
-    )  # fmt: skip
+    )
 
 
 def total_on_gpu(data: FoldedData, task: Number) -> tuple[int, float]:
@@ -88,9 +94,12 @@ def two_hosts(
 ) -> Iterator[tuple[SpecCluster, Client]]:
     security = Security.temporary()
     scheduler = {
-        "host": "127.0.0.1", "security": security, "protocol": "tls://", "dashboard": False,
+        "host": "127.0.0.1",
+        "security": security,
+        "protocol": "tls://",
+        "dashboard": False,
         "dashboard_address": "127.0.0.1:0",
-    }  # fmt: skip
+    }
     workers = {number: worker_on(host, security) for number, host in enumerate(HOSTS)}
     with (
         dask.config.set(SETTINGS),  # by its own, Dask would thin out what lies on every worker
@@ -107,9 +116,10 @@ def two_hosts(
 def assert_one_came_over_the_network(client: Client) -> None:
     counted = Counter(
         (get_address_host(sender) == get_address_host(receiver), key)
-        for receiver, came in client.run(transfers).items() for sender, key in came
+        for receiver, came in client.run(transfers).items()
+        for sender, key in came
         if key.startswith("Placed")
-    )  # fmt: skip
+    )
     (key,) = {key for _, key in counted}
     assert counted == {(False, key): 1, (True, key): 2}
 
@@ -153,10 +163,15 @@ def test_images_of_networks_go_once_to_a_device(
 ) -> None:
     client, data = two_hosts[1], replace(data_on("gpu", 300), placement=None)
     plan = Plan.draw(
-        data.y, Inputs(N_FEATURES, 2, (10, 10)), SearchSpace.load("small"),
+        data.y,
+        Inputs(N_FEATURES, 2, (10, 10)),
+        SearchSpace.load("small"),
         Training(device="gpu", max_epochs=1, memory_bytes=2**33),
-        n_bootstrap=4, n_tuning=2, n_folds=2, seed=0,
-    )  # fmt: skip
+        n_bootstrap=4,
+        n_tuning=2,
+        n_folds=2,
+        seed=0,
+    )
     client.register_plugin(OnAGpu())
     rows = [row for _, found, _ in bag(OnCluster(client), data, plan, {}, {}) for row in found]
     assert {row["status"] for row in rows} == {"ok"}

@@ -236,8 +236,9 @@ def test_tasks_wait_at_the_scheduler(
 
 def test_a_task_that_raises_is_tried_again(tmp_path: Path, one_worker: Client) -> None:
     tasks = [Number(1, cost=RETRIES), Number(2, cost=RETRIES + 1)]
-    outcomes = {o.task.value: o for o in OnCluster(one_worker).outcomes(
-        count_tries, str(tmp_path), tasks)}  # fmt: skip
+    outcomes = {
+        o.task.value: o for o in OnCluster(one_worker).outcomes(count_tries, str(tmp_path), tasks)
+    }
     assert outcomes[1].result == 1
     assert outcomes[2].error == "OSError: try again"
     assert (tmp_path / "2").read_text() == "x" * (RETRIES + 1)

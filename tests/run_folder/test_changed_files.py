@@ -35,14 +35,25 @@ OPTIONS = {
 OF_SEARCH = ("candidates.parquet", "cv_results.parquet", "test_predictions.parquet")
 FILES = {
     "svm_grid": (*OF_SEARCH, "model.safetensors"),
-    "nn_bagging": (*OF_SEARCH, "ensemble_sizes.parquet", "explained.npz", "members.csv",
-                   "member_probabilities.npz", "members/member-00.npz",
-                   "members/member-00.safetensors", "selective_prediction.safetensors"),
+    "nn_bagging": (
+        *OF_SEARCH,
+        "ensemble_sizes.parquet",
+        "explained.npz",
+        "members.csv",
+        "member_probabilities.npz",
+        "members/member-00.npz",
+        "members/member-00.safetensors",
+        "selective_prediction.safetensors",
+    ),
     "cross_validate": (*OF_SEARCH, "comparison.parquet"),
     "pagerank": ("iterations.parquet", "ranks.parquet"),
-    "data_parallel": ("checkpoints/every-step-on-1-1.safetensors", "epochs.parquet",
-                      "model.safetensors", "test_predictions.parquet"),
-}  # fmt: skip
+    "data_parallel": (
+        "checkpoints/every-step-on-1-1.safetensors",
+        "epochs.parquet",
+        "model.safetensors",
+        "test_predictions.parquet",
+    ),
+}
 # What holds for these holds for the others, in make test-all.
 FAST = ("svm_grid", "pagerank")
 PREDICTS = ("svm_grid", "nn_bagging")
@@ -83,8 +94,13 @@ def run_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
 
 
 CASES = [
-    pytest.param(command, name, damage, id=f"{command} {name} {damage.__name__}",
-                 marks=() if command in FAST and damage is not half else pytest.mark.slow)
+    pytest.param(
+        command,
+        name,
+        damage,
+        id=f"{command} {name} {damage.__name__}",
+        marks=() if command in FAST and damage is not half else pytest.mark.slow,
+    )
     for command in OPTIONS
     for name in ("journal.jsonl", *FILES[command])
     for damage in (half, flipped, Path.unlink)
@@ -92,14 +108,19 @@ CASES = [
     if damage is not half or command == "svm_grid" or name == "journal.jsonl"
     # The tables of a search are read by the same code in all commands.
     if damage is not flipped or command == "svm_grid" or name not in OF_SEARCH
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("command", "name", "damage"), CASES)
 def test_it_is_refused_in_one_line_or_made_again(
-    command: str, name: str, damage: Any, run_of: Callable[[str], Path], tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
-) -> None:  # fmt: skip
+    command: str,
+    name: str,
+    damage: Any,
+    run_of: Callable[[str], Path],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     monkeypatch.chdir(run_of(command).parent)
     main = importlib.import_module(f"pipelines.{command}").main
     folder = Path(shutil.copytree(run_of(command), tmp_path / command))

@@ -198,7 +198,7 @@ DAMAGED: dict[str, tuple[str, Change]] = {
     "negative shape": (SVM, images("X", claims_shape(-1, 8))),
     "no array": (NN, explained("vote", b"no array")),
     "huge votes": (NN, explained("probabilities", claims_shape(2**62))),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("case", DAMAGED)

@@ -27,9 +27,20 @@ ANSWERS = {"svm_grid": ("best", "test_error"), "nn_bagging": ("vote_test_error",
 # What an equal fit gives on any machine.
 EXACT = {
     "svm_grid": ["C", "gamma", "fold", "n_train", "n_validation", "n_errors", "status"],
-    "nn_bagging": ["member", "candidate", "fold", "network", "n_conv_layer", "kernel_size",
-                   "n_hidden_layer", "learning_rate", "momentum", "n_train", "status"],
-}  # fmt: skip
+    "nn_bagging": [
+        "member",
+        "candidate",
+        "fold",
+        "network",
+        "n_conv_layer",
+        "kernel_size",
+        "n_hidden_layer",
+        "learning_rate",
+        "momentum",
+        "n_train",
+        "status",
+    ],
+}
 
 
 @pytest.fixture
@@ -63,12 +74,14 @@ def test_its_page_has_the_answer_that_the_run_had(kept: Path, command: str, stat
 
 
 def test_finished_and_interrupted_ones_are_compared(kept: Path) -> None:
-    folders = [kept / name for name in ("svm_grid-finished", "svm_grid-interrupted",
-                                        "nn_bagging-finished")]  # fmt: skip
+    folders = [
+        kept / name for name in ("svm_grid-finished", "svm_grid-interrupted", "nn_bagging-finished")
+    ]
     table = compare_table(folders)
     assert table["status"].tolist() == ["finished", "stopped", "finished"]
-    assert table["test_error"].tolist() == pytest.approx([15 / 180, float("nan"), 16 / 180],
-                                                         nan_ok=True)  # fmt: skip
+    assert table["test_error"].tolist() == pytest.approx(
+        [15 / 180, float("nan"), 16 / 180], nan_ok=True
+    )
     assert "3 runs compared" in write_comparison(folders, kept / "page.html").read_text()
 
 

@@ -9,12 +9,14 @@ from pipelines.run_folder.measures import measure_of
 @pytest.mark.parametrize(
     ("scoring", "name", "score", "text"),
     [
-        (None, "error", 0.9861, "1.39 %"), ("accuracy", "error", 0.9861, "1.39 %"),
-        ("f1_macro", "f1_macro", 0.91234, "0.9123"), ("r2", "r2", -0.015, "-0.0150"),
+        (None, "error", 0.9861, "1.39 %"),
+        ("accuracy", "error", 0.9861, "1.39 %"),
+        ("f1_macro", "f1_macro", 0.91234, "0.9123"),
+        ("r2", "r2", -0.015, "-0.0150"),
         ("neg_mean_absolute_error", "mean absolute error", -43.7183, "43.72"),
         ("r2", "r2", float("nan"), "–"),
     ],
-)  # fmt: skip
+)
 def test_a_score_is_shown_as_its_measure_has_it(scoring, name, score, text):
     measure = measure_of(scoring)
     assert measure.name == name

@@ -24,10 +24,17 @@ RUN = Path("run")
 def grid(errors: list[list[float]], std: float) -> pd.DataFrame:
     """Candidates, best first, of errors by gamma (rows) and C (columns)."""
     rows = [
-        {"C": 10.0**c, "gamma": 10.0**g, "error_mean": error, "error_std": std,
-         "score_mean": 1 - error, "score_std": std}
-        for g, row in enumerate(errors) for c, error in enumerate(row)
-    ]  # fmt: skip
+        {
+            "C": 10.0**c,
+            "gamma": 10.0**g,
+            "error_mean": error,
+            "error_std": std,
+            "score_mean": 1 - error,
+            "score_std": std,
+        }
+        for g, row in enumerate(errors)
+        for c, error in enumerate(row)
+    ]
     table = pd.DataFrame(rows).sort_values(["error_mean", "C", "gamma"], ignore_index=True)
     return table.assign(rank=range(1, len(table) + 1))
 
@@ -97,8 +104,19 @@ def test_no_grid_is_advised_to_go_beyond_the_largest_c() -> None:
 def test_the_wider_grid_holds_every_value_of_this_one() -> None:
     candidates = grid([[0.5, 0.3, 0.10], [0.6, 0.4, 0.2]], std=0.03)
     options = {"n_c": 3, "log_c": [0.0, 2.0], "n_gamma": 2, "log_gamma": [0.0, 1.0]}
-    argv = ["python", "-m", "pipelines.svm_grid", "--n-c=3", "--log-c", "0", "2", "--dataset",
-            "my table.csv", "--results", "here"]  # fmt: skip
+    argv = [
+        "python",
+        "-m",
+        "pipelines.svm_grid",
+        "--n-c=3",
+        "--log-c",
+        "0",
+        "2",
+        "--dataset",
+        "my table.csv",
+        "--results",
+        "here",
+    ]
     assert widen(argv, options, on_grid_boundary(candidates, FOLDS), RUN) == (
         "pleasingly svm-grid --dataset 'my table.csv' --log-c 0 3 --n-c 4 "
         "--log-gamma -1 1 --n-gamma 3 --extend run",

@@ -58,11 +58,13 @@ def test_workers_compile_at_the_same_time() -> None:
 
 def test_the_most_memory_of_a_worker_is_that_of_its_largest_task() -> None:
     lines = [
-        {"worker": "a", "peak_memory": 5}, {"worker": "b"},
+        {"worker": "a", "peak_memory": 5},
+        {"worker": "b"},
         {"worker": "a c", "peak_memory": 3, "peak_gpu_memory": 8},
-    ]  # fmt: skip
+    ]
     same = {"task": "svm", "started": 0.0, "seconds": 1.0, "rows": []}
     assert peaks(tasks_of([same | line for line in lines])) == {
-        "a": {"peak_memory": 5, "peak_gpu_memory": 8}, "b": {},
+        "a": {"peak_memory": 5, "peak_gpu_memory": 8},
+        "b": {},
         "c": {"peak_memory": 3, "peak_gpu_memory": 8},
-    }  # fmt: skip
+    }

@@ -17,9 +17,13 @@ from pipelines.search.tasks import SEARCH, Problem
 
 
 def problem_of(
-    candidates: Sequence[Candidate], X: np.ndarray, y: np.ndarray, splits: Sequence[Split],
-    *names: str, device: str = "cpu",
-) -> Problem:  # fmt: skip
+    candidates: Sequence[Candidate],
+    X: np.ndarray,
+    y: np.ndarray,
+    splits: Sequence[Split],
+    *names: str,
+    device: str = "cpu",
+) -> Problem:
     """Candidates on splits, scored by accuracy or what else is named."""
     scorer = CandidateScorer(names or ("accuracy",))
     groups = tuple(group_candidates([one.estimator for one in candidates], scorer))

@@ -57,9 +57,10 @@ def test_all_pairs_are_compared_once() -> None:
     cells = pd.DataFrame(
         [
             {"candidate": i, "fold": fold, "score": score}
-            for i, own in enumerate(scores.values()) for fold, score in enumerate(own)
+            for i, own in enumerate(scores.values())
+            for fold, score in enumerate(own)
         ]
-    )  # fmt: skip
+    )
     best = dict(zip(scores, range(3), strict=True))
     found = compare_algorithms(cells.sample(frac=1, random_state=0), best, 1 / 9, 0.01)
     assert found[["first", "second"]].to_numpy().tolist() == [["a", "b"], ["a", "c"], ["b", "c"]]

@@ -25,12 +25,19 @@ def reduce(errors: dict[tuple[float, float], list[float]], n_folds: int) -> pd.D
 
 def test_ties_go_to_the_smaller_c_then_the_smaller_gamma() -> None:
     # 0.1 + 0.2 and 0.3 differ in the last bit; the candidates are tied all the same.
-    errors = {(10.0, 0.1): [0.3, 0.0], (1.0, 0.1): [0.1, 0.2], (1.0, 0.01): [0.2, 0.1],
-              (0.1, 0.1): [0.4, 0.0]}  # fmt: skip
+    errors = {
+        (10.0, 0.1): [0.3, 0.0],
+        (1.0, 0.1): [0.1, 0.2],
+        (1.0, 0.01): [0.2, 0.1],
+        (0.1, 0.1): [0.4, 0.0],
+    }
     ranked = reduce(errors, 2)
     assert list(zip(ranked.C, ranked.gamma, strict=True)) == [
-        (1.0, 0.01), (1.0, 0.1), (10.0, 0.1), (0.1, 0.1),
-    ]  # fmt: skip
+        (1.0, 0.01),
+        (1.0, 0.1),
+        (10.0, 0.1),
+        (0.1, 0.1),
+    ]
     assert list(ranked["rank"]) == [1, 2, 3, 4]
 
 

@@ -20,9 +20,12 @@ TRUTH, PREDICTED = np.array([0, 0, 1, 1, 2, 2]), np.array([0, 1, 1, 1, 2, 0])
 
 
 def score(
-    name: str, truth: np.ndarray, predicted: np.ndarray, decisions: np.ndarray | None = None,
+    name: str,
+    truth: np.ndarray,
+    predicted: np.ndarray,
+    decisions: np.ndarray | None = None,
     classes: np.ndarray = WORDS,
-) -> float | str:  # fmt: skip
+) -> float | str:
     """What a scorer gives of predictions alone: no estimator is fitted."""
     known = {"predict": predicted, "decision_function": decisions}
     response = Response(0, 0, lambda method, part: known[method], classes=np.arange(len(classes)))

@@ -45,59 +45,74 @@ Case = tuple[Any, Mapping[str, Any], int]  # estimator, grid, fits made for a fo
 EXACT: dict[str, Case] = {
     "neighbours": (KNeighborsClassifier(), {"n_neighbors": [1, 2, 3, 7, 20]}, 1),
     "neighbours, two weights": (
-        KNeighborsClassifier(), {"n_neighbors": [1, 4, 9], "weights": ["uniform", "distance"]}, 1
+        KNeighborsClassifier(),
+        {"n_neighbors": [1, 4, 9], "weights": ["uniform", "distance"]},
+        1,
     ),
     "neighbours, two distances": (KNeighborsClassifier(), {"n_neighbors": [1, 5], "p": [1, 2]}, 2),
     "neighbours by a tree": (
-        KNeighborsClassifier(algorithm="kd_tree"), {"n_neighbors": [3, 1, 8]}, 1
+        KNeighborsClassifier(algorithm="kd_tree"),
+        {"n_neighbors": [3, 1, 8]},
+        1,
     ),
     "neighbours, numbers": (
-        KNeighborsRegressor(), {"n_neighbors": [2, 5, 11], "weights": ["uniform", "distance"]}, 1
+        KNeighborsRegressor(),
+        {"n_neighbors": [2, 5, 11], "weights": ["uniform", "distance"]},
+        1,
     ),
     "forest": (RandomForestClassifier(random_state=0), {"n_estimators": [3, 10, 25]}, 1),
     "forest, two depths": (
-        RandomForestClassifier(random_state=0), {"n_estimators": [3, 10], "max_depth": [2, None]}, 2
+        RandomForestClassifier(random_state=0),
+        {"n_estimators": [3, 10], "max_depth": [2, None]},
+        2,
     ),
     "forest, numbers": (RandomForestRegressor(random_state=1), {"n_estimators": [10, 4, 5]}, 1),
     "extra trees": (ExtraTreesClassifier(random_state=0), {"n_estimators": [3, 10]}, 1),
     "extra trees, numbers": (ExtraTreesRegressor(random_state=0), {"n_estimators": [3, 10]}, 1),
     "bagging": (BaggingClassifier(random_state=0), {"n_estimators": [2, 5, 9]}, 1),
     "bagging of columns": (
-        BaggingRegressor(random_state=3, max_features=0.5), {"n_estimators": [2, 5]}, 1
+        BaggingRegressor(random_state=3, max_features=0.5),
+        {"n_estimators": [2, 5]},
+        1,
     ),
     "boosting": (
         GradientBoostingClassifier(random_state=0, max_depth=2, subsample=0.7),
-        {"n_estimators": [1, 4, 9]}, 1,
+        {"n_estimators": [1, 4, 9]},
+        1,
     ),
-    "boosting, numbers": (
-        GradientBoostingRegressor(random_state=0), {"n_estimators": [5, 20]}, 1
-    ),
+    "boosting, numbers": (GradientBoostingRegressor(random_state=0), {"n_estimators": [5, 20]}, 1),
     "boosting, two rates": (
         GradientBoostingRegressor(random_state=0),
-        {"n_estimators": [5, 20], "learning_rate": [0.1, 0.3]}, 2,
+        {"n_estimators": [5, 20], "learning_rate": [0.1, 0.3]},
+        2,
     ),
     "histograms": (
-        HistGradientBoostingClassifier(random_state=0, max_depth=2), {"max_iter": [1, 4]}, 1
+        HistGradientBoostingClassifier(random_state=0, max_depth=2),
+        {"max_iter": [1, 4]},
+        1,
     ),
     "histograms, numbers": (HistGradientBoostingRegressor(random_state=0), {"max_iter": [3, 9]}, 1),
     "first steps": (
         make_pipeline(StandardScaler(), PCA(svd_solver="full"), KNeighborsClassifier()),
-        {"pca__n_components": [4, 9, 20], "kneighborsclassifier__n_neighbors": [1, 3, 5]}, 3,
+        {"pca__n_components": [4, 9, 20], "kneighborsclassifier__n_neighbors": [1, 3, 5]},
+        3,
     ),
-}  # fmt: skip
+}
 # To rounding, or within the tolerance that the estimator has for itself.
 CLOSE: dict[str, Case] = {
     "ridge": (Ridge(), {"alpha": np.logspace(-3, 3, 7).tolist()}, 1),
     "ridge without intercept": (Ridge(fit_intercept=False), {"alpha": [0.1, 1.0, 10.0]}, 1),
     "ridge, classes": (
         make_pipeline(StandardScaler(), RidgeClassifier()),
-        {"ridgeclassifier__alpha": [0.1, 1.0, 100.0]}, 1,
+        {"ridgeclassifier__alpha": [0.1, 1.0, 100.0]},
+        1,
     ),
     "machines, numbers": (
         make_pipeline(StandardScaler(), SVR(tol=1e-6)),
-        {"svr__C": [1.0, 10.0], "svr__gamma": ["scale", 0.01], "svr__epsilon": [0.1, 5.0]}, 4,
+        {"svr__C": [1.0, 10.0], "svr__gamma": ["scale", 0.01], "svr__epsilon": [0.1, 5.0]},
+        4,
     ),
-}  # fmt: skip
+}
 
 
 def scores(
@@ -107,20 +122,32 @@ def scores(
     base, grid, _ = case
     is_of_classes = is_classifier(base)
     X, y = (part[:n_rows] for part in (DIGITS if is_of_classes else DIABETES))
-    names = CLASSES if is_of_classes and hasattr(base, "predict_proba") else (
-        CLASSES[:1] if is_of_classes else NUMBERS
-    )  # fmt: skip
+    names = (
+        CLASSES
+        if is_of_classes and hasattr(base, "predict_proba")
+        else (CLASSES[:1] if is_of_classes else NUMBERS)
+    )
     scorer = _MultimetricScorer(scorers={name: get_scorer(name) for name in names})
     candidates = list(ParameterGrid(grid))
     train, test = next(KFold(3, shuffle=True, random_state=0).split(X))
 
     def call(parameters: Mapping[str, Any]) -> dict[str, Any]:
         return {
-            "estimator": clone(base), "X": X, "y": y, "train": train, "test": test,
-            "parameters": parameters, "scorer": scorer, "fit_params": None, "score_params": None,
-            "return_train_score": False, "return_n_test_samples": True, "return_times": True,
-            "error_score": "raise", "verbose": 0,
-        }  # fmt: skip
+            "estimator": clone(base),
+            "X": X,
+            "y": y,
+            "train": train,
+            "test": test,
+            "parameters": parameters,
+            "scorer": scorer,
+            "fit_params": None,
+            "score_params": None,
+            "return_train_score": False,
+            "return_n_test_samples": True,
+            "return_times": True,
+            "error_score": "raise",
+            "verbose": 0,
+        }
 
     plain = [_fit_and_score(**call(one))["test_scores"] for one in candidates]
     data = FoldedData(X, y, X[:0], y[:0], (), Scaling("none"))

@@ -19,8 +19,14 @@ GROUPS = np.arange(60) // 10
 
 
 def split(kind: str, n_folds: int = 3, **more: object) -> list:
-    options = {"n_repeats": 2, "seed": 0, "X": X, "y": Y, "groups": GROUPS,
-               "task": "classification"} | more  # fmt: skip
+    options = {
+        "n_repeats": 2,
+        "seed": 0,
+        "X": X,
+        "y": Y,
+        "groups": GROUPS,
+        "task": "classification",
+    } | more
     return splits_of(kind, n_folds, **options)  # type: ignore[arg-type]
 
 

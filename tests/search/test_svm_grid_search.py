@@ -370,9 +370,11 @@ def test_scores_of_answers_take_the_path_and_callables_do_not(
 def test_scorers_of_probabilities_get_calibrated_fits() -> None:
     ours = SVMGridSearch([0.1, 1.0], [0.02], cv=3, scoring="neg_log_loss").fit(WINE, KINDS)
     peer = GridSearchCV(
-        CalibratedClassifierCV(SVC(gamma=0.02), ensemble=False), {"estimator__C": [0.1, 1.0]},
-        scoring="neg_log_loss", cv=3,
-    ).fit(WINE, KINDS)  # fmt: skip
+        CalibratedClassifierCV(SVC(gamma=0.02), ensemble=False),
+        {"estimator__C": [0.1, 1.0]},
+        scoring="neg_log_loss",
+        cv=3,
+    ).fit(WINE, KINDS)
     for key in ("split2_test_score", "mean_test_score"):
         np.testing.assert_allclose(ours.cv_results_[key], peer.cv_results_[key], atol=0.01)
     np.testing.assert_allclose(ours.predict_proba(WINE), peer.predict_proba(WINE), atol=0.01)
@@ -432,8 +434,9 @@ def test_a_training_part_may_lack_a_class(solver: str) -> None:
     folds = [(np.flatnonzero(KINDS != 1), np.arange(0, 178, 5)), (np.arange(178), np.arange(9))]
     for scoring in ("accuracy", width):
         ours = SVMGridSearch(param_grid=GRID, cv=folds, solver=solver, scoring=scoring, tol=1e-6)
-        same_as_its_peer(ours, GridSearchCV(SVC(tol=1e-6), GRID, cv=folds, scoring=scoring), WINE,
-                         KINDS)  # fmt: skip
+        same_as_its_peer(
+            ours, GridSearchCV(SVC(tol=1e-6), GRID, cv=folds, scoring=scoring), WINE, KINDS
+        )
 
 
 def test_folds_may_be_masks() -> None:

@@ -42,9 +42,11 @@ y = y.astype(np.int32)
 
 
 def wine(
-    Cs: tuple[float, ...] = (1.0,), gammas: tuple[float, ...] = (0.1,), solver: str = "sklearn",
+    Cs: tuple[float, ...] = (1.0,),
+    gammas: tuple[float, ...] = (0.1,),
+    solver: str = "sklearn",
     scoring: str = "accuracy",
-) -> Problem:  # fmt: skip
+) -> Problem:
     data = FoldedData(X[::2], y[::2], X[1::2], y[1::2], (), Scaling("standardise"))
     scorer = CandidateScorer((scoring,), labels=np.array(["a", "b", "c"]))
     splits = {(SEARCH, 1.0): make_folds(y[::2], 3, 0)}
@@ -199,8 +201,11 @@ def test_splits_that_are_told_are_a_task_of_their_own() -> None:
     assert (first.part, first.cost) == ("svm-gamma=0.1 2 C fold=1", 2.0)
     assert second.part == ""
     assert (third.part, third.started, third.seconds, third.compile_seconds) == (
-        "svm-gamma=0.1 2 C 2 folds", 120.0, 30.0, 0.0,
-    )  # fmt: skip
+        "svm-gamma=0.1 2 C 2 folds",
+        120.0,
+        30.0,
+        0.0,
+    )
     assert third.task == TASK
 
 

@@ -83,9 +83,11 @@ def test_the_worst_rows_are_taken_and_their_changes_taken_off(quota, kinds):
     changes[0] = rng.normal(size=n) * rng.integers(2, size=n)
     members, found, after = np.zeros(2 * n, np.int32), np.zeros(4, np.int64), residual.copy()
     launch(
-        _between_solves, 1, THREADS,
+        _between_solves,
+        1,
+        THREADS,
         [signed, columns, after, beta, C, quota, shared, changes, members, found],
-    )  # fmt: skip
+    )
     m, i, j, n_changed = found
     rise, fall = beta < np.maximum(C * signed, 0), beta > np.minimum(C * signed, 0)
     free = residual[rise & fall]

@@ -42,9 +42,7 @@ def test_too_little_says_how_much_and_what_to_do(decision, free):
         plan_memory(**MNIST, one_vs_one=decision == "ovo", free_bytes=free)
 
 
-DIGITS = {
-    "sizes": [183, 182, *[179] * 8], "n_features": 64, "n_C": 10, "n_gammas": 2, "n_folds": 3
-}  # fmt: skip
+DIGITS = {"sizes": [183, 182, *[179] * 8], "n_features": 64, "n_C": 10, "n_gammas": 2, "n_folds": 3}
 
 
 @pytest.mark.parametrize("n_blocks", [264, 2112])
@@ -52,11 +50,15 @@ def test_the_state_of_the_blocks_shrinks_with_the_memory(n_blocks):
     """64 MiB hold the digits: blocks of rows are multiplied that fit, and few members kept."""
     plans = [
         plan_memory(
-            **DIGITS, one_vs_one=True, free_bytes=m << 20, n_blocks=n_blocks, members=365,
+            **DIGITS,
+            one_vs_one=True,
+            free_bytes=m << 20,
+            n_blocks=n_blocks,
+            members=365,
             block_size=32,
         )
         for m in (32, 64, 4096)
-    ]  # fmt: skip
+    ]
     for plan, free in zip(plans, (32, 64, 4096), strict=True):
         assert plan.whole
         assert plan.n_bytes <= free << 20
@@ -129,20 +131,35 @@ def test_what_is_predicted_is_the_launch_that_is_made(decision, name, monkeypatc
     search, _ = search_folds(y, np.logspace(-3, 6, path_cost.N_C), folds, Settings(decision))
     gammas = np.logspace(-6, -2, 24)
     launches.solve_table(
-        search, range(len(search.problems)), range(10), np.broadcast_to(np.float32(0), (n, n)),
-        np.broadcast_to(0.0, (n, 784)), gammas, None, [search.empty_solutions() for _ in gammas],
-        np, Launching.for_rows(path_cost.LARGEST[decision]), limit,
-    )  # fmt: skip
+        search,
+        range(len(search.problems)),
+        range(10),
+        np.broadcast_to(np.float32(0), (n, n)),
+        np.broadcast_to(0.0, (n, 784)),
+        gammas,
+        None,
+        [search.empty_solutions() for _ in gammas],
+        np,
+        Launching.for_rows(path_cost.LARGEST[decision]),
+        limit,
+    )
     _, blocks, threads, given, shared = made[-1]
     found = path_cost.predict(decision, name)
     assert [found[key] for key in ("threads", "blocks", "bytes", "jobs")] == [
-        threads, blocks, shared, len(given[7])
-    ]  # fmt: skip
+        threads,
+        blocks,
+        shared,
+        len(given[7]),
+    ]
     assert found["members"] == given[15]
     plan = plan_memory(
-        **MNIST, one_vs_one=decision == "ovo", free_bytes={"A100": 78, "H200": 130}[name] << 30,
-        n_blocks=blocks, members=found["members"], block_size=threads,
-    )  # fmt: skip
+        **MNIST,
+        one_vs_one=decision == "ovo",
+        free_bytes={"A100": 78, "H200": 130}[name] << 30,
+        n_blocks=blocks,
+        members=found["members"],
+        block_size=threads,
+    )
     assert plan.whole
     assert (plan.n_gammas, plan.n_blocks, plan.members) == (24, blocks, found["members"])
 

@@ -88,8 +88,9 @@ def test_distances_between_classes_are_the_rows_own():
     rng = np.random.default_rng(0)
     X, starts = rng.normal(size=(9, 3)), np.array([0, 4, 9])
     squared = ((X[:, None] - X) ** 2).sum(axis=2)
-    means = [[squared[a, b].mean() for b in (slice(4), slice(4, 9))] for a in
-             (slice(4), slice(4, 9))]  # fmt: skip
+    means = [
+        [squared[a, b].mean() for b in (slice(4), slice(4, 9))] for a in (slice(4), slice(4, 9))
+    ]
     for kernel in ("rbf", "linear"):
         form = Kernel(kernel)
         shared = symmetric_products(prepare_rows(X, form, np, True), form, np)

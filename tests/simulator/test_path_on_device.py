@@ -180,8 +180,9 @@ def test_agrees_with_libsvm(decision):
     X, y = blobs((12, 10, 14), seed=11)
     folds = list(StratifiedKFold(2, shuffle=True, random_state=0).split(X, y))
     Cs = [0.1, 1.0, 100.0]
-    result = cross_validate_path_cuda(X, y, 0.1, Cs, folds, decision=decision, launching=SMALL,
-                                      **BOTH)  # fmt: skip
+    result = cross_validate_path_cuda(
+        X, y, 0.1, Cs, folds, decision=decision, launching=SMALL, **BOTH
+    )
     for c, C in enumerate(Cs):
         for f, (train, validation) in enumerate(folds):
             svc = SVC(C=C, gamma=0.1, decision_function_shape="ovo")

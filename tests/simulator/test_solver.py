@@ -43,9 +43,16 @@ def test_cells_are_those_of_the_cpu(decision):
     for device in ("gpu", "cpu"):
         fits = {}
         work = Work(
-            X, y, folds, range(len(folds)), GAMMAS, CS, settings,
-            lambda g, split, some, fits=fits: fits.update({(g, split): some}), decisions=True,
-        )  # fmt: skip
+            X,
+            y,
+            folds,
+            range(len(folds)),
+            GAMMAS,
+            CS,
+            settings,
+            lambda g, split, some, fits=fits: fits.update({(g, split): some}),
+            decisions=True,
+        )
         load_backend("path", device).fit_cells(work)
         found.append([fit for place in sorted(fits) for fit in fits[place]])
     assert len(found[0]) == len(GAMMAS) * len(folds) * len(CS)

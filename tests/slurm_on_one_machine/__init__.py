@@ -76,11 +76,17 @@ def up(folder: Path = FOLDER) -> None:
     shutil.rmtree(folder, ignore_errors=True)
     _write_configuration(folder)
     try:
-        _start(folder, "munged", [
-            f"--key-file={folder}/munge.key", f"--socket={folder}/munge.socket",
-            f"--pid-file={folder}/munged.pid", f"--log-file={folder}/munged.log",
-            f"--seed-file={folder}/munge.seed",
-        ])  # fmt: skip
+        _start(
+            folder,
+            "munged",
+            [
+                f"--key-file={folder}/munge.key",
+                f"--socket={folder}/munge.socket",
+                f"--pid-file={folder}/munged.pid",
+                f"--log-file={folder}/munged.log",
+                f"--seed-file={folder}/munge.seed",
+            ],
+        )
         _start(folder, "slurmctld", ["-c"])
         for node in NODES:
             _start(folder, "slurmd", ["-N", node])
@@ -170,9 +176,13 @@ def _wait_until_idle(folder: Path) -> None:
 
 def _ask(folder: Path, *command: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        command, env=os.environ | environment(folder), stdin=subprocess.DEVNULL,
-        capture_output=True, text=True, timeout=SECONDS_TO_START,
-    )  # fmt: skip
+        command,
+        env=os.environ | environment(folder),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=SECONDS_TO_START,
+    )
 
 
 def _running(folder: Path) -> dict[int, str]:

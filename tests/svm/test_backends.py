@@ -41,17 +41,29 @@ def backend(request: pytest.FixtureRequest) -> Backend:
 
 
 def fits_of(
-    backend: Backend, X: np.ndarray, y: np.ndarray, folds: list[Fold], Cs: tuple[float, ...] = CS,
-    settings: Settings = DEFAULTS, **more: Any,
-) -> list[CellFit]:  # fmt: skip
+    backend: Backend,
+    X: np.ndarray,
+    y: np.ndarray,
+    folds: list[Fold],
+    Cs: tuple[float, ...] = CS,
+    settings: Settings = DEFAULTS,
+    **more: Any,
+) -> list[CellFit]:
     """The fits of one gamma, split by split."""
     found: dict[int, list[CellFit]] = {}
     backend.fit_cells(
         Work(
-            to_device(X, backend.device), y, folds, range(len(folds)), [GAMMA], Cs, settings,
-            lambda g, split, fits: found.update({split: fits}), **more,
+            to_device(X, backend.device),
+            y,
+            folds,
+            range(len(folds)),
+            [GAMMA],
+            Cs,
+            settings,
+            lambda g, split, fits: found.update({split: fits}),
+            **more,
         )
-    )  # fmt: skip
+    )
     return [fit for split in range(len(folds)) for fit in found[split]]
 
 
@@ -99,11 +111,17 @@ def test_a_split_is_handed_over_as_soon_as_it_is_done(backend: Backend) -> None:
     folds, seen, shares = list(StratifiedKFold(3).split(X, y)), [], []
     backend.fit_cells(
         Work(
-            to_device(X, backend.device), y, folds, [0, 2], [GAMMA], CS,
+            to_device(X, backend.device),
+            y,
+            folds,
+            [0, 2],
+            [GAMMA],
+            CS,
             Settings(device=backend.device),
-            lambda g, split, found: seen.append((g, split, len(found))), report=shares.append,
+            lambda g, split, found: seen.append((g, split, len(found))),
+            report=shares.append,
         )
-    )  # fmt: skip
+    )
     assert sorted(seen) == [(0, 0, 3), (0, 2, 3)]
     assert shares == sorted(shares)
 
@@ -120,9 +138,15 @@ def test_a_fit_in_numbers_predicts_as_the_cell_does(
     (cell,) = fits_of(backend, some_X, some_y, [(every, every)], (10.0,), settings)
     support, coefficients, intercepts = backend.fit_parts(device_X, some_y, 10.0, GAMMA, settings)
     machine = KernelMachine(
-        some_X[support], coefficients, intercepts, RBF, GAMMA, Scaling("none").fit(some_X),
-        np.unique(some_y), decision,
-    )  # fmt: skip
+        some_X[support],
+        coefficients,
+        intercepts,
+        RBF,
+        GAMMA,
+        Scaling("none").fit(some_X),
+        np.unique(some_y),
+        decision,
+    )
     assert cell.predictions is not None
     assert np.count_nonzero(machine.predict(some_X) != cell.predictions) <= 1
 

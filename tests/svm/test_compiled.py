@@ -58,8 +58,12 @@ def said(folder: Path, program: str = "import kernels.outer") -> list[str]:
     environment = os.environ | {"PYTHONPATH": str(folder.parent), "NUMBA_CACHE_DIR": ""}
     return subprocess.run(
         [sys.executable, "-c", program],
-        env=environment, cwd=folder.parent, capture_output=True, text=True, check=True,
-    ).stdout.split()  # fmt: skip
+        env=environment,
+        cwd=folder.parent,
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout.split()
 
 
 @pytest.mark.slow

@@ -147,14 +147,16 @@ FORMS: dict[str, tuple[Any, Any, Any]] = {
     "words": (PathSVC(class_weight={"red": 1.0, "white": 3.0}), WINE, WORDS),
     "objects": (PathSVC(), WINE, WORDS.astype(object)),
     "whole numbers": (
-        PathSVC(class_weight={0: 2.0}), WINE.astype(np.float32), (KINDS * 10).astype(np.int16),
+        PathSVC(class_weight={0: 2.0}),
+        WINE.astype(np.float32),
+        (KINDS * 10).astype(np.int16),
     ),
     "truths": (PathSVC(degree=np.int64(2), class_weight={True: 2.0}), TWO[0], TWO[1] == 1),
     "a table of classes": (PathSVC(), table(TWO[0]), TWO[1]),
     "numbers": (PathSVR(epsilon=0.2), ROWS, TARGETS),
     "a table of numbers": (PathSVR(), table(ROWS), TARGETS),
     "no support": (PathSVR(epsilon=50), ROWS, TARGETS),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -164,8 +166,16 @@ def test_a_saved_estimator_comes_back_as_it_was(form: str, tmp_path: Path) -> No
     ours.save(file)
     back = type(ours).load(str(file))
     assert back.get_params() == ours.get_params()
-    names = ["n_features_in_", "fit_status_", "n_iter_", "support_", "n_support_",
-             "support_vectors_", "dual_coef_", "intercept_"]  # fmt: skip
+    names = [
+        "n_features_in_",
+        "fit_status_",
+        "n_iter_",
+        "support_",
+        "n_support_",
+        "support_vectors_",
+        "dual_coef_",
+        "intercept_",
+    ]
     names += ["classes_"] if is_classifier(ours) else []
     names += ["feature_names_in_"] if isinstance(X, pd.DataFrame) else []
     for name in names:
@@ -209,17 +219,30 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize(
     ("kind", "name", "words"),
     [
-        *((PathSVC, name, "") for name in (
-            "cut", "no header", "empty", "pickle", "klasses", "m_support", "rbg", "ovn", "foreign",
-            "svc machine", "none", ".",
-        )),
+        *(
+            (PathSVC, name, "")
+            for name in (
+                "cut",
+                "no header",
+                "empty",
+                "pickle",
+                "klasses",
+                "m_support",
+                "rbg",
+                "ovn",
+                "foreign",
+                "svc machine",
+                "none",
+                ".",
+            )
+        ),
         (PathSVC, "svr", "it holds a regression, "),
         (PathSVR, "svc", "it holds a classifier, "),
         (PathSVR, "svr machine", "it holds none; a run's "),
         (KernelMachine, "svr", "it holds a regression, which KernelRegressor.load reads; "),
         (KernelRegressor, "svc", "it holds a classifier, which KernelMachine.load reads; "),
     ],
-)  # fmt: skip
+)
 def test_what_is_no_such_file_is_refused_in_one_line(
     files: Path, kind: Any, name: str, words: str
 ) -> None:

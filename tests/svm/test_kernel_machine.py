@@ -27,9 +27,15 @@ def machine_of(X: np.ndarray, y: np.ndarray, decision: str) -> tuple[KernelMachi
     fitted = solver.fit(scaling.transform(X), y, 10.0, 0.01, Settings(decision))
     support, coefficients, intercepts = solver.parts(fitted)
     machine = KernelMachine(
-        scaling.transform(X[support]), coefficients, intercepts, RBF, 0.01, scaling, np.unique(y),
+        scaling.transform(X[support]),
+        coefficients,
+        intercepts,
+        RBF,
+        0.01,
+        scaling,
+        np.unique(y),
         decision,
-    )  # fmt: skip
+    )
     return machine, fitted
 
 

@@ -75,8 +75,13 @@ def test_class_weights_are_those_of_svc(class_weight: Any) -> None:
     parameters: dict[str, Any] = {"C": 0.1, "gamma": 0.02, "class_weight": class_weight}
     ours = PathSVC(**parameters).fit(WINE[rows], words)
     agrees(ours, SVC(**parameters).fit(WINE[rows], words), WINE[rows])
-    assert np.abs(ours.decision_function(WINE) - PathSVC(C=0.1, gamma=0.02).fit(
-        WINE[rows], words).decision_function(WINE)).max() > 0.05  # fmt: skip
+    assert (
+        np.abs(
+            ours.decision_function(WINE)
+            - PathSVC(C=0.1, gamma=0.02).fit(WINE[rows], words).decision_function(WINE)
+        ).max()
+        > 0.05
+    )
 
 
 def test_one_vs_rest_balances_rows_not_their_weights_as_svc_does() -> None:
@@ -105,9 +110,15 @@ def test_decision_function_shape_is_that_of_svc(shape: str, n_classes: int) -> N
 
 def test_equal_votes_go_to_the_largest_value_if_that_is_asked() -> None:
     X, y = make_classification(
-        300, 2, n_informative=2, n_redundant=0, n_clusters_per_class=1, n_classes=4,
-        class_sep=0.4, random_state=4,
-    )  # fmt: skip
+        300,
+        2,
+        n_informative=2,
+        n_redundant=0,
+        n_clusters_per_class=1,
+        n_classes=4,
+        class_sep=0.4,
+        random_state=4,
+    )
     grid = np.stack(np.meshgrid(*[np.linspace(-6, 6, 80)] * 2), axis=-1).reshape(-1, 2)
     plain, breaks = (PathSVC(break_ties=on, C=100, gamma=10.0).fit(X, y) for on in (False, True))
     largest = breaks.decision_function(grid).argmax(axis=1)

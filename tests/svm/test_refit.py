@@ -40,9 +40,13 @@ DATA = data_of(3)
 def refitted(data: FoldedData, solver: str, C: float, probability: bool = False) -> dict[str, Any]:
     labels = CLASSES[: len(np.unique(data.y))]
     problem = grid_problem(
-        data, {("search", 1.0): list(data.folds)}, {"C": [C], "gamma": [0.1]}, solver,
-        Settings(n_threads=2), CandidateScorer(labels=labels),
-    )  # fmt: skip
+        data,
+        {("search", 1.0): list(data.folds)},
+        {"C": [C], "gamma": [0.1]},
+        solver,
+        Settings(n_threads=2),
+        CandidateScorer(labels=labels),
+    )
     return refit_and_test(problem, Refit(0), solver, probability)
 
 

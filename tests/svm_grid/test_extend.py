@@ -16,14 +16,16 @@ CASES = {
     "svm_grid": (
         ["--n-c", "3", "--n-gamma", "2", "--log-c", "-1", "1", "--log-gamma", "-2", "-1"],
         ["--n-c", "5", "--n-gamma", "2", "--log-c", "-1", "3", "--log-gamma", "-2", "-1"],
-        6, 10,
+        6,
+        10,
     ),
     "cross_validate": (
         ["--estimator", "knn", "--param", "n_neighbors=1,3", "--estimator", "bayes"],
         ["--estimator", "knn", "--param", "n_neighbors=3,5,9", "--estimator", "bayes"],
-        2, 4,
+        2,
+        4,
     ),
-}  # fmt: skip
+}
 HERE = ["--dataset", "digits", "--limit", "150", "--folds", "3", "--cluster", "threads"]
 TIMES = ["fit_seconds", "score_seconds", "worker", "n_fits", "n_iterations"]
 

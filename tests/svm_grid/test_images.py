@@ -34,8 +34,14 @@ def photographs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def coloured(photographs: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run on their pixels, resized."""
     folder = tmp_path_factory.mktemp("runs") / "coloured"
-    options = ["--dataset", str(photographs), "--image-size", "16", "--data-dir",
-               str(folder.parent / "data")]  # fmt: skip
+    options = [
+        "--dataset",
+        str(photographs),
+        "--image-size",
+        "16",
+        "--data-dir",
+        str(folder.parent / "data"),
+    ]
     assert main([*options, *SMALL, "--results", str(folder)]) == 0
     return folder
 
@@ -108,8 +114,18 @@ def test_features_are_computed_once_and_for_new_images(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    chosen = ["--dataset", str(photographs), "--image-size", "16", "--features", name, *options,
-              "--data-dir", str(tmp_path / "data"), "--results"]  # fmt: skip
+    chosen = [
+        "--dataset",
+        str(photographs),
+        "--image-size",
+        "16",
+        "--features",
+        name,
+        *options,
+        "--data-dir",
+        str(tmp_path / "data"),
+        "--results",
+    ]
     assert main([*chosen, str(tmp_path / "run"), *SMALL[:-1]]) == 0
     said = capsys.readouterr().out
     assert f"features   {name}: {n_features:,} of each image, computed in" in said
@@ -143,9 +159,20 @@ def test_weights_of_a_file_are_loaded_and_must_stay(
     torch.manual_seed(3)
     network = models.get_model("resnet18", weights=None)
     torch.save(network.state_dict(), tmp_path / "own.pth")
-    options = ["--dataset", str(photographs), "--image-size", "16", "--data-dir",
-               str(tmp_path / "data"), "--features", "resnet18", "--feature-size", "32",
-               "--weights", str(tmp_path / "own.pth")]  # fmt: skip
+    options = [
+        "--dataset",
+        str(photographs),
+        "--image-size",
+        "16",
+        "--data-dir",
+        str(tmp_path / "data"),
+        "--features",
+        "resnet18",
+        "--feature-size",
+        "32",
+        "--weights",
+        str(tmp_path / "own.pth"),
+    ]
     run = tmp_path / "run"
     assert main([*options, *SMALL, "--results", str(run)]) == 0
     assert len(record(run)["features"]["weights"]) == 64
@@ -165,8 +192,16 @@ def test_weights_of_a_file_are_loaded_and_must_stay(
 def test_features_of_a_file(photographs: Path, tmp_path: Path) -> None:
     own = np.random.default_rng(0).normal(size=(30, 4)) + np.repeat([[0], [9]], 15, axis=0)
     np.save(tmp_path / "own.npy", own)
-    options = ["--dataset", str(photographs), "--image-size", "16", "--data-dir",
-               str(tmp_path / "data"), "--features", str(tmp_path / "own.npy")]  # fmt: skip
+    options = [
+        "--dataset",
+        str(photographs),
+        "--image-size",
+        "16",
+        "--data-dir",
+        str(tmp_path / "data"),
+        "--features",
+        str(tmp_path / "own.npy"),
+    ]
     assert main([*options, *SMALL, "--results", str(tmp_path / "run")]) == 0
     assert record(tmp_path / "run")["test_error"] == 0
     assert main(["predict", str(tmp_path / "run"), "--image", str(photographs)]) == 2

@@ -19,8 +19,25 @@ from pipelines.svm.kernel_machine import KernelRegressor
 from pipelines.svm_grid import main
 from tests.command_runs import record
 
-GRID = ["--n-c", "3", "--n-gamma", "2", "--n-epsilon", "2", "--log-c", "-1", "1",
-        "--log-gamma", "-2", "0", "--log-epsilon", "-2", "-1", "--folds", "3"]  # fmt: skip
+GRID = [
+    "--n-c",
+    "3",
+    "--n-gamma",
+    "2",
+    "--n-epsilon",
+    "2",
+    "--log-c",
+    "-1",
+    "1",
+    "--log-gamma",
+    "-2",
+    "0",
+    "--log-epsilon",
+    "-2",
+    "-1",
+    "--folds",
+    "3",
+]
 
 
 @pytest.fixture(scope="module")
@@ -47,10 +64,13 @@ def test_scores_are_those_of_grid_search_cv(prices: Path, finished: Path) -> Non
     svr = make_pipeline(StandardScaler(), SVR(tol=1e-6))
     peer = GridSearchCV(
         TransformedTargetRegressor(svr, transformer=StandardScaler()),
-        {"regressor__svr__C": [0.1, 1.0, 10.0], "regressor__svr__gamma": [0.01, 1.0],
-         "regressor__svr__epsilon": [0.01, 0.1]},
+        {
+            "regressor__svr__C": [0.1, 1.0, 10.0],
+            "regressor__svr__gamma": [0.01, 1.0],
+            "regressor__svr__epsilon": [0.01, 0.1],
+        },
         cv=KFold(3, shuffle=True, random_state=0),
-    ).fit(data.X_train, data.y_train)  # fmt: skip
+    ).fit(data.X_train, data.y_train)
     candidates = pd.read_parquet(finished / "candidates.parquet").round(6)
     found = candidates.set_index(["C", "gamma", "epsilon"])["score_mean"]
     names = [f"regressor__svr__{name}" for name in found.index.names]

@@ -45,8 +45,10 @@ def imported(folder: Path, *more: str) -> dict[str, list[str]]:
     words = [*SMALL, "--results", str(folder), "--quiet", *more]
     done = subprocess.run(
         [sys.executable, "-c", SPY, " ".join(HEAVY), *words],
-        capture_output=True, text=True, check=True,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     return json.loads(done.stdout.splitlines()[-1])
 
 

@@ -16,8 +16,22 @@ from pipelines.data.tables.preprocess import TablePreprocessor
 from pipelines.svm_grid import main
 from tests.command_runs import record
 
-GRID = ["--n-c", "2", "--n-gamma", "2", "--log-c", "0", "1", "--log-gamma", "-2", "-1",
-        "--folds", "3", "--cluster", "threads"]  # fmt: skip
+GRID = [
+    "--n-c",
+    "2",
+    "--n-gamma",
+    "2",
+    "--log-c",
+    "0",
+    "1",
+    "--log-gamma",
+    "-2",
+    "-1",
+    "--folds",
+    "3",
+    "--cluster",
+    "threads",
+]
 
 
 def mixed(n_rows: int, seed: int) -> pd.DataFrame:

@@ -14,6 +14,14 @@ from pipelines.data.tables.kinds import Kinds, columns_of
 from pipelines.data.tables.table import MISSING, Missing, RawTable, Reading, Task, read_raw_table
 
 __all__ = [
-    "MISSING", "SUFFIXES", "Kinds", "Missing", "RawTable", "Reading", "Task", "columns_of",
-    "read_frame", "read_raw_table",
-]  # fmt: skip
+    "MISSING",
+    "SUFFIXES",
+    "Kinds",
+    "Missing",
+    "RawTable",
+    "Reading",
+    "Task",
+    "columns_of",
+    "read_frame",
+    "read_raw_table",
+]

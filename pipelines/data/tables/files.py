@@ -31,8 +31,27 @@ MOST_LINES = 10 * SAMPLE  # a cell in quotes may hold several
 WHITESPACE = r"\s+"
 SEPARATORS = (",", ";", "\t", "|")
 # What pandas takes for missing, and "?"; but for "None", which is a level in many a table.
-MISSING = ("", "?", "NA", "N/A", "n/a", "<NA>", "#NA", "#N/A", "#N/A N/A", "nan", "NaN", "-nan",
-           "-NaN", "null", "NULL", "1.#IND", "-1.#IND", "1.#QNAN", "-1.#QNAN")  # fmt: skip
+MISSING = (
+    "",
+    "?",
+    "NA",
+    "N/A",
+    "n/a",
+    "<NA>",
+    "#NA",
+    "#N/A",
+    "#N/A N/A",
+    "nan",
+    "NaN",
+    "-nan",
+    "-NaN",
+    "null",
+    "NULL",
+    "1.#IND",
+    "-1.#IND",
+    "1.#QNAN",
+    "-1.#QNAN",
+)
 DATE = re.compile(r"\d{4}-\d{1,2}-\d{1,2}([T ].*)?|\d{1,2}[/.]\d{1,2}[/.]\d{2,4}( .*)?")
 NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?")
 DECIMAL_COMMA = re.compile(r"[-+]?\d+,\d+")
@@ -89,11 +108,17 @@ def read_frame(
                 # By default a surplus field makes the first column an index, silently.
                 warnings.simplefilter("error", pd.errors.ParserWarning)
                 frame = pd.read_csv(
-                    path, index_col=False, low_memory=False, sep=layout.separator,
-                    decimal=layout.decimal, header=0 if layout.has_header else None,
-                    names=list(layout.names), na_values=list(MISSING), keep_default_na=False,
+                    path,
+                    index_col=False,
+                    low_memory=False,
+                    sep=layout.separator,
+                    decimal=layout.decimal,
+                    header=0 if layout.has_header else None,
+                    names=list(layout.names),
+                    na_values=list(MISSING),
+                    keep_default_na=False,
                     skipinitialspace=True,
-                )  # fmt: skip
+                )
     except InputError:
         raise
     except Exception as error:  # pandas and pyarrow raise a dozen unrelated types
@@ -125,9 +150,15 @@ def _read_npz(path: Path, label: str | None) -> pd.DataFrame:
         raise
     # Of one array that is no archive a TypeError, of one larger than memory a MemoryError.
     except (
-        OSError, ValueError, EOFError, RuntimeError, TypeError, MemoryError, zipfile.BadZipFile,
+        OSError,
+        ValueError,
+        EOFError,
+        RuntimeError,
+        TypeError,
+        MemoryError,
+        zipfile.BadZipFile,
         zlib.error,
-    ) as error:  # fmt: skip
+    ) as error:
         raise unreadable(path, error) from None
     if X.ndim != 2 or (y is not None and y.shape != (len(X),)):
         raise InputError(

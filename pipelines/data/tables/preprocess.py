@@ -64,9 +64,12 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
     """
 
     def __init__(
-        self, kinds: Kinds, scale: bool = True, missing: Missing = "impute",
+        self,
+        kinds: Kinds,
+        scale: bool = True,
+        missing: Missing = "impute",
         layout: tuple[str, ...] = (),
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.kinds = kinds
         self.scale = scale
         self.missing = missing

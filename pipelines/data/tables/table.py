@@ -242,9 +242,18 @@ def read_raw_table(
     if layout is not None and without_header:
         notes.append(f"no header line, columns are called 1 to {len(layout.names)}")
     return RawTable(
-        path.name, X, y, kinds, task, name, missing, tuple(notes), n_rows - len(X), without_header,
+        path.name,
+        X,
+        y,
+        kinds,
+        task,
+        name,
+        missing,
+        tuple(notes),
+        n_rows - len(X),
+        without_header,
         codes,
-    )  # fmt: skip
+    )
 
 
 def choose_target(

@@ -155,9 +155,11 @@ class SplitRows:
     def targets(self, split: int, name: str) -> Any:
         """Return the targets of a part; see ``part_of``."""
         y = self.data.y
-        return y[self.of_part(split, name)] if isinstance(y, np.ndarray) else (
-            self.part_of(split, name)[1]
-        )  # fmt: skip
+        return (
+            y[self.of_part(split, name)]
+            if isinstance(y, np.ndarray)
+            else (self.part_of(split, name)[1])
+        )
 
     def train(self, split: int) -> tuple[Any, Any]:
         """Return training rows of a split and their targets."""
@@ -390,8 +392,9 @@ def identity(estimator: Any, without: Collection[str] = ()) -> Hashable:
     params = estimator.get_params(deep=False)
     return type(estimator), *(
         (name, value if isinstance(value, float | str | None) else joblib.hash(value))
-        for name, value in sorted(params.items()) if name not in without
-    )  # fmt: skip
+        for name, value in sorted(params.items())
+        if name not in without
+    )
 
 
 def is_repeatable(estimator: Any) -> bool:

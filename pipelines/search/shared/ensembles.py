@@ -63,9 +63,11 @@ class Forests(Prefixes):
 
     name = "prefixes of one forest"
     types = (
-        ensemble.RandomForestClassifier, ensemble.RandomForestRegressor,
-        ensemble.ExtraTreesClassifier, ensemble.ExtraTreesRegressor,
-    )  # fmt: skip
+        ensemble.RandomForestClassifier,
+        ensemble.RandomForestRegressor,
+        ensemble.ExtraTreesClassifier,
+        ensemble.ExtraTreesRegressor,
+    )
 
     def predict(self, fitted: Sequence[Any], method: str, X: Any) -> list[np.ndarray] | None:
         """Return sums over the first trees, in the order in which the forest itself adds them."""

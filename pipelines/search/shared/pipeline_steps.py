@@ -152,8 +152,12 @@ def _narrower(pca: Any, rows: Rows, width: int, before: Any) -> tuple[Any, Rows]
     """Return an analysis with fewer components: the first of those that were found."""
     cut, rank, most = copy.copy(pca), min(np.shape(before)), pca.n_components_
     cut.n_components = cut.n_components_ = width
-    for name in ("components_", "explained_variance_", "explained_variance_ratio_",
-                 "singular_values_"):  # fmt: skip
+    for name in (
+        "components_",
+        "explained_variance_",
+        "explained_variance_ratio_",
+        "singular_values_",
+    ):
         setattr(cut, name, getattr(pca, name)[:width])
     # The mean variance of what is left out.
     dropped = pca.explained_variance_[width:].sum() + pca.noise_variance_ * (rank - most)

@@ -106,11 +106,12 @@ class KernelMachines(SharedFit):
         scale = (n_rows / ROWS_OF_A_UNIT_OF_TIME) ** 2
         return scale * sum(
             predicted_cost(
-                float(one.C), 1 / n_features if isinstance(one.gamma, str) else float(one.gamma),
+                float(one.C),
+                1 / n_features if isinstance(one.gamma, str) else float(one.gamma),
                 n_features,
             )
             for one in estimators
-        )  # fmt: skip
+        )
 
 
 class SVCs(KernelMachines):
@@ -123,8 +124,14 @@ class SVCs(KernelMachines):
     """
 
     shared = (
-        "C", "gamma", "cache_size", "shrinking", "verbose", "n_jobs", "random_state",
-    )  # fmt: skip
+        "C",
+        "gamma",
+        "cache_size",
+        "shrinking",
+        "verbose",
+        "n_jobs",
+        "random_state",
+    )
 
     def __init__(self, solver: str = "path", device: str = "cpu") -> None:
         self.solver, self.device = solver, device
@@ -217,9 +224,18 @@ class SVCs(KernelMachines):
                 report(min(1.0, (done + share * n) / total))
 
             work = Work(
-                X, codes, splits, numbers, gammas, Cs, settings, on_split, decisions, reported,
+                X,
+                codes,
+                splits,
+                numbers,
+                gammas,
+                Cs,
+                settings,
+                on_split,
+                decisions,
+                reported,
                 rows.weights(None),
-            )  # fmt: skip
+            )
             backend.fit_cells(work)
             return done + n
 
@@ -255,11 +271,18 @@ def _batches(
 
 
 def _response(
-    i: int, split: int, fit: CellFit, classes: np.ndarray, rows: SplitRows, first: bool,
+    i: int,
+    split: int,
+    fit: CellFit,
+    classes: np.ndarray,
+    rows: SplitRows,
+    first: bool,
     n_fits: int,
-) -> Response:  # fmt: skip
-    found = {"predict": None if fit.predictions is None else classes[fit.predictions],
-             "decision_function": fit.decisions}  # fmt: skip
+) -> Response:
+    found = {
+        "predict": None if fit.predictions is None else classes[fit.predictions],
+        "decision_function": fit.decisions,
+    }
 
     def predict(method: str, part: str) -> Any:
         values = found[method]
@@ -268,18 +291,33 @@ def _response(
 
     error = fit.status.removeprefix(f"{FAILED}: ") if fit.status.startswith(FAILED) else None
     return Response(
-        i, split, predict, None, fit.fit_seconds or 0.0, fit.score_seconds or 0.0,
-        fit.status != NOT_CONVERGED, fit.n_support, fit.n_iterations if first else 0, classes,
-        error, n_fits,
-    )  # fmt: skip
+        i,
+        split,
+        predict,
+        None,
+        fit.fit_seconds or 0.0,
+        fit.score_seconds or 0.0,
+        fit.status != NOT_CONVERGED,
+        fit.n_support,
+        fit.n_iterations if first else 0,
+        classes,
+        error,
+        n_fits,
+    )
 
 
 class SVRs(KernelMachines):
     """``SVR`` and ``PathSVR``: one walk along C for each gamma and epsilon."""
 
     shared = (
-        "C", "gamma", "epsilon", "cache_size", "shrinking", "verbose", "n_jobs",
-    )  # fmt: skip
+        "C",
+        "gamma",
+        "epsilon",
+        "cache_size",
+        "shrinking",
+        "verbose",
+        "n_jobs",
+    )
 
     @property
     def types(self) -> Collection[type]:  # type: ignore[override]
@@ -322,10 +360,16 @@ class SVRs(KernelMachines):
             # Splits whose targets are scaled have targets, and a call, of their own.
             mean, scale = target_scaling(y[splits[numbers[0]][0]]) if scales else (0.0, 1.0)
             found = cross_validate_regression(
-                X, (y - mean) / scale, gamma, Cs, epsilons, [splits[k] for k in numbers],
+                X,
+                (y - mean) / scale,
+                gamma,
+                Cs,
+                epsilons,
+                [splits[k] for k in numbers],
                 on_progress=lambda share: report((done + share * len(some)) / total),
-                sample_weight=rows.weights(None), **vars(settings),
-            )  # fmt: skip
+                sample_weight=rows.weights(None),
+                **vars(settings),
+            )
             for at, (C, _, number) in enumerate(cells):
                 fold, place = at // len(Cs), rows.numbers.index(number)
                 for i in members[C, gamma, number]:
@@ -334,12 +378,18 @@ class SVRs(KernelMachines):
                     values = found.predictions[fold][cell[:2]] * scale + mean
                     respond(
                         Response(
-                            i, place, partial(predicted, values, place), None,
-                            float(found.fit_seconds[cell]), float(found.score_seconds[cell]),
-                            not found.status[cell], int(found.n_support[cell]),
-                            int(found.n_iterations[cell]), n_fits=int(cell[1] == 0),
+                            i,
+                            place,
+                            partial(predicted, values, place),
+                            None,
+                            float(found.fit_seconds[cell]),
+                            float(found.score_seconds[cell]),
+                            not found.status[cell],
+                            int(found.n_support[cell]),
+                            int(found.n_iterations[cell]),
+                            n_fits=int(cell[1] == 0),
                         )
-                    )  # fmt: skip
+                    )
             return done + len(some)
 
         done = 0

@@ -141,9 +141,14 @@ class OneByOne(Backend):
             return CellFit(status=f"{FAILED}: {error}")
         n_support, n_iterations, converged = self.summarize(fitted)
         return CellFit(
-            predicted, values, n_support, n_iterations, between - started, ended - between,
+            predicted,
+            values,
+            n_support,
+            n_iterations,
+            between - started,
+            ended - between,
             OK if converged else NOT_CONVERGED,
-        )  # fmt: skip
+        )
 
     def fit_parts(
         self, X: Any, y: np.ndarray, C: float, gamma: float, settings: Settings

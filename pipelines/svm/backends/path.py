@@ -64,10 +64,19 @@ class PathBackend(Backend):
         if key != self._key:  # other rows, splits or kernel; what it stands for is kept alive
             self._key, self._cache = key, {"of": arrays}
         cross_validate_path(
-            work.X, work.y, work.gammas, work.Cs, work.splits, **vars(work.settings),
-            kept=self._cache, only=work.numbers, on_fold=on_fold, on_progress=work.report,
-            return_decisions=work.decisions, sample_weight=work.sample_weight,
-        )  # fmt: skip
+            work.X,
+            work.y,
+            work.gammas,
+            work.Cs,
+            work.splits,
+            **vars(work.settings),
+            kept=self._cache,
+            only=work.numbers,
+            on_fold=on_fold,
+            on_progress=work.report,
+            return_decisions=work.decisions,
+            sample_weight=work.sample_weight,
+        )
 
     def fit_parts(
         self, X: Any, y: np.ndarray, C: float, gamma: float, settings: Settings
@@ -90,12 +99,15 @@ def _fits(result: PathResult, g: int, split: int, settings: Settings) -> list[Ce
                 values = class_values(values, n_classes, settings.decision)
         found.append(
             CellFit(
-                result.classes[result.predictions[g][split][c]], values,
-                int(result.n_support[place]), int(result.n_iterations[place]),
-                float(result.fit_seconds[place]), float(result.score_seconds[place]),
+                result.classes[result.predictions[g][split][c]],
+                values,
+                int(result.n_support[place]),
+                int(result.n_iterations[place]),
+                float(result.fit_seconds[place]),
+                float(result.score_seconds[place]),
                 NOT_CONVERGED if result.status[place] else OK,
             )
-        )  # fmt: skip
+        )
     return found
 
 

@@ -20,10 +20,14 @@ class PathCudaBackend(PathBackend):
     def search(self, work: Work, on_fold: Callable[..., None]) -> None:
         """See ``PathBackend.search``; nothing ends before the launch, so nothing is reported."""
         result = cross_validate_path_cuda(
-            work.X, work.y, work.gammas, work.Cs, [work.splits[one] for one in work.numbers],
+            work.X,
+            work.y,
+            work.gammas,
+            work.Cs,
+            [work.splits[one] for one in work.numbers],
             **(vars(work.settings) | {"memory_bytes": None}),  # what is free
             return_decisions=work.decisions,
-        )  # fmt: skip
+        )
         for g, (place, split) in product(range(len(work.gammas)), enumerate(work.numbers)):
             on_fold(result, g, split, place)
 

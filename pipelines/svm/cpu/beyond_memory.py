@@ -184,9 +184,13 @@ def _solve_one_C(
         rows = members.rows
         inner = state[: FALL + 1, rows]
         iterations, status = solve_dense(
-            members.compact, source.diagonal[rows], inner, rows.size,
-            max(tol, INNER_GAP * (top - bottom)), limit - done,
-        )  # fmt: skip
+            members.compact,
+            source.diagonal[rows],
+            inner,
+            rows.size,
+            max(tol, INNER_GAP * (top - bottom)),
+            limit - done,
+        )
         level = intercept_of(inner, rows.size)
         done += iterations
         change = inner[BETA] - state[BETA, rows]
@@ -218,10 +222,18 @@ def walk_rows(
     """
     (state, numbers), members = new_state(given, Cs[0]), _Members(source, largest)
     solved = walk_on(
-        -1, partial(_solve_one_C, members, state, numbers),
-        partial(source.subtract, state[TRIAL_RESIDUAL]), given, state, numbers, Cs, tol, limit,
-        SCALE_SHARE, out,
-    )  # fmt: skip
+        -1,
+        partial(_solve_one_C, members, state, numbers),
+        partial(source.subtract, state[TRIAL_RESIDUAL]),
+        given,
+        state,
+        numbers,
+        Cs,
+        tol,
+        limit,
+        SCALE_SHARE,
+        out,
+    )
     out.repeat_from(solved)
     return solved, Cs.size
 

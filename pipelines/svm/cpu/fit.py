@@ -125,7 +125,13 @@ def model_of(
             others, columns = np.arange(layout.n_classes) != own, np.flatnonzero(codes == own)
             dual[number[own, others][:, None], columns] = last[used[columns]][:, others].T
     return FittedPath(
-        layout.classes, problems, layout.order[used],
-        np.bincount(codes, minlength=layout.n_classes), dual, out.intercepts[0, :, -1].copy(),
-        out.objectives[0, :, -1].copy(), out.iterations[0].sum(axis=1), out.status[0, :, -1].copy(),
-    )  # fmt: skip
+        layout.classes,
+        problems,
+        layout.order[used],
+        np.bincount(codes, minlength=layout.n_classes),
+        dual,
+        out.intercepts[0, :, -1].copy(),
+        out.objectives[0, :, -1].copy(),
+        out.iterations[0].sum(axis=1),
+        out.status[0, :, -1].copy(),
+    )

@@ -110,9 +110,16 @@ def _subtract(
 
 @compiled(inner=True)
 def _append_one(
-    kernel: np.ndarray, shift: float, ridge: float, factor: np.ndarray, vectors: np.ndarray,
-    numbers: np.ndarray, f: int, k: int, known: int,
-) -> None:  # fmt: skip
+    kernel: np.ndarray,
+    shift: float,
+    ridge: float,
+    factor: np.ndarray,
+    vectors: np.ndarray,
+    numbers: np.ndarray,
+    f: int,
+    k: int,
+    known: int,
+) -> None:
     """Append row k as number f, with its first ``known`` values given."""
     for p in range(known, f):
         value = kernel[k, numbers[FREE, p]] + shift
@@ -125,9 +132,16 @@ def _append_one(
 
 @compiled()
 def _append(
-    kernel: np.ndarray, shift: float, ridge: float, factor: np.ndarray, vectors: np.ndarray,
-    numbers: np.ndarray, f: int, new: np.ndarray, n_new: int,
-) -> int:  # fmt: skip
+    kernel: np.ndarray,
+    shift: float,
+    ridge: float,
+    factor: np.ndarray,
+    vectors: np.ndarray,
+    numbers: np.ndarray,
+    f: int,
+    new: np.ndarray,
+    n_new: int,
+) -> int:
     """Make the rows ``new`` the last free ones; returns how many are free then.
 
     Four at a time, so that the factor is read a quarter as often.
@@ -204,9 +218,14 @@ def _remove(factor: np.ndarray, vectors: np.ndarray, numbers: np.ndarray, f: int
 
 @compiled()
 def _factorise(
-    kernel: np.ndarray, shift: float, ridge: float, factor: np.ndarray, vectors: np.ndarray,
-    numbers: np.ndarray, f: int,
-) -> None:  # fmt: skip
+    kernel: np.ndarray,
+    shift: float,
+    ridge: float,
+    factor: np.ndarray,
+    vectors: np.ndarray,
+    numbers: np.ndarray,
+    f: int,
+) -> None:
     """Factorise the free block by LAPACK, or row by row if it is not definite."""
     for p in range(f):
         k = numbers[FREE, p]
@@ -249,9 +268,15 @@ def _directions(factor: np.ndarray, vectors: np.ndarray, f: int) -> float:
 
 @compiled()
 def _remove_bounded(
-    kernel: np.ndarray, shift: float, ridge: float, state: np.ndarray, factor: np.ndarray,
-    vectors: np.ndarray, numbers: np.ndarray, f: int,
-) -> int:  # fmt: skip
+    kernel: np.ndarray,
+    shift: float,
+    ridge: float,
+    state: np.ndarray,
+    factor: np.ndarray,
+    vectors: np.ndarray,
+    numbers: np.ndarray,
+    f: int,
+) -> int:
     """Pin the free rows that have met a bound; returns the number of the others.
 
     By rotations, or where those take longer, by a new factor.
@@ -290,8 +315,9 @@ def _sort(vectors: np.ndarray, numbers: np.ndarray, count: int) -> None:
             key, number, q = vectors[KEYS, p], numbers[SORTED, p], p
             while q >= gap and vectors[KEYS, q - gap] > key:
                 vectors[KEYS, q], numbers[SORTED, q] = (
-                    vectors[KEYS, q - gap], numbers[SORTED, q - gap],
-                )  # fmt: skip
+                    vectors[KEYS, q - gap],
+                    numbers[SORTED, q - gap],
+                )
                 q -= gap
             vectors[KEYS, q], numbers[SORTED, q] = key, number
         gap = 1 if gap == 2 else int(gap / 2.2)
@@ -368,7 +394,7 @@ def _pin_many(
                 vectors[OTHER, p] = (
                     reach * (vectors[FORWARD, p] - level * vectors[ONES, p])
                     + share * vectors[ONES, p]
-                )  # fmt: skip
+                )
             for p in range(f):
                 if vectors[PINNED, p] != 0.0:
                     by = reach * vectors[STEP, p] + share * vectors[EVEN, p] - vectors[MOVE, p]
@@ -418,9 +444,18 @@ def _make_up(
 
 @compiled()
 def _steps(
-    kernel: np.ndarray, shift: float, ridge: float, state: np.ndarray, factor: np.ndarray,
-    vectors: np.ndarray, numbers: np.ndarray, n: int, f: int, tol: float, limit: int,
-) -> tuple[int, int, int]:  # fmt: skip
+    kernel: np.ndarray,
+    shift: float,
+    ridge: float,
+    state: np.ndarray,
+    factor: np.ndarray,
+    vectors: np.ndarray,
+    numbers: np.ndarray,
+    n: int,
+    f: int,
+    tol: float,
+    limit: int,
+) -> tuple[int, int, int]:
     """Run ``Newton.solve`` from the factor of the free rows; return steps, status, free rows."""
     capacity, span, done = factor.shape[0], 0.0, 0
     for k in range(n):
@@ -575,9 +610,18 @@ class Newton:
             self._numbers[FREE, :f], self._ridge = free[np.argsort(-room)], ridge
             _factorise(kernel, shift, ridge, self._factor, self._vectors, self._numbers, f)
         steps, status, f = _steps(
-            kernel, shift, self._ridge, state, self._factor, self._vectors, self._numbers, n, f,
-            tol, limit,
-        )  # fmt: skip
+            kernel,
+            shift,
+            self._ridge,
+            state,
+            self._factor,
+            self._vectors,
+            self._numbers,
+            n,
+            f,
+            tol,
+            limit,
+        )
         self._rows = rows[self._numbers[FREE, : 0 if status == STALLED else f]]
         return steps, status
 

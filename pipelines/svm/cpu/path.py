@@ -71,9 +71,15 @@ def cross_validate_path(
     X = np.asarray(X)
     y, gamma_values, C_values, folds = checked(X, y, gammas, Cs, folds)
     search, ascending = search_folds(
-        y, C_values, folds, Settings(**form), sample_weight, with_values=return_decisions,
-        kept={} if kept is None else kept, only=only,
-    )  # fmt: skip
+        y,
+        C_values,
+        folds,
+        Settings(**form),
+        sample_weight,
+        with_values=return_decisions,
+        kept={} if kept is None else kept,
+        only=only,
+    )
     rows = prepare_rows(X, search.kernel, search.layout.order)
     result = empty_result(gamma_values, C_values, search)
     with open_pool(n_threads) as pool:

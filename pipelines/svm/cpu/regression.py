@@ -106,9 +106,13 @@ def fit_regression(
         path = solver.solve(train, weight, epsilon)
     support = np.flatnonzero(path.betas[-1])
     return FittedRegression(
-        train[support], path.betas[-1, support], float(path.intercepts[-1]),
-        float(path.objectives[-1]), int(path.iterations.sum()), int(path.status[-1]),
-    )  # fmt: skip
+        train[support],
+        path.betas[-1, support],
+        float(path.intercepts[-1]),
+        float(path.objectives[-1]),
+        int(path.iterations.sum()),
+        int(path.status[-1]),
+    )
 
 
 def cross_validate_regression(
@@ -156,9 +160,11 @@ def cross_validate_regression(
     trains, weights = zip(*(_train_rows(fold[0], sample_weight) for fold in folds), strict=True)
     shape = (len(epsilons), len(Cs), len(folds))
     result = RegressionResult(
-        [np.empty((*shape[:2], len(asked))) for _, asked in folds], np.empty(shape),
-        *np.empty((3, *shape), np.int64), *np.empty((2, *shape)),
-    )  # fmt: skip
+        [np.empty((*shape[:2], len(asked))) for _, asked in folds],
+        np.empty(shape),
+        *np.empty((3, *shape), np.int64),
+        *np.empty((2, *shape)),
+    )
     intercepts = np.empty(shape)
     coefficients = [np.empty((*shape[:2], len(train))) for train in trains]
 
@@ -184,8 +190,11 @@ def cross_validate_regression(
     ) as solver:
         for fold, _ in solve_by_fold(
             [[(e, fold)] for fold in range(len(folds)) for e in range(len(epsilons))],
-            solve, predict, solver.pool_of_paths, on_progress or (lambda share: None),
-        ):  # fmt: skip
+            solve,
+            predict,
+            solver.pool_of_paths,
+            on_progress or (lambda share: None),
+        ):
             if on_fold is not None:
                 on_fold(result, fold)
     return result
@@ -264,14 +273,19 @@ class _Solver:
         n, n_C = len(train), self.Cs.size
         twice, y = np.tile(train, 2), self.y[train]
         # First the multipliers of the tube's lower edges, then those of the upper ones.
-        given = np.stack([
-            np.concatenate([y - epsilon, y + epsilon]), np.repeat([1.0, -1.0], n),
-            np.tile(weight, 2),
-        ])  # fmt: skip
+        given = np.stack(
+            [
+                np.concatenate([y - epsilon, y + epsilon]),
+                np.repeat([1.0, -1.0], n),
+                np.tile(weight, 2),
+            ]
+        )
         path = Path(
-            np.empty((n_C, 2 * n)), np.empty((0, 0), np.float32), *np.empty((2, n_C)),
+            np.empty((n_C, 2 * n)),
+            np.empty((0, 0), np.float32),
+            *np.empty((2, n_C)),
             *np.empty((2, n_C), np.int64),
-        )  # fmt: skip
+        )
         rules = given, self.Cs, self.settings.tol, self.settings.limit(2 * n), path
         if self.used is None:
             memory_bytes = self.resources.memory_bytes

@@ -139,8 +139,13 @@ def score_pairs(
     n_C = solutions.intercepts.shape[2]
     different = int(solutions.solved[fold].max())
     repeat = np.minimum(np.arange(n_C), different - 1)
-    step = max(1, min(_PART_BYTES // (4 * search.layout.n_classes**2 * different),
-                      _EXACT_BYTES // (8 * kernel.shape[1])))  # fmt: skip
+    step = max(
+        1,
+        min(
+            _PART_BYTES // (4 * search.layout.n_classes**2 * different),
+            _EXACT_BYTES // (8 * kernel.shape[1]),
+        ),
+    )
     found = []
     for at in range(0, max(1, len(rows)), step):
         some = rows[at : at + step]
@@ -205,10 +210,12 @@ def _score_again(
     coefficients = solutions.pairs[fold][:, :, among]
     support = np.flatnonzero(solutions.support[fold, among].any(axis=0))
     again, _, _ = _score_rows(
-        exact(rows[some], support), coefficients[support],
+        exact(rows[some], support),
+        coefficients[support],
         np.searchsorted(support, search.layout.starts),
-        np.ascontiguousarray(solutions.intercepts[fold][:, among]), search,
-    )  # fmt: skip
+        np.ascontiguousarray(solutions.intercepts[fold][:, among]),
+        search,
+    )
     scores.codes[some, among] = again.codes
     if scores.values is not None:
         scores.values[some, :, among] = again.values

@@ -108,10 +108,26 @@ def _walk_pairs(
                 for q in range(11):
                     state[q, p] = 0.0
             done, hard = walk_easily(
-                block, diagonal, slot, given, state, numbers, compact, compact_diagonal, work, Cs,
-                tol, limit, exact_ns, betas, residuals, intercepts[number], objectives[number],
-                iterations[number], status[number],
-            )  # fmt: skip
+                block,
+                diagonal,
+                slot,
+                given,
+                state,
+                numbers,
+                compact,
+                compact_diagonal,
+                work,
+                Cs,
+                tol,
+                limit,
+                exact_ns,
+                betas,
+                residuals,
+                intercepts[number],
+                objectives[number],
+                iterations[number],
+                status[number],
+            )
             if hard:
                 continue
             solved[number] = done
@@ -141,11 +157,21 @@ def walk_small_pairs(
     bounds = search.bounds(0, fold)[rows]
     out.solved[fold] = 0
     _walk_pairs(
-        kernel, rows, np.searchsorted(rows, search.layout.starts), bounds, search.Cs,
-        settings.tol, settings.limit(_MOST_ROWS), np.inf if exact is None else exact.value_ns,
-        out.pairs[fold], out.intercepts[fold], out.objectives[fold], out.iterations[fold],
-        out.status[fold], out.solved[fold],
-    )  # fmt: skip
+        kernel,
+        rows,
+        np.searchsorted(rows, search.layout.starts),
+        bounds,
+        search.Cs,
+        settings.tol,
+        settings.limit(_MOST_ROWS),
+        np.inf if exact is None else exact.value_ns,
+        out.pairs[fold],
+        out.intercepts[fold],
+        out.objectives[fold],
+        out.iterations[fold],
+        out.status[fold],
+        out.solved[fold],
+    )
     left: list[int] = np.flatnonzero(out.solved[fold] == 0).tolist()
     out.solved[fold, left] = 1
     out.seconds[fold] = (time.perf_counter() - began) / len(search.problems)

@@ -56,9 +56,13 @@ def _walk(
     n = given.shape[1]
     betas = np.empty((search.Cs.size, n))
     path = Path(
-        betas, decisions, out.intercepts[fold, number], out.objectives[fold, number],
-        out.iterations[fold, number], out.status[fold, number],
-    )  # fmt: skip
+        betas,
+        decisions,
+        out.intercepts[fold, number],
+        out.objectives[fold, number],
+        out.iterations[fold, number],
+        out.status[fold, number],
+    )
     out.solved[fold, number], out.single[fold, number] = walker(
         given, search.Cs, search.settings.tol, search.settings.limit(n), path
     )

@@ -107,9 +107,11 @@ def _newton_ns(state: np.ndarray, exact_ns: float, count: int) -> float:
         n_free += state[LOWER, k] < beta < state[UPPER, k]
     made, linear, square, cube = _NEWTON_NS
     return (
-        made + n_free * (linear + n_free * (square + n_free * cube))
-        + exact_ns * state.shape[1] * (n_support + count - n_free) + _GATHERED_NS * count * count
-    )  # fmt: skip
+        made
+        + n_free * (linear + n_free * (square + n_free * cube))
+        + exact_ns * state.shape[1] * (n_support + count - n_free)
+        + _GATHERED_NS * count * count
+    )
 
 
 @compiled(inner=True)
@@ -166,9 +168,13 @@ def _solve_one_C(
                 work[LOWER, p], work[UPPER, p] = state[LOWER, k], state[UPPER, k]
                 compact_diagonal[p] = diagonal[k]
             iterations, status = solve_dense(
-                compact, compact_diagonal, work, n_members, max(tol, INNER_GAP * (top - bottom)),
+                compact,
+                compact_diagonal,
+                work,
+                n_members,
+                max(tol, INNER_GAP * (top - bottom)),
                 most,
-            )  # fmt: skip
+            )
             m = ZERO
             for p in range(n_members):
                 k = numbers[MEMBERS, p]
@@ -225,9 +231,21 @@ def walk_easily(
             for k in range(n):
                 state[BETA, k], state[RESIDUAL, k] = 0.0, given[Y, k]
         iterations[c], status[c], n_members, took = _solve_one_C(
-            kernel, diagonal, slot, state, numbers, compact, compact_diagonal, work, n_members,
-            level, tolerance_at(Cs[c], tol, reached), limit, exact_ns, took,
-        )  # fmt: skip
+            kernel,
+            diagonal,
+            slot,
+            state,
+            numbers,
+            compact,
+            compact_diagonal,
+            work,
+            n_members,
+            level,
+            tolerance_at(Cs[c], tol, reached),
+            limit,
+            exact_ns,
+            took,
+        )
         if convex and _rounded(kernel, state) > _ROUNDED_SHARE * tol:
             status[c] = _HARD
         if status[c] == _HARD:
@@ -332,9 +350,15 @@ class _HardWalk:
             iterations, status = solve_dense(self._compact, diagonal, work, m, inner_tol, most)
             if iterations < limit - done:
                 steps, status = self._newton.solve(
-                    self._compact, diagonal, work, rows, inner_tol, tol,
-                    limit - done - iterations, self._resolved,
-                )  # fmt: skip
+                    self._compact,
+                    diagonal,
+                    work,
+                    rows,
+                    inner_tol,
+                    tol,
+                    limit - done - iterations,
+                    self._resolved,
+                )
                 iterations += steps
             change = work[BETA, :m] - state[BETA, rows]
             moved = np.flatnonzero(change)
@@ -379,17 +403,37 @@ def walk(
     state, numbers = new_state(given, Cs[0])
     capacity = min(_LARGEST_WORKING_SET, max(2, int(WORKING_SHARE * n)))
     solved, hard = walk_easily(
-        kernel, diagonal, np.arange(n), given, state, numbers,
-        np.empty((capacity, capacity + 16), np.float32), np.empty(capacity, np.float32),
-        np.empty((6, capacity)), Cs, tol, limit, np.inf if exact is None else exact.value_ns, *out,
-    )  # fmt: skip
+        kernel,
+        diagonal,
+        np.arange(n),
+        given,
+        state,
+        numbers,
+        np.empty((capacity, capacity + 16), np.float32),
+        np.empty(capacity, np.float32),
+        np.empty((6, capacity)),
+        Cs,
+        tol,
+        limit,
+        np.inf if exact is None else exact.value_ns,
+        *out,
+    )
     single = Cs.size
     if hard and exact is not None:
         rest, first = _HardWalk(kernel, exact.of(places), given, state, numbers), solved
         solved = walk_on(
-            first, rest.solve, partial(rest.subtract, TRIAL_RESIDUAL), given, state, numbers, Cs,
-            tol, limit, HARD_SCALE_SHARE, out,
-        )  # fmt: skip
+            first,
+            rest.solve,
+            partial(rest.subtract, TRIAL_RESIDUAL),
+            given,
+            state,
+            numbers,
+            Cs,
+            tol,
+            limit,
+            HARD_SCALE_SHARE,
+            out,
+        )
         single = Cs.size if rest.in_single else first
     out.repeat_from(solved)
     return solved, single

@@ -88,9 +88,11 @@ def hard_functions(name: str):
             z += term(value, feature[d])
         gamma, coef0, degree = exact.gamma, exact.coef0, exact.degree
         return (
-            value_at(w, gamma, coef0, degree), value_at(x, gamma, coef0, degree),
-            value_at(y, gamma, coef0, degree), value_at(z, gamma, coef0, degree),
-        )  # fmt: skip
+            value_at(w, gamma, coef0, degree),
+            value_at(x, gamma, coef0, degree),
+            value_at(y, gamma, coef0, degree),
+            value_at(z, gamma, coef0, degree),
+        )
 
     @device
     def gather(t, n_threads, m, columns, exact, matrix):
@@ -102,8 +104,9 @@ def hard_functions(name: str):
             for p in range(0, m, 4):
                 a, b = columns[p], columns[min(p + 1, m - 1)]
                 c, d = columns[min(p + 2, m - 1)], columns[min(p + 3, m - 1)]
-                w, x, y, z = four(exact, column, np.uint32(a), np.uint32(b), np.uint32(c),
-                                  np.uint32(d))  # fmt: skip
+                w, x, y, z = four(
+                    exact, column, np.uint32(a), np.uint32(b), np.uint32(c), np.uint32(d)
+                )
                 if q >= m:
                     w, x, y, z = 0.0, 0.0, 0.0, 0.0
                 matrix[p, q] = w
@@ -124,9 +127,13 @@ def hard_functions(name: str):
             for q in range(0, m, 4):
                 i, j, last = min(q + 1, m - 1), min(q + 2, m - 1), min(q + 3, m - 1)
                 w, x, y, z = four(
-                    exact, column, np.uint32(work.columns[q]), np.uint32(work.columns[i]),
-                    np.uint32(work.columns[j]), np.uint32(work.columns[last]),
-                )  # fmt: skip
+                    exact,
+                    column,
+                    np.uint32(work.columns[q]),
+                    np.uint32(work.columns[i]),
+                    np.uint32(work.columns[j]),
+                    np.uint32(work.columns[last]),
+                )
                 r -= work.factors[q] * w
                 if q + 1 < m:
                     r -= work.factors[i] * x
@@ -157,14 +164,30 @@ def hard_functions(name: str):
             barrier()  # members of other owners are read
             # The members' columns are not looked at any more.
             free = Free(
-                factor, work.columns, spare, factor[width + 2], factor[width + 3],
-                factor[width + 4], factor[width + 5],
-            )  # fmt: skip
+                factor,
+                work.columns,
+                spare,
+                factor[width + 2],
+                factor[width + 3],
+                factor[width + 4],
+                factor[width + 5],
+            )
             # A round is no more steps than members: then all rows are looked at.
             steps, status = solve_active(
-                t, n_threads, m, near, matrix, shift, tol, finest, min(limit - iterations, m),
-                free, work.factors, work.changes, parts,
-            )  # fmt: skip
+                t,
+                n_threads,
+                m,
+                near,
+                matrix,
+                shift,
+                tol,
+                finest,
+                min(limit - iterations, m),
+                free,
+                work.factors,
+                work.changes,
+                parts,
+            )
             iterations += steps
         return iterations, status
 

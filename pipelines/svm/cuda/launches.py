@@ -99,10 +99,13 @@ def make_table(search: Search, numbers: Sequence[int], classes: Sequence[int]) -
             signed.append(np.where(own, 1.0, -1.0) * weight[rows] * factor[layout.codes[rows]])
             offset += rows.size
     return Table(
-        np.array(entries, np.int64).reshape(-1, ENTRY_COLUMNS), np.array(factors),
-        np.concatenate(columns).astype(np.int32), np.concatenate(out_rows).astype(np.int32),
-        np.concatenate(signed), np.array(one_sided),
-    )  # fmt: skip
+        np.array(entries, np.int64).reshape(-1, ENTRY_COLUMNS),
+        np.array(factors),
+        np.concatenate(columns).astype(np.int32),
+        np.concatenate(out_rows).astype(np.int32),
+        np.concatenate(signed),
+        np.array(one_sided),
+    )
 
 
 def order_jobs(table: Table, gammas: np.ndarray, distances: np.ndarray) -> np.ndarray:
@@ -218,10 +221,18 @@ def class_distances(shared: Any, starts: np.ndarray, kernel: Kernel, xp: Any) ->
 
 
 def solve_table(
-    search: Search, numbers: Sequence[int], classes: Sequence[int], shared: Any, rows: Any,
-    gammas: np.ndarray, coefficients: Any, out: list[Solutions], xp: Any, launching: Launching,
+    search: Search,
+    numbers: Sequence[int],
+    classes: Sequence[int],
+    shared: Any,
+    rows: Any,
+    gammas: np.ndarray,
+    coefficients: Any,
+    out: list[Solutions],
+    xp: Any,
+    launching: Launching,
     limit: Limits,
-) -> None:  # fmt: skip
+) -> None:
     """Solve some problems on every fold for every gamma; fills ``out`` and ``coefficients``.
 
     numbers : of the problems; classes : theirs
@@ -241,11 +252,19 @@ def solve_table(
         weights = np.ascontiguousarray(search.weights[:, sorted_rows(search.layout, classes)])
         pulls = xp.empty((n_gammas, len(weights), len(classes), len(shared)), np.float64)
         launch(
-            pulls_kernel(kernel.name), (len(shared), n_gammas),
+            pulls_kernel(kernel.name),
+            (len(shared), n_gammas),
             WARP * min(len(weights), max(1, launching.block_size // WARP)),
-            [shared, xp.asarray(starts), xp.asarray(weights),
-             xp.asarray(gammas, dtype=np.float32), np.float32(kernel.coef0), kernel.degree, pulls],
-        )  # fmt: skip
+            [
+                shared,
+                xp.asarray(starts),
+                xp.asarray(weights),
+                xp.asarray(gammas, dtype=np.float32),
+                np.float32(kernel.coef0),
+                kernel.degree,
+                pulls,
+            ],
+        )
         n_blocks, largest = launching.n_blocks(limit, len(jobs)), int(table.entries[:, SIZE].max())
         capacity = launching.members(limit, largest)
         width = members_width(capacity, launching.block_size)
@@ -255,22 +274,42 @@ def solve_table(
             smo_kernel(
                 kernel.name, launching.block_size, launching.registers(limit), hard_width > 0
             ),
-            n_blocks, launching.block_size,
-            [shared, xp.asarray(gammas, dtype=np.float32), np.float32(kernel.coef0),
-             kernel.degree, xp.asarray(search.Cs), settings.tol, settings.max_iter,
-             xp.asarray(jobs), xp.zeros(1, np.int32), xp.asarray(table.entries),
-             xp.asarray(table.factors), xp.asarray(table.columns), xp.asarray(table.out_rows),
-             xp.asarray(table.signed), pulls, capacity, width,
-             xp.empty((n_blocks, *matrix_shape(width)), np.float32),
-             xp.ascontiguousarray(rows.astype(np.float64).T) if hard_width else nothing,
-             xp.asarray(gammas, dtype=np.float64), kernel.coef0,
-             xp.empty((n_blocks, *hard_shape(hard_width)), np.float64) if hard_width else
-             nothing[None],
-             xp.empty((n_blocks, 4, largest), np.float64),
-             xp.empty((n_blocks, 3, largest), np.int32),
-             coefficients, figures, counts, solved],
+            n_blocks,
+            launching.block_size,
+            [
+                shared,
+                xp.asarray(gammas, dtype=np.float32),
+                np.float32(kernel.coef0),
+                kernel.degree,
+                xp.asarray(search.Cs),
+                settings.tol,
+                settings.max_iter,
+                xp.asarray(jobs),
+                xp.zeros(1, np.int32),
+                xp.asarray(table.entries),
+                xp.asarray(table.factors),
+                xp.asarray(table.columns),
+                xp.asarray(table.out_rows),
+                xp.asarray(table.signed),
+                pulls,
+                capacity,
+                width,
+                xp.empty((n_blocks, *matrix_shape(width)), np.float32),
+                xp.ascontiguousarray(rows.astype(np.float64).T) if hard_width else nothing,
+                xp.asarray(gammas, dtype=np.float64),
+                kernel.coef0,
+                xp.empty((n_blocks, *hard_shape(hard_width)), np.float64)
+                if hard_width
+                else nothing[None],
+                xp.empty((n_blocks, 4, largest), np.float64),
+                xp.empty((n_blocks, 3, largest), np.int32),
+                coefficients,
+                figures,
+                counts,
+                solved,
+            ],
             width * MEMBER_BYTES,
-        )  # fmt: skip
+        )
     figures, counts, solved = to_host(figures), to_host(counts), to_host(solved)
     decided = ~np.isnan(table.one_sided)
     figures[:, decided, 0] = table.one_sided[decided][:, None]

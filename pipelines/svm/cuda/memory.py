@@ -134,6 +134,12 @@ def plan_memory(
     )
     fit = max(1, min(n_gammas, (usable - fixed - rows * row) // gamma))
     return Plan(
-        whole, fit, rows, product_rows, n_blocks, members, hard_members,
+        whole,
+        fit,
+        rows,
+        product_rows,
+        n_blocks,
+        members,
+        hard_members,
         fixed + fit * gamma + rows * row,
-    )  # fmt: skip
+    )

@@ -526,9 +526,21 @@ def solve_active(
             many = False
             if step < 1.0:
                 many = _pin_many(
-                    t, n_threads, m, f, step, count, wished, ridge, near, matrix, free, keys,
-                    effect, parts,
-                )  # fmt: skip
+                    t,
+                    n_threads,
+                    m,
+                    f,
+                    step,
+                    count,
+                    wished,
+                    ridge,
+                    near,
+                    matrix,
+                    free,
+                    keys,
+                    effect,
+                    parts,
+                )
             if not many:
                 for q in range(t, f, n_threads):
                     free.move[q], free.pinned[q] = step * free.d[q], 0.0

@@ -97,14 +97,17 @@ def row_subtractor(name: str):
                 while q < count:
                     a, b = part(products, q, column, parts), part(products, q + 1, column, parts)
                     c, d = (
-                        part(products, q + 2, column, parts), part(products, q + 3, column, parts)
-                    )  # fmt: skip
+                        part(products, q + 2, column, parts),
+                        part(products, q + 3, column, parts),
+                    )
                     e, f = (
-                        part(products, q + 4, column, parts), part(products, q + 5, column, parts)
-                    )  # fmt: skip
+                        part(products, q + 4, column, parts),
+                        part(products, q + 5, column, parts),
+                    )
                     g, h = (
-                        part(products, q + 6, column, parts), part(products, q + 7, column, parts)
-                    )  # fmt: skip
+                        part(products, q + 6, column, parts),
+                        part(products, q + 7, column, parts),
+                    )
                     r -= (
                         (term(products, q, a, parts) + term(products, q + 1, b, parts))
                         + (term(products, q + 2, c, parts) + term(products, q + 3, d, parts))

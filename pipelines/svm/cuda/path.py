@@ -85,17 +85,24 @@ def cross_validate_path_cuda(
         launching = launching or Launching.for_rows(largest)
         members = launching.members(limit, largest)
         plan = plan_memory(
-            np.diff(search.layout.starts), X.shape[1], C_values.size, gamma_values.size,
-            len(folds), search.one_vs_one,
+            np.diff(search.layout.starts),
+            X.shape[1],
+            C_values.size,
+            gamma_values.size,
+            len(folds),
+            search.one_vs_one,
             free_bytes(xp) if memory_bytes is None else memory_bytes,
             n_blocks=launching.n_blocks(limit, launching.most_blocks or 1 << 30),
-            members=members, block_size=launching.block_size,
+            members=members,
+            block_size=launching.block_size,
             hard_members=launching.hard_width(members, X.shape[1], search.kernel),
-        )  # fmt: skip
+        )
         launching = replace(
-            launching, capacity=plan.members, most_blocks=plan.n_blocks,
+            launching,
+            capacity=plan.members,
+            most_blocks=plan.n_blocks,
             hard_members=plan.hard_members,
-        )  # fmt: skip
+        )
         rows = prepare_rows(X, search.kernel, xp, limit.fast_float64)
         rows = rows[xp.asarray(search.layout.order)]
         clock.lap("sort")
@@ -139,9 +146,12 @@ class _Grid:
             self.whole = symmetric_products(self.rows, search.kernel, xp, self.plan.product_rows)
             self.clock.lap("distances")
         shape = (
-            min(self.plan.n_gammas, len(gammas)), len(search.weights), search.layout.n_classes,
-            search.Cs.size, len(self.rows),
-        )  # fmt: skip
+            min(self.plan.n_gammas, len(gammas)),
+            len(search.weights),
+            search.layout.n_classes,
+            search.Cs.size,
+            len(self.rows),
+        )
         coefficients = xp.empty(shape, np.float32)
         for at in range(0, len(gammas), shape[0]):
             some = gammas[at : at + shape[0]]
@@ -169,9 +179,18 @@ class _Grid:
                 shared = symmetric_products(rows, search.kernel, self.xp, self.plan.product_rows)
                 self.clock.lap("distances")
             solve_table(
-                search, some, classes, shared, rows, gammas, coefficients, found, self.xp,
-                self.launching, self.limit,
-            )  # fmt: skip
+                search,
+                some,
+                classes,
+                shared,
+                rows,
+                gammas,
+                coefficients,
+                found,
+                self.xp,
+                self.launching,
+                self.limit,
+            )
             seconds += self.clock.lap("solve")
         # A problem's part of the launches: that of its iterations.
         effort = np.stack([out.iterations.sum(axis=2) for out in found]) + 1.0
@@ -214,11 +233,17 @@ class _Grid:
                         different = int(found[g].solved[fold].max())
                         repeated = np.minimum(np.arange(n_C), different - 1)
                         codes, values = score_rows(
-                            shared, rows, coefficients[g, fold][:, :different],
-                            xp.asarray(found[g].intercepts[fold][:, :different]), search.layout,
-                            search.problems, search.kernel, gamma, xp,
+                            shared,
+                            rows,
+                            coefficients[g, fold][:, :different],
+                            xp.asarray(found[g].intercepts[fold][:, :different]),
+                            search.layout,
+                            search.problems,
+                            search.kernel,
+                            gamma,
+                            xp,
                             min(256, self.launching.block_size),
-                        )  # fmt: skip
+                        )
                         score = scores[g][fold]
                         score.codes[some] = to_host(codes)[:, repeated]
                         if score.values is not None:
@@ -251,10 +276,18 @@ def fit_path_cuda(
         shape = (1, 1, layout.n_classes, search.Cs.size, len(rows))
         coefficients = xp.zeros(shape, np.float32)
         solve_table(
-            search, range(len(search.problems)), range(layout.n_classes),
-            symmetric_products(rows, kernel, xp), rows, np.array([gamma]), coefficients, [out], xp,
-            launching, limit,
-        )  # fmt: skip
+            search,
+            range(len(search.problems)),
+            range(layout.n_classes),
+            symmetric_products(rows, kernel, xp),
+            rows,
+            np.array([gamma]),
+            coefficients,
+            [out],
+            xp,
+            launching,
+            limit,
+        )
         # Place p of a row holds its multiplier against class p, or in problem p.
         last = np.ascontiguousarray(to_host(coefficients[0, 0, :, -1]).T)
         del rows, coefficients  # before their pool is emptied

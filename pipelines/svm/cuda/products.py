@@ -73,9 +73,17 @@ def symmetric_products(rows: Any, kernel: Kernel, xp: Any, block: int = BLOCK) -
 
 
 def score_rows(
-    shared: Any, rows: Any, coefficients: Any, intercepts: Any, layout: Layout,
-    problems: list[Problem], kernel: Kernel, gamma: float, xp: Any, block_size: int,
-) -> tuple[Any, Any]:  # fmt: skip
+    shared: Any,
+    rows: Any,
+    coefficients: Any,
+    intercepts: Any,
+    layout: Layout,
+    problems: list[Problem],
+    kernel: Kernel,
+    gamma: float,
+    xp: Any,
+    block_size: int,
+) -> tuple[Any, Any]:
     """Return predicted class numbers and decision values of some rows for every C.
 
     Few array operations for all pairs at once: each is a launch, and memory to be found.
@@ -95,10 +103,19 @@ def score_rows(
         values = xp.empty((len(rows), columns.stop - columns.start), np.float32)
         if values.size:
             launch(
-                fill_kernel(kernel.name), len(rows), block_size,
-                [shared, rows, columns.start, np.float32(gamma), np.float32(kernel.coef0),
-                 kernel.degree, values],
-            )  # fmt: skip
+                fill_kernel(kernel.name),
+                len(rows),
+                block_size,
+                [
+                    shared,
+                    rows,
+                    columns.start,
+                    np.float32(gamma),
+                    np.float32(kernel.coef0),
+                    kernel.degree,
+                    values,
+                ],
+            )
         factors = coefficients[:, :, columns].reshape(n_places * n_C, -1)
         sums[code if one_vs_one else 0] += (values @ factors.T).reshape(shape[1:])
     if one_vs_one:

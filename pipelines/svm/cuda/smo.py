@@ -140,18 +140,44 @@ def smo_kernel(name: str, block_size: int, registers: int | None = None, newton:
     options = {} if SIMULATED or registers is None else {"max_registers": registers}
 
     def walk(
-        shared, gammas, coef0, degree, Cs, tol, limit, jobs, queue, entries, factors,
-        columns, out_rows, signed, pulls, capacity, width, matrices,
-        features, exact_gammas, exact_coef0, spaces, state, lists,
-        coefficients, figures, counts, solved,
-    ):  # fmt: skip
+        shared,
+        gammas,
+        coef0,
+        degree,
+        Cs,
+        tol,
+        limit,
+        jobs,
+        queue,
+        entries,
+        factors,
+        columns,
+        out_rows,
+        signed,
+        pulls,
+        capacity,
+        width,
+        matrices,
+        features,
+        exact_gammas,
+        exact_coef0,
+        spaces,
+        state,
+        lists,
+        coefficients,
+        figures,
+        counts,
+        solved,
+    ):
         t, block = cuda.threadIdx.x, cuda.blockIdx.x
         dynamic = cuda.shared.array(0, types.float64)
         dynamic_words = cuda.shared.array(0, types.int32)
         near = Near(
-            dynamic[:width], dynamic[width : 2 * width], dynamic[2 * width : 3 * width],
+            dynamic[:width],
+            dynamic[width : 2 * width],
+            dynamic[2 * width : 3 * width],
             dynamic_words[6 * width : 7 * width],
-        )  # fmt: skip
+        )
         # Each on a line of its own: the simulator tells them apart by it.
         tops = cuda.shared.array(n_warps, types.float64)
         lows = cuda.shared.array(n_warps, types.float64)
@@ -183,9 +209,11 @@ def smo_kernel(name: str, block_size: int, registers: int | None = None, newton:
             exact = Products(features, exact_gammas[g], exact_coef0, degree)
             sides = Sides(pulls[g, fold], factors[entry], entries[entry, 3], entries[entry, 4])
             rows = Rows(
-                signed[offset : offset + n], columns[offset : offset + n],
-                state[block, 0][:n], state[block, 1][:n],
-            )  # fmt: skip
+                signed[offset : offset + n],
+                columns[offset : offset + n],
+                state[block, 0][:n],
+                state[block, 1][:n],
+            )
             most = limit
             if limit < 0:
                 most = max(10_000_000, 100 * n)
@@ -237,9 +265,19 @@ def smo_kernel(name: str, block_size: int, registers: int | None = None, newton:
                         inner_tol = max(tol_here, INNER_GAP * (top - low))
                         if is_exact:
                             iterations, status = solve_hard(
-                                t, n_threads, m, near, exact, inner_tol, tol_here, most - done,
-                                spaces[block], work, lists[block, 2], parts,
-                            )  # fmt: skip
+                                t,
+                                n_threads,
+                                m,
+                                near,
+                                exact,
+                                inner_tol,
+                                tol_here,
+                                most - done,
+                                spaces[block],
+                                work,
+                                lists[block, 2],
+                                parts,
+                            )
                         else:
                             gather(t, n_threads, m, work.columns, products, matrix)
                             # SMO alone has so many iterations until the problem is called hard.

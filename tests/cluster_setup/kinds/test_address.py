@@ -44,12 +44,15 @@ def test_a_running_scheduler_is_used_and_left_running(tmp_path: Path, protocol: 
     }
     with (
         LocalCluster(
-            n_workers=1, host="127.0.0.1", dashboard_address="127.0.0.1:0", protocol=protocol,
+            n_workers=1,
+            host="127.0.0.1",
+            dashboard_address="127.0.0.1:0",
+            protocol=protocol,
             security=keys if protocol == "tls://" else None,
         ) as cluster,
         # What a user of a scheduler with TLS has in Dask's own configuration.
         dask.config.set(own if protocol == "tls://" else {}),
-    ):  # fmt: skip
+    ):
         for numbers in ((1, 2), (3, 4)):
             with open_cluster(cluster.scheduler_address) as client:
                 assert client.submit(sum, numbers).result() == sum(numbers)

@@ -59,25 +59,37 @@ CARD = "compute capability {} or newer, found {}"
 
 @pytest.mark.parametrize(
     ("package", "driver", "capability", "said"),
-    [("cupy-cuda13x", "535.183.01", "9.0", DRIVER.format(580, "535.183.01")),
-     ("cupy-cuda13x", "580.65.06", "10.0", None),
-     ("cupy-cuda13x", "580.65.06", "7.0", CARD.format(7.5, 7.0)),  # a Volta
-     ("cupy-cuda12x", "535.183.01", "7.0", None),
-     ("cupy-cuda12x", "470.1", "7.0", DRIVER.format(525, "470.1")),
-     ("cupy-cuda12x", "535.183.01", "6.1", CARD.format(7.0, 6.1))],
-)  # fmt: skip
+    [
+        ("cupy-cuda13x", "535.183.01", "9.0", DRIVER.format(580, "535.183.01")),
+        ("cupy-cuda13x", "580.65.06", "10.0", None),
+        ("cupy-cuda13x", "580.65.06", "7.0", CARD.format(7.5, 7.0)),  # a Volta
+        ("cupy-cuda12x", "535.183.01", "7.0", None),
+        ("cupy-cuda12x", "470.1", "7.0", DRIVER.format(525, "470.1")),
+        ("cupy-cuda12x", "535.183.01", "6.1", CARD.format(7.0, 6.1)),
+    ],
+)
 def test_a_driver_and_a_gpu_too_old_are_named_beside_what_is_needed(
-    monkeypatch: pytest.MonkeyPatch, refusal: Refusal, tmp_path: Path, package: str, driver: str,
-    capability: str, said: str | None,
-) -> None:  # fmt: skip
+    monkeypatch: pytest.MonkeyPatch,
+    refusal: Refusal,
+    tmp_path: Path,
+    package: str,
+    driver: str,
+    capability: str,
+    said: str | None,
+) -> None:
     monkeypatch.setattr(cuda, "is_installed", lambda: True)
     monkeypatch.setattr(devices, "_has_nvml", lambda: True)
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     answers = {
-        "Init": None, "Shutdown": None, "SystemGetDriverVersion": driver, "DeviceGetCount": 1,
-        "DeviceGetHandleByIndex": 0, "DeviceGetName": "a card", "DeviceGetUUID": "GPU-a",
+        "Init": None,
+        "Shutdown": None,
+        "SystemGetDriverVersion": driver,
+        "DeviceGetCount": 1,
+        "DeviceGetHandleByIndex": 0,
+        "DeviceGetName": "a card",
+        "DeviceGetUUID": "GPU-a",
         "DeviceGetCudaComputeCapability": capability.split("."),
-    }  # fmt: skip
+    }
     nvml = {f"nvml{name}": lambda *_, answer=answer: answer for name, answer in answers.items()}
     # Dask has imported its own.
     monkeypatch.setitem(sys.modules, "pynvml", types.SimpleNamespace(**nvml))
@@ -143,6 +155,7 @@ def test_one_pool_serves_all_that_are_installed_for_cuda(
     with open_cluster("cuda", rmm_pool="0.8"):
         pass
     assert {name: value for name, value in asked.items() if name.startswith("rmm")} == {
-        "rmm_pool_size": "0.8", "rmm_track_allocations": True,
+        "rmm_pool_size": "0.8",
+        "rmm_track_allocations": True,
         "rmm_allocator_external_lib_list": ["cupy", "torch"] if torch == "13.0" else ["cupy"],
-    }  # fmt: skip
+    }

@@ -108,9 +108,12 @@ def test_a_script_without_a_main_guard_runs_once(tmp_path: Path, typed: bool) ->
     (tmp_path / "script.py").write_text(SCRIPT)
     done = subprocess.run(
         [sys.executable, str(tmp_path / "script.py") if typed else "-"],
-        input=None if typed else SCRIPT, capture_output=True, text=True, check=False,
+        input=None if typed else SCRIPT,
+        capture_output=True,
+        text=True,
+        check=False,
         env={**os.environ, "PYTHONPATH": os.getcwd()},
-    )  # fmt: skip
+    )
     assert (done.stdout.split(), done.stderr) == (["begins", "12"], "")
 
 
@@ -134,9 +137,12 @@ process.join()
 def test_a_process_that_imports_the_script_opens_no_cluster(tmp_path: Path) -> None:
     (tmp_path / "script.py").write_text(SPAWNS)
     done = subprocess.run(
-        [sys.executable, str(tmp_path / "script.py")], capture_output=True, text=True, check=False,
+        [sys.executable, str(tmp_path / "script.py")],
+        capture_output=True,
+        text=True,
+        check=False,
         env={**os.environ, "PYTHONPATH": os.getcwd()},
-    )  # fmt: skip
+    )
     assert 'if __name__ == "__main__":' in done.stderr.splitlines()[-1]
 
 
@@ -152,10 +158,11 @@ def test_sigterm_ends_a_start_that_hangs(tmp_path: Path) -> None:
     (tmp_path / "sitecustomize.py").write_text(HANGS)
     (tmp_path / "script.py").write_text(SCRIPT)
     process = subprocess.Popen(
-        [sys.executable, str(tmp_path / "script.py")], stdout=subprocess.DEVNULL,
+        [sys.executable, str(tmp_path / "script.py")],
+        stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
         env={**os.environ, "PYTHONPATH": f"{tmp_path}:{os.getcwd()}", "PYTHONUNBUFFERED": "1"},
-    )  # fmt: skip
+    )
     parent = psutil.Process(process.pid)
     while not (workers := [one for one in parent.children() if "spawn_main" in str(one.cmdline())]):
         time.sleep(0.05)

@@ -35,12 +35,15 @@ job-ID  prior   name       user         state submit/start at     queue        s
 @pytest.mark.parametrize(
     ("queue", "said", "states"),
     [
-        (slurm.QUEUE, SQUEUE, {"7": (False, ""), "8": (True, "Resources"),
-                               "10": (True, "Priority")}),
+        (
+            slurm.QUEUE,
+            SQUEUE,
+            {"7": (False, ""), "8": (True, "Resources"), "10": (True, "Priority")},
+        ),
         (pbs.QUEUE, PBS, {"101": (False, "state R"), "102": (True, "state Q")}),
         (sge.QUEUE, SGE, {"201": (False, "state r"), "202": (True, "state qw")}),
     ],
-)  # fmt: skip
+)
 def test_the_words_of_a_queue_are_understood(
     queue: Queue, said: str, states: dict[str, tuple[bool, str]]
 ) -> None:

@@ -19,9 +19,15 @@ class MultiGraph:
         assert directed
 
     def from_cudf_edgelist(
-        self, edges: DataFrame, *, source: str, destination: str, edge_attr: str, renumber: bool,
+        self,
+        edges: DataFrame,
+        *,
+        source: str,
+        destination: str,
+        edge_attr: str,
+        renumber: bool,
         store_transposed: bool,
-    ) -> None:  # fmt: skip
+    ) -> None:
         assert renumber
         assert store_transposed
         self.edges = edges[[source, destination, edge_attr]].to_numpy().T
@@ -30,9 +36,15 @@ class MultiGraph:
 
 
 def pagerank(
-    graph: MultiGraph, *, alpha: float, personalization: Any, nstart: Any, max_iter: int,
-    tol: float, fail_on_nonconvergence: bool,
-) -> tuple[DataFrame, bool]:  # fmt: skip
+    graph: MultiGraph,
+    *,
+    alpha: float,
+    personalization: Any,
+    nstart: Any,
+    max_iter: int,
+    tol: float,
+    fail_on_nonconvergence: bool,
+) -> tuple[DataFrame, bool]:
     """The power iteration by cuGraph's rules, dense."""
     assert not fail_on_nonconvergence
     source, target, weight = graph.edges

@@ -243,9 +243,16 @@ def test_decision_values_away_from_the_boundary(kernel, decision):
     options = {"kernel": kernel, "gamma": gamma, "coef0": -1.0 if kernel == "sigmoid" else 0.5}
     Cs = [0.1, 10.0]
     result = cross_validate_path(
-        X, y, gamma, Cs, [(train, validation)], decision=decision, kernel=kernel,
-        coef0=options["coef0"], return_decisions=True,
-    )  # fmt: skip
+        X,
+        y,
+        gamma,
+        Cs,
+        [(train, validation)],
+        decision=decision,
+        kernel=kernel,
+        coef0=options["coef0"],
+        return_decisions=True,
+    )
     for c, C in enumerate(Cs):
         svc = SVC(C=C, decision_function_shape="ovo", **options)
         peer = svc if decision == "ovo" else OneVsRestClassifier(svc)
@@ -277,9 +284,11 @@ def test_sample_weight():
         model = fit_path(X, y, 2.0, 0.1, decision=decision, sample_weight=weight)
         values = decision_values(model, X, X, 0.1)
         for p, problem in enumerate(model.problems):
-            rows = np.ones(len(y), bool) if problem.second is None else (
-                (y == problem.first) | (y == problem.second)
-            )  # fmt: skip
+            rows = (
+                np.ones(len(y), bool)
+                if problem.second is None
+                else ((y == problem.first) | (y == problem.second))
+            )
             peer = SVC(C=2.0, gamma=0.1)
             peer.fit(X[rows], y[rows] == problem.first, sample_weight=weight[rows])
             np.testing.assert_allclose(values[:, p], peer.decision_function(X), atol=1e-2)

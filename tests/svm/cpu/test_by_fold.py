@@ -39,8 +39,12 @@ def test_a_fold_is_the_same_to_the_last_digit_without_the_others(
     memory_bytes: int, decision: str
 ) -> None:
     X, y, folds = digits()
-    options = {"memory_bytes": memory_bytes, "decision": decision, "n_threads": 2,
-               "return_decisions": True}  # fmt: skip
+    options = {
+        "memory_bytes": memory_bytes,
+        "decision": decision,
+        "n_threads": 2,
+        "return_decisions": True,
+    }
     whole = cross_validate_path(X, y, GAMMA, CS, folds, **options)
     some = cross_validate_path(X, y, GAMMA, CS, folds, only=(1, 3), **options)
     for name in NUMBERS:
@@ -62,9 +66,16 @@ def test_folds_are_given_one_by_one_and_the_share_grows(memory_bytes: int) -> No
         given.append((fold, shares[-1]))
 
     cross_validate_path(
-        X, y, GAMMA, CS, folds, memory_bytes=memory_bytes, n_threads=1, on_fold=on_fold,
+        X,
+        y,
+        GAMMA,
+        CS,
+        folds,
+        memory_bytes=memory_bytes,
+        n_threads=1,
+        on_fold=on_fold,
         on_progress=shares.append,
-    )  # fmt: skip
+    )
     assert [fold for fold, _ in given] == [0, 1, 2, 3]
     assert shares == sorted(shares)
     assert shares[-1] == 1.0

@@ -39,9 +39,15 @@ def test_any_rows_with_any_others(name: str) -> None:
 def test_they_are_made_once_where_there_is_room_for_them() -> None:
     layout = sort_rows(CLASSES)
     search = Search(
-        layout, problems_of(4, "ovo"), np.ones((1, 300)), np.ones((1, 300)), [np.arange(300)],
-        np.array([1.0]), Settings(), Kernel("rbf"),
-    )  # fmt: skip
+        layout,
+        problems_of(4, "ovo"),
+        np.ones((1, 300)),
+        np.ones((1, 300)),
+        [np.arange(300)],
+        np.array([1.0]),
+        Settings(),
+        Kernel("rbf"),
+    )
     sizes = np.sort(np.bincount(CLASSES))
     needed = 2 * (300**2 + (sizes**2).sum()) + 2 * 4 * sizes[-2:].sum() ** 2
     with ThreadPoolExecutor(2) as pool:

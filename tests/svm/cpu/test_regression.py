@@ -123,9 +123,16 @@ def test_folds_are_shown_as_they_are_filled(memory_bytes: int) -> None:
         seen[fold] = result.predictions[fold].copy()
 
     found = cross_validate_regression(
-        X, Y, 0.05, [1.0], EPSILONS, FOLDS, on_fold=on_fold, on_progress=shares.append,
+        X,
+        Y,
+        0.05,
+        [1.0],
+        EPSILONS,
+        FOLDS,
+        on_fold=on_fold,
+        on_progress=shares.append,
         memory_bytes=memory_bytes,
-    )  # fmt: skip
+    )
     for fold, predictions in enumerate(found.predictions):
         np.testing.assert_array_equal(seen[fold], predictions)
     assert max(shares) == 1

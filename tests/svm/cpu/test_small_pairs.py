@@ -29,9 +29,15 @@ def both(monkeypatch: pytest.MonkeyPatch, **options: Any) -> tuple[PathResult, P
 
     def found() -> PathResult:
         return cross_validate_path(
-            X, Y, GAMMA, CS, FOLDS, n_threads=1, return_decisions=True,
+            X,
+            Y,
+            GAMMA,
+            CS,
+            FOLDS,
+            n_threads=1,
+            return_decisions=True,
             **options,
-        )  # fmt: skip
+        )
 
     together = found()
     monkeypatch.setattr(in_memory, "has_small_pairs", lambda search: False)
