@@ -17,7 +17,7 @@ from pipelines.search.command import run_tasks, tasks_for_workers
 from pipelines.search.ranking import reduce_scores, tabulate
 from pipelines.search.scoring import CandidateScorer
 from pipelines.search.svm import grid_problem, workers_for
-from pipelines.search.tasks import SEARCH, make_tasks, run_task
+from pipelines.search.tasks import SEARCH, make_tasks, rows_of
 from pipelines.search.tasks import Problem as Search
 from pipelines.svm.backends import Settings
 
@@ -153,7 +153,7 @@ def warm_up_workers(problem: Problem, solver: str, client: Client) -> None:
     """Have every worker import, and where it must compile, what the search will use."""
     few = replace(problem, Cs=problem.Cs[:2], gammas=problem.gammas[:1])
     grid = few.search(solver, Settings(n_threads=2))
-    client.run(run_task, grid, make_tasks(grid)[0])
+    client.run(rows_of, grid, make_tasks(grid)[0])
 
 
 def compare(ours: Errors, other: Errors) -> dict[str, Any]:

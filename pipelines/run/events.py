@@ -1,7 +1,8 @@
 """Progress events: how far a running task is, and its rows so far.
 
-A work that has something to tell takes ``report`` besides what every work takes, and calls it
-from any thread: ``report(share)`` with the share of the task that is done, between 0 and 1, and
+A work that has something to tell is a generator, and yields ``Progress`` between its rows: those
+before it are ready. Or it takes ``report`` besides what every work takes, and calls it from any
+thread: ``report(share)`` with the share of the task that is done, between 0 and 1, and
 ``report(share, rows)`` with rows that are ready before the task is. From a worker of a cluster
 this travels as an event of Dask's, over the connections that are there.
 """

@@ -13,14 +13,16 @@ from __future__ import annotations
 import logging
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
+from inspect import isgeneratorfunction
 from types import MappingProxyType
 from typing import Any, Generic, Protocol, TypeVar
 
 from cluster_setup.workers import peak_memory
+from pipelines.data.fits import Progress
 from pipelines.data.placement import Placed
 from pipelines.run.errors import OUT_OF_MEMORY, is_out_of_memory
 from pipelines.run.events import Line, ProgressReporter
@@ -103,16 +105,18 @@ def measured(
     """
     if isinstance(shared, Placed):
         shared = shared.shared
-    arguments = [needed] if needs_of(task) else []
+    arguments = [shared, task, *([needed] if needs_of(task) else [])]
     worker = _worker()
     address = worker.address if worker else "in process"
     memory = partial(peak_memory, worker, worker.monitor.count - 1) if worker else dict
     reporter = ProgressReporter(task.name, address, line(), memory) if line else None
-    named = {"report": reporter} if reporter else {}
     started, clock = time.time(), time.perf_counter()
     with compilation_reported(reporter.compiling if reporter else None) as compilation:
         try:
-            result = work(shared, task, *arguments, **named)
+            if isgeneratorfunction(work):
+                result = _collect(work(*arguments), reporter)
+            else:
+                result = work(*arguments, **({"report": reporter} if reporter else {}))
         except SystemExit as error:  # code of the user's ends its task, not the worker
             raise RuntimeError(f"the task ended Python with {error!r}") from None
     return {
@@ -123,6 +127,19 @@ def measured(
         "seconds": time.perf_counter() - clock,
         "compile_seconds": compilation.duration if compilation.done else 0.0,
     }
+
+
+def _collect(items: Generator[Any], reporter: ProgressReporter | None) -> list[Any]:
+    """Return what work yields but its progress, which is reported with the rows before it."""
+    rows, n_reported = list[Any](), 0
+    with closing(items):  # what it holds is let go of at once, even where reporting fails
+        for item in items:
+            if not isinstance(item, Progress):
+                rows.append(item)
+            elif reporter is not None:
+                reporter(item.fraction, rows[n_reported:])
+                n_reported = len(rows)
+    return rows
 
 
 @contextmanager

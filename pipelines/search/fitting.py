@@ -10,22 +10,14 @@ import time
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
+from itertools import product
 from typing import Any
 
-import numpy as np
-
+from pipelines.data.fits import Fit, Progress
 from pipelines.data.placement import FoldedData
 from pipelines.search.scoring import PREDICTIONS, CandidateScorer
 from pipelines.search.shared import PlainFits, SharedFit, shared_fit_of
-from pipelines.search.shared.base import (
-    WEIGHTS,
-    Response,
-    Rows,
-    Split,
-    SplitRows,
-    convergence_noted,
-)
+from pipelines.search.shared.base import WEIGHTS, Rows, Split, SplitRows, convergence_noted
 from pipelines.search.shared.pipeline_steps import Step, decompose, prepare
 
 PLAIN = PlainFits.name
@@ -52,40 +44,8 @@ class Group:
         return self.shared.name if self.shared else PLAIN
 
 
-@dataclass(eq=False)
-class CellResult:
-    """The result of one candidate on one split.
-
-    Attributes
-    ----------
-    scores : dict with the keys of ``_fit_and_score``: ``test_scores``, ``train_scores`` if asked
-        for, ``fit_time``, ``score_time``, ``n_test_samples``, ``fit_error``
-    n_fits : 1 where a fit was made for it, 0 where another's served
-    n_steps, n_steps_made : first steps asked for, and fitted, for all of its task on the split
-    apart : why candidates that share work were fitted each by itself, or nothing
-    implementation, reason : what was fitted, and why that; see ``Substitute``
-    """
-
-    scores: dict[str, Any]
-    converged: bool = True
-    n_errors: int | None = None
-    n_support: int | None = None
-    n_iterations: int | None = None
-    n_fits: int = 1
-    n_steps: int = 0
-    n_steps_made: int = 0
-    apart: str = ""
-    implementation: str = ""
-    reason: str = ""
-
-
-OnResult = Callable[[int, int, CellResult], None]  # split and candidate, by their places
 SILENT: Mapping[str, Any] = {"verbose": 0, "parameters": None}
 FitOptions = Callable[[int, int], Mapping[str, Any]]
-
-
-def ignore(*_: Any) -> None:
-    """Do nothing: the default of what is called with results and progress."""
 
 
 def group_candidates(
@@ -168,11 +128,9 @@ def fit_group(
     only: Sequence[int] | None = None,
     name: Hashable = "",
     n_threads: int | None = None,
-    on_result: OnResult = ignore,
-    report: Callable[[float], None] = ignore,
     fit_options: FitOptions | None = None,
-) -> list[list[CellResult]]:
-    """Fit and score the candidates of a group on every split of a task.
+) -> Iterator[Fit | Progress]:
+    """Fit the candidates of a group on every split of a task; yield each fit, scored.
 
     Parameters
     ----------
@@ -181,29 +139,22 @@ def fit_group(
     splits : all there are: what they share does not depend on which of them a task has
     only : numbers of the splits of the task, by default all
     name : tells these splits from others of the same data
-    on_result : called as soon as a candidate is done on a split
-    report : called with the fraction of the task that is done
     fit_options : function of a split and a candidate, by their places: further arguments of
         scikit-learn's fit of one that shares nothing
 
-    Returns
-    -------
-    list of lists : for each split and each candidate
+    Yields
+    ------
+    A fit for each candidate and split, these by their places, and between them progress.
     """
-    only = range(len(splits)) if only is None else only
-    found: list[list[CellResult | None]] = [[None] * len(estimators) for _ in only]
-
-    def keep(split: int, candidate: int, result: CellResult) -> None:
-        found[split][candidate] = result
-        on_result(split, candidate, result)
-
+    numbers = range(len(splits)) if only is None else only
+    missing = dict.fromkeys(product(range(len(numbers)), range(len(estimators))))
     apart = ""
     if group.shared is not None:
         try:
             rows = SplitRows(
                 data,
                 splits,
-                only,
+                numbers,
                 name,
                 n_threads,
                 estimators[0],
@@ -211,39 +162,55 @@ def fit_group(
                 scorer.fit_params,
                 scorer.score_params,
             )
-            _fit_together(group, group.shared, estimators, rows, scorer, keep, report)
+            for item in _fit_together(group, group.shared, estimators, rows, scorer):
+                if isinstance(item, Fit):
+                    del missing[item.split, item.candidate]
+                yield item
         except Exception as error:  # each by itself, and each with its own error
             if not hasattr(estimators[0], "fit"):
                 raise
             apart = f"{type(error).__name__}: {error}"
-    for at, number in enumerate(only):
-        for i, estimator in enumerate(estimators):
-            if found[at][i] is None:
-                from sklearn.base import clone
-                from sklearn.model_selection._validation import _fit_and_score
-
-                train, test = splits[number]
-                with convergence_noted() as noted:
-                    scores = _fit_and_score(
-                        clone(estimator),
-                        data.X,
-                        data.y,
-                        scorer=scorer.scorer,
-                        train=train,
-                        test=test,
-                        fit_params=scorer.fit_params,
-                        score_params=scorer.score_params,
-                        return_train_score=scorer.train_scores,
-                        return_n_test_samples=True,
-                        return_times=True,
-                        error_score=scorer.error_score,
-                        **(fit_options(at, i) if fit_options else SILENT),
-                    )
-                n = len(estimator.steps) - 1 if hasattr(estimator, "named_steps") else 0
-                keep(at, i, CellResult(scores, not noted, n_steps=n, n_steps_made=n, apart=apart))
+    for split, candidate in missing:
+        options = fit_options(split, candidate) if fit_options else SILENT
+        fit = Fit(candidate, split, apart=apart)
+        _fit_alone(fit, estimators[candidate], data, splits[numbers[split]], scorer, options)
+        yield fit
         if group.shared is None:
-            report((at + 1) / len(only))
-    return found  # type: ignore[return-value]
+            yield Progress((split + (candidate + 1) / len(estimators)) / len(numbers))
+
+
+def _fit_alone(
+    fit: Fit,
+    estimator: Any,
+    data: FoldedData,
+    split: Split,
+    scorer: CandidateScorer,
+    options: Mapping[str, Any],
+) -> None:
+    """Fit and score a candidate by scikit-learn's own function; write to ``fit``."""
+    from sklearn.base import clone
+    from sklearn.model_selection._validation import _fit_and_score
+
+    train, test = split
+    with convergence_noted() as noted:
+        fit.scores = _fit_and_score(
+            clone(estimator),
+            data.X,
+            data.y,
+            scorer=scorer.scorer,
+            train=train,
+            test=test,
+            fit_params=scorer.fit_params,
+            score_params=scorer.score_params,
+            return_train_score=scorer.train_scores,
+            return_n_test_samples=True,
+            return_times=True,
+            error_score=scorer.error_score,
+            **options,
+        )
+    fit.converged = not noted
+    fit.n_steps = len(estimator.steps) - 1 if hasattr(estimator, "named_steps") else 0
+    fit.n_steps_made = fit.n_steps
 
 
 def _fit_together(
@@ -252,88 +219,49 @@ def _fit_together(
     estimators: Sequence[Any],
     whole: SplitRows,
     scorer: CandidateScorer,
-    keep: OnResult,
-    report: Callable[[float], None],
-) -> None:
+) -> Iterator[Fit | Progress]:
     """Fit and score the candidates of a group, the splits in one call where they share work."""
     n = whole.n_splits
     # What is learned of the training rows, by a scaling or a first step, splits do not share.
     together = not group.most and not whole.data.scaling.learns
-
-    def fit(at: Sequence[int]) -> None:
-        mine = list(estimators)
-        if len(at) < n and hasattr(mine[0], "get_params"):
+    for places in [range(n)] if together else [range(i, i + 1) for i in range(n)]:
+        candidates = list(estimators)
+        if len(places) < n and hasattr(candidates[0], "get_params"):
             from sklearn.base import clone
 
-            mine = [clone(one) for one in mine]
-        parts = [part for one in mine if (part := decompose(one)) is not None]
-        rows, seconds, n_made = whole if together else whole.alone(at[0]), 0.0, 0
+            candidates = [clone(estimator) for estimator in candidates]
+        parts = [part for one in candidates if (part := decompose(one)) is not None]
+        rows, seconds, n_made = whole if together else whole.alone(places[0]), 0.0, 0
         steps: dict[str, Any] = {}
         if group.most:
             started = time.perf_counter()
             X, y = rows.train(0)
-            place, asked = (whole.data.token, whole.name, whole.numbers[at[0]]), rows.asked(0)
-            steps, rows.prepared, n_made = prepare(
-                parts[0][0], group.most, Rows(X, asked), y, place
-            )
-            seconds = (time.perf_counter() - started) / len(mine)
-
-        def respond(response: Response) -> None:
-            estimator, final = mine[response.candidate], response.estimator
-            if final is not None and steps:
-                last = estimator.steps[-1][0]
-                done = {**dict(estimator.steps), **steps, last: final}
-                estimator.steps = list(done.items())
-            elif final is not None:
-                estimator = final
-            result = _score(response, estimator, rows, scorer)
-            result.scores["fit_time"] += seconds
-            if response.candidate == 0:
-                result.n_steps, result.n_steps_made = len(group.most) * len(mine), n_made
-            keep(at[response.split], response.candidate, result)
-
-        def reported(fraction: float) -> None:
-            report((at[0] + fraction * len(at)) / n)
-
+            key = (whole.data.token, whole.name, whole.numbers[places[0]])
+            unprepared = Rows(X, rows.asked(0))
+            steps, rows.prepared, n_made = prepare(parts[0][0], group.most, unprepared, y, key)
+            seconds = (time.perf_counter() - started) / len(candidates)
         finals = [final for _, final in parts]
-        shared.fit_and_respond(rows, finals, scorer.methods, respond, reported)
+        for item in shared.fit_splits(rows, finals, scorer.methods):
+            if isinstance(item, Progress):
+                yield item.within(places[0] / n, len(places) / n)
+                continue
+            estimator = candidates[item.candidate]
+            if item.estimator is not None:
+                estimator = _with_steps(estimator, steps, item.estimator)
+            fit = scorer.scored(item, estimator, rows)
+            fit.scores["fit_time"] += seconds
+            if fit.candidate == 0:
+                fit.n_steps, fit.n_steps_made = len(group.most) * len(candidates), n_made
+            fit.split = places[fit.split]
+            yield fit
 
-    for at in [range(n)] if together else [range(i, i + 1) for i in range(n)]:
-        fit(at)
 
-
-def _score(
-    response: Response, estimator: Any, rows: SplitRows, scorer: CandidateScorer
-) -> CellResult:
-    """Score a response as scikit-learn's ``_fit_and_score`` does."""
-    split, n_errors = response.split, None
-    n_test = len(rows.of_part(split, "test"))
-    if response.error is not None:
-        return CellResult(scorer.failed(response.error, n_test), n_fits=response.n_fits)
-    result: dict[str, Any] = {
-        "fit_error": None,
-        "n_test_samples": n_test,
-        "fit_time": response.fit_seconds,
-    }
-    for part in scorer.parts:
-        started = time.perf_counter()
-        truth = rows.targets(split, part)
-        params = rows.metadata(scorer.score_params, rows.of_part(split, part))
-        see = partial(rows.part_of, split, part)
-        result[f"{part}_scores"] = scorer.score(response, estimator, see, truth, part, params)
-        if part == "test":
-            if response.classes is not None:
-                wrong = response.predict("predict", part) != np.asarray(truth)
-                n_errors = int(np.count_nonzero(wrong))
-            result["score_time"] = response.score_seconds + time.perf_counter() - started
-    return CellResult(
-        result,
-        response.converged,
-        n_errors,
-        response.n_support,
-        response.n_iterations,
-        response.n_fits,
-    )
+def _with_steps(estimator: Any, steps: Mapping[str, Any], final: Any) -> Any:
+    """Return a fitted last step behind the fitted first steps of its pipeline, if it has some."""
+    if steps:
+        last = estimator.steps[-1][0]
+        estimator.steps = list({**dict(estimator.steps), **steps, last: final}.items())
+    return estimator if steps else final
 
 
 def with_jobs(estimator: Any, n_jobs: int) -> Any:

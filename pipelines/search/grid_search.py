@@ -18,12 +18,13 @@ from sklearn.model_selection._search import BaseSearchCV
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_is_fitted
 
+from pipelines.data.fits import Fit
 from pipelines.data.placement import FoldedData, cached, to_device
 from pipelines.data.scaling import Scaling
 from pipelines.run.progress import show_progress
 from pipelines.run.tasks import OnCluster, Runner
 from pipelines.search.candidates import Candidate
-from pipelines.search.fitting import CellResult, group_candidates
+from pipelines.search.fitting import group_candidates
 from pipelines.search.scoring import CandidateScorer
 from pipelines.search.shared import SharedFit
 from pipelines.search.tasks import SEARCH, Problem, Task, fit_task, make_tasks
@@ -31,7 +32,7 @@ from pipelines.search.tasks import SEARCH, Problem, Task, fit_task, make_tasks
 if TYPE_CHECKING:
     from distributed import Client
 
-Result = tuple[int, int, CellResult]  # candidate, split
+Result = tuple[int, int, Fit]  # candidate, split
 
 
 class Fits(NamedTuple):
@@ -339,14 +340,10 @@ def _results(
     problem: Problem, task: Task, n_threads: int | None, alone: bool, heard: Mapping[str, Any]
 ) -> list[Result]:
     """Fit and score the candidates of a task; ``heard`` says who hears of fits alone, and what."""
-    found: list[Result] = []
     n_splits, n_candidates = len(problem.splits[SEARCH, 1.0]), len(problem.candidates)
 
-    def on_result(at: int, i: int, result: CellResult) -> None:
-        found.append((task.members[i], task.splits[at], result))
-
-    def fit_options(at: int, i: int) -> dict[str, Any]:
-        member, split = task.members[i], task.splits[at]
+    def fit_options(split: int, candidate: int) -> dict[str, Any]:
+        member, split = task.members[candidate], task.splits[split]
         return {
             **heard,
             "parameters": problem.candidates[member].parameters,
@@ -354,5 +351,9 @@ def _results(
             "candidate_progress": (member, n_candidates),
         }
 
-    fit_task(problem, task, n_threads, on_result, alone=alone, fit_options=fit_options)
-    return found
+    items = fit_task(problem, task, n_threads, alone=alone, fit_options=fit_options)
+    return [
+        (task.members[fit.candidate], task.splits[fit.split], fit)
+        for fit in items
+        if isinstance(fit, Fit)
+    ]

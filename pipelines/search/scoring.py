@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import math
+import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
 
 from pipelines.data.dataset import CLASSIFICATION, Dataset
+from pipelines.data.fits import Fit, Predictions
 from pipelines.errors import InputError, opt
-from pipelines.search.shared.base import Response
+from pipelines.search.shared.base import SplitRows
 
 ACCURACY = "accuracy"  # scored without scikit-learn, whose import takes longer than a short search
 PREDICTIONS = {"predict", "decision_function"}  # what every kind of shared work can give
@@ -86,9 +88,41 @@ class CandidateScorer:
             and not self.given._kwargs
         )
 
+    def scored(self, fit: Fit, estimator: Any, rows: SplitRows) -> Fit:
+        """Return a fit with its scores, as ``_fit_and_score`` has them, and no model any more.
+
+        Parameters
+        ----------
+        estimator : fitted, or unfitted where the fit has predictions alone
+        rows : of the splits
+        """
+        scored = replace(fit, predict=None, estimator=None, classes=None)
+        test = rows.of_part(fit.split, "test")
+        if fit.error is not None:
+            scored.scores = self.failed(fit.error, len(test))
+            return scored
+        scored.scores = {
+            "fit_error": None,
+            "n_test_samples": len(test),
+            "fit_time": fit.fit_seconds,
+        }
+        for part in self.parts:
+            started = time.perf_counter()
+            truth = rows.targets(fit.split, part)
+            params = rows.metadata(self.score_params, rows.of_part(fit.split, part))
+            see = partial(rows.part_of, fit.split, part)
+            scored.scores[f"{part}_scores"] = self.score(fit, estimator, see, truth, part, params)
+            if part == "test":
+                if fit.classes is not None and fit.predict is not None:
+                    wrong = fit.predict("predict", part) != np.asarray(truth)
+                    scored.n_errors = int(np.count_nonzero(wrong))
+                seconds = fit.score_seconds + time.perf_counter() - started
+                scored.scores["score_time"] = seconds
+        return scored
+
     def score(
         self,
-        response: Response,
+        fit: Fit,
         estimator: Any,
         see: Callable[[], tuple[Any, Any]],
         truth: Any,
@@ -101,32 +135,34 @@ class CandidateScorer:
 
         Parameters
         ----------
-        estimator : fitted, or unfitted where the response has predictions only
+        estimator : fitted, or unfitted where the fit has predictions alone
         see : gives the rows as they were before the first step, and targets, if they are needed
         truth : the targets
         params : what scorers are given besides, such as ``sample_weight``
         """
-        if self._is_accuracy and response.classes is not None:
-            wrong = int(np.count_nonzero(response.predict("predict", part) != np.asarray(truth)))
+        if self._is_accuracy and fit.classes is not None and fit.predict is not None:
+            wrong = int(np.count_nonzero(fit.predict("predict", part) != np.asarray(truth)))
             accuracy = (len(truth) - wrong) / len(truth)
             return accuracy if self.given is not None else {ACCURACY: accuracy}
         X, _ = see()
         if not hasattr(estimator, "fit"):  # of a search that does without scikit-learn
             estimator = estimator.as_estimator()
-        seen = PredictedEstimator(estimator, response, X, part, self.labels)
+        predicted = PredictedEstimator(estimator, fit, X, part, self.labels)
         if self.given is None:
-            found = self.scorer(seen, X, truth if self.labels is None else self.labels[truth])
+            labels = truth if self.labels is None else self.labels[truth]
             return {
-                name: one.strip().splitlines()[-1].removeprefix("ValueError: ").rstrip(".")
-                if isinstance(one, str)
-                else one
-                for name, one in found.items()
+                name: score.strip().splitlines()[-1].removeprefix("ValueError: ").rstrip(".")
+                if isinstance(score, str)
+                else score
+                for name, score in self.scorer(predicted, X, labels).items()
             }
         from sklearn.model_selection._validation import _score
 
         # One that asks for predictions does not look at the rest.
         looks = "?" in self.methods
-        return _score(estimator if looks else seen, X, truth, self.given, params, self.error_score)
+        return _score(
+            estimator if looks else predicted, X, truth, self.given, params, self.error_score
+        )
 
     def failed(self, reason: str, n_rows: int) -> dict[str, Any]:
         """Return the result of a fit that gave nothing, as ``_fit_and_score`` has it.
@@ -172,22 +208,22 @@ class PredictedEstimator:
     """An estimator whose predictions of the rows of a split are known, for a scorer."""
 
     def __init__(
-        self, estimator: Any, response: Response, X: Any, part: str, labels: np.ndarray | None
+        self, estimator: Any, fit: Fit, X: Any, part: str, labels: np.ndarray | None
     ) -> None:
-        self._estimator, self._response, self._X, self._part = estimator, response, X, part
+        self._estimator, self._fit, self._X, self._part = estimator, fit, X, part
         self._labels = labels
 
     def __getattr__(self, name: str) -> Any:
-        if name == "classes_" and self._response.classes is not None:
-            return self._labelled(self._response.classes)
+        if name == "classes_" and self._fit.classes is not None:
+            return self._labelled(self._fit.classes)
         found = getattr(self._estimator, name)  # where a plain one has none, this has none
         if name not in METHODS:
             return found
 
         def predict(X: Any, **how: Any) -> Any:
-            if X is not self._X or how:
+            if X is not self._X or how or self._fit.predict is None:
                 return found(X, **how)
-            values = self._response.predict(name, self._part)
+            values = self._fit.predict(name, self._part)
             return self._labelled(values) if name == "predict" else values
 
         predict.__name__ = name  # scikit-learn asks how it is called
@@ -283,11 +319,11 @@ def check_scoring(
         "predict_proba": values,
         "decision_function": values[:, 1] if n == 2 else values,
     }
-    response = Response(0, 0, lambda method, part: made_up[method], classes=np.arange(n))
+    fit = Fit(0, 0, Predictions(made_up), classes=np.arange(n))
     trial, see = CandidateScorer((name,), labels=classes), (truth[:, None], truth)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        found = trial.score(response, LogisticRegression(), lambda: see, truth, "test", {})[name]
+        found = trial.score(fit, LogisticRegression(), lambda: see, truth, "test", {})[name]
     if isinstance(found, str) or not math.isfinite(found):
         raise InputError(
             f"{opt('scoring', name)} cannot score these {n} classes ({found}); {INSTEAD[task]}"

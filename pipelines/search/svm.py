@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from pipelines.data.dataset import rows_of
+from pipelines.data.fits import Fit
 from pipelines.data.placement import FoldedData
 from pipelines.data.preparation import Preparation
 from pipelines.search.candidates import Candidate, candidates_of
@@ -18,7 +19,7 @@ from pipelines.search.scoring import CandidateScorer
 from pipelines.search.shared.svm import SVCs, SVMParameters, SVRs
 from pipelines.search.tasks import SEARCH, Problem, Refit, Splits
 from pipelines.svm.backends import Backend, Settings, load_backend
-from pipelines.svm.backends.base import CellFit, Work
+from pipelines.svm.backends.base import Work
 from pipelines.svm.calibration import Calibration, fit_sigmoids
 from pipelines.svm.kernel_machine import KernelMachine
 from pipelines.svm.multiclass import codes_of, margins
@@ -126,21 +127,15 @@ def _calibrate(problem: Problem, best: SVMParameters, backend: Backend) -> Calib
     validation rows leaks into their decision values.
     """
     data, splits, decisions = problem.data, problem.splits[SEARCH, 1.0], list[np.ndarray]()
-    fits: dict[int, CellFit] = {}  # splits end in no special order
-
-    def on_split(g: int, split: int, found: list[CellFit]) -> None:
-        fits[split] = found[0]
-
     # Where the scaling learns, every split has rows of its own.
     for some in [[split] for split in splits] if data.scaling.learns else [splits]:
         X = data.scaled(backend.device, rows=some[0][0] if data.scaling.learns else None)
         numbers, what = range(len(some)), ([best.gamma], [best.C], best.settings)
-        backend.fit_cells(Work(X, data.y, some, numbers, *what, on_split, decisions=True))
-        for split in numbers:
-            values = fits[split].decisions
-            if values is None:
-                why = fits[split].status
-                raise RuntimeError(f"split {len(decisions)} of the calibration {why}")
-            decisions.append(values)
+        items = backend.fit_cells(Work(X, data.y, some, numbers, *what, decisions=True))
+        fits = [item for item in items if isinstance(item, Fit)]  # in no special order
+        for fit in sorted(fits, key=lambda fit: fit.split):
+            if fit.predict is None:
+                raise RuntimeError(f"split {len(decisions)} of the calibration failed: {fit.error}")
+            decisions.append(fit.predict("decision_function", "test"))
     rows = np.concatenate([validation for _, validation in splits])
     return fit_sigmoids(np.concatenate(decisions), data.y[rows])

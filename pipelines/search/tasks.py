@@ -5,23 +5,21 @@ from __future__ import annotations
 import math
 import warnings
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
+from pipelines.data.fits import Fit, Progress
 from pipelines.data.placement import FoldedData
 from pipelines.run_folder.names import FAILED, NOT_CONVERGED, OK
 from pipelines.search.candidates import Candidate
 from pipelines.search.fitting import (
     PLAIN,
-    CellResult,
     FitOptions,
     Group,
-    OnResult,
     fit_group,
-    ignore,
     limited,
     with_jobs,
 )
@@ -201,11 +199,9 @@ def fit_task(
     problem: Problem,
     task: Task,
     n_threads: int | None = None,
-    on_result: OnResult = ignore,
-    report: Callable[[float], None] = ignore,
     alone: bool = True,
     fit_options: FitOptions | None = None,
-) -> None:
+) -> Iterator[Fit | Progress]:
     """Fit and score the candidates of a task; see ``fit_group``.
 
     Parameters
@@ -213,12 +209,12 @@ def fit_task(
     n_threads : that every fit may use; None for as many as its estimator and BLAS say
     alone : whether no other task is in this process, which then keeps to so many threads
     """
-    used = [problem.used(member) for member in task.members]
+    substitutes = [problem.used(member) for member in task.members]
     group = problem.groups[task.group]
     # What is not scikit-learn's shares nothing.
-    shared = None if any(one.replaced for one in used) else group.shared
+    shared = None if any(one.replaced for one in substitutes) else group.shared
     group = Group(task.members, shared, group.most if shared else ())
-    estimators = [one.estimator for one in used]
+    estimators = [one.estimator for one in substitutes]
     limits: AbstractContextManager[None] = nullcontext()  # a backend counts its threads itself
     if hasattr(estimators[0], "fit"):
         from sklearn.base import clone
@@ -227,7 +223,7 @@ def fit_task(
         if alone and n_threads is not None:
             estimators = [with_jobs(one, n_threads) for one in estimators]
             limits = limited(n_threads)
-    fit = partial(
+    fit_candidates = partial(
         fit_group,
         data=problem.data,
         splits=problem.splits[task.stage, task.share],
@@ -235,90 +231,85 @@ def fit_task(
         name=(task.stage, task.share),
         n_threads=n_threads,
     )
-
-    def keep(at: int, i: int, result: CellResult) -> None:
-        taken = used[i]
-        if taken.replaced and (error := result.scores["fit_error"]):
-            plain = problem.candidates[task.members[i]].estimator
-            own = clone(plain) if n_threads is None else with_jobs(clone(plain), n_threads)
-            ((result,),) = fit(Group((task.members[i],)), [own], only=[task.splits[at]])
-            reason = f"{taken.implementation} failed: {error.strip().splitlines()[-1]}"
-            taken = replace(substitute(plain, "cpu"), reason=reason)
-        result.implementation, result.reason = taken.implementation, taken.reason
-        on_result(at, i, result)
-
     with limits:
-        fit(
-            group,
-            estimators,
-            only=task.splits,
-            on_result=keep,
-            report=report,
-            fit_options=fit_options,
-        )
+        for item in fit_candidates(group, estimators, only=task.splits, fit_options=fit_options):
+            if isinstance(item, Fit):
+                member, tried = task.members[item.candidate], substitutes[item.candidate]
+                if tried.replaced and (error := item.scores["fit_error"]):
+                    plain, place = problem.candidates[member].estimator, item.split
+                    estimator = clone(plain)
+                    if n_threads is not None:
+                        estimator = with_jobs(estimator, n_threads)
+                    again = fit_candidates(Group((member,)), [estimator], only=[task.splits[place]])
+                    (fit,) = (item for item in again if isinstance(item, Fit))
+                    item = replace(fit, candidate=item.candidate, split=place)
+                    reason = error.strip().splitlines()[-1]
+                    item.reason = f"{tried.implementation} failed: {reason}"
+                    item.implementation = substitute(plain, "cpu").implementation
+                else:
+                    item.implementation, item.reason = tried.implementation, tried.reason
+            yield item
 
 
-def run_task(
-    problem: Problem,
-    task: Task,
-    n_threads: int = 1,
-    report: Callable[..., None] = ignore,
-) -> list[Row]:
-    """Fit and score the candidates of a task.
+def run_task(problem: Problem, task: Task, n_threads: int = 1) -> Iterator[Row | Progress]:
+    """Fit and score the candidates of a task; yield the rows of a split as soon as it is done.
 
-    Parameters
-    ----------
-    report : function of the fraction of the task that is done, and of rows that are ready: those
-        of every split but the last, as soon as all candidates are done on it
-
-    Returns
-    -------
-    list of dict, one for each of ``task.places``; the caller adds ``worker``
+    Yields
+    ------
+    A row, a dict, for each of ``task.places``, without ``worker``; and the progress of the task,
+    after the rows of every split but the last, too.
     """
-    done = [dict[int, CellResult]() for _ in task.splits]
-
-    def rows_of(at: int) -> list[Row]:
-        return [
-            _row_of(problem, task, task.splits[at], member, done[at][i])
-            for i, member in enumerate(task.members)
-        ]
-
-    def on_result(at: int, i: int, result: CellResult) -> None:
-        done[at][i] = result
-        n_done = sum(len(one) == len(task.members) for one in done)
-        if len(done[at]) == len(task.members) and n_done < len(done):
-            report(0.0, rows_of(at))
-
+    waiting: list[dict[int, Row]] = [{} for _ in task.splits]
+    n_splits, fraction = len(task.splits), 0.0
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        fit_task(problem, task, n_threads, on_result, report)
-    return [row for at in range(len(done)) for row in rows_of(at)]
+        for item in fit_task(problem, task, n_threads):
+            if isinstance(item, Progress):
+                fraction = item.fraction
+            else:
+                split, member = task.splits[item.split], task.members[item.candidate]
+                rows = waiting[item.split]
+                rows[item.candidate] = _row_of(problem, task, split, member, item)
+                if len(rows) < len(task.members):
+                    continue
+                yield from (rows[i] for i in range(len(rows)))
+                n_splits -= 1
+            if n_splits:
+                yield Progress(fraction)
+
+
+def rows_of(problem: Problem, task: Task, n_threads: int = 1) -> list[Row]:
+    """Return all rows of a task; see ``run_task``."""
+    items = run_task(problem, task, n_threads)
+    return [item for item in items if not isinstance(item, Progress)]
 
 
 def failed_rows(problem: Problem, task: Task, reason: str) -> list[Row]:
     """Return the rows of a task that gave none."""
-    nothing: dict[str, Any] = dict.fromkeys(("fit_time", "score_time"))
-    nothing |= {"test_scores": {}, "fit_error": reason}
-    result = CellResult(nothing, n_fits=0)
-    return [_row_of(problem, task, split, member, result) for _, member, split, _ in task.places]
+    scores: dict[str, Any] = dict.fromkeys(("fit_time", "score_time"))
+    scores |= {"test_scores": {}, "fit_error": reason}
+    return [
+        _row_of(problem, task, split, member, Fit(0, 0, scores=scores, n_fits=0))
+        for _, member, split, _ in task.places
+    ]
 
 
-def _row_of(problem: Problem, task: Task, split: int, member: int, result: CellResult) -> Row:
+def _row_of(problem: Problem, task: Task, split: int, member: int, fit: Fit) -> Row:
     train, test = problem.splits[task.stage, task.share][split]
     candidate, names = problem.candidates[member], problem.scorer.names
-    given = result.scores["test_scores"]
-    given = given if isinstance(given, dict) else dict.fromkeys(names, given)
-    scores = {name: finite(given.get(name)) for name in names}
-    status = OK if result.converged else NOT_CONVERGED
-    if result.scores["fit_error"]:
-        status = f"{FAILED}: {result.scores['fit_error'].strip().splitlines()[-1]}"
+    by_name = fit.scores["test_scores"]
+    by_name = by_name if isinstance(by_name, dict) else dict.fromkeys(names, by_name)
+    scores = {name: finite(by_name.get(name)) for name in names}
+    status = OK if fit.converged else NOT_CONVERGED
+    if fit.scores["fit_error"]:
+        status = f"{FAILED}: {fit.scores['fit_error'].strip().splitlines()[-1]}"
     elif scores[names[0]] is None:
-        reason = given.get(names[0])
+        reason = by_name.get(names[0])
         status = f"{FAILED}: scoring {names[0]}: " + (
             reason if isinstance(reason, str) else f"it gives {reason}"
         )
     failed = status.startswith(FAILED)
-    n_errors = None if failed else result.n_errors
+    n_errors = None if failed else fit.n_errors
     error = None if n_errors is None else n_errors / len(test)
     if error is None and not failed and (accuracy := scores.get(ACCURACY)) is not None:
         error = 1.0 - accuracy
@@ -337,17 +328,17 @@ def _row_of(problem: Problem, task: Task, split: int, member: int, result: CellR
         "error": error,
         "score": None if failed else scores[names[0]],
         **{f"score_{name}": scores[name] for name in names[1:]},
-        "n_support": None if failed else result.n_support,
-        "n_iterations": None if failed else result.n_iterations,
+        "n_support": None if failed else fit.n_support,
+        "n_iterations": None if failed else fit.n_iterations,
         "status": status,
-        "implementation": result.implementation,
-        "reason": result.reason,
-        "family": f"{PLAIN} ({result.apart})" if result.apart else problem.groups[task.group].name,
-        "n_fits": result.n_fits,
-        "n_steps": result.n_steps,
-        "n_steps_made": result.n_steps_made,
-        "fit_seconds": result.scores["fit_time"],
-        "score_seconds": result.scores["score_time"],
+        "implementation": fit.implementation,
+        "reason": fit.reason,
+        "family": f"{PLAIN} ({fit.apart})" if fit.apart else problem.groups[task.group].name,
+        "n_fits": fit.n_fits,
+        "n_steps": fit.n_steps,
+        "n_steps_made": fit.n_steps_made,
+        "fit_seconds": fit.scores["fit_time"],
+        "score_seconds": fit.scores["score_time"],
     }
 
 

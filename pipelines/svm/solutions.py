@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+from pipelines.data.fits import Fit, Predictions, Progress
 
 if TYPE_CHECKING:
     from pipelines.svm.search import Search
@@ -83,33 +85,62 @@ class Scores:
 
 @dataclass
 class PathResult:
-    """Every cell of a grid.
+    """Every cell of a grid, in arrays.
 
-    gammas : float64 (n_gammas,); Cs : float64 (n_C,), as given
+    classes : (n_classes,), the labels
+    objectives : float64 (n_gammas, n_C, n_folds, n_problems)
+    predictions : list (n_gammas) of lists (n_folds) of int64 (n_C, n_validation),
+        class numbers
+    decisions : the same of float32 (n_C, n_validation, n_problems), 0 where none were wanted
     n_errors : int64 (n_gammas, n_C, n_folds)
     n_support, n_iterations : int64, the same shape; support vectors are counted
         once for all the binary problems of a cell
     status : int64, the same shape: the worst of the cell's problems, ``CONVERGED`` or another
     fit_seconds, score_seconds : float64, the same shape; a fold's time is shared
         out over its C's, fitting in proportion to iterations
-    objectives : float64 (n_gammas, n_C, n_folds, n_problems)
-    predictions : list (n_gammas) of lists (n_folds) of int64 (n_C, n_validation),
-        class numbers
-    decisions : the same of float32 (n_C, n_validation, n_problems), or None
     """
 
-    gammas: np.ndarray
-    Cs: np.ndarray
     classes: np.ndarray
     objectives: np.ndarray
-    predictions: list[Any]
-    decisions: list[Any] | None
+    predictions: list[list[np.ndarray]]
+    decisions: list[list[np.ndarray]]
     n_errors: np.ndarray
     n_support: np.ndarray
     n_iterations: np.ndarray
     status: np.ndarray
     fit_seconds: np.ndarray
     score_seconds: np.ndarray
+
+    @classmethod
+    def of(
+        cls, fits: Iterable[Fit | Progress], y: Any, gammas: Any, Cs: Any, folds: Sequence[Any]
+    ) -> PathResult:
+        """Return the fits of a path solver in arrays; what was not solved is 0."""
+        cells = [fit for fit in fits if isinstance(fit, Fit)]
+        n_gammas, n_C, n_problems = np.size(gammas), len(Cs), len(cells[0].details["objectives"])
+        shape, classes, y = (n_gammas, n_C, len(folds)), np.unique(y), np.asarray(y)
+        sizes = [len(validation) for _, validation in folds]
+        result = cls(
+            classes,
+            np.zeros((*shape, n_problems)),
+            [[np.zeros((n_C, n), np.int64) for n in sizes] for _ in range(n_gammas)],
+            [[np.zeros((n_C, n, n_problems), np.float32) for n in sizes] for _ in range(n_gammas)],
+            *np.zeros((4, *shape), np.int64),
+            *np.zeros((2, *shape)),
+        )
+        for fit in cells:
+            assert isinstance(fit.predict, Predictions)
+            (g, c), fold, predicted = divmod(fit.candidate, n_C), fit.split, fit.predict.by_method
+            cell = g, c, fold
+            result.n_errors[cell] = np.count_nonzero(predicted["predict"] != y[folds[fold][1]])
+            result.predictions[g][fold][c] = np.searchsorted(classes, predicted["predict"])
+            if "problem_values" in predicted:
+                result.decisions[g][fold][c] = predicted["problem_values"]
+            for name in ("n_support", "n_iterations", "fit_seconds", "score_seconds"):
+                getattr(result, name)[cell] = getattr(fit, name)
+            for name in ("status", "objectives"):
+                getattr(result, name)[cell] = fit.details[name]
+        return result
 
 
 def checked(
@@ -134,46 +165,35 @@ def check_size(X: np.ndarray) -> None:
         )
 
 
-def empty_result(gammas: np.ndarray, Cs: np.ndarray, search: Search) -> PathResult:
-    n_folds = len(search.validation)
-    shape = (gammas.size, Cs.size, n_folds)
-    by_fold = [[None] * n_folds for _ in gammas]
-    return PathResult(
-        gammas,
-        Cs,
-        search.layout.classes,
-        np.zeros((*shape, len(search.problems))),
-        by_fold,
-        [list(some) for some in by_fold] if search.with_values else None,
-        *np.zeros((4, *shape), np.int64),
-        *np.zeros((2, *shape)),
-    )
-
-
-def fill_fold(
-    result: PathResult,
-    place: tuple[int, int],
+def fits_of_fold(
+    g: int,
+    fold: int,
     ascending: np.ndarray,
     search: Search,
     solutions: Solutions,
-    score: Scores,
+    scores: Scores,
     score_seconds: float,
-) -> None:
-    """Write the cells of one gamma and fold, C's back in the caller's order."""
-    g, fold = place
+) -> list[Fit]:
+    """Return the fits of one gamma and fold, C's back in the caller's order.
+
+    Their details are ``objectives``, float64 (n_problems,), and ``status``, the worst of the
+    problems'; where values are kept, ``problem_values`` are (n_validation, n_problems).
+    """
     iterations = solutions.iterations[fold].sum(axis=0)
     effort = iterations + 1.0
     effort *= solutions.seconds[fold].sum() / effort.sum()
-    result.n_iterations[g, ascending, fold] = iterations
-    result.n_support[g, ascending, fold] = solutions.support[fold].sum(axis=1)
-    result.status[g, ascending, fold] = solutions.status[fold].max(axis=0)
-    result.objectives[g, ascending, fold] = solutions.objectives[fold].T
-    result.fit_seconds[g, ascending, fold] = effort
-    result.score_seconds[g, :, fold] = score_seconds / ascending.size
-    truth = search.layout.codes[search.validation[fold]]
-    result.n_errors[g, ascending, fold] = (score.codes != truth[:, None]).sum(axis=0)
-    back = np.argsort(ascending)
-    result.predictions[g][fold] = score.codes.T[back]
-    if result.decisions is not None:
-        assert score.values is not None
-        result.decisions[g][fold] = score.values.transpose(2, 0, 1)[back]
+    n_support = solutions.support[fold].sum(axis=1)
+    status = solutions.status[fold].max(axis=0)
+    fits = []
+    for c, place in enumerate(np.argsort(ascending)):
+        predictions = {"predict": search.layout.classes[scores.codes[:, place]]}
+        if scores.values is not None:
+            predictions["problem_values"] = scores.values[:, :, place]
+        fit = Fit(g * ascending.size + c, fold, Predictions(predictions))
+        fit.fit_seconds, fit.score_seconds = float(effort[place]), score_seconds / ascending.size
+        fit.n_support, fit.n_iterations = int(n_support[place]), int(iterations[place])
+        objectives = solutions.objectives[fold, :, place]
+        fit.details = {"objectives": objectives, "status": int(status[place])}
+        fit.converged = fit.details["status"] == CONVERGED
+        fits.append(fit)
+    return fits

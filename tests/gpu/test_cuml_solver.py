@@ -8,9 +8,10 @@ from benchmarks.gpu.figures import note
 from pipelines.data import load_dataset, make_folds
 from pipelines.data.placement import FoldedData
 from pipelines.data.scaling import Scaling
+from pipelines.search import tasks
 from pipelines.search.scoring import CandidateScorer
 from pipelines.search.svm import grid_problem
-from pipelines.search.tasks import SEARCH, make_tasks, run_task
+from pipelines.search.tasks import SEARCH, make_tasks
 from pipelines.svm.backends import Settings, load_backend
 from pipelines.svm.kernel import RBF
 from pipelines.svm.kernel_machine import KernelMachine
@@ -32,7 +33,7 @@ def rows_of(
     problem = grid_problem(
         data, splits, {"C": Cs, "gamma": gammas}, solver, settings, CandidateScorer()
     )
-    return [row for task in make_tasks(problem) for row in run_task(problem, task)]
+    return [row for task in make_tasks(problem) for row in tasks.rows_of(problem, task)]
 
 
 def agrees_with_sklearn(decision: str) -> None:

@@ -10,9 +10,9 @@ from sklearn.metrics import (
     top_k_accuracy_score,
 )
 
+from pipelines.data.fits import Fit
 from pipelines.errors import InputError
 from pipelines.search.scoring import PREDICTIONS, CandidateScorer, check_scoring
-from pipelines.search.shared.base import Response
 from pipelines.svm.path_svc import PathSVC
 
 WORDS = np.array(["cat", "dog", "eel"])
@@ -28,11 +28,9 @@ def score(
 ) -> float | str:
     """What a scorer gives of predictions alone: no estimator is fitted."""
     known = {"predict": predicted, "decision_function": decisions}
-    response = Response(0, 0, lambda method, part: known[method], classes=np.arange(len(classes)))
+    fit = Fit(0, 0, lambda method, part: known[method], classes=np.arange(len(classes)))
     scorer = CandidateScorer((name,), labels=classes)
-    return scorer.score(response, PathSVC(), lambda: (truth[:, None], truth), truth, "test", {})[
-        name
-    ]
+    return scorer.score(fit, PathSVC(), lambda: (truth[:, None], truth), truth, "test", {})[name]
 
 
 def test_scores_are_scikit_learns_on_the_labels() -> None:

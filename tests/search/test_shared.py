@@ -32,9 +32,10 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC, SVR
 
+from pipelines.data.fits import Fit
 from pipelines.data.placement import FoldedData
 from pipelines.data.scaling import Scaling
-from pipelines.search.fitting import PLAIN, CellResult, fit_group, group_candidates
+from pipelines.search.fitting import PLAIN, fit_group, group_candidates
 from pipelines.search.scoring import CandidateScorer
 
 DIGITS = tuple(part[:360] for part in load_digits(return_X_y=True))
@@ -115,9 +116,11 @@ CLOSE: dict[str, Case] = {
 }
 
 
-def scores(
-    case: Case, n_rows: int | None = None
-) -> tuple[list[Any], list[Any], list[list[CellResult]]]:
+def by_candidate(fit: Fit) -> int:
+    return fit.candidate
+
+
+def scores(case: Case, n_rows: int | None = None) -> tuple[list[Any], list[Any], list[list[Fit]]]:
     """Scores of plain fits, those of shared ones, and how the latter were made."""
     base, grid, _ = case
     is_of_classes = is_classifier(base)
@@ -157,18 +160,19 @@ def scores(
     sharing = CandidateScorer((), scorer)
     for one in group_candidates(estimators, sharing):
         some = [clone(estimators[i]) for i in one.members]
-        (results,) = fit_group(one, some, data, [(train, test)], sharing)
+        items = fit_group(one, some, data, [(train, test)], sharing)
+        results = sorted((item for item in items if isinstance(item, Fit)), key=by_candidate)
         done.append(results)
         for i, result in zip(one.members, results, strict=True):
             shared[i] = result.scores["test_scores"]
     return plain, shared, done
 
 
-def n_fits(done: list[list[CellResult]]) -> int:
+def n_fits(done: list[list[Fit]]) -> int:
     return sum(result.n_fits for results in done for result in results)
 
 
-def apart(done: list[list[CellResult]]) -> list[str]:
+def apart(done: list[list[Fit]]) -> list[str]:
     return [result.apart for results in done for result in results if result.apart]
 
 
@@ -246,7 +250,8 @@ def test_a_candidate_that_fails_takes_none_with_it() -> None:
     data = FoldedData(X, y, X[:0], y[:0], (), Scaling("none"))
     split = np.arange(200), np.arange(200, 300)
     with pytest.warns(UserWarning, match="Scoring failed"):
-        (results,) = fit_group(found, estimators, data, [split], scorer)
+        items = list(fit_group(found, estimators, data, [split], scorer))
+    results = sorted((item for item in items if isinstance(item, Fit)), key=by_candidate)
     assert all("more neighbors than there are rows" in one.apart for one in results)
     first, second, third = (one.scores["test_scores"]["accuracy"] for one in results)
     assert first > 0.5

@@ -18,7 +18,7 @@ from sklearn.svm import SVC
 
 from pipelines.search.candidates import Candidate
 from pipelines.search.substitutes import substitute
-from pipelines.search.tasks import make_tasks, run_task
+from pipelines.search.tasks import make_tasks, rows_of
 
 from .problems import problem_of
 
@@ -108,7 +108,7 @@ def test_a_fit_that_fails_on_the_gpu_is_made_by_scikit_learn(cuml: Any) -> None:
     rows = {}
     for device in ("gpu", "cpu"):
         problem = problem_of(candidates, X, y, splits, device=device)
-        rows[device] = [row for task in make_tasks(problem) for row in run_task(problem, task)]
+        rows[device] = [row for task in make_tasks(problem) for row in rows_of(problem, task)]
     assert [row["status"] for row in rows["gpu"]] == ["ok", "ok"]
     said = [(row["implementation"], row["reason"]) for row in rows["gpu"]]
     why = "cuml failed: RuntimeError: no kernel image is available"
@@ -128,7 +128,7 @@ def test_rows_say_what_was_fitted_and_why(cuml: ModuleType) -> None:
     )
     split = (np.arange(40), np.arange(40, 60))
     problem = problem_of(candidates, X, y, [split], device="gpu")
-    rows = [row for task in make_tasks(problem) for row in run_task(problem, task)]
+    rows = [row for task in make_tasks(problem) for row in rows_of(problem, task)]
     assert [row["implementation"] for row in rows] == ["cuml", "cuml", "scikit-learn"]
     assert [row["family"] for row in rows] == ["plain", "plain", "one query of neighbors"]
     assert all(row["status"] == "ok" and row["reason"] for row in rows)

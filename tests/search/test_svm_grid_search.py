@@ -31,7 +31,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from cluster_setup import open_cluster
 from cluster_setup.on_this_machine.devices import available_cores
 from pipelines import PathSVC, SVMGridSearch
-from pipelines.svm.cpu.path import cross_validate_path
+from pipelines.svm.cpu.path import solve_path
 
 X, y = load_digits(return_X_y=True)
 X, y = ((X - 8) / 4.6)[:500], y[:500]
@@ -456,9 +456,9 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
 
     def noted(X: Any, y: Any, gammas: Any, *given: Any, **more: Any) -> Any:
         found.append({"gammas": gammas, **more})
-        return cross_validate_path(X, y, gammas, *given, **more)
+        return solve_path(X, y, gammas, *given, **more)
 
-    monkeypatch.setattr("pipelines.svm.backends.path.cross_validate_path", noted)
+    monkeypatch.setattr("pipelines.svm.backends.path.solve_path", noted)
     return found
 
 

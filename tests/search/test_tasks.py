@@ -15,6 +15,7 @@ from sklearn.svm import SVC
 from sklearn.tree import DecisionTreeClassifier
 
 from pipelines.data import load_dataset, make_folds
+from pipelines.data.fits import Progress
 from pipelines.data.placement import FoldedData
 from pipelines.data.scaling import Scaling
 from pipelines.run.events import ProgressEvent
@@ -31,6 +32,7 @@ from pipelines.search.tasks import (
     failed_rows,
     make_tasks,
     place_of,
+    rows_of,
     run_task,
 )
 from pipelines.svm.backends import Settings
@@ -85,7 +87,7 @@ def test_where_the_scaling_is_learned_splits_are_tasks_of_their_own() -> None:
 def test_tables_are_standardised_on_the_training_rows_of_each_split() -> None:
     problem = wine()
     for task in make_tasks(problem):
-        (row,) = run_task(problem, task)
+        (row,) = rows_of(problem, task)
         train, validation = problem.splits[SEARCH, 1.0][row["split"]]
         pipeline = make_pipeline(StandardScaler(), SVC(C=1.0, gamma=0.1))
         pipeline.fit(problem.data.X[train], problem.data.y[train])
@@ -105,10 +107,10 @@ def test_a_failed_task_has_a_row_for_each_cell(digits: FoldedData) -> None:
 
 
 def test_the_score_of_a_row_is_accuracy_unless_another_is_asked_for() -> None:
-    (row, *_) = (row for task in make_tasks(wine()) for row in run_task(wine(), task))
+    (row, *_) = (row for task in make_tasks(wine()) for row in rows_of(wine(), task))
     assert row["score"] == pytest.approx(1 - row["error"])
     other = wine(scoring="matthews_corrcoef")
-    (found,) = run_task(other, make_tasks(other)[0])
+    (found,) = rows_of(other, make_tasks(other)[0])
     assert found["error"] == row["error"]
     assert found["score"] < row["score"]
 
@@ -122,7 +124,7 @@ def test_a_split_that_cannot_be_scored_is_a_failed_cell() -> None:
     problem = grid_problem(
         data, {(SEARCH, 1.0): splits}, {"C": (1.0,), "gamma": (0.1,)}, "path", Settings(), scorer
     )
-    one, other = (row for task in make_tasks(problem) for row in run_task(problem, task))
+    one, other = (row for task in make_tasks(problem) for row in rows_of(problem, task))
     assert one["status"].startswith("failed: scoring roc_auc: ")
     assert one["n_errors"] is one["score"] is None
     assert other["status"] == "ok"
@@ -149,25 +151,27 @@ def test_rows_of_any_estimator_are_told_when_a_split_is_done() -> None:
     tasks = make_tasks(problem)
     assert sorted(len(task.members) for task in tasks) == [1] * 6 + [2] * 3
     together = replace(tasks[-1], splits=(0, 1, 2))
-    told: list[Row] = []
-    rows = run_task(problem, together, report=lambda fraction, some=(): told.extend(some))
-    assert [row["split"] for row in rows] == [0, 0, 1, 1, 2, 2]
-    assert told == rows[:4]
+    items = list(run_task(problem, together))
+    splits = [None if isinstance(item, Progress) else item["split"] for item in items]
+    # Progress follows the rows of a split, which are then ready, but for those of the last.
+    assert splits[-1] == 2
+    assert [split for split in splits if split is not None] == [0, 0, 1, 1, 2, 2]
+    assert splits[splits.index(1) - 1] is splits[splits.index(2) - 1] is None
 
 
 def test_a_fit_that_shares_nothing_tells_how_many_splits_are_done() -> None:
     tree = Candidate("tree", {}, DecisionTreeClassifier(max_depth=1))
     problem = problem_of([tree], X, y, make_folds(y, 3, 0))
     alone = replace(make_tasks(problem)[0], splits=(0, 1, 2))
-    told: list[float] = []
-    run_task(problem, alone, report=lambda fraction, some=(): told.append(fraction))
-    assert [share for share in told if share] == pytest.approx([1 / 3, 2 / 3, 1])
+    items = run_task(problem, alone)
+    fractions = dict.fromkeys(item.fraction for item in items if isinstance(item, Progress))
+    assert list(fractions) == pytest.approx([0, 1 / 3, 2 / 3])
 
 
 TASK = Task(SEARCH, 0, (0, 1), (0, 1, 2), 1.0, "svm", "gamma=0.1 2 C", True, cost=6.0)
 
 
-def rows_of(*splits: int) -> list[Row]:
+def rows_on(*splits: int) -> list[Row]:
     return [
         {"stage": SEARCH, "candidate": i, "split": split, "share": 1.0}
         for split in splits
@@ -193,9 +197,9 @@ def given(*events: Any) -> list[tuple[Any, list[int]]]:
 
 
 def test_splits_that_are_told_are_a_task_of_their_own() -> None:
-    told = ProgressEvent(TASK.name, 0.6, rows_of(1), "here", 100.0, 20.0)
-    again = ProgressEvent(TASK.name, 0.3, rows_of(1), "here", 110.0, 10.0)  # by another worker
-    done = Outcome(TASK, rows_of(0, 1, 2), None, "here", 90.0, 60.0, 5.0)
+    told = ProgressEvent(TASK.name, 0.6, rows_on(1), "here", 100.0, 20.0)
+    again = ProgressEvent(TASK.name, 0.3, rows_on(1), "here", 110.0, 10.0)  # by another worker
+    done = Outcome(TASK, rows_on(0, 1, 2), None, "here", 90.0, 60.0, 5.0)
     (first, one), (second, none), (third, two) = given(told, again, done)
     assert (one, none, two) == ([1], [], [0, 2])
     assert (first.part, first.cost) == ("svm-gamma=0.1 2 C fold=1", 2.0)
@@ -210,8 +214,8 @@ def test_splits_that_are_told_are_a_task_of_their_own() -> None:
 
 
 def test_a_task_that_told_all_has_no_part_left_and_one_that_told_nothing_stays() -> None:
-    done = Outcome(TASK, rows_of(0, 1, 2), None, "here", 90.0, 60.0)
-    _, (outcome, none) = given(ProgressEvent(TASK.name, 0.9, rows_of(0, 1, 2)), done)
+    done = Outcome(TASK, rows_on(0, 1, 2), None, "here", 90.0, 60.0)
+    _, (outcome, none) = given(ProgressEvent(TASK.name, 0.9, rows_on(0, 1, 2)), done)
     assert (outcome.part, none) == ("", [])
     assert given(done) == [(done, [0, 1, 2])]
 
@@ -229,20 +233,21 @@ def less_times(rows: list[Row]) -> list[Row]:
 
 
 def test_all_splits_but_the_last_are_told_and_are_the_same_rows(digits: FoldedData) -> None:
-    problem, told, shares = grid(digits, (1.0, 100.0), (1e-2,), "path"), [], []
+    problem = grid(digits, (1.0, 100.0), (1e-2,), "path")
     (task,) = make_tasks(problem)
-
-    def report(share: float, rows: Any = ()) -> None:
-        shares.append(share)
-        told.extend(rows)
-
-    whole = run_task(problem, task, report=report)
-    assert max(shares) == 1.0
+    whole: list[Row] = []
+    told: list[Row] = []
+    for item in run_task(problem, task):
+        if isinstance(item, Progress):
+            told = list(whole)
+            assert item.fraction > 0
+        else:
+            whole.append(item)
     assert {row["fold"] for row in told} < {0, 1, 2}
     assert len(told) == 4
     by_place = {place_of(row): row for row in whole}
     assert all(by_place[place_of(row)] == row for row in told)
     for split in range(3):
-        alone = run_task(problem, task.part([split]))
+        alone = rows_of(problem, task.part([split]))
         assert less_times(alone) == less_times([row for row in whole if row["split"] == split])
     assert np.isfinite([row["fit_seconds"] for row in whole]).all()

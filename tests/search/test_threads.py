@@ -15,7 +15,7 @@ from threadpoolctl import threadpool_info
 
 from pipelines.search.candidates import Candidate
 from pipelines.search.fitting import with_jobs
-from pipelines.search.tasks import Problem, make_tasks, run_task
+from pipelines.search.tasks import Problem, make_tasks, rows_of
 
 from .problems import problem_of
 
@@ -50,7 +50,7 @@ def problem_with(estimator: Any) -> Problem:
 def test_a_task_starts_what_its_worker_has(asked: int | None, has: int) -> None:
     problem = problem_with(Watcher(asked))
     (task,) = make_tasks(problem)
-    (row,) = run_task(problem, task, n_threads=has)
+    (row,) = rows_of(problem, task, n_threads=has)
     assert row["status"] == "ok"
     assert seen["n_jobs"] == seen["effective"] == has
     assert seen["blas"] <= has

@@ -25,15 +25,15 @@ def digits():
 def iterations_of(X, y, folds, decision, monkeypatch):
     """What the CPU's solver takes for each gamma and entry of the table."""
     counts = []
-    fill, filled = cpu_path.fill_fold, []
+    fits_of_fold, solved = cpu_path.fits_of_fold, []
 
-    def count(result, place, ascending, search, solutions, *rest):
-        filled.append(place)
-        if len(filled) % len(folds) == 0:  # the last fold of a gamma
+    def count(g, fold, ascending, search, solutions, *rest):
+        solved.append((g, fold))
+        if len(solved) % len(folds) == 0:  # the last fold of a gamma
             counts.append(solutions.iterations.sum(axis=2).ravel())
-        fill(result, place, ascending, search, solutions, *rest)
+        return fits_of_fold(g, fold, ascending, search, solutions, *rest)
 
-    monkeypatch.setattr(cpu_path, "fill_fold", count)
+    monkeypatch.setattr(cpu_path, "fits_of_fold", count)
     cpu_path.cross_validate_path(X, y, GAMMAS, CS, folds, decision=decision)
     return np.stack(counts).astype(float)
 

@@ -34,7 +34,7 @@ def agree(X, y, gammas, Cs, folds, launching=SMALL, **options):
     gpu = cross_validate_path_cuda(X, y, gammas, Cs, folds, launching=launching, **options, **BOTH)
     np.testing.assert_array_equal(cpu.status, gpu.status)
     np.testing.assert_allclose(cpu.objectives, gpu.objectives, rtol=1e-3, atol=1e-9)
-    for g in range(len(cpu.gammas)):
+    for g in range(len(cpu.n_errors)):
         for f in range(len(folds)):
             a, b = cpu.decisions[g][f], gpu.decisions[g][f]
             assert a.shape == b.shape

@@ -7,12 +7,13 @@ import pytest
 from sklearn.datasets import make_blobs
 from sklearn.model_selection import StratifiedKFold
 
+from pipelines.data.fits import Fit
 from pipelines.data.scaling import Scaling
 from pipelines.svm.backends import Settings, load_backend
 from pipelines.svm.backends import path_cuda as wrapper
 from pipelines.svm.backends.base import Work
 from pipelines.svm.cuda.launches import Launching
-from pipelines.svm.cuda.path import cross_validate_path_cuda
+from pipelines.svm.cuda.path import solve_path_cuda
 from pipelines.svm.kernel import RBF
 from pipelines.svm.kernel_machine import KernelMachine
 
@@ -24,9 +25,9 @@ def small_blocks(monkeypatch):
     """A thread of the simulator is a thread of the machine: few are enough."""
     few = Launching(block_size=4)
     validate, fit = (
-        partial(whole, launching=few) for whole in (cross_validate_path_cuda, wrapper.fit_path_cuda)
+        partial(whole, launching=few) for whole in (solve_path_cuda, wrapper.fit_path_cuda)
     )
-    monkeypatch.setattr(wrapper, "cross_validate_path_cuda", validate)
+    monkeypatch.setattr(wrapper, "solve_path_cuda", validate)
     monkeypatch.setattr(wrapper, "fit_path_cuda", fit)
 
 
@@ -41,26 +42,18 @@ def test_cells_are_those_of_the_cpu(decision):
     settings = Settings(decision)
     found = []
     for device in ("gpu", "cpu"):
-        fits = {}
-        work = Work(
-            X,
-            y,
-            folds,
-            range(len(folds)),
-            GAMMAS,
-            CS,
-            settings,
-            lambda g, split, some, fits=fits: fits.update({(g, split): some}),
-            decisions=True,
-        )
-        load_backend("path", device).fit_cells(work)
-        found.append([fit for place in sorted(fits) for fit in fits[place]])
+        work = Work(X, y, folds, range(len(folds)), GAMMAS, CS, settings, decisions=True)
+        fits = [one for one in load_backend("path", device).fit_cells(work) if isinstance(one, Fit)]
+        found.append(sorted(fits, key=lambda fit: (fit.candidate, fit.split)))
     assert len(found[0]) == len(GAMMAS) * len(folds) * len(CS)
     for our, cpu in zip(*found, strict=True):
-        assert our.status == cpu.status == "ok"
-        assert np.sum(our.predictions != cpu.predictions) <= 1
+        assert our.error is cpu.error is None
+        assert our.converged
+        assert cpu.converged
+        assert np.sum(our.predict("predict") != cpu.predict("predict")) <= 1
         assert abs(our.n_support - cpu.n_support) <= 2
-        np.testing.assert_allclose(our.decisions, cpu.decisions, atol=1.1)  # a vote
+        values = our.predict("decision_function")
+        np.testing.assert_allclose(values, cpu.predict("decision_function"), atol=1.1)  # a vote
 
 
 def test_the_refit_predicts_as_the_cpus():

@@ -13,12 +13,12 @@ from sklearn.multiclass import OneVsRestClassifier
 from sklearn.svm import SVC
 
 from cluster_setup.on_this_machine.devices import visible_gpus
+from pipelines.data.fits import Fit, Predictions, Progress
 from pipelines.data.placement import Fold, to_device
 from pipelines.data.scaling import Scaling
 from pipelines.errors import InputError
-from pipelines.run_folder.names import NOT_CONVERGED
 from pipelines.svm.backends import BACKENDS, Settings, load_backend, resolve_backend
-from pipelines.svm.backends.base import OUT_OF_MEMORY, Backend, CellFit, Work
+from pipelines.svm.backends.base import OUT_OF_MEMORY, Backend, Work
 from pipelines.svm.kernel import RBF
 from pipelines.svm.kernel_machine import KernelMachine
 
@@ -48,23 +48,12 @@ def fits_of(
     Cs: tuple[float, ...] = CS,
     settings: Settings = DEFAULTS,
     **more: Any,
-) -> list[CellFit]:
+) -> list[Fit]:
     """The fits of one gamma, split by split."""
-    found: dict[int, list[CellFit]] = {}
-    backend.fit_cells(
-        Work(
-            to_device(X, backend.device),
-            y,
-            folds,
-            range(len(folds)),
-            [GAMMA],
-            Cs,
-            settings,
-            lambda g, split, fits: found.update({split: fits}),
-            **more,
-        )
-    )
-    return [fit for split in range(len(folds)) for fit in found[split]]
+    device_X, numbers = to_device(X, backend.device), range(len(folds))
+    work = Work(device_X, y, folds, numbers, [GAMMA], Cs, settings, **more)
+    fits = [item for item in backend.fit_cells(work) if isinstance(item, Fit)]
+    return sorted(fits, key=lambda fit: (fit.split, fit.candidate))
 
 
 @pytest.mark.parametrize("decision", ["ovo", "ovr"])
@@ -91,39 +80,34 @@ def test_cells_are_those_of_scikit_learn(
         svc = SVC(C=CS[index % len(CS)], gamma=GAMMA)
         fitted = OneVsRestClassifier(svc) if decision == "ovr" else svc
         fitted.fit(some_X[train], some_y[train])
-        assert cell.predictions is not None
-        differ = cell.predictions != fitted.predict(some_X[validation])
+        assert isinstance(cell.predict, Predictions)
+        differ = cell.predict("predict") != fitted.predict(some_X[validation])
         assert np.count_nonzero(differ) <= 1
-        assert cell.status == "ok"
+        assert cell.error is None
+        assert cell.converged
         assert cell.n_support
         assert cell.fit_seconds
         assert cell.score_seconds
-        assert (cell.decisions is not None) == decisions
-        if cell.decisions is not None:
+        assert ("decision_function" in cell.predict.by_method) == decisions
+        if decisions:
+            values = cell.predict("decision_function")
             expected = fitted.decision_function(some_X[validation])
-            assert cell.decisions.shape == expected.shape
+            assert values.shape == expected.shape
             # A pair's value about 0 may go the other way and be a vote for another class.
-            assert np.mean(np.abs(cell.decisions - expected) < 0.02) > 0.99
+            assert np.mean(np.abs(values - expected) < 0.02) > 0.99
     assert sum(cell.n_iterations or 0 for cell in cells) > 0
 
 
 def test_a_split_is_handed_over_as_soon_as_it_is_done(backend: Backend) -> None:
-    folds, seen, shares = list(StratifiedKFold(3).split(X, y)), [], []
-    backend.fit_cells(
-        Work(
-            to_device(X, backend.device),
-            y,
-            folds,
-            [0, 2],
-            [GAMMA],
-            CS,
-            Settings(device=backend.device),
-            lambda g, split, found: seen.append((g, split, len(found))),
-            report=shares.append,
-        )
-    )
-    assert sorted(seen) == [(0, 0, 3), (0, 2, 3)]
-    assert shares == sorted(shares)
+    folds = list(StratifiedKFold(3).split(X, y))
+    device_X, settings = to_device(X, backend.device), Settings(device=backend.device)
+    items = list(backend.fit_cells(Work(device_X, y, folds, [0, 2], [GAMMA], CS, settings)))
+    fits = [(item.split, item.candidate) for item in items if isinstance(item, Fit)]
+    assert sorted(fits) == [(0, 0), (0, 1), (0, 2), (2, 0), (2, 1), (2, 2)]
+    fractions = [item.fraction for item in items if isinstance(item, Progress)]
+    assert fractions == sorted(fractions)
+    if backend.device == "cpu":
+        assert fractions[-1] == 1
 
 
 @pytest.mark.parametrize("n_classes", [2, 10])
@@ -147,15 +131,15 @@ def test_a_fit_in_numbers_predicts_as_the_cell_does(
         np.unique(some_y),
         decision,
     )
-    assert cell.predictions is not None
-    assert np.count_nonzero(machine.predict(some_X) != cell.predictions) <= 1
+    assert cell.predict is not None
+    assert np.count_nonzero(machine.predict(some_X) != cell.predict("predict", "test")) <= 1
 
 
 def test_a_fit_that_is_cut_short_says_so(backend: Backend) -> None:
     folds = list(StratifiedKFold(3).split(X, y))[:1]
     (cell,) = fits_of(backend, X, y, folds, (1000.0,), Settings(max_iter=2))
-    assert cell.status == NOT_CONVERGED
-    assert cell.predictions is not None
+    assert not cell.converged
+    assert cell.predict is not None
     backend.fit_parts(
         to_device(X, backend.device), y, 1000.0, GAMMA, Settings(max_iter=2)
     )  # without a warning
@@ -165,12 +149,12 @@ def test_a_fit_without_memory_says_so(backend: Backend, monkeypatch: pytest.Monk
     def exhausted(*arguments: object, **options: object) -> None:
         raise MemoryError("std::bad_alloc")
 
-    step = "search" if hasattr(backend, "search") else "fit"
+    step = "solve" if hasattr(backend, "solve") else "fit"
     monkeypatch.setattr(backend, step, exhausted)
     folds = list(StratifiedKFold(3).split(X, y))[:1]
     (cell,) = fits_of(backend, X, y, folds, (1.0,))
-    assert cell.status == OUT_OF_MEMORY
-    assert cell.predictions is None
+    assert cell.error == OUT_OF_MEMORY
+    assert cell.predict is None
 
 
 def test_a_training_part_of_one_class_fails(backend: Backend) -> None:
@@ -180,8 +164,8 @@ def test_a_training_part_of_one_class_fails(backend: Backend) -> None:
         one, two = fits_of(backend, X, y, folds, (1.0,))
     except ValueError:  # the task then fails as a whole
         return
-    assert one.status.startswith("failed: ")
-    assert two.status == "ok"
+    assert one.error
+    assert two.error is None
 
 
 def test_auto_is_the_backend_of_the_device() -> None:

@@ -1,8 +1,8 @@
 """The interface of work that candidates share.
 
 A kind of shared work is one file beside this and an entry in ``FILES``. It fits the
-candidates of a group on the splits of a task, and hands over what each predicts as soon as that
-is known; the engine scores, journals and shows it.
+candidates of a group on the splits of a task, and yields each fit as soon as it is known; the
+engine scores, journals and shows it.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import sys
 import time
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
@@ -20,44 +20,12 @@ from typing import Any, ClassVar
 import numpy as np
 
 from pipelines.data.dataset import rows_of
+from pipelines.data.fits import Fit, Progress
 from pipelines.data.placement import FoldedData, cached, to_device
 
 SEED = "random_state"
 WEIGHTS = "sample_weight"  # the only metadata of fits that share work
 Split = tuple[np.ndarray, np.ndarray]  # row numbers: training, validation
-Report = Callable[[float], None]  # of the fraction of a task that is done
-
-
-@dataclass(frozen=True, eq=False)
-class Response:
-    """The predictions of a candidate on a split.
-
-    Attributes
-    ----------
-    candidate, split : int, their places in the task
-    predict : function of the name of a method (``"predict"``, ``"decision_function"``, ...) and
-        of a part of the rows (``"test"``, ``"train"``), which gives the array
-    estimator : fitted; or unfitted, where there are predictions only
-    classes : the labels of a classifier that has predictions only
-    error : str, why there is no fit
-    n_fits : 1 where a fit was made for this candidate, 0 where another's serves it
-    """
-
-    candidate: int
-    split: int
-    predict: Callable[[str, str], Any]
-    estimator: Any = None
-    fit_seconds: float = 0.0
-    score_seconds: float = 0.0
-    converged: bool = True
-    n_support: int | None = None
-    n_iterations: int | None = None
-    classes: np.ndarray | None = None
-    error: str | None = None
-    n_fits: int = 1
-
-
-Respond = Callable[[Response], None]
 
 
 @dataclass(frozen=True)
@@ -191,10 +159,10 @@ class SplitRows:
         learned_on = self.splits[0][0] if self.data.scaling.learns else None
         return self.data.scaled(device, rows=learned_on), np.asarray(self.data.y), splits
 
-    def part(self, split: int, name: str) -> slice:
-        """Return the places of a part of a split among the rows of ``matrix`` that are asked."""
+    def parts_asked(self, split: int) -> dict[str, slice]:
+        """Return where the parts of a split are among the rows of ``matrix`` that are asked."""
         n_test = len(self.of_part(split, "test"))
-        return slice(0, n_test) if name == "test" else slice(n_test, None)
+        return {"test": slice(0, n_test), "train": slice(n_test, None)}
 
     def weights(self, split: int | None) -> np.ndarray | None:
         """Return sample weights of a split's training rows, or of all rows; None if all weigh 1."""
@@ -269,21 +237,19 @@ class SharedFit(ABC):
         return float(len(estimators))
 
     @abstractmethod
-    def fit_and_respond(
-        self,
-        rows: SplitRows,
-        estimators: Sequence[Any],
-        methods: Collection[str],
-        respond: Respond,
-        report: Report,
-    ) -> None:
-        """Fit estimators of one group on every split.
+    def fit_splits(
+        self, rows: SplitRows, estimators: Sequence[Any], methods: Collection[str]
+    ) -> Iterator[Fit | Progress]:
+        """Fit estimators of one group on every split; yield each fit as soon as it is known.
 
         Parameters
         ----------
         estimators : unfitted; they may be used up
         methods : what scores need of them, such as ``predict``
-        respond : called with what a candidate predicts on a split, once for each of both
+
+        Yields
+        ------
+        A fit for each estimator and split, these by their places, and between them progress.
         """
 
 
@@ -305,21 +271,14 @@ class SharedEstimators(SharedFit):
         """Return each estimator's response; None where each is to be called by itself."""
         return None
 
-    def fit_and_respond(
-        self,
-        rows: SplitRows,
-        estimators: Sequence[Any],
-        methods: Collection[str],
-        respond: Respond,
-        report: Report,
-    ) -> None:
+    def fit_splits(
+        self, rows: SplitRows, estimators: Sequence[Any], methods: Collection[str]
+    ) -> Iterator[Fit | Progress]:
         for split in range(rows.n_splits):
-            self._fit_split(split, rows, estimators, respond)
-            report((split + 1) / rows.n_splits)
+            yield from self._fit_split(split, rows, estimators)
+            yield Progress((split + 1) / rows.n_splits)
 
-    def _fit_split(
-        self, split: int, rows: SplitRows, estimators: Sequence[Any], respond: Respond
-    ) -> None:
+    def _fit_split(self, split: int, rows: SplitRows, estimators: Sequence[Any]) -> Iterator[Fit]:
         from sklearn.base import clone
 
         (X, y), weights, asked = rows.train(split), rows.weights(split), rows.asked(split)
@@ -337,13 +296,11 @@ class SharedEstimators(SharedFit):
             found = together(method, part)
             return getattr(fitted[i], method)(asked[part]) if found is None else found[i]
 
-        for i, one in enumerate(fitted):
-            made = int(i == 0 or isinstance(self, PlainFits))
-            respond(
-                Response(
-                    i, split, partial(predict, i), one, seconds, converged=not noted, n_fits=made
-                )
-            )
+        for i, estimator in enumerate(fitted):
+            fit = Fit(i, split, partial(predict, i), estimator, fit_seconds=seconds)
+            fit.converged = not noted
+            fit.n_fits = int(i == 0 or isinstance(self, PlainFits))
+            yield fit
 
 
 @contextmanager

@@ -10,15 +10,15 @@ import math
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from itertools import product
 from typing import Any
 
 import numpy as np
 
-from pipelines.run_folder.names import FAILED, NOT_CONVERGED
-from pipelines.search.shared.base import Report, Respond, Response, SharedFit, Split, SplitRows
+from pipelines.data.fits import Fit, Predictions, Progress
+from pipelines.search.shared.base import SharedFit, Split, SplitRows
 from pipelines.svm.backends import Settings, load_backend
-from pipelines.svm.backends.base import CellFit, Work
+from pipelines.svm.backends.base import Work
 from pipelines.svm.kernel import KERNELS, PRECOMPUTED, gamma_of
 
 # Measured: 20,000 rows of MNIST to 60,000 is 10 times the time, 2.1 of the power.
@@ -183,14 +183,9 @@ class SVCs(KernelMachines):
         n_tasks = min(n_workers, len(by_gamma))
         return [[i for some in by_gamma[n::n_tasks] for i in some] for n in range(n_tasks)]
 
-    def fit_and_respond(
-        self,
-        rows: SplitRows,
-        estimators: Sequence[Any],
-        methods: Collection[str],
-        respond: Respond,
-        report: Report,
-    ) -> None:
+    def fit_splits(
+        self, rows: SplitRows, estimators: Sequence[Any], methods: Collection[str]
+    ) -> Iterator[Fit | Progress]:
         backend = load_backend(self.solver, self.device)
         X, y, splits = rows.matrix(backend.device)
         classes, codes = np.unique(y, return_inverse=True)
@@ -208,40 +203,40 @@ class SVCs(KernelMachines):
 
                 factors = factors_by_code(settings.class_weight, classes)
                 settings = replace(settings, class_weight=factors)
-        total = len(estimators) * rows.n_splits
-
-        def fit(done: int, gammas: Any, Cs: Any, numbers: Any, members: Any) -> int:
-            n = len(gammas) * len(Cs) * len(numbers)
-
-            def on_split(g: int, split: int, fits: list[CellFit]) -> None:
-                place = rows.numbers.index(split)
-                for c, (C, fit) in enumerate(zip(Cs, fits, strict=True)):
-                    for k, i in enumerate(members[C, gammas[g], split]):
-                        n_fits = int(k == 0 and (c == 0 or not backend.shares_C))
-                        respond(_response(i, place, fit, classes, rows, k == 0, n_fits))
-
-            def reported(share: float) -> None:
-                report(min(1.0, (done + share * n) / total))
-
+        n_done, n_fits = 0, len(estimators) * rows.n_splits
+        for gammas, Cs, numbers, members in _batches(estimators, X, splits, rows.numbers):
+            n_cells = len(gammas) * len(Cs) * len(numbers)
             work = Work(
-                X,
-                codes,
-                splits,
-                numbers,
-                gammas,
-                Cs,
-                settings,
-                on_split,
-                decisions,
-                reported,
-                rows.weights(None),
+                X, codes, splits, numbers, gammas, Cs, settings, decisions, rows.weights(None)
             )
-            backend.fit_cells(work)
-            return done + n
+            for item in backend.fit_cells(work):
+                if isinstance(item, Progress):
+                    yield item.within(n_done / n_fits, n_cells / n_fits)
+                    continue
+                g, c = divmod(item.candidate, len(Cs))
+                made = c == 0 or not backend.shares_C
+                if item.predict is not None:
+                    item.predict = _labelled(item.predict, classes, rows, item.split)
+                item.classes = classes
+                yield from _members(item, members[Cs[c], gammas[g], item.split], rows, made)
+            n_done += n_cells
 
-        done = 0
-        for batch in _batches(estimators, X, splits, rows.numbers):
-            done = fit(done, *batch)
+
+def _members(fit: Fit, members: Sequence[int], rows: SplitRows, made: bool) -> Iterator[Fit]:
+    """Yield the fit of a cell for each of the estimators that it stands for.
+
+    Iterations, and the fit if it was ``made`` for this cell, count for the first of them.
+    """
+    place = rows.numbers.index(fit.split)
+    for i, member in enumerate(members):
+        n_iterations = 0 if i else fit.n_iterations
+        yield replace(
+            fit,
+            candidate=member,
+            split=place,
+            n_iterations=n_iterations,
+            n_fits=int(made and not i),
+        )
 
 
 def _batches(
@@ -270,40 +265,11 @@ def _batches(
         yield tuple(some), own_Cs, own_splits, members
 
 
-def _response(
-    i: int,
-    split: int,
-    fit: CellFit,
-    classes: np.ndarray,
-    rows: SplitRows,
-    first: bool,
-    n_fits: int,
-) -> Response:
-    found = {
-        "predict": None if fit.predictions is None else classes[fit.predictions],
-        "decision_function": fit.decisions,
-    }
-
-    def predict(method: str, part: str) -> Any:
-        values = found[method]
-        assert values is not None
-        return values[rows.part(split, part)]
-
-    error = fit.status.removeprefix(f"{FAILED}: ") if fit.status.startswith(FAILED) else None
-    return Response(
-        i,
-        split,
-        predict,
-        None,
-        fit.fit_seconds or 0.0,
-        fit.score_seconds or 0.0,
-        fit.status != NOT_CONVERGED,
-        fit.n_support,
-        fit.n_iterations if first else 0,
-        classes,
-        error,
-        n_fits,
-    )
+def _labelled(predict: Any, classes: np.ndarray, rows: SplitRows, number: int) -> Predictions:
+    """Return a backend's predictions with labels for class codes, and the parts of their rows."""
+    predictions = dict(predict.by_method)
+    predictions["predict"] = classes[predictions["predict"]]
+    return Predictions(predictions, rows.parts_asked(rows.numbers.index(number)))
 
 
 class SVRs(KernelMachines):
@@ -330,15 +296,10 @@ class SVRs(KernelMachines):
     def accepts(self, estimator: Any) -> bool:
         return super().accepts(estimator) and estimator.epsilon >= 0
 
-    def fit_and_respond(
-        self,
-        rows: SplitRows,
-        estimators: Sequence[Any],
-        methods: Collection[str],
-        respond: Respond,
-        report: Report,
-    ) -> None:
-        from pipelines.svm.cpu.regression import cross_validate_regression
+    def fit_splits(
+        self, rows: SplitRows, estimators: Sequence[Any], methods: Collection[str]
+    ) -> Iterator[Fit | Progress]:
+        from pipelines.svm.cpu.regression import solve_regression
         from pipelines.svm.path_svr import target_scaling
 
         X, y, splits = rows.matrix("cpu")
@@ -347,56 +308,44 @@ class SVRs(KernelMachines):
         settings, scales = settings_of(first), is_plain or getattr(first, "scale_target", False)
         if not is_plain:
             settings = replace(settings, n_threads=rows.n_threads or usable_threads())
-
-        total = len(estimators) * rows.n_splits
-
-        def predicted(values: np.ndarray, split: int, method: str, part: str) -> np.ndarray:
-            return values[rows.part(split, part)]
-
-        def fit(done: int, gamma: float, Cs: Any, numbers: Any, members: Any) -> int:
-            cells = [(C, gamma, number) for number in numbers for C in Cs]
-            some = [i for cell in cells for i in members[cell]]
-            epsilons = sorted({float(estimators[i].epsilon) for i in some})
-            # Splits whose targets are scaled have targets, and a call, of their own.
+        # Splits whose targets are scaled have targets, and a call, of their own.
+        groups = [[number] for number in rows.numbers] if scales else [rows.numbers]
+        paths = [
+            (gamma, Cs, numbers, members)
+            for group in groups
+            for gammas, Cs, numbers, members in _batches(estimators, X, splits, group)
+            for gamma in gammas
+        ]
+        n_done, n_fits = 0, len(estimators) * rows.n_splits
+        for gamma, Cs, numbers, members in paths:
             mean, scale = target_scaling(y[splits[numbers[0]][0]]) if scales else (0.0, 1.0)
-            found = cross_validate_regression(
+            alike: dict[tuple[int, float, float], list[int]] = defaultdict(list)
+            for number, C in product(numbers, Cs):
+                for i in members[C, gamma, number]:
+                    alike[number, float(estimators[i].epsilon), C].append(i)
+            epsilons = sorted({epsilon for _, epsilon, _ in alike})
+            n_cells = sum(map(len, alike.values()))
+            for item in solve_regression(
                 X,
                 (y - mean) / scale,
                 gamma,
                 Cs,
                 epsilons,
-                [splits[k] for k in numbers],
-                on_progress=lambda share: report((done + share * len(some)) / total),
+                [splits[number] for number in numbers],
                 sample_weight=rows.weights(None),
                 **vars(settings),
-            )
-            for at, (C, _, number) in enumerate(cells):
-                fold, place = at // len(Cs), rows.numbers.index(number)
-                for i in members[C, gamma, number]:
-                    e = epsilons.index(float(estimators[i].epsilon))
-                    cell = e, at % len(Cs), fold
-                    values = found.predictions[fold][cell[:2]] * scale + mean
-                    respond(
-                        Response(
-                            i,
-                            place,
-                            partial(predicted, values, place),
-                            None,
-                            float(found.fit_seconds[cell]),
-                            float(found.score_seconds[cell]),
-                            not found.status[cell],
-                            int(found.n_support[cell]),
-                            int(found.n_iterations[cell]),
-                            n_fits=int(cell[1] == 0),
-                        )
-                    )
-            return done + len(some)
-
-        done = 0
-        for some in [[one] for one in rows.numbers] if scales else [rows.numbers]:
-            for gammas, *batch in _batches(estimators, X, splits, some):
-                for gamma in gammas:
-                    done = fit(done, gamma, *batch)
+            ):
+                if isinstance(item, Progress):
+                    yield item.within(n_done / n_fits, n_cells / n_fits)
+                    continue
+                e, c = divmod(item.candidate, len(Cs))
+                item.split = numbers[item.split]
+                assert item.predict is not None
+                values = item.predict("predict", "test") * scale + mean
+                place = rows.numbers.index(item.split)
+                item.predict = Predictions({"predict": values}, rows.parts_asked(place))
+                yield from _members(item, alike[item.split, epsilons[e], Cs[c]], rows, c == 0)
+            n_done += n_cells
 
 
 def usable_threads() -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
 from time import perf_counter
@@ -11,36 +11,12 @@ from typing import Any
 
 import numpy as np
 
+from pipelines.data.fits import Fit, Predictions, Progress
 from pipelines.data.placement import Fold as Split
 from pipelines.data.placement import to_device, to_host
-from pipelines.run_folder.names import FAILED, NOT_CONVERGED, OK
 from pipelines.svm.search import Settings
 
-OUT_OF_MEMORY = f"{FAILED}: out of memory"
-
-
-@dataclass(frozen=True)
-class CellFit:
-    """A candidate fitted on a split, with its predictions; None where the fit failed.
-
-    Attributes
-    ----------
-    predictions : int array of shape (n_asked,), class codes of the rows that were asked about
-    decisions : float array of shape (n_asked, ...), where they were wanted; in the form of
-        ``SVC.decision_function``, or a column for each pair with ``Settings.pair_values``
-    """
-
-    predictions: np.ndarray | None = None
-    decisions: np.ndarray | None = None
-    n_support: int | None = None
-    n_iterations: int | None = None
-    fit_seconds: float | None = None
-    score_seconds: float | None = None
-    status: str = OK
-
-
-def ignore(*_: Any) -> None:
-    """Do nothing: the default of what is called with progress."""
+OUT_OF_MEMORY = "out of memory"
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,10 +30,7 @@ class Work:
     splits : sequence of (training rows, rows to predict), all there are
     numbers : of the splits to fit on
     Cs : ascending
-    on_split : called with the number of a gamma, the number of a split, and the fits of
-        every C, as soon as these are done
     decisions : whether decision values are wanted
-    report : called with the fraction of the work that is done
     sample_weight : float array of shape (n_samples,), factors of C; the path backend on a
         CPU alone takes it
     """
@@ -69,9 +42,7 @@ class Work:
     gammas: Sequence[float]
     Cs: Sequence[float]
     settings: Settings
-    on_split: Callable[[int, int, list[CellFit]], None]
     decisions: bool = False
-    report: Callable[[float], None] = ignore
     sample_weight: np.ndarray | None = None
 
 
@@ -93,8 +64,14 @@ class Backend(ABC):
     shares_gammas = False
 
     @abstractmethod
-    def fit_cells(self, work: Work) -> None:
-        """Fit cells, predict, and call ``work.on_split`` for every gamma and split."""
+    def fit_cells(self, work: Work) -> Iterator[Fit | Progress]:
+        """Fit cells and predict; yield each fit as soon as it is known, and between them progress.
+
+        Candidates are numbered gamma by gamma, and C by C within each; splits as in ``work``.
+        Predictions of all rows asked about are ``predict``, class codes, and where they are
+        wanted ``decision_function``, in the form of ``SVC.decision_function``, or a column for
+        each pair with ``Settings.pair_values``.
+        """
 
     @abstractmethod
     def fit_parts(
@@ -113,42 +90,37 @@ class Backend(ABC):
 class OneByOne(Backend):
     """A backend that fits one cell after the other, by an estimator."""
 
-    def fit_cells(self, work: Work) -> None:
+    def fit_cells(self, work: Work) -> Iterator[Fit | Progress]:
         assert work.sample_weight is None
-        n_cells = len(work.gammas) * len(work.numbers) * len(work.Cs)
-        shares = iter(np.arange(1, n_cells + 1) / n_cells)
-        for (g, gamma), split in product(enumerate(work.gammas), work.numbers):
-            fits = []
-            for C in work.Cs:
-                fits.append(self._fit_cell(work, C, gamma, split))
-                work.report(next(shares))
-            work.on_split(g, split, fits)
+        cells = list(product(enumerate(work.gammas), work.numbers, enumerate(work.Cs)))
+        for n_done, ((g, gamma), split, (c, C)) in enumerate(cells, 1):
+            fit = Fit(g * len(work.Cs) + c, split)
+            self._fit_cell(fit, work, C, gamma)
+            yield fit
+            yield Progress(n_done / len(cells))
 
-    def _fit_cell(self, work: Work, C: float, gamma: float, split: int) -> CellFit:
-        train, asked = work.splits[split]
+    def _fit_cell(self, fit: Fit, work: Work, C: float, gamma: float) -> None:
+        """Fit a cell; write to ``fit``."""
+        train, asked = work.splits[fit.split]
         try:
             X_train = work.X[to_device(train, self.device)]
             X_asked = work.X[to_device(asked, self.device)]
             started = perf_counter()
             fitted = self.fit(X_train, work.y[train], C, gamma, work.settings)
             between = perf_counter()
-            predicted = to_host(fitted.predict(X_asked))
-            values = to_host(fitted.decision_function(X_asked)) if work.decisions else None
+            predictions = {"predict": to_host(fitted.predict(X_asked))}
+            if work.decisions:
+                predictions["decision_function"] = to_host(fitted.decision_function(X_asked))
             ended = perf_counter()
         except MemoryError:
-            return CellFit(status=OUT_OF_MEMORY)
+            fit.error = OUT_OF_MEMORY
+            return
         except ValueError as error:
-            return CellFit(status=f"{FAILED}: {error}")
-        n_support, n_iterations, converged = self.summarize(fitted)
-        return CellFit(
-            predicted,
-            values,
-            n_support,
-            n_iterations,
-            between - started,
-            ended - between,
-            OK if converged else NOT_CONVERGED,
-        )
+            fit.error = str(error)
+            return
+        fit.predict = Predictions(predictions)
+        fit.fit_seconds, fit.score_seconds = between - started, ended - between
+        fit.n_support, fit.n_iterations, fit.converged = self.summarize(fitted)
 
     def fit_parts(
         self, X: Any, y: np.ndarray, C: float, gamma: float, settings: Settings

@@ -8,11 +8,13 @@ one, from rows that are on the device already.
 from __future__ import annotations
 
 import gc
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from pipelines.data.fits import Fit, Progress
 from pipelines.data.placement import to_device, to_host
 from pipelines.svm.backends.base import OneByOne, Work, join_problems
 from pipelines.svm.multiclass import class_values, codes_of
@@ -54,9 +56,9 @@ class CumlBackend(OneByOne):
 
     device = "gpu"
 
-    def fit_cells(self, work: Work) -> None:
+    def fit_cells(self, work: Work) -> Iterator[Fit | Progress]:
         try:
-            super().fit_cells(work)
+            yield from super().fit_cells(work)
         finally:
             # Device memory grew with each SVC in long runs: collect the cycles they leave.
             gc.collect()

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from itertools import product
 from typing import Any
 
 import numpy as np
 
-from pipelines.run_folder.names import FAILED, NOT_CONVERGED, OK
-from pipelines.svm.backends.base import OUT_OF_MEMORY, Backend, CellFit, Work
+from pipelines.data.fits import Fit, Predictions, Progress
+from pipelines.svm.backends.base import OUT_OF_MEMORY, Backend, Work
 from pipelines.svm.cpu.fit import FittedPath, fit_path
-from pipelines.svm.cpu.path import cross_validate_path
+from pipelines.svm.cpu.path import solve_path
 from pipelines.svm.multiclass import class_values
 from pipelines.svm.search import Settings
-from pipelines.svm.solutions import PathResult
 
-ONE_CLASS = f"{FAILED}: the training rows are of one class"
+ONE_CLASS = "the training rows are of one class"
 
 
 class PathBackend(Backend):
@@ -32,38 +31,33 @@ class PathBackend(Backend):
         self._key: tuple[Any, ...] = ()
         self._cache: dict[str, Any] = {}
 
-    def fit_cells(self, work: Work) -> None:
+    def fit_cells(self, work: Work) -> Iterator[Fit | Progress]:
         """See ``Backend.fit_cells``; distances are kept from one gamma to the next."""
-        left = dict.fromkeys(product(range(len(work.gammas)), work.numbers))
-
-        def fitted(result: PathResult, g: int, split: int, place: int | None = None) -> None:
-            if np.ptp(work.y[work.splits[split][0]]) == 0:
-                fits = [CellFit(status=ONE_CLASS)] * len(work.Cs)
-            else:
-                fits = _fits(result, g, split if place is None else place, work.settings)
-            del left[g, split]
-            work.on_split(g, split, fits)
-
+        cells = product(work.numbers, range(len(work.gammas) * len(work.Cs)))
+        missing = dict.fromkeys(cells)
+        one_class = {n for n in work.numbers if np.ptp(work.y[work.splits[n][0]]) == 0}
+        n_classes = len(np.unique(work.y))
         try:
             with self._one_at_a_time:
-                self.search(work, fitted)
+                for item in self.solve(work):
+                    if isinstance(item, Fit):
+                        del missing[item.split, item.candidate]
+                        if item.split in one_class:
+                            item = Fit(item.candidate, item.split, error=ONE_CLASS)
+                        else:
+                            item.predict = _in_form(item, work, n_classes)
+                    yield item
         except MemoryError:
-            for g, split in left:
-                work.on_split(g, split, [CellFit(status=OUT_OF_MEMORY)] * len(work.Cs))
+            for split, candidate in missing:
+                yield Fit(candidate, split, error=OUT_OF_MEMORY)
 
-    def search(self, work: Work, on_fold: Callable[..., None]) -> None:
-        """Cross-validate the cells; tasks on the same rows, splits and kernel share a cache.
-
-        Parameters
-        ----------
-        on_fold : function of a result, the numbers of a gamma and of a split, and the split's
-            place in the result where that is another, called as soon as its cells are known
-        """
+    def solve(self, work: Work) -> Iterable[Fit | Progress]:
+        """Cross-validate the cells; tasks on the same rows, splits and kernel share a cache."""
         arrays = [work.X, *(rows for split in work.splits for rows in split)]
         key = work.settings.kernel, *map(id, arrays)
         if key != self._key:  # other rows, splits or kernel; what it stands for is kept alive
             self._key, self._cache = key, {"of": arrays}
-        cross_validate_path(
+        return solve_path(
             work.X,
             work.y,
             work.gammas,
@@ -72,8 +66,6 @@ class PathBackend(Backend):
             **vars(work.settings),
             kept=self._cache,
             only=work.numbers,
-            on_fold=on_fold,
-            on_progress=work.report,
             return_decisions=work.decisions,
             sample_weight=work.sample_weight,
         )
@@ -87,28 +79,17 @@ class PathBackend(Backend):
         return found.support, np.ascontiguousarray(found.dual_coef.T), found.intercept
 
 
-def _fits(result: PathResult, g: int, split: int, settings: Settings) -> list[CellFit]:
-    """Return the cells of a gamma on a split, for every C."""
-    n_classes, found = len(result.classes), []
-    for c in range(len(result.Cs)):
-        place, values = (g, c, split), None
-        if result.decisions is not None:
-            values = result.decisions[g][split][c]
-            # The values of two classes speak for the second, as those of SVC.
-            if not settings.pair_values or n_classes == 2:
-                values = class_values(values, n_classes, settings.decision)
-        found.append(
-            CellFit(
-                result.classes[result.predictions[g][split][c]],
-                values,
-                int(result.n_support[place]),
-                int(result.n_iterations[place]),
-                float(result.fit_seconds[place]),
-                float(result.score_seconds[place]),
-                NOT_CONVERGED if result.status[place] else OK,
-            )
-        )
-    return found
+def _in_form(fit: Fit, work: Work, n_classes: int) -> Predictions:
+    """Return predictions in the form of ``Backend.fit_cells``, from the values of the problems."""
+    assert isinstance(fit.predict, Predictions)
+    predictions = dict(fit.predict.by_method)
+    if work.decisions:
+        values, settings = predictions.pop("problem_values"), work.settings
+        # The values of two classes speak for the second, as those of SVC.
+        if not settings.pair_values or n_classes == 2:
+            values = class_values(values, n_classes, settings.decision)
+        predictions["decision_function"] = values
+    return Predictions(predictions)
 
 
 BACKEND = PathBackend()

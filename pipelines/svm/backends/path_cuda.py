@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from itertools import product
+from collections.abc import Iterable
+from dataclasses import replace
 
+from pipelines.data.fits import Fit
 from pipelines.svm.backends.base import Work
 from pipelines.svm.backends.path import PathBackend
-from pipelines.svm.cuda.path import cross_validate_path_cuda, fit_path_cuda
+from pipelines.svm.cuda.path import fit_path_cuda, solve_path_cuda
 
 
 class PathCudaBackend(PathBackend):
@@ -17,19 +18,18 @@ class PathCudaBackend(PathBackend):
     shares_gammas = True
     fit_path = staticmethod(fit_path_cuda)
 
-    def search(self, work: Work, on_fold: Callable[..., None]) -> None:
-        """See ``PathBackend.search``; nothing ends before the launch, so nothing is reported."""
-        result = cross_validate_path_cuda(
+    def solve(self, work: Work) -> Iterable[Fit]:
+        """See ``PathBackend.solve``; nothing ends before the launch, so nothing is reported."""
+        fits = solve_path_cuda(
             work.X,
             work.y,
             work.gammas,
             work.Cs,
-            [work.splits[one] for one in work.numbers],
+            [work.splits[number] for number in work.numbers],
             **(vars(work.settings) | {"memory_bytes": None}),  # what is free
             return_decisions=work.decisions,
         )
-        for g, (place, split) in product(range(len(work.gammas)), enumerate(work.numbers)):
-            on_fold(result, g, split, place)
+        return (replace(fit, split=work.numbers[fit.split]) for fit in fits)
 
 
 BACKEND = PathCudaBackend()

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor, wait
 from queue import SimpleQueue
 from typing import TypeVar
 
+from pipelines.data.fits import Progress
 from pipelines.svm.cpu.threads import CallersThread
 
 Found = TypeVar("Found")
@@ -17,6 +19,8 @@ Job = Sequence[tuple[int, int]]  # (problem, fold), one after another on a threa
 # Rows from which folds are solved in turn. Below, the folds of a problem follow each other:
 # its block of the kernel is then still in cache.
 ROWS_FOR_TURNS = 4_000
+
+SECONDS_BETWEEN_REPORTS = 0.1  # of progress, but for that at the end of a fold
 
 
 def jobs_in_order(numbers: Sequence[int], folds: Sequence[int], n_rows: int) -> list[Job]:
@@ -40,9 +44,8 @@ def solve_by_fold(
     solve: Callable[[int, int], None],
     finish: Callable[[int], Found],
     pool: Executor | None,
-    on_progress: Callable[[float], None],
-) -> Iterator[tuple[int, Found]]:
-    """Solve problems; give each fold with what ``finish`` makes of it.
+) -> Iterator[tuple[int, Found] | Progress]:
+    """Solve problems; yield each fold with what ``finish`` makes of it, and between them progress.
 
     Parameters
     ----------
@@ -50,41 +53,47 @@ def solve_by_fold(
     solve : function of problem and fold
     finish : function of a fold, called on the thread that solved its last problem
     pool : executor, or None for the caller's thread
-    on_progress : function of the share of the problems that are solved
     """
     left = Counter(fold for job in jobs for _, fold in job)
-    n_jobs, guard = left.total(), threading.Lock()
-    done: SimpleQueue[tuple[int, Found] | BaseException] = SimpleQueue()
+    n_folds, n_jobs, guard = len(left), left.total(), threading.Lock()
+    done: SimpleQueue[tuple[int, Found] | Progress | BaseException] = SimpleQueue()
+    reported = time.monotonic()
 
     def run(job: Job) -> None:
+        nonlocal reported
         try:
             for number, fold in job:
                 solve(number, fold)
                 with guard:
                     left[fold] -= 1
-                    is_last, share = left[fold] == 0, 1 - left.total() / n_jobs
-                on_progress(share)
+                    is_last, now = left[fold] == 0, time.monotonic()
+                    is_due = is_last or now - reported >= SECONDS_BETWEEN_REPORTS
+                    reported = now if is_due else reported
+                    if is_due:
+                        done.put(Progress(1 - left.total() / n_jobs))
                 if is_last:
                     done.put((fold, finish(fold)))
         except BaseException as error:
             done.put(error)
 
-    def given() -> tuple[int, Found]:
-        one = done.get()
-        if isinstance(one, BaseException):
-            raise one
-        return one
+    def next_done() -> tuple[int, Found] | Progress:
+        item = done.get()
+        if isinstance(item, BaseException):
+            raise item
+        return item
 
-    if pool is None or isinstance(pool, CallersThread):  # each fold is given before the next
+    if pool is None or isinstance(pool, CallersThread):  # each fold is yielded before the next
         for job in jobs:
             run(job)
             while not done.empty():
-                yield given()
+                yield next_done()
         return
     futures = [pool.submit(run, job) for job in jobs]
     try:
-        for _ in range(len(left)):
-            yield given()
+        while n_folds:
+            item = next_done()
+            n_folds -= not isinstance(item, Progress)
+            yield item
     finally:
         for future in futures:
             future.cancel()

@@ -6,6 +6,7 @@ from typing import TypeVar
 
 import numpy as np
 
+from pipelines.data.fits import Progress
 from pipelines.svm.cpu.blocks import class_pulls, copy_block, mark_support
 from pipelines.svm.cpu.by_fold import Job, jobs_in_order, solve_by_fold
 from pipelines.svm.cpu.exact import ExactKernel
@@ -73,7 +74,7 @@ def solve_in_memory(
     out: Solutions,
     finish: Callable[[int], Found],
     resources: Resources,
-) -> Iterator[tuple[int, Found]]:
+) -> Iterator[tuple[int, Found] | Progress]:
     """Yield every problem on every fold, from the kernel of all rows; see ``solve_by_fold``.
 
     Of two classes nothing is copied: the rows that a fold leaves out stay in the problem
@@ -115,4 +116,4 @@ def solve_in_memory(
     else:
         numbers = longest_first(search.layout, search.problems)
         jobs = jobs_in_order(numbers, search.folds, len(kernel))
-    return solve_by_fold(jobs, solve, with_support, resources.pool, resources.on_progress)
+    return solve_by_fold(jobs, solve, with_support, resources.pool)

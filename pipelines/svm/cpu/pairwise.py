@@ -7,6 +7,7 @@ from typing import TypeVar
 
 import numpy as np
 
+from pipelines.data.fits import Progress
 from pipelines.svm.cpu.beyond_memory import open_rows
 from pipelines.svm.cpu.blocks import mark_support
 from pipelines.svm.cpu.by_fold import solve_by_fold
@@ -30,7 +31,7 @@ def solve_pairwise(
     out: Solutions,
     finish: Callable[[int], Found],
     resources: Resources,
-) -> Iterator[tuple[int, Found]]:
+) -> Iterator[tuple[int, Found] | Progress]:
     """Yield each fold, all pairs of which are solved, with what ``finish`` makes of it.
 
     Pairs that fit beside each other are solved on the pool's threads, others one after another,
@@ -73,14 +74,14 @@ def solve_pairwise(
     alone = [n for n in numbers if n not in beside]
     if not alone:
         jobs = [[(number, fold)] for fold in search.folds for number in numbers]
-        yield from solve_by_fold(jobs, solve, with_support, resources.pool, resources.on_progress)
+        yield from solve_by_fold(jobs, solve, with_support, resources.pool)
         return
     for turn, fold in enumerate(search.folds):
         for done, number in enumerate(alone, 1):
             solve(number, fold, resources.pool)
-            resources.on_progress((turn + done / len(numbers)) / len(search.folds))
+            yield Progress((turn + done / len(numbers)) / len(search.folds))
         list(resources.pool.map(partial(solve, fold=fold), beside))
-        resources.on_progress((turn + 1) / len(search.folds))
+        yield Progress((turn + 1) / len(search.folds))
         yield fold, with_support(fold)
 
 

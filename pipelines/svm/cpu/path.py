@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from pipelines.data.fits import Fit, Progress
 from pipelines.svm.cpu.beyond_memory import open_rows
 from pipelines.svm.cpu.class_products import products_by_class
 from pipelines.svm.cpu.in_memory import solve_in_memory
@@ -16,10 +17,18 @@ from pipelines.svm.cpu.score import score_pairs, score_rest, score_two
 from pipelines.svm.cpu.solve import solve_rest
 from pipelines.svm.cpu.threads import Resources, fits_in_memory, open_pool
 from pipelines.svm.search import Search, Settings, search_folds
-from pipelines.svm.solutions import PathResult, Scores, Solutions, checked, empty_result, fill_fold
+from pipelines.svm.solutions import PathResult, Scores, Solutions, checked, fits_of_fold
 
 
 def cross_validate_path(
+    X: np.ndarray, y: np.ndarray, gammas: Any, Cs: Any, folds: Any, **options: Any
+) -> PathResult:
+    """Cross-validate C-SVC as ``solve_path`` does; return every cell in arrays."""
+    fits = solve_path(X, y, gammas, Cs, folds, **options)
+    return PathResult.of(fits, y, gammas, Cs, folds)
+
+
+def solve_path(
     X: np.ndarray,
     y: np.ndarray,
     gammas: Sequence[float] | float,
@@ -32,11 +41,9 @@ def cross_validate_path(
     return_decisions: bool = False,
     kept: dict[str, Any] | None = None,
     only: Sequence[int] | None = None,
-    on_fold: Callable[[PathResult, int, int], None] | None = None,
-    on_progress: Callable[[float], None] | None = None,
     **form: Any,
-) -> PathResult:
-    """Return cross-validate C-SVC for every gamma and C on every fold.
+) -> Iterator[Fit | Progress]:
+    """Cross-validate C-SVC for every gamma and C on every fold.
 
     Parameters
     ----------
@@ -50,18 +57,17 @@ def cross_validate_path(
     memory_bytes : beyond it the kernel is made block by block
     sample_weight : float (n,) of factors of C, rows of 0 or below are left out of training,
         or None
+    return_decisions : whether fits have the values of the binary problems, too
     kept : what calls with the same X, y, folds and kernel share: an empty dict at the
         first of them; without it distances are made anew in each call
     only : numbers of the folds to work on, by default all; the cells of a fold are the same
         to the last digit whichever others there are
-    on_fold : function of the result, the number of a gamma and that of a fold, called by one
-        thread when the cells of these are filled; by default folds end in no special order
-    on_progress : function of the share that is done, called by any thread
     form : decision, tol, max_iter, class_weight, kernel, degree, coef0: see ``Settings``
 
-    Returns
-    -------
-    PathResult
+    Yields
+    ------
+    The fits of a gamma and a fold, see ``fits_of_fold``, as soon as these are solved; folds end in
+    no special order. Candidates are numbered gamma by gamma, and C by C within each.
 
     Raises
     ------
@@ -81,28 +87,22 @@ def cross_validate_path(
         only=only,
     )
     rows = prepare_rows(X, search.kernel, search.layout.order)
-    result = empty_result(gamma_values, C_values, search)
+    length = 1 / len(gamma_values)
     with open_pool(n_threads) as pool:
+        resources = Resources(pool, memory_bytes)
         for g, gamma in enumerate(gamma_values):
             solutions = search.empty_solutions()
-
-            def report(share: float, g: int = g) -> None:
-                if on_progress is not None:
-                    on_progress((g + share) / len(gamma_values))
-
-            resources = Resources(pool, memory_bytes, report)
-            for fold, (scores, seconds) in _solve_and_score(
-                search.at(gamma), rows, solutions, resources
-            ):
-                fill_fold(result, (g, fold), ascending, search, solutions, scores, seconds)
-                if on_fold is not None:
-                    on_fold(result, g, fold)
-    return result
+            for item in _solve_and_score(search.at(gamma), rows, solutions, resources):
+                if isinstance(item, Progress):
+                    yield item.within(g * length, length)
+                else:
+                    fold, (scores, seconds) = item
+                    yield from fits_of_fold(g, fold, ascending, search, solutions, scores, seconds)
 
 
 def _solve_and_score(
     search: Search, rows: np.ndarray, out: Solutions, resources: Resources
-) -> Iterator[tuple[int, tuple[Scores, float]]]:
+) -> Iterator[tuple[int, tuple[Scores, float]] | Progress]:
     """Yield each fold of one gamma with its scores and the seconds that these took."""
     kept, kernel, validation = search.kept, search.kernel, search.validation
 

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from pipelines.data.fits import Fit, Predictions, Progress
 from pipelines.svm.cpu.beyond_memory import KernelRows, largest_working_set, walk_rows
 from pipelines.svm.cpu.by_fold import solve_by_fold
 from pipelines.svm.cpu.exact import exact_values
@@ -55,27 +56,6 @@ class FittedRegression:
     status: int
 
 
-@dataclass(frozen=True)
-class RegressionResult:
-    """Every cell of a gamma; C's and epsilons in the order they were given.
-
-    predictions : of each fold, float64 (n_epsilon, n_C, n_asked)
-    objectives : float64 (n_epsilon, n_C, n_folds), the dual's, as LIBSVM reports it
-    n_support : int64, the same shape, rows outside the tube or on its edge
-    n_iterations, status : int64, the same shape, for status see ``solutions``
-    fit_seconds, score_seconds : float64, the same shape; the time of a path is shared out over
-        its C's, fitting in proportion to iterations
-    """
-
-    predictions: list[np.ndarray]
-    objectives: np.ndarray
-    n_support: np.ndarray
-    n_iterations: np.ndarray
-    status: np.ndarray
-    fit_seconds: np.ndarray
-    score_seconds: np.ndarray
-
-
 def fit_regression(
     X: np.ndarray,
     y: np.ndarray,
@@ -97,7 +77,7 @@ def fit_regression(
     C, gamma : above 0
     epsilon : 0 or above
 
-    The others are as for ``cross_validate_regression``.
+    The others are as for ``solve_regression``.
     """
     settings = Settings(**form)
     Cs = path_to(C) if settings.at().is_definite else np.array([C])
@@ -115,7 +95,7 @@ def fit_regression(
     )
 
 
-def cross_validate_regression(
+def solve_regression(
     X: np.ndarray,
     y: np.ndarray,
     gamma: float,
@@ -126,10 +106,8 @@ def cross_validate_regression(
     sample_weight: np.ndarray | None = None,
     n_threads: int | None = None,
     memory_bytes: int = 4 << 30,
-    on_fold: Callable[[RegressionResult, int], None] | None = None,
-    on_progress: Callable[[float], None] | None = None,
     **form: Any,
-) -> RegressionResult:
+) -> Iterator[Fit | Progress]:
     """Predict the rows asked of every fold for every C and epsilon.
 
     Parameters
@@ -145,10 +123,14 @@ def cross_validate_regression(
         Rows of 0 or below are left out of training.
     n_threads : None for every core this process may use
     memory_bytes : beyond it the kernel is made row by row
-    on_fold : function of the result and the number of a fold, called by one thread when the
-        cells of the fold are filled; folds end in no special order
-    on_progress : function of the share of paths that are solved, called by any thread
     form : tol (in units of y), max_iter, kernel, degree, coef0: see ``Settings``
+
+    Yields
+    ------
+    The fits of a fold as soon as these are solved; folds end in no special order. Candidates are
+    numbered epsilon by epsilon, and C by C within each. The time of a path is shared out over its
+    C's, fitting in proportion to iterations. Details are ``objective``, the dual's as LIBSVM
+    reports it, and ``status``, see ``solutions``.
 
     Raises
     ------
@@ -158,46 +140,50 @@ def cross_validate_regression(
     C_values, settings = np.asarray(Cs, np.float64), Settings(**form)
     ascending = np.argsort(C_values, kind="stable")
     trains, weights = zip(*(_train_rows(fold[0], sample_weight) for fold in folds), strict=True)
-    shape = (len(epsilons), len(Cs), len(folds))
-    result = RegressionResult(
-        [np.empty((*shape[:2], len(asked))) for _, asked in folds],
-        np.empty(shape),
-        *np.empty((3, *shape), np.int64),
-        *np.empty((2, *shape)),
-    )
-    intercepts = np.empty(shape)
-    coefficients = [np.empty((*shape[:2], len(train))) for train in trains]
+    paths: dict[tuple[int, int], tuple[Path, float]] = {}
 
     def solve(e: int, fold: int) -> None:
-        began, place = time.perf_counter(), (e, ascending, fold)
-        path = solver.solve(trains[fold], weights[fold], epsilons[e])
-        coefficients[fold][e, ascending], intercepts[place] = path.betas, path.intercepts
-        result.objectives[place], result.status[place] = path.objectives, path.status
-        result.n_support[place] = np.count_nonzero(path.betas, axis=1)
-        result.n_iterations[place] = path.iterations
-        effort = path.iterations + 1.0
-        result.fit_seconds[place] = effort * ((time.perf_counter() - began) / effort.sum())
-
-    def predict(fold: int) -> None:
         began = time.perf_counter()
-        solver.predict(trains[fold], coefficients[fold], folds[fold][1], result.predictions[fold])
-        result.predictions[fold] += intercepts[:, :, fold, None]
-        seconds = time.perf_counter() - began
-        result.score_seconds[:, :, fold] = seconds / (len(epsilons) * len(Cs))
+        path = solver.solve(trains[fold], weights[fold], epsilons[e])
+        paths[e, fold] = path, time.perf_counter() - began
 
+    def predict(fold: int) -> tuple[np.ndarray, float]:
+        began, asked = time.perf_counter(), folds[fold][1]
+        betas = np.stack([paths[e, fold][0].betas for e in range(len(epsilons))])
+        predictions = np.empty((*betas.shape[:2], len(asked)))
+        solver.predict(trains[fold], betas, asked, predictions)
+        for e, values in enumerate(predictions):
+            values += paths[e, fold][0].intercepts[:, None]
+        return predictions, time.perf_counter() - began
+
+    jobs = [[(e, fold)] for fold in range(len(folds)) for e in range(len(epsilons))]
     with _open_solver(
         X, y, gamma, C_values[ascending], settings, trains, n_threads, memory_bytes
     ) as solver:
-        for fold, _ in solve_by_fold(
-            [[(e, fold)] for fold in range(len(folds)) for e in range(len(epsilons))],
-            solve,
-            predict,
-            solver.pool_of_paths,
-            on_progress or (lambda share: None),
-        ):
-            if on_fold is not None:
-                on_fold(result, fold)
-    return result
+        for item in solve_by_fold(jobs, solve, predict, solver.pool_of_paths):
+            if isinstance(item, Progress):
+                yield item
+                continue
+            fold, (predictions, score_seconds) = item
+            for e in range(len(epsilons)):
+                path, seconds = paths.pop((e, fold))
+                effort = path.iterations + 1.0
+                effort *= seconds / effort.sum()
+                n_support = np.count_nonzero(path.betas, axis=1)
+                for c, place in enumerate(np.argsort(ascending)):
+                    fit = Fit(
+                        e * len(Cs) + c, fold, Predictions({"predict": predictions[e, place]})
+                    )
+                    fit.fit_seconds = float(effort[place])
+                    fit.score_seconds = score_seconds / (len(epsilons) * len(Cs))
+                    fit.n_support = int(n_support[place])
+                    fit.n_iterations = int(path.iterations[place])
+                    fit.converged = not path.status[place]
+                    fit.details = {
+                        "objective": float(path.objectives[place]),
+                        "status": int(path.status[place]),
+                    }
+                    yield fit
 
 
 def _train_rows(

@@ -8,6 +8,7 @@ from typing import TypeVar
 
 import numpy as np
 
+from pipelines.data.fits import Progress
 from pipelines.svm.cpu.by_fold import Job, jobs_in_order, solve_by_fold
 from pipelines.svm.cpu.problem import PULL_FIRST, PULL_SECOND, SIDE, WEIGHT, Path, Y
 from pipelines.svm.cpu.threads import Resources
@@ -115,7 +116,7 @@ def solve_rest(
     finish: Callable[[int], Found],
     resources: Resources,
     pool: Executor | None = None,
-) -> Iterator[tuple[int, Found]]:
+) -> Iterator[tuple[int, Found] | Progress]:
     """Yield every class against all others on every fold, the longest first; see ``solve_by_fold``.
 
     The rows a fold leaves out stay in the problem with a bound of 0: their
@@ -157,4 +158,4 @@ def solve_rest(
     jobs: list[Job] = [[(number, fold)] for number in numbers for fold in search.folds]
     if pool is not None:
         jobs = jobs_in_order(numbers, search.folds, len(search.layout.order))
-    return solve_by_fold(jobs, solve, finish, pool, resources.on_progress)
+    return solve_by_fold(jobs, solve, finish, pool)

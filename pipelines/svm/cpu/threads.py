@@ -75,12 +75,10 @@ class Resources:
     """The threads and the memory that a call may use.
 
     memory_bytes : for kernel matrices
-    on_progress : function of the share of one gamma's problems that are solved
     """
 
     pool: Executor
     memory_bytes: int
-    on_progress: Callable[[float], None] = lambda share: None
 
     @property
     def n_threads(self) -> int:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from pipelines.data.fits import Fit
 from pipelines.data.placement import to_host
 from pipelines.svm.cpu.fit import FittedPath, model_of, path_to
 from pipelines.svm.cuda.gpu import (
@@ -26,7 +27,7 @@ from pipelines.svm.cuda.products import (
     symmetric_products,
 )
 from pipelines.svm.search import Search, Settings, search_all_rows, search_folds
-from pipelines.svm.solutions import PathResult, Scores, Solutions, checked, empty_result, fill_fold
+from pipelines.svm.solutions import PathResult, Scores, Solutions, checked, fits_of_fold
 
 
 class _Clock:
@@ -44,6 +45,14 @@ class _Clock:
 
 
 def cross_validate_path_cuda(
+    X: Any, y: np.ndarray, gammas: Any, Cs: Any, folds: Any, **options: Any
+) -> PathResult:
+    """Cross-validate C-SVC as ``solve_path_cuda`` does; return every cell in arrays."""
+    fits = solve_path_cuda(X, y, gammas, Cs, folds, **options)
+    return PathResult.of(fits, y, gammas, Cs, folds)
+
+
+def solve_path_cuda(
     X: Any,
     y: np.ndarray,
     gammas: Sequence[float] | float,
@@ -56,8 +65,8 @@ def cross_validate_path_cuda(
     xp: Any = None,
     phases: dict[str, float] | None = None,
     **form: Any,
-) -> PathResult:
-    """Validate C-SVC for every gamma and C on every fold.
+) -> list[Fit]:
+    """Cross-validate C-SVC for every gamma and C on every fold, in one launch or few.
 
     Parameters
     ----------
@@ -67,7 +76,7 @@ def cross_validate_path_cuda(
     xp : array module; None for cupy, or numpy under the simulator
     phases : wall seconds of each phase are added to it
 
-    The others are as for ``cross_validate_path``.
+    The others are as for ``solve_path``, and so are the fits.
 
     Raises
     ------
@@ -106,14 +115,14 @@ def cross_validate_path_cuda(
         rows = prepare_rows(X, search.kernel, xp, limit.fast_float64)
         rows = rows[xp.asarray(search.layout.order)]
         clock.lap("sort")
-        result = empty_result(gamma_values, C_values, search)
+        fits = list[Fit]()
         grid = _Grid(search, rows, plan, launching, limit, xp, clock)
         for g, (solutions, scores, seconds) in enumerate(grid.run(gamma_values)):
             for fold, (score, spent) in enumerate(zip(scores, seconds, strict=True)):
-                fill_fold(result, (g, fold), ascending, search, solutions, score, spent)
+                fits += fits_of_fold(g, fold, ascending, search, solutions, score, spent)
             clock.lap("collect")
         del rows, grid  # before their pool is emptied
-    return result
+    return fits
 
 
 def _largest_problem(search: Search) -> int:

@@ -9,10 +9,10 @@ import pytest
 from sklearn.datasets import load_digits
 from sklearn.model_selection import StratifiedKFold
 
+from pipelines.data.fits import Progress
 from pipelines.svm.cpu import by_fold
 from pipelines.svm.cpu.by_fold import jobs_in_order, solve_by_fold
-from pipelines.svm.cpu.path import cross_validate_path
-from pipelines.svm.solutions import PathResult
+from pipelines.svm.cpu.path import cross_validate_path, solve_path
 
 CS, GAMMA = np.logspace(-2, 3, 4), 1e-2
 NUMBERS = ("n_errors", "n_support", "n_iterations", "status", "objectives")
@@ -50,32 +50,21 @@ def test_a_fold_is_the_same_to_the_last_digit_without_the_others(
     for name in NUMBERS:
         ours, theirs = getattr(whole, name), getattr(some, name)
         np.testing.assert_array_equal(ours[:, :, [1, 3]], theirs[:, :, [1, 3]])
-    assert whole.decisions is not None
-    assert some.decisions is not None
     np.testing.assert_array_equal(whole.decisions[0][3], some.decisions[0][3])
 
 
 @pytest.mark.parametrize("memory_bytes", MEMORY)
 def test_folds_are_given_one_by_one_and_the_share_grows(memory_bytes: int) -> None:
     X, y, folds = digits()
-    shares: list[float] = []
     given: list[tuple[int, float]] = []
-
-    def on_fold(result: PathResult, g: int, fold: int) -> None:
-        assert (result.n_support[g, :, fold] > 0).all()
-        given.append((fold, shares[-1]))
-
-    cross_validate_path(
-        X,
-        y,
-        GAMMA,
-        CS,
-        folds,
-        memory_bytes=memory_bytes,
-        n_threads=1,
-        on_fold=on_fold,
-        on_progress=shares.append,
-    )
+    shares = [0.0]
+    for item in solve_path(X, y, GAMMA, CS, folds, memory_bytes=memory_bytes, n_threads=1):
+        if isinstance(item, Progress):
+            shares.append(item.fraction)
+            continue
+        assert item.n_support
+        if item.candidate == 0:
+            given.append((item.split, shares[-1]))
     assert [fold for fold, _ in given] == [0, 1, 2, 3]
     assert shares == sorted(shares)
     assert shares[-1] == 1.0
@@ -100,5 +89,5 @@ def test_an_error_ends_the_search_and_what_is_left_is_not_begun() -> None:
 
     jobs = [[(number, fold)] for fold in range(50) for number in range(3)]
     with ThreadPoolExecutor(1) as pool, pytest.raises(MemoryError):
-        list(solve_by_fold(jobs, solve, lambda fold: fold, pool, lambda share: None))
+        list(solve_by_fold(jobs, solve, lambda fold: fold, pool))
     assert len(begun) < len(jobs)
