@@ -220,11 +220,12 @@ def fit_group(
         for i, estimator in enumerate(estimators):
             if found[at][i] is None:
                 from sklearn.base import clone
-                from sklearn.model_selection._validation import _fit_and_score
+
+                from pipelines.sklearn_private import fit_and_score
 
                 train, test = splits[number]
                 with convergence_noted() as noted:
-                    scores = _fit_and_score(
+                    scores = fit_and_score(
                         clone(estimator),
                         data.X,
                         data.y,
