@@ -254,6 +254,8 @@ class BaggedNets(ClassifierMixin, BaseEstimator):
             weights = check_sample_weight(
                 sample_weight, rows, dtype=np.float64, ensure_non_negative=True
             )
+            if not weights.any():  # scikit-learn refuses these from 1.9 on
+                raise ValueError("Sample weights must contain at least one non-zero number.")
         data = FoldedData(rows, codes, rows[:0], codes[:0], (), scaling, weights)
         space = self._space()
         device = self.device
