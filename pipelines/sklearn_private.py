@@ -14,7 +14,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-# The lowest that pyproject.toml allows and that of constraints.txt: make test-versions runs both.
+# The lowest that pyproject.toml allows, for make test-versions, and that of constraints.txt.
 TRIED = ("1.7.0", "1.9.1")
 
 PLACES = {
