@@ -10,10 +10,21 @@ CONFIG := pyproject.toml constraints.txt
 # All extras but gpu-cu12, whose packages exclude those of CUDA 13.
 PINNED := nn images gpu hpc intel notebooks docs dev
 
+# Searches use more of these than is promised to stay.
+VARIED := scikit-learn|dask|distributed|torch|torchvision
+# Their lowest versions, as equalities: else uv would quietly take higher ones where other pins need
+# them. Not so torchvision, whose lowest may be for an older torch.
+LOWEST = $(shell sed -nE 's/^ *"(scikit-learn|dask|distributed|torch)(\[.*\])?[>=]=([0-9.]+).*/\1==\3/p' pyproject.toml)
+# Tests of searches and of estimators, by the environment in $(1). scikit-learn's own of its searches
+# are marked slow.
+SEARCHES = $(subst $(BIN),$(1)/bin,$(PYTEST)) -m 'not slow' tests/test_sklearn_private.py tests/search tests/svm \
+    tests/bagging tests/svm_grid tests/cross_validate && \
+    $(subst $(BIN),$(1)/bin,$(PYTEST)) tests/cross_validate/test_as_scikit_learn.py
+
 # Words of an earlier language of the project's own, which the field's have replaced.
 FORMER_WORDS := Ledger|Teller|muster|strangers|referral|class_sets|gangs?|GangBroken|Judgement|Diary|aloud|would_use|asks_again|give_back_memory|judge_unit|LeftOut|let_go|hand_over|queue_of|settle_rare|gone_of
 
-.PHONY: demo test test-all lint docs notebooks bench chaos chaos-ranks gpu-check test-gpu-install test-release constraints clean
+.PHONY: demo test test-all test-versions lint docs notebooks bench chaos chaos-ranks gpu-check test-gpu-install test-release constraints clean
 
 demo: .venv/.base  ## run the main job on the handwritten digits
 	$(BIN)/python -m pipelines.svm_grid
@@ -26,6 +37,16 @@ test-all: .venv/.dev  ## all tests and notebooks; the CUDA kernels in numba's si
 	$(BIN)/python -m compileall -q pipelines cluster_setup
 	NUMBA_ENABLE_CUDASIM=1 $(PYTEST) --dist worksteal tests/simulator
 	$(PYTEST) tests
+
+test-versions: .venv-lowest/.dev  ## searches with the lowest and newest scikit-learn, Dask and torch that pyproject.toml allows
+	$(call SEARCHES,.venv-lowest)
+	@newest=$$($(BIN)/uv pip compile pyproject.toml --quiet --extra dev --extra nn --python $(BIN)/python \
+	    --no-annotate --no-header | grep -E '^($(VARIED))==') || exit 1; \
+	if echo "$$newest" | grep -vxFf constraints.txt; then \
+	    $(BIN)/uv venv --quiet --clear --python $(BIN)/python .venv-newest && \
+	    $(BIN)/uv pip install --quiet --python .venv-newest/bin/python --editable '.[dev,nn]' && \
+	    $(call SEARCHES,.venv-newest); \
+	else echo "The newest are those of constraints.txt, with which make test-all runs:" $$newest; fi
 
 lint: .venv/.dev  ## style, types, and who may import whom
 	$(BIN)/ruff check .
@@ -73,7 +94,7 @@ constraints: .venv/.base  ## choose the pinned versions anew
 	    --python-version 3.11 --no-annotate --no-header --output-file constraints.txt
 
 clean:  ## remove what make made
-	rm -rf .venv .venv-gpu
+	rm -rf .venv .venv-gpu .venv-lowest .venv-newest
 
 UV_VERSION := 0.13.8
 
@@ -93,6 +114,13 @@ UV_VERSION := 0.13.8
 .venv/.dev: .venv/.uv $(CONFIG)
 	$(INSTALL) --compile-bytecode --editable '.[dev,docs,intel,nn,hpc,notebooks]'
 	@touch $@ .venv/.base
+
+.venv-lowest/.dev: .venv/.uv $(CONFIG)
+	$(BIN)/uv venv --quiet --clear --python $(BIN)/python .venv-lowest
+	grep -vE '^($(VARIED))==' constraints.txt > .venv-lowest/constraints.txt
+	$(BIN)/uv pip install --quiet --python .venv-lowest/bin/python --resolution lowest-direct \
+	    --only-binary scikit-learn --constraints .venv-lowest/constraints.txt --editable '.[dev,nn]' $(LOWEST)
+	@touch $@
 
 .venv/.docs: .venv/.base
 	$(INSTALL) --editable '.[docs]'

@@ -14,9 +14,8 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import FitFailedWarning
 from sklearn.utils import check_random_state
-from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from cluster_setup.on_this_machine.devices import available_cores
 from cluster_setup.workers import describe_workers
@@ -40,6 +39,7 @@ from pipelines.nn.space import SearchSpace
 from pipelines.run.tasks import InProcess, OnCluster, Runner
 from pipelines.run_folder.digests import refuse_changed
 from pipelines.search.new_rows import record_of
+from pipelines.sklearn_private import Interval, StrOptions, check_sample_weight
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -251,9 +251,11 @@ class BaggedNets(ClassifierMixin, BaseEstimator):
             scaling = Scaling("constants", float(rows.mean()), float(rows.std()) or 1.0)
         weights = None
         if sample_weight is not None:
-            weights = _check_sample_weight(
+            weights = check_sample_weight(
                 sample_weight, rows, dtype=np.float64, ensure_non_negative=True
             )
+            if not weights.any():  # scikit-learn refuses these from 1.9 on
+                raise ValueError("Sample weights must contain at least one non-zero number.")
         data = FoldedData(rows, codes, rows[:0], codes[:0], (), scaling, weights)
         space = self._space()
         device = self.device

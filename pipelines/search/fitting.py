@@ -189,11 +189,12 @@ def _fit_alone(
 ) -> None:
     """Fit and score a candidate by scikit-learn's own function; write to ``fit``."""
     from sklearn.base import clone
-    from sklearn.model_selection._validation import _fit_and_score
+
+    from pipelines.sklearn_private import fit_and_score
 
     train, test = split
     with convergence_noted() as noted:
-        fit.scores = _fit_and_score(
+        fit.scores = fit_and_score(
             clone(estimator),
             data.X,
             data.y,

@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import _fit_context, clone
+from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV
-from sklearn.model_selection._search import BaseSearchCV
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_is_fitted
 
@@ -28,6 +27,7 @@ from pipelines.search.fitting import group_candidates
 from pipelines.search.scoring import CandidateScorer
 from pipelines.search.shared import SharedFit
 from pipelines.search.tasks import SEARCH, Problem, Task, fit_task, make_tasks
+from pipelines.sklearn_private import BaseSearchCV, fit_context
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -126,7 +126,7 @@ class GridSearch(GridSearchCV):
         )
         self.client = client
 
-    @_fit_context(prefer_skip_nested_validation=False)  # type: ignore[untyped-decorator]
+    @fit_context(prefer_skip_nested_validation=False)  # type: ignore[untyped-decorator]
     def fit(self, X: ArrayLike, y: ArrayLike | None = None, **params: Any) -> Self:
         """Search, then fit the best candidate on all rows; see ``GridSearchCV.fit``."""
         if self.client is None:

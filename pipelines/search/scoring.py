@@ -62,10 +62,11 @@ class CandidateScorer:
         if self.given is not None:
             return self.given
         from sklearn.metrics import get_scorer
-        from sklearn.metrics._scorer import _MultimetricScorer
+
+        from pipelines.sklearn_private import MultimetricScorer
 
         scorers = {name: get_scorer(name) for name in self.names}
-        return _MultimetricScorer(scorers=scorers, raise_exc=False)
+        return MultimetricScorer(scorers=scorers, raise_exc=False)
 
     @cached_property
     def methods(self) -> set[str]:
@@ -81,9 +82,9 @@ class CandidateScorer:
             return False
         if self.given is None:
             return tuple(self.names) == (ACCURACY,)
-        from sklearn.metrics._scorer import _PassthroughScorer
+        from pipelines.sklearn_private import PassthroughScorer
 
-        return isinstance(self.given, _PassthroughScorer) or (
+        return isinstance(self.given, PassthroughScorer) or (
             getattr(getattr(self.given, "_score_func", None), "__name__", "") == "accuracy_score"
             and not self.given._kwargs
         )
@@ -156,11 +157,11 @@ class CandidateScorer:
                 else score
                 for name, score in self.scorer(predicted, X, labels).items()
             }
-        from sklearn.model_selection._validation import _score
+        from pipelines.sklearn_private import score
 
         # One that asks for predictions does not look at the rest.
         looks = "?" in self.methods
-        return _score(
+        return score(
             estimator if looks else predicted, X, truth, self.given, params, self.error_score
         )
 
@@ -190,13 +191,13 @@ class CandidateScorer:
 
 def methods_of(scorer: Any) -> set[str]:
     """Return methods of an estimator that a scorer of scikit-learn's asks for; "?" if unknown."""
-    from sklearn.metrics._scorer import _BaseScorer, _MultimetricScorer, _PassthroughScorer
+    from pipelines.sklearn_private import BaseScorer, MultimetricScorer, PassthroughScorer
 
-    if isinstance(scorer, _MultimetricScorer):
+    if isinstance(scorer, MultimetricScorer):
         return set().union(*map(methods_of, scorer._scorers.values()))
-    if isinstance(scorer, _PassthroughScorer):
+    if isinstance(scorer, PassthroughScorer):
         return {"predict"}
-    if not isinstance(scorer, _BaseScorer):
+    if not isinstance(scorer, BaseScorer):
         return {"?"}
     methods = scorer._response_method
     if isinstance(methods, str):

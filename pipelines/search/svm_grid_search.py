@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from joblib import effective_n_jobs
 from numpy.typing import ArrayLike
-from sklearn.base import _fit_context, clone
+from sklearn.base import clone
 from sklearn.metrics import get_scorer, get_scorer_names
 from sklearn.model_selection import ParameterGrid, check_cv
-from sklearn.utils._param_validation import StrOptions
 
 from cluster_setup.on_this_machine.devices import available_cores, visible_gpus
 from cluster_setup.workers import describe_workers, threads_per_task
@@ -21,6 +20,7 @@ from pipelines.run.tasks import InProcess, OnCluster
 from pipelines.search.grid_search import GridSearch
 from pipelines.search.scoring import PREDICTIONS, check_scoring, methods_of
 from pipelines.search.shared.svm import SVCs
+from pipelines.sklearn_private import StrOptions, fit_context
 from pipelines.svm.backend_svc import BackendSVC
 from pipelines.svm.backends import load_backend, resolve_backend
 from pipelines.svm.kernel import PRECOMPUTED
@@ -193,7 +193,7 @@ class SVMGridSearch(GridSearch):
             made.backend, made.client = backend, self.client
         return made
 
-    @_fit_context(prefer_skip_nested_validation=False)  # type: ignore[untyped-decorator]
+    @fit_context(prefer_skip_nested_validation=False)  # type: ignore[untyped-decorator]
     def fit(
         self,
         X: ArrayLike,

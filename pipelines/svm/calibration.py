@@ -61,13 +61,13 @@ def fit_sigmoids(values: np.ndarray, y: np.ndarray) -> Calibration:
     values : as ``Calibration.probabilities`` takes them, of rows that no fit has seen
     y : int array of shape (n_samples,), class codes
     """
-    from sklearn.calibration import _SigmoidCalibration
+    from pipelines.sklearn_private import SigmoidCalibration
 
     columns = np.asarray(values, np.float64).reshape(len(values), -1)
     # The values of two classes speak for the second.
     positive = [1] if columns.shape[1] == 1 else range(columns.shape[1])
     return Calibration.of(
-        _SigmoidCalibration().fit(column, (y == code).astype(np.float64))
+        SigmoidCalibration().fit(column, (y == code).astype(np.float64))
         for code, column in zip(positive, columns.T, strict=True)
     )
 

@@ -14,17 +14,12 @@ from scipy.sparse import issparse
 from sklearn.base import BaseEstimator, is_regressor
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import Tags, check_array
-from sklearn.utils._param_validation import Interval, Options, StrOptions
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import (
-    _check_y,
-    check_consistent_length,
-    check_is_fitted,
-    validate_data,
-)
+from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
 
 from pipelines.data.model_file import Arrays, load_model
 from pipelines.data.scaling import FittedScaling
+from pipelines.sklearn_private import Interval, Options, StrOptions, check_y
 from pipelines.svm.kernel import KERNELS, PRECOMPUTED, gamma_of
 from pipelines.svm.kernel_machine import KernelMachine, KernelRegressor
 from pipelines.svm.search import Settings
@@ -98,7 +93,7 @@ class PathEstimator(BaseEstimator):
         numeric = is_regressor(self)
         if callable(self.kernel):
             check_consistent_length(X, y)
-            y = _check_y(y, y_numeric=numeric, estimator=self)
+            y = check_y(y, y_numeric=numeric, estimator=self)
             self._rows_of_fit = X
             rows = self._called(X)
         else:

@@ -13,11 +13,11 @@ from numpy.typing import ArrayLike
 from sklearn.base import ClassifierMixin, clone
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.exceptions import NotFittedError
-from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted
+from sklearn.utils.validation import check_is_fitted
 
 from pipelines.data.model_file import Arrays
+from pipelines.sklearn_private import StrOptions, check_sample_weight
 from pipelines.svm.calibration import Calibration
 from pipelines.svm.cpu.fit import FittedPath, fit_path
 from pipelines.svm.kernel_machine import KernelMachine
@@ -331,7 +331,7 @@ def checked_weights(
     """Return weights of rows as float64; refuse those above 0 for no row of a class."""
     if sample_weight is None:
         return None
-    weights: np.ndarray = _check_sample_weight(sample_weight, X, dtype=np.float64)
+    weights: np.ndarray = check_sample_weight(sample_weight, X, dtype=np.float64)
     lost = np.setdiff1d(np.arange(len(classes)), codes[weights > 0])
     if len(lost):
         raise ValueError(

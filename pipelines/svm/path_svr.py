@@ -9,9 +9,9 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import RegressorMixin
-from sklearn.utils._param_validation import Interval
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted
+from sklearn.utils.validation import check_is_fitted
 
+from pipelines.sklearn_private import Interval, check_sample_weight
 from pipelines.svm.cpu.regression import fit_regression
 from pipelines.svm.kernel_machine import KernelRegressor
 from pipelines.svm.path_estimator import PathEstimator
@@ -144,7 +144,7 @@ class PathSVR(RegressorMixin, PathEstimator):
         rows, targets = self.validated(X, y)
         gamma, weights = self.gamma_of(rows), None
         if sample_weight is not None:
-            weights = _check_sample_weight(sample_weight, rows, dtype=np.float64)
+            weights = check_sample_weight(sample_weight, rows, dtype=np.float64)
         targets = np.asarray(targets, np.float64)
         mean, scale = target_scaling(targets) if self.scale_target else (0.0, 1.0)
         found = fit_regression(

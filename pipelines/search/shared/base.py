@@ -114,10 +114,10 @@ class SplitRows:
             if not hasattr(self.estimator, "fit"):
                 self._found[key] = rows_of(X, some), y[some]
             else:
-                from sklearn.utils.metaestimators import _safe_split
+                from pipelines.sklearn_private import safe_split
 
                 train = () if name == "train" else (self.of_part(split, "train"),)
-                self._found[key] = _safe_split(self.estimator, X, y, some, *train)
+                self._found[key] = safe_split(self.estimator, X, y, some, *train)
         return self._found[key]
 
     def targets(self, split: int, name: str) -> Any:
@@ -174,9 +174,9 @@ class SplitRows:
         """Return metadata such as sample weights of some rows."""
         if not params:
             return {}
-        from sklearn.utils.validation import _check_method_params
+        from pipelines.sklearn_private import check_method_params
 
-        return _check_method_params(self.data.X, params=params, indices=some)
+        return check_method_params(self.data.X, params=params, indices=some)
 
 
 class SharedFit(ABC):
