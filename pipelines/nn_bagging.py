@@ -17,7 +17,7 @@ from pipelines.bagging.explain import ROWS, Asked
 from pipelines.bagging.selective_prediction import CONFIDENCE
 from pipelines.console import phase
 from pipelines.data import Dataset, load_dataset
-from pipelines.data.placement import FoldedData, forget
+from pipelines.data.placement import FoldedData
 from pipelines.errors import InputError, program
 from pipelines.nn.augment import AUGMENTATION, chosen
 from pipelines.nn.inputs import Inputs
@@ -369,7 +369,7 @@ class Bagging(job.Job[Options]):
                 session.path,
                 stored(self.refits),
                 self.dataset,
-                self.data.token,
+                cluster and cluster.runner.scattered,
                 self.asked,
                 device=self.drawn.training.device,
                 n_folds=self.options.folds if self.options.n_tuning else 1,
@@ -377,7 +377,6 @@ class Bagging(job.Job[Options]):
                 defer_error=self.options.defer_error,
                 confidence=self.options.confidence,
             )
-            forget(self.data.token)  # what members said, where workers are threads
             baseline = baseline_of(self.dataset)
         remarks = remarks_on(
             self.dataset, baseline, test_error=metadata["vote_test_error"], option=""

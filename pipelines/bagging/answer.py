@@ -41,7 +41,7 @@ from pipelines.search.answer import write_predictions
 from pipelines.svm.calibration import expected_calibration_error, log_loss
 
 if TYPE_CHECKING:
-    from distributed import Client
+    from distributed import Client, Future
 
 SUBSETS = 60  # of members drawn for each size; all of them where there are no more
 
@@ -51,7 +51,7 @@ def answer(
     path: Path,
     refits: Mapping[int, Mapping[str, Any]],
     dataset: Dataset,
-    token: str,
+    data: Future | None,
     asked: Asked,
     *,
     device: str,
@@ -70,7 +70,7 @@ def answer(
     client : distributed.Client, optional
     path : the run's folder; it holds ``cv_results`` and the members
     refits : row of the refit of every member that is stored
-    token : of the data set, by which a worker keeps what its members said
+    data : the data set on the workers, which keep with it what their members predict
     asked : Asked, samples to explain
     device : "cpu" or "gpu", on which the client's workers reduce
     defer_error, confidence : float, see ``SelectivePrediction``
@@ -80,7 +80,6 @@ def answer(
         path,
         refits,
         dataset,
-        token,
         asked,
         n_folds=n_folds,
         seed=seed,
@@ -97,17 +96,17 @@ def answer(
         if set(seen.values()) == {os.path.getmtime(newest)}:
             # A worker took its own with it, or has too little memory.
             with suppress(KilledWorker, Cancelled, CancelledError, OSError, MemoryError):
-                return reduce(client, device)
-    return reduce(None, "cpu")
+                return reduce(client, data, device)
+    return reduce(None, None, "cpu")
 
 
 def _answer(
     path: Path,
     refits: Mapping[int, Mapping[str, Any]],
     dataset: Dataset,
-    token: str,
     asked: Asked,
     client: Client | None,
+    data: Future | None,
     device: str,
     *,
     n_folds: int,
@@ -123,7 +122,7 @@ def _answer(
     said = []
     for number in numbers:
         with dask.annotate(workers=refits[number]["worker"], allow_other_workers=True):
-            said.append(dask.delayed(files.recall, nout=2)(token, dict(refits[number]), device))
+            said.append(dask.delayed(files.recall, nout=2)(data, dict(refits[number]), device))
     said = said if client is None else client.persist(said)
     shape = (n_test + len(asked.images), n_classes)
     where_they_lie = as_dask_array([chunk_of(test[0], shape) for test, _ in said])

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from pipelines.data.placement import recalled
+from pipelines.data.placement import Placed
 from pipelines.nn.fit import Refitted, kept_key
 from pipelines.nn.member import Ensemble, OutOfBagPrediction, Prediction
 from pipelines.nn.tasks import Row
@@ -61,18 +61,21 @@ class MemberFiles:
         with names.replacing(self._predictions(number)) as path, path.open("wb") as file:
             np.savez(file, allow_pickle=False, **arrays)
 
-    def recall(self, token: str, row: Row, device: str) -> tuple[Prediction, OutOfBagPrediction]:
+    def recall(
+        self, data: Placed | None, row: Row, device: str
+    ) -> tuple[Prediction, OutOfBagPrediction]:
         """Return the predictions of a refit as the process that made them keeps them.
 
         In another process they are loaded.
 
         Parameters
         ----------
-        token : of the data set
+        data : the data set, as this process has it; None where it has none
         row : of the refit
         device : on which the test rows' are wanted, ``"cpu"`` or ``"gpu"``
         """
-        kept = recalled(kept_key(token, row)) or self.predictions(row["member"])
+        kept = data and data.shared.placement.recall(kept_key(row))
+        kept = kept or self.predictions(row["member"])
         return kept[0].on(device), kept[1]
 
     def predictions(self, member: int) -> tuple[Prediction, OutOfBagPrediction]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pipelines.data.placement import to_host
+from pipelines.data.placement import Placed, to_host
 from pipelines.nn.member import Member, Prediction
 
 if TYPE_CHECKING:
@@ -104,12 +104,16 @@ def ask_on_workers(
     """
     import dask
 
-    rows = client.scatter(X, hash=False)
-    ask = dask.delayed(Member.predict, pure=False)
+    rows = client.scatter(Placed(X), hash=False)
+    ask = dask.delayed(_ask, pure=False)
     asked = [ask(member, rows, training) for member in client.scatter(list(members), hash=False)]
     probabilities = as_dask_array([chunk_of(one[0], (len(X), n_classes)) for one in asked])
     distance = dask.delayed(mean_distance)([one[1] for one in asked])
     return Prediction(probabilities, distance)
+
+
+def _ask(member: Member, rows: Placed, training: Training) -> Prediction:
+    return member.predict(rows.shared, training)
 
 
 def mean_distance(of_members: Sequence[Any]) -> np.ndarray:

@@ -322,7 +322,7 @@ def bag(
     settings: dict[str, Any] = {"inputs": plan.inputs, "training": plan.training}
     work = partial(run_task, **settings)
     if not isinstance(data.scaling, Preparation):
-        data = replace(data, placement=partial(place_rows, **settings))
+        data = replace(data, place=partial(place_rows, **settings))
     for outcome in runner.outcomes_and_events(work, data, tasks, known):
         if isinstance(outcome, ProgressEvent):
             for name in together[outcome.task]:

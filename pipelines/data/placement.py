@@ -1,18 +1,18 @@
-"""Data that are scattered to the workers, and the arrays that a worker caches from them."""
+"""Data that are scattered to the workers, and what a process derives from them."""
 
 from __future__ import annotations
 
 import hashlib
+import pickle
 import sys
 import threading
-import uuid
-import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
+import cloudpickle
 import numpy as np
 
 from pipelines.data.dataset import rows_of
@@ -24,8 +24,49 @@ if TYPE_CHECKING:
 
 Fold = tuple[np.ndarray, np.ndarray]
 
-_lock = threading.RLock()  # what is made may be made of what is kept
-_cache: dict[tuple[str, str], Any] = {}
+ALIGNMENT = 16  # bytes, as of numpy's own arrays
+
+
+class Placement:
+    """What a process derives from some rows, such as copies on a device, each made once.
+
+    It is an attribute of those rows, and is freed with them. Where they are sent to another
+    process it arrives empty.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.RLock()  # what is made may be made of what is kept
+        self._values: dict[Hashable, Any] = {}
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Placement, ()
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def get(self, key: Hashable, make: Callable[[], Any]) -> Any:
+        """Return the value of ``key``, made at the first call."""
+        with self._lock:
+            if key not in self._values:
+                self._values[key] = make()
+            return self._values[key]
+
+    def latest(self, kind: str, key: Hashable, make: Callable[[], Any]) -> Any:
+        """Return the value of ``key``, the only one of its kind that is kept."""
+        with self._lock:
+            if self._values.get(kind, (None,))[0] != key:
+                self._values.pop(kind, None)
+                self._values[kind] = key, make()
+            return self._values[kind][1]
+
+    def recall(self, key: Hashable) -> Any:
+        """Return the value of ``key``; None where it was not made here."""
+        return self._values.get(key)
+
+    def drop(self, key: Hashable) -> None:
+        """Free the value of ``key``, or of a kind, where there is one."""
+        with self._lock:
+            self._values.pop(key, None)
 
 
 @dataclass(frozen=True)
@@ -44,11 +85,11 @@ class FoldedData:
     scaling : Scaling or Preparation
     weights : float64 array of shape (n_samples,), optional
         Of the training rows, as ``draw_bootstrap`` takes them.
-    placement : function of a ``FoldedData``, optional
+    place : function of a ``FoldedData``, optional
         Places the rows that all tasks take where they compute, and returns them: an object
         with ``nbytes``. A worker calls it when the data come, see ``Placed``.
-    token : str
-        Names this data set among all that a worker process has seen.
+    placement : Placement
+        What this process derives from the rows.
     """
 
     X: Any
@@ -58,8 +99,8 @@ class FoldedData:
     folds: Sequence[Fold]
     scaling: Scaling | Preparation
     weights: np.ndarray | None = None
-    placement: Callable[[FoldedData], Any] | None = None
-    token: str = field(default_factory=lambda: uuid.uuid4().hex)
+    place: Callable[[FoldedData], Any] | None = None
+    placement: Placement = field(default_factory=Placement)
 
     @classmethod
     def of(cls, dataset: Dataset, folds: Sequence[Fold] = (), X_test: Any = None) -> FoldedData:
@@ -100,20 +141,20 @@ class FoldedData:
         Returns
         -------
         numpy or cupy array of shape (n_samples, n_features)
-            Kept in this process from the first call on, unless it is standardised on ``rows``.
+            Kept in ``placement``, unless it is standardised on ``rows``.
         """
         if self.scaling.learns and rows is not None:
             if isinstance(self.scaling, Preparation):  # dear to make, and small
                 fold = hashlib.sha256(rows.tobytes()).hexdigest()
-                return cached((self.token, f"{device} {fold}"), lambda: self._place(rows, device))
-            return self._place(rows, device)
-        return cached((self.token, device), lambda: self._place(None, device))
+                return self.placement.get((device, fold), lambda: self._scale(rows, device))
+            return self._scale(rows, device)
+        return self.placement.get((device, "scaled"), lambda: self._scale(None, device))
 
     def unscaled(self, device: str) -> Any:
         """Return the training rows as they came, on ``device``; kept like those of ``scaled``."""
-        return cached((self.token, f"{device} unscaled"), lambda: to_device(self.X, device))
+        return self.placement.get((device, "unscaled"), lambda: to_device(self.X, device))
 
-    def _place(self, rows: np.ndarray | None, device: str) -> Any:
+    def _scale(self, rows: np.ndarray | None, device: str) -> Any:
         scaling = self.scaling_for(rows)
         if not isinstance(scaling, FittedScaling):
             return to_device(_single(scaling.transform(self.X), device), device)
@@ -131,6 +172,9 @@ class Placed:
     host, and places the rows itself as they come: none come back from a device to be sent on.
     When Dask lets go of it, what lies on the device is freed.
 
+    Its arrays are aligned in every process. Dask hands out pieces of one message, whose arrays
+    begin anywhere; sums over those take several times as long, and some libraries refuse them.
+
     Parameters
     ----------
     shared : a ``FoldedData``, or what has one as ``data``; anything else is taken as it is
@@ -142,51 +186,33 @@ class Placed:
         self._rows: Any = None
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _placed, (self.shared,)
+        buffers: list[pickle.PickleBuffer] = []
+        pickled = cloudpickle.dumps(self.shared, protocol=5, buffer_callback=buffers.append)
+        return _placed, (pickled, buffers)
 
     def __sizeof__(self) -> int:  # which dask.sizeof asks
         return sum(getattr(one, "nbytes", 0) for one in (self._data, self._rows))
 
 
-def _placed(shared: Any) -> Placed:
-    placed = Placed(shared)
+def _placed(pickled: bytes, buffers: Sequence[Any]) -> Placed:
+    placed = Placed(pickle.loads(pickled, buffers=map(_aligned, buffers)))
     data = placed._data
-    if isinstance(data, FoldedData):
+    if isinstance(data, FoldedData) and data.place:
         # What fails here fails in the tasks, which place what is missing: their rows say why.
         with suppress(Exception):
-            placed._rows = data.placement(data) if data.placement else None
-        weakref.finalize(placed, forget, data.token)
+            placed._rows = data.place(data)
     return placed
+
+
+def _aligned(buffer: Any) -> Any:
+    """Return a buffer with the same bytes that begins where arrays of numpy may."""
+    received = np.frombuffer(buffer, np.uint8)
+    return buffer if received.ctypes.data % ALIGNMENT == 0 else received.copy()
 
 
 def _single(X: Any, device: str) -> Any:
     """Return single precision on a GPU; on a CPU the array as it is."""
     return X if device == "cpu" else X.astype(np.float32, copy=False)
-
-
-def cached(key: tuple[str, str], make: Callable[[], Any]) -> Any:
-    """Return the value of ``key`` in this process, made at the first call.
-
-    Values of an earlier data set are dropped: a worker holds one at a time.
-    """
-    with _lock:
-        if key not in _cache:
-            for stale in [old for old in _cache if old[0] != key[0]]:
-                del _cache[stale]
-            _cache[key] = make()
-        return _cache[key]
-
-
-def recalled(key: tuple[str, str]) -> Any:
-    """Return what ``cached`` keeps by a key in this process; None where it keeps nothing."""
-    return _cache.get(key)
-
-
-def forget(token: str) -> None:
-    """Drop what ``cached`` keeps of a data set."""
-    with _lock:
-        for key in [key for key in _cache if key[0] == token]:
-            del _cache[key]
 
 
 def to_device(array: np.ndarray, device: str) -> Any:

@@ -12,7 +12,7 @@ import numpy as np
 
 from pipelines.data.bootstrap import Bootstrap
 from pipelines.data.dataset import rows_of
-from pipelines.data.placement import FoldedData, cached, unused_in_pool
+from pipelines.data.placement import FoldedData, unused_in_pool
 from pipelines.nn.inputs import Inputs
 from pipelines.nn.member import Member, OutOfBagPrediction, Prediction
 from pipelines.nn.settings import Training
@@ -27,9 +27,8 @@ DATA_SHARE = 0.9  # of a GPU's free memory that is planned with; the rest is tor
 
 def sample_of(data: FoldedData, task: CandidateTask) -> Bootstrap:
     """Return the bootstrap of a task, drawn again, and kept."""
-    key = f"bootstrap {task.run_seed} {task.member} {task.n_folds}"
-    return cached(
-        (data.token, key),
+    return data.placement.get(
+        ("bootstrap", task.run_seed, task.member, task.n_folds),
         lambda: redraw_sample(data.y, task.n_folds, task.run_seed, task.member, data.weights),
     )
 
@@ -195,20 +194,14 @@ def refit(
         out_of_bag = OutOfBagPrediction(left_out, *of_out_of_bag)
         test = member.predict(data.X_test, training)
         if len(data.y_test):  # to be reduced here, where they lie
-            cached(kept_key(data.token, row), partial(tuple, (test, out_of_bag)))
+            data.placement.get(kept_key(row), partial(tuple, (test, out_of_bag)))
         made.append(Refitted(row, member, test.on_host(), out_of_bag))
     return made
 
 
-def kept_key(token: str, row: Row) -> tuple[str, str]:
-    """Return the key by which a worker's process keeps what a refit says of the test rows.
-
-    Parameters
-    ----------
-    token : of the data set
-    row : of the refit
-    """
-    return token, f"member {row['member']} of candidate {row['candidate']}"
+def kept_key(row: Row) -> tuple[str, int, int]:
+    """Return the key by which a worker's process keeps the test predictions of a refit."""
+    return "member", row["member"], row["candidate"]
 
 
 def room_for(

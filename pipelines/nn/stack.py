@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 import numpy as np
 
-from pipelines.data.placement import FoldedData, cached
+from pipelines.data.placement import FoldedData
 from pipelines.data.preparation import Preparation
 from pipelines.data.scaling import FittedScaling
 from pipelines.nn.inputs import Inputs
@@ -222,7 +222,7 @@ def place_rows(data: FoldedData, inputs: Inputs, training: Training) -> DeviceRo
         X = data.scaling_for(None).transform(data.X).astype(np.float32, copy=False)
         return _placed(X, data.y, inputs, training)
 
-    return cached((data.token, f"torch {training.device} {as_they_came}"), place)
+    return data.placement.get(("torch", training.device, as_they_came), place)
 
 
 def _as_they_came(inputs: Inputs, training: Training) -> bool:

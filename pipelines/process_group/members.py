@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from cluster_setup.workers import forecast_workers
+from pipelines.data.placement import Placed
 from pipelines.process_group.group import LOOPBACK, SECONDS, Group, ProcessGroupError
 from pipelines.run.errors import RunStopped
 
@@ -152,7 +153,10 @@ def run_process_group(
     try:
         try:
             data, asked = client.scatter(
-                [shared, argument], workers=[members[0]], hash=False, timeout=SECONDS
+                [Placed(shared), Placed(argument)],
+                workers=[members[0]],
+                hash=False,
+                timeout=SECONDS,
             )
         except (OSError, RuntimeError) as error:  # the worker died meanwhile
             return Ended(None, f"the data did not arrive ({error})", members)
@@ -295,8 +299,8 @@ def _scheduler_store(worker: Any, token: str) -> Any:
 
 def _rank(
     work: Work,
-    shared: Any,
-    argument: Any,
+    shared: Placed,
+    argument: Placed,
     token: str,
     secret: bytes,
     on_one_host: bool,
@@ -328,7 +332,7 @@ def _rank(
             stopped=lambda: token in _stopped,
         )
         _joined[token] = group
-        return {"result": work(shared, argument, group, send)}
+        return {"result": work(shared.shared, argument.shared, group, send)}
     except ProcessGroupError as error:
         if token in _joined:
             _joined[token].abort()  # the others notice now, not when they run out of time

@@ -165,6 +165,11 @@ class OnCluster(_Runner):
         present = len(self.client.scheduler_info(n_workers=-1)["workers"])
         return max(present, forecast_workers(self.client).wanted)
 
+    @property
+    def scattered(self) -> Future | None:
+        """What the last tasks shared, a ``Placed``, where it lies; None before and where lost."""
+        return self._scattered[1] if self._scattered else None
+
     def _reached(
         self, work: Work, shared: Any, tasks: Sequence[AnyTask], results: Results, reports: bool
     ) -> Iterator[Outcome[AnyTask] | ProgressEvent]:

@@ -18,7 +18,7 @@ from pipelines.data.placement import FoldedData
 from pipelines.search.scoring import PREDICTIONS, CandidateScorer
 from pipelines.search.shared import PlainFits, SharedFit, shared_fit_of
 from pipelines.search.shared.base import WEIGHTS, Rows, Split, SplitRows, convergence_noted
-from pipelines.search.shared.pipeline_steps import Step, decompose, prepare
+from pipelines.search.shared.pipeline_steps import Step, StepCache, decompose
 
 PLAIN = PlainFits.name
 
@@ -237,9 +237,11 @@ def _fit_together(
         if group.most:
             started = time.perf_counter()
             X, y = rows.train(0)
-            key = (whole.data.token, whole.name, whole.numbers[places[0]])
-            unprepared = Rows(X, rows.asked(0))
-            steps, rows.prepared, n_made = prepare(parts[0][0], group.most, unprepared, y, key)
+            cache = whole.data.placement.get("steps", StepCache)
+            unprepared, key = Rows(X, rows.asked(0)), (whole.name, whole.numbers[places[0]])
+            steps, rows.prepared, n_made = cache.prepare(
+                parts[0][0], group.most, unprepared, y, key
+            )
             seconds = (time.perf_counter() - started) / len(candidates)
         finals = [final for _, final in parts]
         for item in shared.fit_splits(rows, finals, scorer.methods):

@@ -18,7 +18,7 @@ from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_is_fitted
 
 from pipelines.data.fits import Fit
-from pipelines.data.placement import FoldedData, cached, to_device
+from pipelines.data.placement import FoldedData, to_device
 from pipelines.data.scaling import Scaling
 from pipelines.run.progress import show_progress
 from pipelines.run.tasks import OnCluster, Runner
@@ -217,7 +217,7 @@ class _SearchData(FoldedData):
                 raise ValueError(f"X must have two dimensions, got {X.ndim}")
             return to_device(X, device)
 
-        return cached((self.token, device), dense)
+        return self.placement.get((device, "dense"), dense)
 
 
 class SharedParallel(Parallel):
@@ -303,9 +303,7 @@ class SharedParallel(Parallel):
         place = partial(_SearchData.scaled, device=devices[0]) if devices else None
         groups = group_candidates([one.estimator for one in candidates], scorer, kinds=self._kinds)
         return Problem(
-            _SearchData(
-                first["X"], first["y"], nothing, nothing, (), Scaling("none"), placement=place
-            ),
+            _SearchData(first["X"], first["y"], nothing, nothing, (), Scaling("none"), place=place),
             tuple(candidates),
             {(SEARCH, 1.0): splits},  # type: ignore[dict-item]
             scorer,

@@ -19,7 +19,7 @@ from pipelines.search.scoring import CandidateScorer
 from pipelines.search.shared.svm import SVCs, SVMParameters, SVRs
 from pipelines.search.tasks import SEARCH, Problem, Refit, Splits
 from pipelines.svm.backends import Backend, Settings, load_backend
-from pipelines.svm.backends.base import Work
+from pipelines.svm.backends.base import PRODUCTS, Work
 from pipelines.svm.calibration import Calibration, fit_sigmoids
 from pipelines.svm.kernel_machine import KernelMachine
 from pipelines.svm.multiclass import codes_of, margins
@@ -60,7 +60,7 @@ def grid_problem(
     if not isinstance(data.scaling, Preparation):  # of which each split has rows of its own
         place = FoldedData.unscaled if data.scaling.learns else FoldedData.scaled
         device = load_backend(solver, settings.device).device
-        data = replace(data, placement=partial(place, device=device))
+        data = replace(data, place=partial(place, device=device))
     groups = (Group(tuple(range(len(candidates))), kind),)
     return Problem(data, tuple(candidates), splits, scorer, groups, tuple(axes), settings.device)
 
@@ -97,6 +97,7 @@ def refit_and_test(
         return {"machine": regressor, "predicted": regressor.predict(data.X_test)}
     classes, backend = problem.scorer.labels, load_backend(solver, settings.device)
     assert classes is not None
+    data.placement.drop(PRODUCTS)  # the fit needs the memory
     support, coefficients, intercepts = backend.fit_parts(
         data.scaled(backend.device), data.y, best.C, best.gamma, settings
     )

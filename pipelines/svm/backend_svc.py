@@ -7,7 +7,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from pipelines.data.placement import to_device
+from pipelines.data.placement import Placed, to_device
 from pipelines.svm.backends import load_backend
 from pipelines.svm.cpu.fit import FittedPath
 from pipelines.svm.path_svc import PathSVC
@@ -47,7 +47,7 @@ class BackendSVC(PathSVC):
         if self.client is None:
             support, coefficients, intercepts = fit_parts(*given)
         else:
-            given = self.client.scatter(given, hash=False)
+            given[1] = self.client.scatter(Placed(X), hash=False)
             future = self.client.submit(fit_parts, *given, pure=False)
             support, coefficients, intercepts = future.result()
         by_class = np.argsort(y[support], kind="stable")
@@ -66,8 +66,13 @@ class BackendSVC(PathSVC):
 
 
 def fit_parts(
-    name: tuple[str, str], X: np.ndarray, y: np.ndarray, C: float, gamma: float, settings: Settings
+    name: tuple[str, str],
+    X: np.ndarray | Placed,
+    y: np.ndarray,
+    C: float,
+    gamma: float,
+    settings: Settings,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Fit rows on the host by a backend, see ``Backend.fit_parts``; a task."""
-    backend = load_backend(*name)
+    backend, X = load_backend(*name), X.shared if isinstance(X, Placed) else X
     return backend.fit_parts(to_device(X, backend.device), y, C, gamma, settings)

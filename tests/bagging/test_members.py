@@ -8,8 +8,8 @@ import pytest
 
 from pipelines.bagging.members import MemberFiles
 from pipelines.bagging.reductions import as_dask_array, reduce_members
-from pipelines.data.placement import cached, forget
-from pipelines.data.scaling import FittedScaling
+from pipelines.data.placement import FoldedData, Placed
+from pipelines.data.scaling import FittedScaling, Scaling
 from pipelines.nn.fit import Refitted, kept_key
 from pipelines.nn.inputs import Inputs, weight_shapes
 from pipelines.nn.member import Ensemble, Member, OutOfBagPrediction, Prediction
@@ -76,9 +76,10 @@ def test_what_files_say_comes_to_where_the_others_lie(
     files.save(0, Refitted({}, member(0), said[0], NOTHING), CLASSES)
     rows = [{"member": number, "candidate": 1} for number in (0, 1)]
     there = Prediction(*map(cupy.asarray, said[1]))
-    cached(kept_key("rows", rows[1]), lambda: (there, NOTHING))
+    data = FoldedData(X, X[:0], X[:0], X[:0], (), Scaling("none"))
+    data.placement.get(kept_key(rows[1]), lambda: (there, NOTHING))
     for device in ("gpu", "cpu"):
-        recalled = [files.recall("rows", row, device)[0] for row in rows]
+        recalled = [files.recall(Placed(data), row, device)[0] for row in rows]
         together = as_dask_array([one.probabilities for one in recalled])
         answers = reduce_members(together).compute(scheduler="sync")
         alone = reduce_members(np.stack([one.probabilities for one in said]))
@@ -86,4 +87,3 @@ def test_what_files_say_comes_to_where_the_others_lie(
         assert {type(one.probabilities) for one in recalled} == {
             cupy.ndarray if device == "gpu" else np.ndarray
         }
-    forget("rows")

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import gc
 import os
+import pickle
 import sys
 import time
 from collections import Counter
@@ -28,13 +29,14 @@ from distributed.security import Security
 from cluster_setup.settings import SETTINGS
 from cluster_setup.shutdown import close_or_kill
 from pipelines.bagging.work import Plan, bag
-from pipelines.data import placement
-from pipelines.data.placement import FoldedData, Placed
+from pipelines.data.placement import ALIGNMENT, FoldedData, Placed, Placement
 from pipelines.data.scaling import Scaling
 from pipelines.nn.inputs import Inputs
 from pipelines.nn.settings import Training
 from pipelines.nn.space import SearchSpace
 from pipelines.run.tasks import OnCluster
+from pipelines.search.scoring import CandidateScorer
+from pipelines.search.tasks import SEARCH, Problem
 
 from .test_tasks import Number
 
@@ -53,7 +55,7 @@ def data_on(device: str, n_rows: int = N_ROWS) -> FoldedData:
         (),
         Scaling("constants", 127.5, 73.61),
         weights=y.astype(np.uint8),
-        placement=partial(FoldedData.scaled, device=device),
+        place=partial(FoldedData.scaled, device=device),
     )
 
 
@@ -77,7 +79,7 @@ def sizes(dask_scheduler: Scheduler) -> dict[str, int]:
 
 def kept() -> int:
     gc.collect()
-    return len(placement._cache)
+    return sum(len(one) for one in gc.get_objects() if isinstance(one, Placement))
 
 
 HOSTS = ("127.0.0.1", "127.0.0.1", "127.0.0.2", "127.0.0.2")
@@ -161,7 +163,7 @@ class OnAGpu(WorkerPlugin):
 def test_images_of_networks_go_once_to_a_device(
     two_hosts: tuple[SpecCluster, Client], gpu_stand_in: Callable[[], list[tuple[int, str, int]]]
 ) -> None:
-    client, data = two_hosts[1], replace(data_on("gpu", 300), placement=None)
+    client, data = two_hosts[1], replace(data_on("gpu", 300), place=None)
     plan = Plan.draw(
         data.y,
         Inputs(N_FEATURES, 2, (10, 10)),
@@ -197,7 +199,7 @@ def test_it_is_the_same_on_cpus(four_workers: Client) -> None:
 
 def test_what_tasks_placed_themselves_is_freed_with_the_data(four_workers: Client) -> None:
     """Such as a table's rows, which are prepared for each fold."""
-    runner, data = OnCluster(four_workers), replace(data_on("cpu"), placement=None)
+    runner, data = OnCluster(four_workers), replace(data_on("cpu"), place=None)
     list(runner.outcomes(total_on_cpu, data, [Number(i) for i in range(20)]))
     assert max(four_workers.run(kept).values()) == 1
     del runner
@@ -213,6 +215,65 @@ def test_what_cannot_be_placed_fails_in_its_tasks(four_workers: Client) -> None:
     assert [outcome.error for outcome in outcomes] == [
         "ModuleNotFoundError: No module named 'cupy'"
     ]
+
+
+def where_arrays_begin(problem: Problem, task: Number) -> list[tuple[bool, bool]]:
+    data = problem.data
+    arrays = [data.X, data.y, data.X_test, data.weights]
+    arrays += [rows for split in problem.splits[SEARCH, 1.0] for rows in split]
+    return [(array.flags.aligned, array.ctypes.data % ALIGNMENT == 0) for array in arrays]
+
+
+def test_arrays_are_aligned_on_every_worker(four_workers: Client) -> None:
+    """Whatever else travels in the same message: Dask hands out pieces of it as they are."""
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(301, 7)), np.arange(301, dtype=np.int32)
+    splits = [(np.arange(n), np.arange(n, 301)) for n in (100, 201)]
+    data = FoldedData(X, y, X[:5], y[:5], (), Scaling("none"), weights=rng.random(301))
+    problem = Problem(data, (), {(SEARCH, 1.0): splits}, CandidateScorer(), (), ("odd",) * 3)
+    tasks = [Number(i) for i in range(12)]
+    outcomes = list(OnCluster(four_workers).outcomes(where_arrays_begin, problem, tasks))
+    assert {outcome.error for outcome in outcomes} == {None}
+    assert {begin for outcome in outcomes for begin in outcome.result} == {(True, True)}
+
+
+def test_arrays_of_a_message_are_aligned_wherever_they_lie_in_it() -> None:
+    arrays = [np.random.default_rng(0).normal(size=n) for n in (3, 50, 7)]
+    buffers: list[pickle.PickleBuffer] = []
+    pickled = pickle.dumps(Placed(arrays), protocol=5, buffer_callback=buffers.append)
+    message = np.zeros(sum(array.nbytes for array in arrays) + 1, np.uint8)
+    pieces, start = [], 1
+    for buffer in buffers:
+        piece = message[start : start + buffer.raw().nbytes]
+        piece[:] = buffer.raw()
+        pieces.append(piece)
+        start += piece.size
+    assert len(pieces) == 3
+    assert not np.frombuffer(pieces[0]).flags.aligned
+    received = pickle.loads(pickled, buffers=pieces).shared
+    for array, sent in zip(received, arrays, strict=True):
+        assert array.flags.aligned
+        np.testing.assert_array_equal(array, sent)
+
+
+def test_a_placement_is_made_once_and_travels_empty() -> None:
+    placement = Placement()
+    assert [placement.get("rows", lambda value=value: value) for value in (1, 2)] == [1, 1]
+    assert placement.recall("columns") is None
+    assert placement.latest("products", "fold 0", lambda: 3) == 3
+    assert placement.latest("products", "fold 0", lambda: 4) == 3
+    assert placement.latest("products", "fold 1", lambda: 5) == 5
+    assert placement.latest("products", "fold 0", lambda: 6) == 6
+    assert len(placement) == 2
+    placement.drop("products")
+    assert len(pickle.loads(pickle.dumps(placement))) == 0 < len(placement)
+
+
+def test_searches_side_by_side_keep_what_is_theirs() -> None:
+    first, second = data_on("cpu", 30), data_on("cpu", 40)
+    rows = first.scaled("cpu")
+    assert len(second.scaled("cpu")) == 40
+    assert first.scaled("cpu") is rows
 
 
 def test_dask_counts_what_lies_on_the_host() -> None:
@@ -236,5 +297,4 @@ def test_folds_of_a_table_are_standardised_where_its_rows_are(
     of_columns = [["to-device", str(8 * 8)]] * 2
     once = [["to-device", str(X.nbytes)]]
     assert sorted(copies) == sorted([*of_columns, *once, *of_columns, ["import", "0"]])
-    placement.forget(data.token)
     del sys.modules["cupy"]

@@ -21,7 +21,7 @@ import numpy as np
 
 from pipelines.data.dataset import rows_of
 from pipelines.data.fits import Fit, Progress
-from pipelines.data.placement import FoldedData, cached, to_device
+from pipelines.data.placement import FoldedData, Placement, to_device
 
 SEED = "random_state"
 WEIGHTS = "sample_weight"  # the only metadata of fits that share work
@@ -33,12 +33,13 @@ class Rows:
     """The rows of a split on their way through the first steps of a pipeline.
 
     ``fit`` are the training rows as the next step is fitted on them; ``asked`` those that the
-    fitted pipeline will be asked about, by name.
+    fitted pipeline will be asked about, by name; ``key`` tells them from others of the data set.
     """
 
     fit: Any
     asked: Mapping[str, Any]
-    _made: dict[str, Any] = field(default_factory=dict, repr=False)
+    key: Hashable = None
+    placement: Placement = field(default_factory=Placement, repr=False)
 
     @property
     def n_bytes(self) -> int:
@@ -52,15 +53,17 @@ class Rows:
 
         Made once, as candidates of several tasks may share it, and what is computed from it.
         """
-        if "matrix" not in self._made:
-            train, test = (np.asarray(one, np.float64) for one in (self.fit, self.asked["test"]))
+
+        def join() -> tuple[Any, np.ndarray, list[Split]]:
+            train, test = (np.asarray(rows, np.float64) for rows in (self.fit, self.asked["test"]))
             X = to_device(np.vstack([train, test]), device)
             first, second = np.arange(len(train)), np.arange(len(train), len(X))
             asked = np.concatenate([second, first]) if "train" in self.asked else second
             y = np.concatenate([np.asarray(y_train), np.asarray(y_test)])
-            self._made["matrix"] = X, y, [(first, asked)]
-        found: tuple[Any, np.ndarray, list[Split]] = self._made["matrix"]
-        return found
+            return X, y, [(first, asked)]
+
+        joined: tuple[Any, np.ndarray, list[Split]] = self.placement.get(("matrix", device), join)
+        return joined
 
 
 @dataclass(eq=False)
@@ -96,6 +99,11 @@ class SplitRows:
     def n_splits(self) -> int:
         """The number of the task's splits."""
         return len(self.numbers)
+
+    @property
+    def key(self) -> Hashable:
+        """Names what is derived from all splits and parts of these rows, as they are prepared."""
+        return self.name, tuple(self.parts), self.prepared and self.prepared.key
 
     def alone(self, split: int) -> SplitRows:
         """Return the rows of one split that shares no array with others."""
@@ -148,14 +156,7 @@ class SplitRows:
             return self.prepared.matrix(device, *targets)
         splits = list(self.splits)
         if "train" in self.parts:
-            # Made once for all tasks, which know splits by their arrays.
-            splits = [
-                cached(
-                    (self.data.token, f"asked {self.name} {i}"),
-                    lambda train=train, test=test: (train, np.concatenate([test, train])),  # type: ignore[misc]
-                )
-                for i, (train, test) in enumerate(self.splits)
-            ]
+            splits = [(train, np.concatenate([test, train])) for train, test in self.splits]
         learned_on = self.splits[0][0] if self.data.scaling.learns else None
         return self.data.scaled(device, rows=learned_on), np.asarray(self.data.y), splits
 

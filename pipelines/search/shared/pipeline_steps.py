@@ -6,14 +6,14 @@ import copy
 import threading
 from collections import OrderedDict
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from pipelines.search.shared.base import Rows, identity, is_repeatable
 
-MOST_BYTES = 2**30  # of transformed rows that a process keeps for the next pipelines
+MOST_BYTES = 2**30  # of transformed rows that are kept for the next pipelines
 WIDTH = "n_components"
 
 
@@ -76,48 +76,58 @@ def _step(name: str, transformer: Any) -> Step | None:
     return Step(name, transformer, identity(transformer))
 
 
-# Transformed rows of this process, those used last at the end, by what made them.
-_cache: OrderedDict[Hashable, tuple[Any, Rows]] = OrderedDict()
-_lock = threading.Lock()  # tasks of other threads wait for what one of them makes
+class StepCache:
+    """Rows of a data set as steps transformed them, by what made them; those used last at the end.
 
-
-def prepare(
-    steps: Sequence[Step], widest: Sequence[int | None], rows: Rows, y: Any, place: Hashable
-) -> tuple[dict[str, Any], Rows, int]:
-    """Fit steps, or take them from an earlier pipeline on the same rows.
-
-    Parameters
-    ----------
-    widest : for each step the most components that any pipeline of the search asks of it, or None
-    rows : Rows, unchanged ones
-    y : targets of the training rows
-    place : names these rows: the run and the fold
-
-    Returns
-    -------
-    fitted : dict of name to transformer
-    rows : Rows, after the last step
-    n_made : int, how many steps were fitted now
+    Tasks of other threads wait for what one of them makes.
     """
-    fitted, key, n_made = dict[str, Any](), place, 0
-    for step, most in zip(steps, widest, strict=True):
-        if step.width is None or most is None or not _holds_narrower(step, most, rows):
-            most = step.width
-        done = rows
-        key = (key, step.key, most)
-        with _lock:
-            if key not in _cache:
-                _cache[key] = _fit(step, done, y, most)
-                n_made += 1
-            _cache.move_to_end(key)
-            while len(_cache) > 1 and sum(one.n_bytes for _, one in _cache.values()) > MOST_BYTES:
-                _cache.popitem(last=False)
-            transformer, rows = _cache[key]
-        if step.width is not None and step.width != most:
-            transformer, rows = _narrower(transformer, rows, step.width, done.fit)
-            key = (key, step.width)
-        fitted[step.name] = transformer
-    return fitted, rows, n_made
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._transformed: OrderedDict[Hashable, tuple[Any, Rows]] = OrderedDict()
+
+    def prepare(
+        self, steps: Sequence[Step], widest: Sequence[int | None], rows: Rows, y: Any, key: Hashable
+    ) -> tuple[dict[str, Any], Rows, int]:
+        """Fit steps, or take them from an earlier pipeline on the same rows.
+
+        Parameters
+        ----------
+        widest : for each step the most components that any pipeline of the search asks of it, or
+            None
+        rows : Rows, unchanged ones
+        y : targets of the training rows
+        key : names these rows among those of the data set
+
+        Returns
+        -------
+        fitted : dict of name to transformer
+        rows : Rows, after the last step
+        n_made : int, how many steps were fitted now
+        """
+        fitted, n_made = dict[str, Any](), 0
+        for step, most in zip(steps, widest, strict=True):
+            if step.width is None or most is None or not _holds_narrower(step, most, rows):
+                most = step.width
+            before = rows
+            key = (key, step.key, most)
+            with self._lock:
+                if key not in self._transformed:
+                    self._transformed[key] = _fit(step, before, y, most)
+                    n_made += 1
+                self._transformed.move_to_end(key)
+                while len(self._transformed) > 1 and self._n_bytes > MOST_BYTES:
+                    self._transformed.popitem(last=False)
+                transformer, rows = self._transformed[key]
+            if step.width is not None and step.width != most:
+                transformer, rows = _narrower(transformer, rows, step.width, before.fit)
+                key = (key, step.width)
+            fitted[step.name] = transformer
+        return fitted, replace(rows, key=key), n_made
+
+    @property
+    def _n_bytes(self) -> int:
+        return sum(rows.n_bytes for _, rows in self._transformed.values())
 
 
 def _holds_narrower(step: Step, most: int, rows: Rows) -> bool:

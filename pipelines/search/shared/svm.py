@@ -207,7 +207,17 @@ class SVCs(KernelMachines):
         for gammas, Cs, numbers, members in _batches(estimators, X, splits, rows.numbers):
             n_cells = len(gammas) * len(Cs) * len(numbers)
             work = Work(
-                X, codes, splits, numbers, gammas, Cs, settings, decisions, rows.weights(None)
+                X,
+                codes,
+                splits,
+                numbers,
+                gammas,
+                Cs,
+                settings,
+                decisions,
+                rows.weights(None),
+                rows.data.placement,
+                rows.key,
             )
             for item in backend.fit_cells(work):
                 if isinstance(item, Progress):

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Hashable, Iterator, Sequence
+from dataclasses import dataclass, field
 from itertools import product
 from time import perf_counter
 from typing import Any
@@ -13,10 +13,11 @@ import numpy as np
 
 from pipelines.data.fits import Fit, Predictions, Progress
 from pipelines.data.placement import Fold as Split
-from pipelines.data.placement import to_device, to_host
+from pipelines.data.placement import Placement, to_device, to_host
 from pipelines.svm.search import Settings
 
 OUT_OF_MEMORY = "out of memory"
+PRODUCTS = "products"  # of all rows: the kind of what a backend keeps in a placement
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,6 +34,8 @@ class Work:
     decisions : whether decision values are wanted
     sample_weight : float array of shape (n_samples,), factors of C; the path backend on a
         CPU alone takes it
+    placement : of the rows, where a backend keeps what further work on them shares
+    key : names these rows and splits in ``placement``
     """
 
     X: Any
@@ -44,6 +47,8 @@ class Work:
     settings: Settings
     decisions: bool = False
     sample_weight: np.ndarray | None = None
+    placement: Placement = field(default_factory=Placement)
+    key: Hashable = ()
 
 
 class Backend(ABC):

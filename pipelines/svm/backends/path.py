@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from pipelines.data.fits import Fit, Predictions, Progress
-from pipelines.svm.backends.base import OUT_OF_MEMORY, Backend, Work
+from pipelines.svm.backends.base import OUT_OF_MEMORY, PRODUCTS, Backend, Work
 from pipelines.svm.cpu.fit import FittedPath, fit_path
 from pipelines.svm.cpu.path import solve_path
 from pipelines.svm.multiclass import class_values
@@ -28,8 +28,6 @@ class PathBackend(Backend):
     def __init__(self) -> None:
         # A task uses every thread it is given: two at once would only be in each other's way.
         self._one_at_a_time = threading.Lock()
-        self._key: tuple[Any, ...] = ()
-        self._cache: dict[str, Any] = {}
 
     def fit_cells(self, work: Work) -> Iterator[Fit | Progress]:
         """See ``Backend.fit_cells``; distances are kept from one gamma to the next."""
@@ -53,10 +51,7 @@ class PathBackend(Backend):
 
     def solve(self, work: Work) -> Iterable[Fit | Progress]:
         """Cross-validate the cells; tasks on the same rows, splits and kernel share a cache."""
-        arrays = [work.X, *(rows for split in work.splits for rows in split)]
-        key = work.settings.kernel, *map(id, arrays)
-        if key != self._key:  # other rows, splits or kernel; what it stands for is kept alive
-            self._key, self._cache = key, {"of": arrays}
+        kept = work.placement.latest(PRODUCTS, (work.settings.kernel, work.key), dict)
         return solve_path(
             work.X,
             work.y,
@@ -64,7 +59,7 @@ class PathBackend(Backend):
             work.Cs,
             work.splits,
             **vars(work.settings),
-            kept=self._cache,
+            kept=kept,
             only=work.numbers,
             return_decisions=work.decisions,
             sample_weight=work.sample_weight,
@@ -74,7 +69,6 @@ class PathBackend(Backend):
         self, X: Any, y: np.ndarray, C: float, gamma: float, settings: Settings
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         with self._one_at_a_time:
-            self._key, self._cache = (), {}  # the fit needs the memory
             found = self.fit_path(X, y, C, gamma, **vars(settings))
         return found.support, np.ascontiguousarray(found.dual_coef.T), found.intercept
 
