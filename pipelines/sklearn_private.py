@@ -19,7 +19,6 @@ TRIED = ("1.7.0", "1.9.1")
 
 PLACES = {
     "BaseScorer": ("sklearn.metrics._scorer", "_BaseScorer"),
-    "BaseSearchCV": ("sklearn.model_selection._search", "BaseSearchCV"),
     "Interval": ("sklearn.utils._param_validation", "Interval"),
     "MultimetricScorer": ("sklearn.metrics._scorer", "_MultimetricScorer"),
     "Options": ("sklearn.utils._param_validation", "Options"),

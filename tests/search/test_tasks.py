@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from traceback import extract_stack
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,9 @@ from pipelines.data.fits import Progress
 from pipelines.data.placement import FoldedData
 from pipelines.data.scaling import Scaling
 from pipelines.run.events import ProgressEvent
-from pipelines.run.outcomes import Outcome
+from pipelines.run.outcomes import Outcome, measured
+from pipelines.run.tasks import InProcess
+from pipelines.search import tasks as search_tasks
 from pipelines.search.candidates import Candidate
 from pipelines.search.command import run_tasks
 from pipelines.search.scoring import CandidateScorer
@@ -36,6 +39,8 @@ from pipelines.search.tasks import (
     run_task,
 )
 from pipelines.svm.backends import Settings
+from pipelines.svm.backends.base import Work
+from pipelines.svm.backends.path import PathBackend
 
 from .problems import problem_of
 
@@ -251,3 +256,50 @@ def test_all_splits_but_the_last_are_told_and_are_the_same_rows(digits: FoldedDa
         alone = rows_of(problem, task.part([split]))
         assert less_times(alone) == less_times([row for row in whole if row["split"] == split])
     assert np.isfinite([row["fit_seconds"] for row in whole]).all()
+
+
+def test_a_row_is_made_where_the_fit_arrives(
+    digits: FoldedData, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No callback carries it: few functions of ours are on the stack."""
+    row_of, stacks = search_tasks._row_of, []
+
+    def noted(*arguments: Any) -> Row:
+        frames = [frame for frame in extract_stack() if "/pipelines/" in frame.filename]
+        stacks.append([(frame.filename, frame.name) for frame in frames])
+        return row_of(*arguments)
+
+    monkeypatch.setattr(search_tasks, "_row_of", noted)
+    problem = grid(digits, (1.0, 100.0), (1e-2,), "path")
+    outcomes = InProcess(1).outcomes_and_events(run_task, problem, make_tasks(problem))
+    rows = [row for outcome in outcomes if isinstance(outcome, Outcome) for row in outcome.result]
+    assert len(stacks) == len(rows) == 6
+    for stack in stacks:
+        assert len(stack) <= 5  # and row_of itself
+        assert len({filename for filename, _ in stack}) <= 3
+
+
+def test_an_error_of_who_receives_rows_is_not_taken_for_one_of_the_fit(
+    digits: FoldedData, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else every candidate would be fitted again, by itself."""
+    problem = grid(digits, (1.0, 100.0), (1e-2,), "path")
+    solve, calls = PathBackend.solve, []
+
+    def counted(self: PathBackend, work: Work) -> Any:
+        calls.append(work)
+        return solve(self, work)
+
+    monkeypatch.setattr(PathBackend, "solve", counted)
+    (task,) = make_tasks(problem)
+
+    def full(message: Any) -> None:
+        raise OSError("the disk is full")
+
+    monkeypatch.setattr("pipelines.run.events.SECONDS_BETWEEN", 0.0)
+    with pytest.raises(OSError, match="full"):
+        measured(run_task, problem, task, [], lambda: full)
+    assert len(calls) == 1
+    # The solver is free for the next task.
+    assert len(rows_of(problem, task)) == 6
+    assert len(calls) == 2

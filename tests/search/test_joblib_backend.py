@@ -1,0 +1,82 @@
+"""The fits of a search come to its backend, and nothing else does."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from joblib import delayed, parallel_config
+from joblib.parallel import Parallel, ParallelBackendBase, get_active_backend
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.datasets import load_iris
+from sklearn.model_selection import cross_val_score
+from sklearn.neighbors import KNeighborsClassifier
+
+from pipelines import GridSearch
+from pipelines.search.joblib_backend import SearchBackend
+
+X, y = load_iris(return_X_y=True)
+backends: list[tuple[type[ParallelBackendBase], int]] = []
+
+
+class Watcher(ClassifierMixin, BaseEstimator):
+    """Notes the backend that its fit would use."""
+
+    def __init__(self, level: int = 0) -> None:
+        self.level = level
+
+    def fit(self, X: Any, y: Any) -> Watcher:
+        backend, n_jobs = get_active_backend()
+        backends.append((type(backend), n_jobs))
+        self.classes_ = np.unique(y)
+        return self
+
+    def predict(self, X: Any) -> np.ndarray:
+        return np.full(len(X), self.classes_[self.level])
+
+
+def test_the_refit_uses_the_backend_outside() -> None:
+    backends.clear()
+    with parallel_config("threading", n_jobs=3):
+        outside = type(get_active_backend()[0]), 3
+        search = GridSearch(Watcher(), {"level": [0, 1]}, cv=3).fit(X, y)
+    assert search.fits == (6, 6)
+    assert len(backends) == 7
+    assert backends[-1] == outside
+    assert SearchBackend not in {backend for backend, _ in backends}
+
+
+@pytest.mark.parametrize("n_jobs", [None, 1, 2])
+@pytest.mark.parametrize("pre_dispatch", ["2*n_jobs", 1, "all"])
+def test_all_fits_come_together_whatever_joblib_is_told(n_jobs: Any, pre_dispatch: Any) -> None:
+    estimator, grid = KNeighborsClassifier(), {"n_neighbors": [1, 3, 5, 7]}
+    search = GridSearch(estimator, grid, cv=3, n_jobs=n_jobs, pre_dispatch=pre_dispatch)
+    with parallel_config("threading"):
+        assert search.fit(X, y).fits == (12, 3)
+
+
+def test_a_search_may_be_what_is_searched() -> None:
+    inner = GridSearch(KNeighborsClassifier(), {"n_neighbors": [1, 3, 5]}, cv=2)
+    outer = GridSearch(inner, {"cv": [2, 3]}, cv=3).fit(X, y)
+    assert outer.fits == (6, 6)
+    assert outer.best_estimator_.fits.made == outer.best_params_["cv"]
+    assert cross_val_score(inner, X, y, cv=3).mean() > 0.9
+
+
+def test_a_search_that_fails_leaves_the_backend_as_it_was() -> None:
+    before = get_active_backend()
+    search = GridSearch(KNeighborsClassifier(), {"n_neighbors": [0]}, error_score="raise")
+    with pytest.raises(ValueError, match="n_neighbors"):
+        search.fit(X, y)
+    with pytest.raises(ValueError, match="cv"):
+        GridSearch(KNeighborsClassifier(), {"n_neighbors": [1]}, cv="three").fit(X, y)
+    assert type(get_active_backend()[0]) is type(before[0])
+    assert get_active_backend()[1] == before[1]
+
+
+def test_calls_of_something_else_are_carried_out_as_they_are() -> None:
+    with SearchBackend(None) as backend:
+        results = Parallel(n_jobs=2)(delayed(pow)(base, 2) for base in range(5))
+    assert results == [0, 1, 4, 9, 16]
+    assert backend.fits == []
