@@ -30,9 +30,7 @@ class Timed(Generic[Result]):
 
 
 def in_turn(
-    lines: Mapping[str, Callable[[], Result]],
-    repeats: int,
-    echo: Callable[[str], None] = print,
+    lines: Mapping[str, Callable[[], Result]], repeats: int, echo: Callable[[str], None] = print
 ) -> list[Timed[Result]]:
     """Time every line once, then every line again, so that a slow spell hits them all.
 

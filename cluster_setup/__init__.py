@@ -145,10 +145,7 @@ def open_cluster(
     warnings.filterwarnings("ignore", "(?s)Port .* is already in use", module="distributed.node")
     # Nothing is kept there: a busy machine is slow to make a folder, and that is all.
     warnings.filterwarnings("ignore", "Creating scratch directories")
-    with (
-        dask.config.set(settings_of(options.dashboard)),
-        module.open_client(options) as client,
-    ):
+    with dask.config.set(settings_of(options.dashboard)), module.open_client(options) as client:
         if "ipykernel" in sys.modules:
             # JupyterLab's Dask panel searches for the default of a notebook's kernel. Dask has no
             # public way of it for a client that is there; it takes it back when that closes.

@@ -26,12 +26,7 @@ from pipelines.search.candidates import (
 from pipelines.search.command import SearchJob
 from pipelines.search.fitting import group_candidates
 from pipelines.search.options import SearchOptions
-from pipelines.search.ranking import (
-    best_of_each,
-    compare_algorithms,
-    ends_of_lists,
-    with_algorithm,
-)
+from pipelines.search.ranking import best_of_each, compare_algorithms, ends_of_lists, with_algorithm
 from pipelines.search.scoring import CandidateScorer, make_scoring
 from pipelines.search.summary import of_algorithms
 from pipelines.search.tasks import SEARCH, Problem, Refit
@@ -160,12 +155,7 @@ class CrossValidation(SearchJob[Options]):
         scorer = CandidateScorer(self.scoring)
         groups = group_candidates([one.estimator for one in self.candidates], scorer)
         return Problem(
-            self.data,
-            tuple(self.candidates),
-            self.splits,
-            scorer,
-            tuple(groups),
-            device=device,
+            self.data, tuple(self.candidates), self.splits, scorer, tuple(groups), device=device
         )
 
     def configure(self, cluster: Cluster) -> dict[str, Any]:

@@ -21,14 +21,7 @@ from pipelines.data.placement import FoldedData
 from pipelines.errors import InputError, program
 from pipelines.nn.augment import AUGMENTATION, chosen
 from pipelines.nn.inputs import Inputs
-from pipelines.nn.settings import (
-    BY_HAND,
-    OPTIMIZERS,
-    PRECISIONS,
-    SCHEDULES,
-    Training,
-    need_torch,
-)
+from pipelines.nn.settings import BY_HAND, OPTIMIZERS, PRECISIONS, SCHEDULES, Training, need_torch
 from pipelines.nn.space import SearchSpace
 from pipelines.run import job, summary
 from pipelines.run.cluster import Cluster

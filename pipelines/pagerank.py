@@ -52,9 +52,7 @@ class Options(RunOptions):
         None, "column of the nodes that edges point at (default: the second)", metavar="COLUMN"
     )
     weight: str | None = option(
-        None,
-        "column of weights (default: every edge counts 1)",
-        metavar="COLUMN",
+        None, "column of weights (default: every edge counts 1)", metavar="COLUMN"
     )
     random: str = option("rmat", "the random graph", choices=("erdos", "rmat"))
     nodes: int = option(
@@ -111,9 +109,7 @@ class Options(RunOptions):
         False, "write the edges to partitions, one for each worker; for a graph larger than memory"
     )
     checkpoint_every: int = number(
-        10,
-        "with --distributed: iterations between checkpoints of the ranks",
-        changes_results=False,
+        10, "with --distributed: iterations between checkpoints of the ranks", changes_results=False
     )
 
     def stop(self) -> Stop:

@@ -47,10 +47,7 @@ IMPORTED = [
 
 # What each server of Dask does many times a second though nothing runs, and no test looks at: for
 # the clusters that stay open it took a third of a core.
-QUIET = {
-    "distributed.admin.tick.interval": "1s",
-    "distributed.worker.profile.enabled": False,
-}
+QUIET = {"distributed.admin.tick.interval": "1s", "distributed.worker.profile.enabled": False}
 
 # Marks of whole folders and files, by the start of their path; that of one test stands at it.
 MARKS = {

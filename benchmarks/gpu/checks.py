@@ -65,10 +65,7 @@ CHECKS = (
     Check("torch multiplies matrices right", "tests/gpu/test_torch.py", ("torch",), 10),
     Check("rows are placed once", "tests/gpu/test_placement.py", ("cupy", "psutil"), 8),
     Check(
-        "solver path agrees with the CPU's",
-        "tests/gpu/test_path_solver.py",
-        (*PATH, "sklearn"),
-        68,
+        "solver path agrees with the CPU's", "tests/gpu/test_path_solver.py", (*PATH, "sklearn"), 68
     ),
     Check(
         "a hard table as on the CPU, with Newton's method",
@@ -76,12 +73,7 @@ CHECKS = (
         (*PATH, "sklearn", "pandas"),
         30,
     ),
-    Check(
-        "stacked networks agree with the CPU's",
-        "tests/gpu/test_nn.py",
-        NETWORKS,
-        25,
-    ),
+    Check("stacked networks agree with the CPU's", "tests/gpu/test_nn.py", NETWORKS, 25),
     Check("svm_grid --cluster cuda, end to end", "tests/gpu/test_svm_grid.py", COMMAND, 25),
     Check("data_parallel on one GPU", "tests/gpu/test_data_parallel.py", (*COMMAND, "torch"), 12),
     Check("a worker for each GPU", "tests/gpu/test_cuda_cluster.py", CLUSTER, 12),

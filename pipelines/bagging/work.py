@@ -15,12 +15,7 @@ import numpy as np
 
 from pipelines.data.placement import FoldedData
 from pipelines.data.preparation import Preparation
-from pipelines.nn.fit import (
-    Refitted,
-    cross_validate_candidate,
-    failed_rows,
-    refit,
-)
+from pipelines.nn.fit import Refitted, cross_validate_candidate, failed_rows, refit
 from pipelines.nn.inputs import Inputs
 from pipelines.nn.settings import Training
 from pipelines.nn.space import OF_CONVOLUTION, PARAMETERS, Candidate, SearchSpace

@@ -11,15 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from pipelines.data.dataset import (
-    CLASSIFICATION,
-    REGRESSION,
-    Array,
-    Dataset,
-    Source,
-    Task,
-    rows_of,
-)
+from pipelines.data.dataset import CLASSIFICATION, REGRESSION, Array, Dataset, Source, Task, rows_of
 from pipelines.data.folds import Rare, make_folds, merge_or_drop, split_test, stratified_subset
 from pipelines.data.image_folder import ImageReading, load_folder
 from pipelines.data.images import TORCHVISION, load_digits, load_torchvision

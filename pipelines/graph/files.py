@@ -25,13 +25,7 @@ from pyarrow import parquet
 
 from pipelines.data.tables.words import refuse_no_file, unreadable
 from pipelines.errors import InputError, opt
-from pipelines.graph.edges import (
-    Block,
-    Piece,
-    chosen_columns,
-    make_block,
-    number_nodes,
-)
+from pipelines.graph.edges import Block, Piece, chosen_columns, make_block, number_nodes
 
 SUFFIXES = (".csv", ".tsv", ".txt", ".parquet")
 PART_BYTES = 16 << 20

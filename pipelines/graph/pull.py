@@ -206,10 +206,7 @@ def reciprocal_of(out_weight: Array) -> Array:
 
 @compiled()
 def _renumbered(
-    first: np.ndarray,
-    source: np.ndarray,
-    weight: np.ndarray | None,
-    order: np.ndarray,
+    first: np.ndarray, source: np.ndarray, weight: np.ndarray | None, order: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
     """Return the same edges where node ``order[i]`` is called i."""
     number = np.empty_like(order)

@@ -182,11 +182,7 @@ class TrainingOptions(NetworkOptions):
         metavar="RATE",
     )
     momentum: float = option(
-        0.9,
-        "of sgd",
-        parse=float,
-        rule=rule("in [0, 1)", lambda one: 0 <= one < 1),
-        metavar="M",
+        0.9, "of sgd", parse=float, rule=rule("in [0, 1)", lambda one: 0 <= one < 1), metavar="M"
     )
     scale_lr: str = option(
         "none", "multiply the rate with the number of ranks, or its root", choices=SCALINGS

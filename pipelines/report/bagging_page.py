@@ -27,10 +27,7 @@ from pipelines.report.parts import Card, Chart, Columns, Listing, Part, Section,
 from pipelines.report.style import BLUE, INK, VERMILLION
 from pipelines.report.wording import count, percent, wrong_of
 from pipelines.run_folder import names
-from pipelines.run_folder.columns import (
-    BAGGING_CANDIDATE,
-    BAGGING_CELL,
-)
+from pipelines.run_folder.columns import BAGGING_CANDIDATE, BAGGING_CELL
 from pipelines.run_folder.reading import as_pictures, read_table
 from pipelines.run_folder.schema import DAMAGE, damaged, one_line
 from pipelines.run_folder.statistics import wilson

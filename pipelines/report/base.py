@@ -308,10 +308,7 @@ class Report(RunData):
             "right is the time the worker was busy."
         )
         draw = partial(timeline, self.tasks, addresses)
-        return [
-            Text(" ".join(words)),
-            Chart("timeline", draw, caption, wide=True),
-        ]
+        return [Text(" ".join(words)), Chart("timeline", draw, caption, wide=True)]
 
     def _files(self) -> Listing:
         """List what the run left; the page itself has the figures."""

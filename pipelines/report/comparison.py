@@ -20,14 +20,7 @@ from pipelines.report.base import Report
 from pipelines.report.charts import title_and_key
 from pipelines.report.page import charts_of, draw_figures, kind_of, write_html
 from pipelines.report.parts import Chart, Listing, Section, Text
-from pipelines.report.style import (
-    BLUE,
-    SKY,
-    VERMILLION,
-    WIDE,
-    figure_style,
-    percent_labels,
-)
+from pipelines.report.style import BLUE, SKY, VERMILLION, WIDE, figure_style, percent_labels
 from pipelines.report.wording import count, duration, percent, plain, wrong_of
 from pipelines.run_folder.names import REPORT
 from pipelines.run_folder.record import read_record

@@ -28,10 +28,7 @@ class RunFolder:
     """The folder of one run, and the record that describes it."""
 
     def __init__(
-        self,
-        path: Path,
-        record: dict[str, Any],
-        files: Mapping[str, FileDigest] | None = None,
+        self, path: Path, record: dict[str, Any], files: Mapping[str, FileDigest] | None = None
     ) -> None:
         self.path = path
         self.record = record

@@ -49,10 +49,7 @@ FitOptions = Callable[[int, int], Mapping[str, Any]]
 
 
 def group_candidates(
-    estimators: Sequence[Any],
-    scorer: CandidateScorer,
-    *,
-    kinds: Sequence[SharedFit] = (),
+    estimators: Sequence[Any], scorer: CandidateScorer, *, kinds: Sequence[SharedFit] = ()
 ) -> list[Group]:
     """Group the candidates that are fitted together.
 

@@ -94,13 +94,7 @@ class SplitOptions:
 
 @dataclass(frozen=True)
 class SearchOptions(
-    FeatureOptions,
-    SplitOptions,
-    FoldOptions,
-    RunOptions,
-    TestOptions,
-    TaskOptions,
-    OwnDataOptions,
+    FeatureOptions, SplitOptions, FoldOptions, RunOptions, TestOptions, TaskOptions, OwnDataOptions
 ):
     """Options of every search, beside its candidates."""
 

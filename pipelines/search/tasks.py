@@ -15,14 +15,7 @@ from pipelines.data.fits import Fit, Progress
 from pipelines.data.placement import FoldedData
 from pipelines.run_folder.names import FAILED, NOT_CONVERGED, OK
 from pipelines.search.candidates import Candidate
-from pipelines.search.fitting import (
-    PLAIN,
-    FitOptions,
-    Group,
-    fit_group,
-    limited,
-    with_jobs,
-)
+from pipelines.search.fitting import PLAIN, FitOptions, Group, fit_group, limited, with_jobs
 from pipelines.search.scoring import ACCURACY, CandidateScorer
 from pipelines.search.shared.base import Split
 from pipelines.search.substitutes import Substitute, substitute

@@ -40,11 +40,7 @@ class SVMOptions:
     )
     solver: str = option("auto", "auto, path, sklearn, sklearnex or cuml", metavar="NAME")
     tol: float = option(
-        1e-3,
-        "tolerance of the stopping criterion",
-        parse=float,
-        rule=_TOLERANCE,
-        metavar="TOL",
+        1e-3, "tolerance of the stopping criterion", parse=float, rule=_TOLERANCE, metavar="TOL"
     )
     max_iter: int = option(
         -1,

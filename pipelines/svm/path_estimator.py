@@ -98,12 +98,7 @@ class PathEstimator(BaseEstimator):
             rows = self._called(X)
         else:
             X, y = validate_data(
-                self,
-                X,
-                y,
-                dtype=(np.float64, np.float32),
-                accept_sparse="csr",
-                y_numeric=numeric,
+                self, X, y, dtype=(np.float64, np.float32), accept_sparse="csr", y_numeric=numeric
             )
             rows = self._dense(X)
         if not numeric and y.dtype.kind not in "biu":  # integers are classes in any case

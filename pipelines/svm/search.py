@@ -257,12 +257,7 @@ class Search:
 
     def empty_coefficients(self) -> np.ndarray:
         """Allocate ``Solutions.coefficients``, all 0: in double precision if they are few."""
-        shape = (
-            len(self.weights),
-            len(self.layout.order),
-            self.layout.n_classes,
-            self.Cs.size,
-        )
+        shape = (len(self.weights), len(self.layout.order), self.layout.n_classes, self.Cs.size)
         small = 8 * math.prod(shape) <= _DOUBLE_BYTES
         return np.zeros(shape, np.float64 if small else np.float32)
 

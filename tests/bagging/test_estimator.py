@@ -46,7 +46,7 @@ SMALL: dict[str, Any] = {
     expected_failed_checks=lambda nets: {
         "check_sample_weight_equivalence_on_dense_data": (
             "rows are drawn by their weight: two of weight 1 are other draws than one of 2"
-        ),
+        )
     },
 )
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")

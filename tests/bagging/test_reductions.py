@@ -7,12 +7,7 @@ import numpy as np
 import pytest
 from distributed import Client
 
-from pipelines.bagging.reductions import (
-    QUANTILES,
-    as_dask_array,
-    hardest_samples,
-    reduce_members,
-)
+from pipelines.bagging.reductions import QUANTILES, as_dask_array, hardest_samples, reduce_members
 
 
 def drawn(n_members: int = 7, n_samples: int = 50, n_classes: int = 4) -> np.ndarray:

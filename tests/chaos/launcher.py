@@ -9,13 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from tests.chaos.checks import (
-    journal_of,
-    must_be_one_line,
-    must_be_readable,
-    must_equal,
-    must_keep,
-)
+from tests.chaos.checks import journal_of, must_be_one_line, must_be_readable, must_equal, must_keep
 from tests.chaos.program import Broken, Program
 from tests.chaos.workloads import Workload
 

@@ -72,11 +72,7 @@ class Fault:
                     worker.resume()
 
 
-SIGNALS = {
-    "killed": signal.SIGKILL,
-    "stopped": signal.SIGSTOP,
-    "out of memory": signal.SIGUSR1,
-}
+SIGNALS = {"killed": signal.SIGKILL, "stopped": signal.SIGSTOP, "out of memory": signal.SIGUSR1}
 
 
 def draw(rng: np.random.Generator, number: int, n_tasks: int) -> list[Fault]:

@@ -15,10 +15,7 @@ from cluster_setup import ClusterError, open_cluster
         ({"workers": 0}, "--workers must be at least 1, got 0"),
         ({"workers": 10**11}, "--workers must be at most 10000, got 100000000000; ask for fewer"),
         ({"workers": 10**4}, "with --cluster local, what this machine's memory holds, got 10000"),
-        (
-            {"rmm_pool": "8GB"},
-            "--rmm-pool is for --cluster cuda, slurm, pbs, sge, got --cluster",
-        ),
+        ({"rmm_pool": "8GB"}, "--rmm-pool is for --cluster cuda, slurm, pbs, sge, got --cluster"),
         ({"rmm_pool": "lots"}, "--rmm-pool must be a size such as 8GB, or a share of the GPU's"),
         ({"rmm_pool": "0.0"}, "memory such as 0.8, got '0.0'; leave it out for none"),
         ({"rmm_pool": "8GB", "device": "cpu"}, "--rmm-pool and --device cpu exclude each other"),

@@ -63,10 +63,7 @@ def test_a_file_is_a_profile(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        (
-            "queue: slurm\npartitoin: gpu",
-            "partitoin is not a key; they are base, queue, partition",
-        ),
+        ("queue: slurm\npartitoin: gpu", "partitoin is not a key; they are base, queue, partition"),
         ("queue: slum", "queue must be 'slurm', 'pbs' or 'sge', got 'slum'"),
         ("partition: gpu", "queue is required"),
         ("queue: slurm\ncores: many", "cores must be a valid integer, got 'many'"),
@@ -79,10 +76,7 @@ def test_a_file_is_a_profile(tmp_path: Path) -> None:
         ("queue: slurm\nprologue: ls", "prologue must be a valid tuple, got 'ls'"),
         ("queue: slurm\nrmm_pool: 8", "rmm_pool must be a size such as 8GB, or a share of the"),
         ("base: mine", "must not be its own base"),
-        (
-            'queue: slurm\naccount: "a\\rtouch x"',
-            "account must be one line of text, got 'a",
-        ),
+        ('queue: slurm\naccount: "a\\rtouch x"', "account must be one line of text, got 'a"),
         ('queue: slurm\nprologue: ["a\\rtouch x"]', "prologue must be one line of text"),
         ('queue: slurm\ndirectives: ["a\\ntouch x"]', "directives must be one line of text"),
         ('queue: slurm\naccount: "\\u2028"', "account must be one line of text"),

@@ -74,9 +74,7 @@ def test_test_size_that_cannot_be_stratified(refused):
 
 @settings(deadline=None)
 @given(
-    counts=st.lists(st.integers(1, 60), min_size=1, max_size=8),
-    share=st.floats(0, 1),
-    seed=SEEDS,
+    counts=st.lists(st.integers(1, 60), min_size=1, max_size=8), share=st.floats(0, 1), seed=SEEDS
 )
 def test_subset_keeps_the_proportions(counts, share, seed):
     y = codes(counts, seed)

@@ -8,13 +8,7 @@ import pytest
 import torch
 
 from pipelines.data.placement import FoldedData
-from pipelines.nn.fit import (
-    DATA_SHARE,
-    GIB,
-    cross_validate_candidate,
-    failed_rows,
-    room_for,
-)
+from pipelines.nn.fit import DATA_SHARE, GIB, cross_validate_candidate, failed_rows, room_for
 from pipelines.nn.settings import Training
 from pipelines.nn.size import training_bytes
 

@@ -10,13 +10,7 @@ from pipelines.data.placement import FoldedData
 from pipelines.nn.by_hand import StackedWeights
 from pipelines.nn.inputs import Inputs, weight_shapes
 from pipelines.nn.settings import Training
-from pipelines.nn.size import (
-    SCORING_BYTES,
-    predicted_cost,
-    scoring_rows,
-    size_of,
-    training_bytes,
-)
+from pipelines.nn.size import SCORING_BYTES, predicted_cost, scoring_rows, size_of, training_bytes
 from pipelines.nn.space import Candidate
 from pipelines.nn.stack import Part, Stack, place_rows
 from pipelines.nn.tasks import generators_of

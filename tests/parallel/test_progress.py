@@ -12,14 +12,7 @@ pytest.importorskip("torch", reason="networks are torch's")
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from pipelines.parallel.checkpoint import (
-    Progress,
-    from_bytes,
-    progress_of,
-    read,
-    to_bytes,
-    write,
-)
+from pipelines.parallel.checkpoint import Progress, from_bytes, progress_of, read, to_bytes, write
 from pipelines.parallel.elastic import train
 from pipelines.parallel.flat import best_network
 from pipelines.parallel.options import TrainingOptions

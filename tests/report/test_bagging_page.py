@@ -9,12 +9,7 @@ import pytest
 
 from pipelines.errors import InputError
 from pipelines.report import write_report
-from pipelines.report.bagging_page import (
-    N_BINS,
-    BaggingReport,
-    calibration_bins,
-    kept_errors,
-)
+from pipelines.report.bagging_page import N_BINS, BaggingReport, calibration_bins, kept_errors
 from pipelines.report.page import charts_of
 from pipelines.run_folder.statistics import wilson
 

@@ -5,11 +5,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from pipelines.report.classification import (
-    class_name,
-    confusion_matrix,
-    pictures,
-)
+from pipelines.report.classification import class_name, confusion_matrix, pictures
 from pipelines.report.style import figure_style, save
 from pipelines.run_folder.reading import as_pictures
 

@@ -2,14 +2,7 @@ import math
 
 import pytest
 
-from pipelines.report.wording import (
-    count,
-    duration,
-    percent,
-    shortened,
-    significant,
-    timestamp,
-)
+from pipelines.report.wording import count, duration, percent, shortened, significant, timestamp
 
 
 @pytest.mark.parametrize(

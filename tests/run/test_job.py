@@ -17,14 +17,7 @@ from pipelines.svm_grid import Options
 
 def test_options_are_written_as_they_are_typed() -> None:
     words = words_of(
-        Options,
-        {
-            "n_c": 12,
-            "log_c": (-3, 6.5),
-            "quiet": True,
-            "dry_run": False,
-            "limit": None,
-        },
+        Options, {"n_c": 12, "log_c": (-3, 6.5), "quiet": True, "dry_run": False, "limit": None}
     )
     assert words == ["--n-c", "12", "--log-c", "-3", "6.5", "--quiet"]
     with pytest.raises(InputError, match="n_d is not a parameter"):

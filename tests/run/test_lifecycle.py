@@ -118,8 +118,7 @@ def test_a_finished_run_stays_finished_and_forgets_why_it_once_stopped(tmp_path:
     assert "reason" not in session.record
     with (
         pytest.raises(
-            RunStopped,
-            match=r"the run in .* is finished; if its page is missing, draw it with",
+            RunStopped, match=r"the run in .* is finished; if its page is missing, draw it with"
         ),
         open_session("svm_grid", RunOptions(resume=str(path)), quiet_echo),
     ):

@@ -28,10 +28,7 @@ def test_the_data(limit: int | None, rows: str) -> None:
     ("record", "line"),
     [
         ({"wall_seconds": 4.21}, "wall time  4.2 s"),
-        (
-            {"wall_seconds": 185, "busy_share": 0.994},
-            "wall time  3:05 min, workers busy 99 %",
-        ),
+        ({"wall_seconds": 185, "busy_share": 0.994}, "wall time  3:05 min, workers busy 99 %"),
         (
             {"wall_seconds": 72, "busy_share": 0.994, "compile_seconds": 64.6},
             "wall time  1:12 min, of which 1:05 min compiling (first run only), workers busy 99 %",

@@ -62,10 +62,7 @@ def test_what_scorers_need_is_known_before() -> None:
         ("zzz", "got 'zzz'; use for instance balanced_accuracy"),
         ("neg_log_loss", "but neg_log_loss needs probabilities"),
         ("roc_auc_ovr", "but roc_auc_ovr needs probabilities"),
-        (
-            "neg_mean_squared_error",
-            "must be one for classification, got neg_mean_squared_error",
-        ),
+        ("neg_mean_squared_error", "must be one for classification, got neg_mean_squared_error"),
     ],
 )
 def test_a_scoring_that_cannot_be_used_is_one_line(name: str, words: str) -> None:

@@ -236,10 +236,7 @@ def test_a_wide_analysis_serves_the_narrow_ones() -> None:
 def test_what_chance_or_an_early_end_decides_is_not_shared(estimator: Any) -> None:
     assert [
         one.name for one in group_candidates([estimator, clone(estimator)], CandidateScorer())
-    ] == [
-        PLAIN,
-        PLAIN,
-    ]
+    ] == [PLAIN, PLAIN]
 
 
 def test_a_candidate_that_fails_takes_none_with_it() -> None:

@@ -19,12 +19,7 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 
 from cluster_setup.errors import ClusterError
-from tests.slurm_on_one_machine.configuration import (
-    GPUS_PER_NODE,
-    NODES,
-    gres_conf,
-    slurm_conf,
-)
+from tests.slurm_on_one_machine.configuration import GPUS_PER_NODE, NODES, gres_conf, slurm_conf
 
 __all__ = ["FOLDER", "MISSING", "down", "environment", "missing", "up"]
 

@@ -123,15 +123,7 @@ class SVCs(KernelMachines):
     device : {"cpu", "gpu"}
     """
 
-    shared = (
-        "C",
-        "gamma",
-        "cache_size",
-        "shrinking",
-        "verbose",
-        "n_jobs",
-        "random_state",
-    )
+    shared = ("C", "gamma", "cache_size", "shrinking", "verbose", "n_jobs", "random_state")
 
     def __init__(self, solver: str = "path", device: str = "cpu") -> None:
         self.solver, self.device = solver, device
@@ -285,15 +277,7 @@ def _labelled(predict: Any, classes: np.ndarray, rows: SplitRows, number: int) -
 class SVRs(KernelMachines):
     """``SVR`` and ``PathSVR``: one walk along C for each gamma and epsilon."""
 
-    shared = (
-        "C",
-        "gamma",
-        "epsilon",
-        "cache_size",
-        "shrinking",
-        "verbose",
-        "n_jobs",
-    )
+    shared = ("C", "gamma", "epsilon", "cache_size", "shrinking", "verbose", "n_jobs")
 
     @property
     def types(self) -> Collection[type]:  # type: ignore[override]

@@ -13,15 +13,7 @@ import numpy as np
 
 from pipelines.svm.cpu.blocks import class_pulls
 from pipelines.svm.cpu.kernels import finish_distances, kernel_values
-from pipelines.svm.cpu.problem import (
-    BETA,
-    CHOSEN,
-    FALL,
-    RESIDUAL,
-    TRIAL_RESIDUAL,
-    Path,
-    new_state,
-)
+from pipelines.svm.cpu.problem import BETA, CHOSEN, FALL, RESIDUAL, TRIAL_RESIDUAL, Path, new_state
 from pipelines.svm.cpu.smo import solve_dense
 from pipelines.svm.cpu.solve import Walker
 from pipelines.svm.cpu.steps import walk_on
@@ -131,9 +123,7 @@ class KernelRows:
             some = factors[at : at + self.capacity]
 
             def work(
-                piece: tuple[slice, np.ndarray],
-                slots: np.ndarray = slots,
-                some: np.ndarray = some,
+                piece: tuple[slice, np.ndarray], slots: np.ndarray = slots, some: np.ndarray = some
             ) -> None:
                 columns, store = piece
                 part = residual[None, columns]

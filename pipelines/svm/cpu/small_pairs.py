@@ -10,16 +10,7 @@ import numpy as np
 from pipelines.svm.compiled import compiled
 from pipelines.svm.cpu.blocks import class_pulls
 from pipelines.svm.cpu.exact import ExactKernel
-from pipelines.svm.cpu.problem import (
-    EAGER,
-    PLACE,
-    PULL_FIRST,
-    PULL_SECOND,
-    SIDE,
-    WEIGHT,
-    ZERO,
-    Y,
-)
+from pipelines.svm.cpu.problem import EAGER, PLACE, PULL_FIRST, PULL_SECOND, SIDE, WEIGHT, ZERO, Y
 from pipelines.svm.cpu.walk import WORKING_SHARE, walk_easily
 from pipelines.svm.search import Search
 from pipelines.svm.solutions import Solutions

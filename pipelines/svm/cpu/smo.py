@@ -118,12 +118,7 @@ def _pick_partner(
 
 @compiled()
 def solve_dense(
-    kernel: np.ndarray,
-    diagonal: np.ndarray,
-    state: np.ndarray,
-    n: int,
-    tol: float,
-    limit: int,
+    kernel: np.ndarray, diagonal: np.ndarray, state: np.ndarray, n: int, tol: float, limit: int
 ) -> tuple[int, int]:
     """Run SMO until LIBSVM's stopping rule holds; changes multipliers and residuals.
 

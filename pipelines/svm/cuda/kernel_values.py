@@ -11,15 +11,7 @@ import numpy as np
 from numba import cuda
 
 from pipelines.svm.compiled import kept_by_arguments
-from pipelines.svm.cuda.block import (
-    SHIFTER,
-    SIMULATED,
-    WARP,
-    device,
-    fused,
-    power_of_two,
-    sum_of,
-)
+from pipelines.svm.cuda.block import SHIFTER, SIMULATED, WARP, device, fused, power_of_two, sum_of
 
 
 @device

@@ -11,14 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pipelines.svm.cuda.block import (
-    barrier,
-    block_sum,
-    block_top,
-    device,
-    own_share,
-    share_counts,
-)
+from pipelines.svm.cuda.block import barrier, block_sum, block_top, device, own_share, share_counts
 from pipelines.svm.cuda.kernel_values import value_function
 
 # Rows taken off the residuals at once, a shared place for each, and how many of them are

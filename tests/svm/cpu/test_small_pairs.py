@@ -29,14 +29,7 @@ def both(monkeypatch: pytest.MonkeyPatch, **options: Any) -> tuple[PathResult, P
 
     def found() -> PathResult:
         return cross_validate_path(
-            X,
-            Y,
-            GAMMA,
-            CS,
-            FOLDS,
-            n_threads=1,
-            return_decisions=True,
-            **options,
+            X, Y, GAMMA, CS, FOLDS, n_threads=1, return_decisions=True, **options
         )
 
     together = found()
