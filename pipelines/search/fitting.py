@@ -14,10 +14,9 @@ from itertools import product
 from typing import Any
 
 from pipelines.data.fits import Fit, Progress
-from pipelines.data.placement import FoldedData
 from pipelines.search.scoring import PREDICTIONS, CandidateScorer
 from pipelines.search.shared import PlainFits, SharedFit, shared_fit_of
-from pipelines.search.shared.base import WEIGHTS, Rows, Split, SplitRows, convergence_noted
+from pipelines.search.shared.base import WEIGHTS, Rows, SplitRows, convergence_noted
 from pipelines.search.shared.pipeline_steps import Step, StepCache, decompose
 
 PLAIN = PlainFits.name
@@ -118,13 +117,8 @@ def _parts_of(
 def fit_group(
     group: Group,
     estimators: Sequence[Any],
-    data: FoldedData,
-    splits: Sequence[Split],
+    rows: SplitRows,
     scorer: CandidateScorer,
-    *,
-    only: Sequence[int] | None = None,
-    name: Hashable = "",
-    n_threads: int | None = None,
     fit_options: FitOptions | None = None,
 ) -> Iterator[Fit | Progress]:
     """Fit the candidates of a group on every split of a task; yield each fit, scored.
@@ -132,10 +126,7 @@ def fit_group(
     Parameters
     ----------
     estimators : for each member of the group, unfitted, with its parameters; they are used up
-    data : its ``scaling`` is a first step that all candidates have
-    splits : all there are: what they share does not depend on which of them a task has
-    only : numbers of the splits of the task, by default all
-    name : tells these splits from others of the same data
+    rows : of the task's splits; the ``scaling`` of their data is a first step of all candidates
     fit_options : function of a split and a candidate, by their places: further arguments of
         scikit-learn's fit of one that shares nothing
 
@@ -143,22 +134,10 @@ def fit_group(
     ------
     A fit for each candidate and split, these by their places, and between them progress.
     """
-    numbers = range(len(splits)) if only is None else only
-    missing = dict.fromkeys(product(range(len(numbers)), range(len(estimators))))
+    missing = dict.fromkeys(product(range(rows.n_splits), range(len(estimators))))
     apart = ""
     if group.shared is not None:
         try:
-            rows = SplitRows(
-                data,
-                splits,
-                numbers,
-                name,
-                n_threads,
-                estimators[0],
-                scorer.parts,
-                scorer.fit_params,
-                scorer.score_params,
-            )
             for item in _fit_together(group, group.shared, estimators, rows, scorer):
                 if isinstance(item, Fit):
                     del missing[item.split, item.candidate]
@@ -168,19 +147,18 @@ def fit_group(
                 raise
             apart = f"{type(error).__name__}: {error}"
     for split, candidate in missing:
-        options = fit_options(split, candidate) if fit_options else SILENT
         fit = Fit(candidate, split, apart=apart)
-        _fit_alone(fit, estimators[candidate], data, splits[numbers[split]], scorer, options)
+        options = fit_options(split, candidate) if fit_options else SILENT
+        _fit_alone(fit, estimators[candidate], rows, scorer, options)
         yield fit
         if group.shared is None:
-            yield Progress((split + (candidate + 1) / len(estimators)) / len(numbers))
+            yield Progress((split + (candidate + 1) / len(estimators)) / rows.n_splits)
 
 
 def _fit_alone(
     fit: Fit,
     estimator: Any,
-    data: FoldedData,
-    split: Split,
+    rows: SplitRows,
     scorer: CandidateScorer,
     options: Mapping[str, Any],
 ) -> None:
@@ -189,21 +167,17 @@ def _fit_alone(
 
     from pipelines.sklearn_private import fit_and_score
 
-    train, test = split
+    train, test = (rows.of_part(fit.split, name) for name in ("train", "test"))
     with convergence_noted() as noted:
         fit.scores = fit_and_score(
             clone(estimator),
-            data.X,
-            data.y,
-            scorer=scorer.scorer,
+            rows.data.X,
+            rows.data.y,
             train=train,
             test=test,
-            fit_params=scorer.fit_params,
-            score_params=scorer.score_params,
-            return_train_score=scorer.train_scores,
             return_n_test_samples=True,
             return_times=True,
-            error_score=scorer.error_score,
+            **scorer.options,
             **options,
         )
     fit.converged = not noted

@@ -68,6 +68,17 @@ class CandidateScorer:
         scorers = {name: get_scorer(name) for name in self.names}
         return MultimetricScorer(scorers=scorers, raise_exc=False)
 
+    @property
+    def options(self) -> dict[str, Any]:
+        """What ``_fit_and_score`` is told."""
+        return {
+            "scorer": self.scorer,
+            "error_score": self.error_score,
+            "return_train_score": self.train_scores,
+            "fit_params": self.fit_params,
+            "score_params": self.score_params,
+        }
+
     @cached_property
     def methods(self) -> set[str]:
         """Methods of an estimator that are asked for; "?" where that cannot be known."""

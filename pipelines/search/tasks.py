@@ -8,7 +8,6 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 from pipelines.data.fits import Fit, Progress
@@ -17,7 +16,7 @@ from pipelines.run_folder.names import FAILED, NOT_CONVERGED, OK
 from pipelines.search.candidates import Candidate
 from pipelines.search.fitting import PLAIN, FitOptions, Group, fit_group, limited, with_jobs
 from pipelines.search.scoring import ACCURACY, CandidateScorer
-from pipelines.search.shared.base import Split
+from pipelines.search.shared.base import Split, SplitRows
 from pipelines.search.substitutes import Substitute, substitute
 
 SEARCH, INNER, OUTER, CURVE = "search", "inner", "outer", "curve"  # the stages of a run
@@ -216,31 +215,34 @@ def fit_task(
         if alone and n_threads is not None:
             estimators = [with_jobs(one, n_threads) for one in estimators]
             limits = limited(n_threads)
-    fit_candidates = partial(
-        fit_group,
-        data=problem.data,
-        splits=problem.splits[task.stage, task.share],
-        scorer=problem.scorer,
-        name=(task.stage, task.share),
-        n_threads=n_threads,
+    scorer = problem.scorer
+    rows = SplitRows(
+        problem.data,
+        problem.splits[task.stage, task.share],
+        task.splits,
+        (task.stage, task.share),
+        n_threads,
+        estimators[0],
+        scorer.parts,
+        scorer.fit_params,
     )
     with limits:
-        for item in fit_candidates(group, estimators, only=task.splits, fit_options=fit_options):
+        for item in fit_group(group, estimators, rows, scorer, fit_options):
             if isinstance(item, Fit):
-                member, tried = task.members[item.candidate], substitutes[item.candidate]
-                if tried.replaced and (error := item.scores["fit_error"]):
-                    plain, place = problem.candidates[member].estimator, item.split
+                member, used = task.members[item.candidate], substitutes[item.candidate]
+                item.implementation, item.reason = used.implementation, used.reason
+                if used.replaced and (error := item.scores["fit_error"]):
+                    plain, split = problem.candidates[member].estimator, item.split
                     estimator = clone(plain)
                     if n_threads is not None:
                         estimator = with_jobs(estimator, n_threads)
-                    again = fit_candidates(Group((member,)), [estimator], only=[task.splits[place]])
-                    (fit,) = (item for item in again if isinstance(item, Fit))
-                    item = replace(fit, candidate=item.candidate, split=place)
-                    reason = error.strip().splitlines()[-1]
-                    item.reason = f"{tried.implementation} failed: {reason}"
+                    again = replace(rows, numbers=[task.splits[split]], estimator=estimator)
+                    items = fit_group(Group((member,)), [estimator], again, scorer)
+                    (fit,) = (item for item in items if isinstance(item, Fit))
+                    item = replace(fit, candidate=item.candidate, split=split)
                     item.implementation = substitute(plain, "cpu").implementation
-                else:
-                    item.implementation, item.reason = tried.implementation, tried.reason
+                    reason = error.strip().splitlines()[-1]
+                    item.reason = f"{used.implementation} failed: {reason}"
             yield item
 
 

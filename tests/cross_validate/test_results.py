@@ -194,3 +194,15 @@ def test_short_names_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
     said = capsys.readouterr().out
     for name in ("logistic", "forest", "boosting", "knn", "ridge", "svm", "mlp"):
         assert f"\n{name} " in f"\n{said}"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["ensemble.RandomForestClassifier", "svm.NuSVC"])
+def test_estimators_of_intel_fit_what_a_process_was_sent(name: str, tmp_path: Path) -> None:
+    """They refuse arrays that begin anywhere; all rows, for the refit, are no copy."""
+    pytest.importorskip("sklearnex", reason="scikit-learn-intelex comes with the extra intel")
+    options = ["--limit", "300", "--folds", "3", "--cluster", "local", "--workers", "2"]
+    estimator = ["--estimator", f"sklearnex.{name}"]
+    assert main([*options, *estimator, "--results", str(tmp_path / "run"), "--quiet"]) == 0
+    assert record(tmp_path / "run")["test_scores"]["accuracy"] > 0.8
+    assert set(pd.read_parquet(tmp_path / "run" / "cv_results.parquet")["status"]) == {"ok"}

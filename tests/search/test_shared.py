@@ -37,6 +37,7 @@ from pipelines.data.placement import FoldedData
 from pipelines.data.scaling import Scaling
 from pipelines.search.fitting import PLAIN, fit_group, group_candidates
 from pipelines.search.scoring import CandidateScorer
+from pipelines.search.shared.base import SplitRows
 
 DIGITS = tuple(part[:360] for part in load_digits(return_X_y=True))
 DIABETES = tuple(part[:300] for part in load_diabetes(return_X_y=True))
@@ -160,7 +161,7 @@ def scores(case: Case, n_rows: int | None = None) -> tuple[list[Any], list[Any],
     sharing = CandidateScorer((), scorer)
     for one in group_candidates(estimators, sharing):
         some = [clone(estimators[i]) for i in one.members]
-        items = fit_group(one, some, data, [(train, test)], sharing)
+        items = fit_group(one, some, SplitRows(data, [(train, test)], [0], "", None, base), sharing)
         results = sorted((item for item in items if isinstance(item, Fit)), key=by_candidate)
         done.append(results)
         for i, result in zip(one.members, results, strict=True):
@@ -246,8 +247,9 @@ def test_a_candidate_that_fails_takes_none_with_it() -> None:
     (found,) = group_candidates(estimators, scorer)
     data = FoldedData(X, y, X[:0], y[:0], (), Scaling("none"))
     split = np.arange(200), np.arange(200, 300)
+    rows = SplitRows(data, [split], [0], "", None, estimators[0])
     with pytest.warns(UserWarning, match="Scoring failed"):
-        items = list(fit_group(found, estimators, data, [split], scorer))
+        items = list(fit_group(found, estimators, rows, scorer))
     results = sorted((item for item in items if isinstance(item, Fit)), key=by_candidate)
     assert all("more neighbors than there are rows" in one.apart for one in results)
     first, second, third = (one.scores["test_scores"]["accuracy"] for one in results)

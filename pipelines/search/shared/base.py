@@ -73,13 +73,13 @@ class SplitRows:
     Attributes
     ----------
     data : of the search; where its scaling learns, ``matrix`` is of one split alone
-    splits : all there are
+    splits : all there are: what they share does not depend on which of them a task has
     numbers : those of the task, among them
     name : tells these splits from others of the same data
     n_threads : that a fit may use; None for those that BLAS uses
     estimator : one of the candidates, as scikit-learn asks it whether rows are a kernel
     parts : those that are predicted
-    fit_params, score_params : metadata of all rows, such as ``sample_weight``
+    fit_params : metadata of all rows, such as ``sample_weight``
     prepared : the rows of one split as they are after the first steps of pipelines
     """
 
@@ -91,7 +91,6 @@ class SplitRows:
     estimator: Any
     parts: Sequence[str] = ("test",)
     fit_params: Mapping[str, Any] | None = None
-    score_params: Mapping[str, Any] | None = None
     prepared: Rows | None = None
     _found: dict[tuple[int, str], tuple[Any, Any]] = field(default_factory=dict, init=False)
 
