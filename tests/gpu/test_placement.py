@@ -39,7 +39,7 @@ def test_a_standardisation_fitted_on_a_fold_is_the_cpus():
     np.testing.assert_array_equal(data.scaled("gpu", rows=rows).get(), on_cpu.astype(np.float32))
 
 
-def test_rows_of_an_earlier_data_set_make_room():
+def test_rows_are_freed_with_their_data_set():
     import gc
 
     import cupy
