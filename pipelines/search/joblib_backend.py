@@ -80,12 +80,8 @@ class SearchBackend(ParallelBackendBase):
         super().__init__(nesting_level=0)
         self.fits: list[Fit] = []
         self.n_at_limit = 0
-        self._runner, self._verbose, self._kinds, self._n_threads = (
-            runner,
-            verbose,
-            kinds,
-            n_threads,
-        )
+        self._runner, self._verbose = runner, verbose
+        self._kinds, self._n_threads = kinds, n_threads
         self._waiting: list[Batch] = []
         self._context: parallel_config | None = None
         # Made here, they take the backend that is in force outside.
