@@ -11,10 +11,10 @@ CONFIG := pyproject.toml constraints.txt
 PINNED := nn images gpu hpc intel notebooks docs dev
 
 # Searches use more of these than is promised to stay.
-VARIED := scikit-learn|dask|distributed|torch|torchvision
+VARIED := scikit-learn|joblib|dask|distributed|torch|torchvision
 # Their lowest versions, as equalities: else uv would quietly take higher ones where other pins need
 # them. Not so torchvision, whose lowest may be for an older torch.
-LOWEST = $(shell sed -nE 's/^ *"(scikit-learn|dask|distributed|torch)(\[.*\])?[>=]=([0-9.]+).*/\1==\3/p' pyproject.toml)
+LOWEST = $(shell sed -nE 's/^ *"(scikit-learn|joblib|dask|distributed|torch)(\[.*\])?[>=]=([0-9.]+).*/\1==\3/p' pyproject.toml)
 # Tests of searches and of estimators, by the environment in $(1). scikit-learn's own of its searches
 # are marked slow.
 SEARCHES = $(subst $(BIN),$(1)/bin,$(PYTEST)) -m 'not slow' tests/test_sklearn_private.py tests/search tests/svm \

@@ -47,9 +47,12 @@ class Predictions:
 class Fit:
     """A candidate fitted on a split: made by a solver, scored by the engine, then a row.
 
+    Scored, it has neither predictions nor a model any more.
+
     Attributes
     ----------
-    candidate, split : int, their places among those that were asked for
+    candidate, split : int, places among the candidates and splits that whoever yields it was asked
+        for; a caller that asked for others puts its own there
     predict : function of a method and a part of the rows, which gives the array; None where the
         fit failed, and once it is scored
     estimator : fitted; or unfitted, where there are predictions alone

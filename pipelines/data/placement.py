@@ -10,7 +10,7 @@ from collections.abc import Callable, Hashable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, SupportsIndex
 
 import cloudpickle
 import numpy as np
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 Fold = tuple[np.ndarray, np.ndarray]
 
-ALIGNMENT = 16  # bytes, as of numpy's own arrays
+ALIGNMENT = 16  # bytes, of the largest numbers that arrays hold
 
 
 class Placement:
@@ -89,7 +89,8 @@ class FoldedData:
         Places the rows that all tasks take where they compute, and returns them: an object
         with ``nbytes``. A worker calls it when the data come, see ``Placed``.
     placement : Placement
-        What this process derives from the rows.
+        What this process derives from the rows. Copies by ``dataclasses.replace`` have the same
+        one, so that nothing but ``place`` may be another in them.
     """
 
     X: Any
@@ -182,12 +183,14 @@ class Placed:
 
     def __init__(self, shared: Any) -> None:
         self.shared = shared
-        self._data = getattr(shared, "data", shared)
+        data = getattr(shared, "__dict__", {}).get("data")
+        self._data = data if isinstance(data, FoldedData) else shared
         self._rows: Any = None
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce_ex__(self, protocol: SupportsIndex) -> tuple[Any, ...]:
         buffers: list[pickle.PickleBuffer] = []
-        pickled = cloudpickle.dumps(self.shared, protocol=5, buffer_callback=buffers.append)
+        apart = buffers.append if int(protocol) >= 5 else None  # else within what is pickled
+        pickled = cloudpickle.dumps(self.shared, int(protocol), buffer_callback=apart)
         return _placed, (pickled, buffers)
 
     def __sizeof__(self) -> int:  # which dask.sizeof asks

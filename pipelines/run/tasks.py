@@ -423,7 +423,7 @@ Runner = InProcess | OnCluster
 
 
 def _news(inbox: deque[Message]) -> Iterator[ProgressEvent]:
-    """Yield empty the inbox and return its progress events."""
+    """Empty the inbox; yield its progress events."""
     while inbox:
         yield ProgressEvent(**inbox.popleft())
 

@@ -7,8 +7,9 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from numpy.typing import ArrayLike
+from sklearn.base import is_classifier
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.model_selection import GridSearchCV
+from sklearn.model_selection import GridSearchCV, check_cv
 from sklearn.utils.validation import check_is_fitted
 
 from pipelines.run.tasks import OnCluster, Runner
@@ -144,10 +145,17 @@ class GridSearch(GridSearchCV):
             runner, self.verbose, kinds, n_threads, self.n_jobs, self.pre_dispatch
         )
         splitter = self.cv  # type: ignore[has-type]
-        self.cv = splitter if cv is None else cv
+        # Splits that are given one by one may call joblib as they come.
+        self.cv = (
+            check_cv(splitter, y, classifier=is_classifier(self.estimator)) if cv is None else cv
+        )
         try:
             with backend:
-                return super().fit(X, y, **params)
+                super().fit(X, y, **params)
+            if not backend.fits:
+                message = "joblib did not hand over the fits, so that they shared nothing"
+                warnings.warn(message, stacklevel=3)
+            return self
         finally:
             self.cv = splitter
             fits = backend.fits

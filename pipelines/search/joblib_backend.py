@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 from typing import Any, cast
 
 import numpy as np
-from joblib import parallel_config
+from joblib import effective_n_jobs, parallel_config
 from joblib.parallel import ParallelBackendBase
 from sklearn.base import clone
 from sklearn.utils.parallel import Parallel, delayed
@@ -29,7 +30,7 @@ from pipelines.search.shared import SharedFit
 from pipelines.search.tasks import SEARCH, Problem, Task, fit_task, make_tasks
 from pipelines.sklearn_private import fit_and_score
 
-MOST_CALLS = 400_000  # that joblib hands over before it asks for a result
+N_WORKERS = 400_000  # that joblib is told of, so that it hands over all calls at once
 Call = tuple[Callable[..., Any], Sequence[Any], Mapping[str, Any]]
 
 
@@ -39,19 +40,19 @@ class Batch:
     Attributes
     ----------
     results : of each of them; None until they were carried out
-    completed : function to call then
+    on_completed : function to call then
     """
 
-    def __init__(self, calls: Sequence[Call], completed: Callable[[Any], Any]) -> None:
-        self.calls, self.completed = calls, completed
+    def __init__(self, calls: Sequence[Call], on_completed: Callable[[Any], Any]) -> None:
+        self.calls, self.on_completed = calls, on_completed
         self.results: list[Any] | None = None
 
 
 class SearchBackend(ParallelBackendBase):
     """Carries out the fits of one search, those that share work together.
 
-    Used as a context, it serves the first search within; what else calls joblib, such as the
-    refit, is served as if it were not there.
+    Used as a context, it serves the first search within; what this calls itself, and what comes
+    after it, such as the refit, is served as if it were not there.
 
     Parameters
     ----------
@@ -67,6 +68,7 @@ class SearchBackend(ParallelBackendBase):
     """
 
     supports_retrieve_callback = False
+    supports_sharedmem = True  # calls are made in this process, or as the runner makes them
 
     def __init__(
         self,
@@ -84,32 +86,46 @@ class SearchBackend(ParallelBackendBase):
         self._kinds, self._n_threads = kinds, n_threads
         self._waiting: list[Batch] = []
         self._context: parallel_config | None = None
-        # Made here, they take the backend that is in force outside.
+        # Made here, these take the backend that is in force outside.
+        self._n_jobs = effective_n_jobs(n_jobs)
         self._tasks_in_parallel = Parallel(n_jobs=n_jobs, pre_dispatch=pre_dispatch)
+        self._nested_backend = super().get_nested_backend()
 
     def __enter__(self) -> SearchBackend:
         self._context = parallel_config(backend=self)
         return self
 
     def __exit__(self, *error: object) -> None:
+        self._leave()
+
+    def _leave(self) -> None:
         if self._context is not None:
             self._context.unregister()
+            self._context = None
 
     def effective_n_jobs(self, n_jobs: int) -> int:
-        """Return so many that joblib submits all calls at once."""
-        return MOST_CALLS
+        """Return so many that joblib submits all calls at once, once a search is served."""
+        return 1 if self._context else N_WORKERS
 
     def configure(self, n_jobs: int = 1, parallel: Any = None, **options: Any) -> int:
         """Have joblib submit all calls before it asks for a result."""
+        self._leave()  # nothing that the search calls is for this backend
         self.parallel = parallel
-        parallel.pre_dispatch = "all"
+        # Neither says anything: what is run in parallel are the tasks.
+        parallel.pre_dispatch, parallel.verbose = "all", 0
         return self.effective_n_jobs(n_jobs)
+
+    def terminate(self) -> None:
+        """Wait for the search, if something else was served before it."""
+        if not self.fits:
+            self.__enter__()
+
+    def get_nested_backend(self) -> tuple[ParallelBackendBase, int | None]:
+        """Return the backend within calls, which is made once."""
+        return self._nested_backend
 
     def submit(self, func: Any, callback: Callable[[Any], Any]) -> Batch:
         """Collect a batch of calls."""
-        if self._context is not None:  # nothing that the search calls is for this backend
-            self._context.unregister()
-            self._context = None
         batch = Batch(func.items, callback)
         self._waiting.append(batch)
         return batch
@@ -121,13 +137,13 @@ class SearchBackend(ParallelBackendBase):
             results = iter(self._carry_out([call for batch in batches for call in batch.calls]))
             for batch in batches:
                 batch.results = [next(results) for _ in batch.calls]
-        out.completed(out)
+        out.on_completed(out)
         return cast("list[Any]", out.results)
 
     def _carry_out(self, calls: Sequence[Call]) -> list[Any]:
         """Return the results of calls, in their order."""
         functions = {getattr(function, "function", function) for function, _, _ in calls}
-        if functions != {fit_and_score}:
+        if functions != {fit_and_score} or "split_progress" not in calls[0][2]:
             return [function(*arguments, **named) for function, arguments, named in calls]
         named = [
             {"estimator": estimator, "X": X, "y": y, **options}
@@ -144,8 +160,9 @@ class SearchBackend(ParallelBackendBase):
             shared = problem.groups[task.group].shared
             for fit in fits:
                 results[fit.candidate * n_splits + fit.split] = fit.scores
-                unheard = shared is not None and shared.predictions_only and not fit.apart
-                self.n_at_limit += unheard and not fit.converged
+                # Fits of an estimator by itself have warned.
+                silent = shared is not None and shared.predictions_only and not fit.apart
+                self.n_at_limit += silent and not fit.converged
             self.fits += fits
         return results
 
@@ -157,10 +174,13 @@ class SearchBackend(ParallelBackendBase):
         alone = isinstance(runner, OnCluster)
         work = partial(fits_of_task, n_threads=self._n_threads, alone=alone, options=options)
         if runner is None:
-            by_task: Iterable[list[Fit]] = self._tasks_in_parallel(
-                delayed(work)(problem, task) for task in tasks
+            batches = in_batches(problem, tasks, self._n_jobs)
+            by_batch = self._tasks_in_parallel(
+                delayed(fits_of_tasks)(work, problem, [tasks[i] for i in batch])
+                for batch in batches
             )
-            return by_task
+            in_order = zip(chain(*batches), chain(*by_batch), strict=True)
+            return [fits for _, fits in sorted(in_order, key=lambda pair: pair[0])]
         fits: dict[Task, list[Fit]] = {}
         cost = sum(task.cost for task in tasks)
         quiet = not self._verbose
@@ -231,6 +251,31 @@ def _numbers(rows: Any) -> np.ndarray:
     return np.flatnonzero(rows) if rows.dtype == np.bool_ else rows
 
 
+def in_batches(problem: Problem, tasks: Sequence[Task], n_jobs: int) -> list[list[int]]:
+    """Return numbers of tasks, those of a batch to be carried out by one process.
+
+    Pipelines share their first steps within a process: of these, the tasks on a split are as many
+    batches as there are jobs. Any other is a batch by itself.
+    """
+    batches, with_steps = list[list[int]](), dict[Sequence[int], list[int]]()
+    for number, task in enumerate(tasks):
+        if problem.groups[task.group].most:
+            with_steps.setdefault(task.splits, []).append(number)
+        else:
+            batches.append([number])
+    for numbers in with_steps.values():
+        size = -(-len(numbers) // n_jobs)
+        batches += [numbers[start : start + size] for start in range(0, len(numbers), size)]
+    return batches
+
+
+def fits_of_tasks(
+    work: Callable[[Problem, Task], list[Fit]], problem: Problem, tasks: Sequence[Task]
+) -> list[list[Fit]]:
+    """Return the fits of each of some tasks; what they share stays in this process."""
+    return [work(problem, task) for task in tasks]
+
+
 def fits_of_task(
     problem: Problem, task: Task, n_threads: int | None, alone: bool, options: Mapping[str, Any]
 ) -> list[Fit]:
@@ -251,8 +296,11 @@ def fits_of_task(
             "candidate_progress": (member, n_candidates),
         }
 
-    items = fit_task(problem, task, n_threads, alone=alone, fit_options=fit_options)
-    fits = [item for item in items if isinstance(item, Fit)]
+    fits = [
+        item
+        for item in fit_task(problem, task, n_threads, alone=alone, fit_options=fit_options)
+        if isinstance(item, Fit)
+    ]
     for fit in fits:
         fit.candidate, fit.split = task.members[fit.candidate], task.splits[fit.split]
     return fits

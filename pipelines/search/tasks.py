@@ -237,8 +237,12 @@ def fit_task(
                     if n_threads is not None:
                         estimator = with_jobs(estimator, n_threads)
                     again = replace(rows, numbers=[task.splits[split]], estimator=estimator)
-                    items = fit_group(Group((member,)), [estimator], again, scorer)
-                    (fit,) = (item for item in items if isinstance(item, Fit))
+                    alone_group = Group((member,))
+                    (fit,) = (
+                        item
+                        for item in fit_group(alone_group, [estimator], again, scorer)
+                        if isinstance(item, Fit)
+                    )
                     item = replace(fit, candidate=item.candidate, split=split)
                     item.implementation = substitute(plain, "cpu").implementation
                     reason = error.strip().splitlines()[-1]
@@ -275,8 +279,7 @@ def run_task(problem: Problem, task: Task, n_threads: int = 1) -> Iterator[Row |
 
 def rows_of(problem: Problem, task: Task, n_threads: int = 1) -> list[Row]:
     """Return all rows of a task; see ``run_task``."""
-    items = run_task(problem, task, n_threads)
-    return [item for item in items if not isinstance(item, Progress)]
+    return [item for item in run_task(problem, task, n_threads) if not isinstance(item, Progress)]
 
 
 def failed_rows(problem: Problem, task: Task, reason: str) -> list[Row]:

@@ -5,6 +5,7 @@ A stand-in for cupy writes down copies; workers of two hosts have addresses of t
 
 from __future__ import annotations
 
+import copy
 import gc
 import os
 import pickle
@@ -274,6 +275,13 @@ def test_searches_side_by_side_keep_what_is_theirs() -> None:
     rows = first.scaled("cpu")
     assert len(second.scaled("cpu")) == 40
     assert first.scaled("cpu") is rows
+
+
+def test_anything_can_be_shared_and_copied() -> None:
+    for shared in (np.array(["2026-11-26"], "M8[D]"), {"data": 1}, "text", None):
+        again = copy.deepcopy(Placed(shared))
+        assert sizeof(again) < 1000
+        np.testing.assert_equal(again.shared, shared)
 
 
 def test_dask_counts_what_lies_on_the_host() -> None:

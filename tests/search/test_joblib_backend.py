@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from joblib import delayed, parallel_config
+from joblib import delayed, effective_n_jobs, parallel_config
 from joblib.parallel import Parallel, ParallelBackendBase, get_active_backend
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin
 from sklearn.datasets import load_iris
-from sklearn.model_selection import cross_val_score
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import KFold, cross_val_score
 from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import make_pipeline
 
 from pipelines import GridSearch
 from pipelines.search.joblib_backend import SearchBackend
@@ -80,3 +84,62 @@ def test_calls_of_something_else_are_carried_out_as_they_are() -> None:
         results = Parallel(n_jobs=2)(delayed(pow)(base, 2) for base in range(5))
     assert results == [0, 1, 4, 9, 16]
     assert backend.fits == []
+
+
+class Slow(TransformerMixin, BaseEstimator):
+    """A first step that writes down each of its fits."""
+
+    def __init__(self, log: str = "") -> None:
+        self.log = log
+
+    def fit(self, X: Any, y: Any = None) -> Slow:
+        with Path(self.log).open("a") as file:
+            file.write("fit\n")
+        self.n_features_in_ = X.shape[1]
+        return self
+
+    def transform(self, X: Any) -> Any:
+        return X
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_pipelines_share_their_first_steps_in_every_process(tmp_path: Path, n_jobs: int) -> None:
+    log = tmp_path / "fits"
+    pipe = make_pipeline(Slow(str(log)), LogisticRegression(max_iter=500))
+    grid = {"logisticregression__C": np.logspace(-2, 2, 8)}
+    GridSearch(pipe, grid, cv=3, n_jobs=n_jobs).fit(X, y)
+    assert len(log.read_text().splitlines()) <= 3 * n_jobs + 1  # and the refit
+
+
+class Splitter(KFold):
+    """Calls joblib, in its own ways, before the search does."""
+
+    def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None) -> int:
+        assert effective_n_jobs(2) < 10
+        assert Parallel(n_jobs=2)(delayed(pow)(base, 2) for base in range(3)) == [0, 1, 4]
+        return int(super().get_n_splits(X, y, groups))
+
+    def split(self, X: Any, y: Any = None, groups: Any = None) -> Any:
+        assert cross_val_score(KNeighborsClassifier(), X, y, cv=2).size == 2
+        return super().split(X, y, groups)
+
+
+def lazy_splits() -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    for train, test in KFold(3).split(X):
+        assert Parallel(n_jobs=2)(delayed(pow)(base, 2) for base in range(3)) == [0, 1, 4]
+        yield train, test
+
+
+@pytest.mark.parametrize("cv", [Splitter(3), lazy_splits()], ids=["splitter", "generator"])
+def test_who_calls_joblib_before_the_search_takes_nothing_from_it(cv: Any) -> None:
+    search = GridSearch(KNeighborsClassifier(), {"n_neighbors": [1, 3, 5]}, cv=cv).fit(X, y)
+    assert search.fits == (9, 3)
+
+
+@pytest.mark.parametrize(
+    "context", [{"require": "sharedmem"}, {"backend": "threading"}, {"prefer": "threads"}], ids=str
+)
+def test_the_search_is_served_in_any_context(context: dict[str, str]) -> None:
+    with parallel_config(**context):
+        search = GridSearch(KNeighborsClassifier(), {"n_neighbors": [1, 3, 5]}, cv=3).fit(X, y)
+    assert search.fits == (9, 3)

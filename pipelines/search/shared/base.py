@@ -305,9 +305,9 @@ class SharedEstimators(SharedFit):
 
 @contextmanager
 def convergence_noted() -> Iterator[list[Any]]:
-    """Give a list that holds, once the fits inside are done, warnings that they did not converge.
+    """Yield a list; after the block it holds the warnings of fits that did not converge.
 
-    All warnings are given as if nobody had noted them.
+    All warnings are issued again after it.
     """
     from sklearn.exceptions import ConvergenceWarning
 

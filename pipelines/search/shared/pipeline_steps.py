@@ -77,9 +77,10 @@ def _step(name: str, transformer: Any) -> Step | None:
 
 
 class StepCache:
-    """Rows of a data set as steps transformed them, by what made them; those used last at the end.
+    """Rows of a data set as the first steps of pipelines transformed them.
 
-    Tasks of other threads wait for what one of them makes.
+    Those that were used last are kept, up to ``MOST_BYTES``. Tasks of other threads wait for what
+    one of them makes.
     """
 
     def __init__(self) -> None:

@@ -334,8 +334,8 @@ class SVRs(KernelMachines):
                     continue
                 e, c = divmod(item.candidate, len(Cs))
                 item.split = numbers[item.split]
-                assert item.predict is not None
-                values = item.predict("predict", "test") * scale + mean
+                assert isinstance(item.predict, Predictions)
+                values = item.predict.by_method["predict"] * scale + mean
                 place = rows.numbers.index(item.split)
                 item.predict = Predictions({"predict": values}, rows.parts_asked(place))
                 yield from _members(item, alike[item.split, epsilons[e], Cs[c]], rows, c == 0)

@@ -36,7 +36,7 @@ class PathBackend(Backend):
         one_class = {n for n in work.numbers if np.ptp(work.y[work.splits[n][0]]) == 0}
         n_classes = len(np.unique(work.y))
         try:
-            with self._one_at_a_time:
+            with self._one_at_a_time:  # also while a caller scores what is yielded
                 for item in self.solve(work):
                     if isinstance(item, Fit):
                         del missing[item.split, item.candidate]
