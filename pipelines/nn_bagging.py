@@ -163,7 +163,7 @@ class Options(TrainingOptions, FoldOptions, RunOptions, TestOptions, OwnDataOpti
     )
 
 
-def given(choice: str) -> str | None:
+def given(choice: Any) -> Any:
     """Return what was chosen; None for auto."""
     return None if choice == "auto" else choice
 
@@ -251,20 +251,10 @@ class Bagging(job.Job[Options]):
         self.asked.refuse_other_images(self.record)
         self.space = self._space()
         self.augment = chosen(options.augment, data.image_shape is not None, data.ink)
-        training = Training.of(
-            self.space.network,
-            len(data.y_train),
-            batch_size=options.batch_size,
-            max_epochs=options.max_epochs,
-            optimizer=given(options.optimizer),
-            schedule=given(options.schedule),
-            label_smoothing=options.label_smoothing,
-            weight_decay=options.weight_decay,
-            patience=options.patience,
-            augment=self.augment,
-            precision=options.precision,
-            memory_bytes=None if options.memory is None else int(options.memory * 2**30),
-        )
+        choices = {name: given(getattr(options, name)) for name in Training.choices}
+        choices["memory_bytes"] = options.memory and int(options.memory * 2**30)
+        n_rows, augment = len(data.y_train), self.augment
+        training = Training.of(self.space.network, n_rows, augment=augment, **choices)
         inputs = Inputs(data.n_inputs, data.n_classes, data.image_shape)
         self.drawn = Plan.draw(
             data.y_train,
