@@ -163,9 +163,8 @@ class PlaceOptions:
     )
     workers: int | None = how(
         None,
-        "number of workers, each a process (default: one for each GPU, else for each core, "
-        "or for each 8 cores where a solver fills them with threads: of two cores 1 worker, "
-        "2 threads)",
+        "number of workers, each a process (default: one for each GPU, else for each core, or for "
+        "each 8 cores where a solver fills them with threads: of two cores 1 worker, 2 threads)",
         parse=int,
         rule=at_least(1, 100_000),
         metavar="N",

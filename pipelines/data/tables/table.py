@@ -209,8 +209,7 @@ def read_raw_table(
         left_out = ", ".join(f"{short(name)} ({why})" for name, why in kinds.left_out)
         raise InputError(
             f"{opt('dataset')} must have a feature column, but all columns of '{path}' were "
-            "ignored: "
-            f"{left_out}; use one with {opt('number')} or {opt('category')}"
+            f"ignored: {left_out}; use one with {opt('number')} or {opt('category')}"
         )
     X, outcome = columns_of(features, kinds, path), frame[name]
     n_rows = len(X)
@@ -233,8 +232,7 @@ def read_raw_table(
         if X.empty:
             raise InputError(
                 f"{opt('missing', 'drop')} would drop every row: each row of '{path}' has a "
-                "missing "
-                f"cell; use {opt('missing', 'impute')}, or leave out columns"
+                f"missing cell; use {opt('missing', 'impute')}, or leave out columns"
             )
     y, task = values_of(outcome, path, task)
     notes = [how] if how and label is None else []
