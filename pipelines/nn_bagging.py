@@ -27,7 +27,16 @@ from pipelines.run import job, summary
 from pipelines.run.cluster import Cluster
 from pipelines.run.groups import FoldOptions, OwnDataOptions, RunOptions, TestOptions
 from pipelines.run.lifecycle import Session
-from pipelines.run.options import OneLineParser, at_least, number, option, positive, share
+from pipelines.run.options import (
+    OneLineParser,
+    at_least,
+    number,
+    option,
+    positive,
+    real,
+    several,
+    share,
+)
 from pipelines.run.outcomes import Task
 from pipelines.run.summary import baseline_lines, failed_fits, wall_time
 from pipelines.run_folder.statistics import interval
@@ -69,17 +78,15 @@ class TrainingOptions:
         "of the learning rate; auto takes onecycle, and for the study's networks none",
         choices=("auto", *SCHEDULES),
     )
-    weight_decay: float | None = option(
+    weight_decay: float | None = real(
         None,
         "of all weights but biases and norms (default: 0.0005, of adamw 0.05)",
-        parse=float,
         rule=at_least(0, 10),
         metavar="DECAY",
     )
-    label_smoothing: float | None = option(
+    label_smoothing: float | None = real(
         None,
         "share of a label that goes to all classes alike (default: 0.05)",
-        parse=float,
         rule=at_least(0, 0.9),
         metavar="SHARE",
     )
@@ -101,11 +108,10 @@ class TrainingOptions:
         "of products: tf32 on a GPU; bf16 on GPUs and newer CPUs, not for the study's networks",
         choices=PRECISIONS,
     )
-    memory: float | None = option(
+    memory: float | None = real(
         None,
         "GiB of a worker's device that training may take (default: 90 % of a GPU, no limit on "
         "a CPU)",
-        parse=float,
         rule=positive,
         metavar="GIB",
         changes_results=False,
@@ -154,10 +160,9 @@ class Options(TrainingOptions, FoldOptions, RunOptions, TestOptions, OwnDataOpti
         "of --defer-error, and of the prediction sets that predict names",
         changes_results=False,
     )
-    image: tuple[str, ...] | None = option(
+    image: tuple[str, ...] | None = several(
         None,
         "images of your own that the ensemble is asked about",
-        nargs="+",
         metavar="FILE",
         path="file",
     )

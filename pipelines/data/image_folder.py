@@ -107,16 +107,8 @@ def load_folder(
     ] * bool(bad)
     if has_split and len(tests) > 1:
         lines.append(f"warning    '{tests[1]}' is left out: the test set is '{test}'")
-    shape = first.X.shape[1:]
-    return Source(
-        first.X.reshape(len(first.y), -1),
-        first.y,
-        PIXELS_0_255,
-        X_test=None if test is None else last.X.reshape(len(last.y), -1),
-        y_test=None if test is None else last.y,
-        image_shape=shape,
-        lines=tuple(lines),
-    )
+    X_test, y_test = (None, None) if test is None else (last.X, last.y)
+    return source_of(first.X, first.y, X_test, y_test, lines=tuple(lines))
 
 
 @dataclass(frozen=True)

@@ -239,18 +239,9 @@ def read_raw_table(
     without_header = layout is not None and not layout.has_header
     if layout is not None and without_header:
         notes.append(f"no header line, columns are called 1 to {len(layout.names)}")
+    n_dropped, about = n_rows - len(X), tuple(notes)
     return RawTable(
-        path.name,
-        X,
-        y,
-        kinds,
-        task,
-        name,
-        missing,
-        tuple(notes),
-        n_rows - len(X),
-        without_header,
-        codes,
+        path.name, X, y, kinds, task, name, missing, about, n_dropped, without_header, codes
     )
 
 
