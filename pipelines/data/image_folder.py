@@ -26,8 +26,7 @@ import numpy as np
 
 from pipelines.data.dataset import Array, Source
 from pipelines.data.image_files import SUFFIXES, decode
-from pipelines.data.images import need_torchvision
-from pipelines.data.scaling import PIXELS_0_255
+from pipelines.data.images import need_torchvision, source_of
 from pipelines.data.tables.words import counted, listed
 from pipelines.errors import InputError, opt
 

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pipelines.data.dataset import Source
+from pipelines.data.dataset import Array, Source
 from pipelines.data.scaling import PIXELS_0_16, PIXELS_0_255
 from pipelines.errors import InputError, opt
 

@@ -206,10 +206,10 @@ class Layout:
 
     def settings(self) -> dict[str, Any]:
         """Return it as ``pandas.read_csv`` takes it."""
-        header, plain = 0 if self.has_header else None, {"index_col": False, "low_memory": False}
-        named = {"sep": self.separator, "decimal": self.decimal, "names": list(self.names)}
-        gaps = {"na_values": list(MISSING), "keep_default_na": False}
-        return {**named, **gaps, **plain, "header": header, "skipinitialspace": True}
+        own = {"sep": self.separator, "decimal": self.decimal, "names": list(self.names)}
+        header, gaps = 0 if self.has_header else None, list(MISSING)
+        of_all = {"index_col": False, "low_memory": False, "skipinitialspace": True}
+        return {**own, **of_all, "header": header, "na_values": gaps, "keep_default_na": False}
 
 
 def notice_layout(path: Path, header: bool | None = None) -> Layout:
