@@ -17,7 +17,6 @@ import numpy as np
 from pipelines.data import DATASETS, FittedScaling, load_dataset
 from pipelines.data.batches import share
 from pipelines.data.dataset import channels_height_width, rows_of
-
 from pipelines.data.preparation import Preparation
 from pipelines.data.tables import SUFFIXES, RawTable, Reading, read_raw_table
 from pipelines.errors import InputError, opt
