@@ -347,24 +347,17 @@ class Bagging(job.Job[Options]):
 
     def summarize(self, session: Session, cluster: Cluster | None) -> dict[str, Any]:
         """Reduce the members' predictions, and score them on the test rows."""
-        from pipelines.bagging.answer import answer
+        from pipelines.bagging.answer import TrainedEnsemble, answer
         from pipelines.bagging.train_members import stored
         from pipelines.data.baseline import baseline_of, remarks_on
 
+        options, refits = self.options, stored(self.refits)
+        n_folds = options.folds if options.n_tuning else 1
+        settings = (n_folds, options.seed, options.defer_error, options.confidence)
+        trained = TrainedEnsemble(session.path, refits, self.dataset, self.asked, *settings)
+        client, data = (cluster.client, cluster.runner.scattered) if cluster else (None, None)
         with phase(session.echo, "vote       combining the members' predictions"):
-            metadata = answer(
-                cluster and cluster.client,
-                session.path,
-                stored(self.refits),
-                self.dataset,
-                cluster and cluster.runner.scattered,
-                self.asked,
-                device=self.drawn.training.device,
-                n_folds=self.options.folds if self.options.n_tuning else 1,
-                seed=self.options.seed,
-                defer_error=self.options.defer_error,
-                confidence=self.options.confidence,
-            )
+            metadata = answer(trained, client, data, self.drawn.training.device)
             baseline = baseline_of(self.dataset)
         remarks = remarks_on(
             self.dataset, baseline, test_error=metadata["vote_test_error"], option=""
