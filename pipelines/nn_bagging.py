@@ -261,16 +261,9 @@ class Bagging(job.Job[Options]):
         n_rows, augment = len(data.y_train), self.augment
         training = Training.of(self.space.network, n_rows, augment=augment, **choices)
         inputs = Inputs(data.n_inputs, data.n_classes, data.image_shape)
-        self.drawn = Plan.draw(
-            data.y_train,
-            inputs,
-            self.space,
-            training,
-            n_bootstrap=options.n_bootstrap,
-            n_tuning=max(1, options.n_tuning),
-            n_folds=options.folds,
-            seed=options.seed,
-        )
+        counts = {"n_bootstrap": options.n_bootstrap, "n_tuning": max(1, options.n_tuning)}
+        counts |= {"n_folds": options.folds, "seed": options.seed}
+        self.drawn = Plan.draw(data.y_train, inputs, self.space, training, **counts)
         lines = []
         if self.space.network not in BY_HAND:  # an error of the user's module shows now
             from pipelines.nn.networks import network_lines

@@ -169,19 +169,12 @@ class PageRank(job.Job[Options]):
                 if iteration % every == 0:
                     session.echo(f"iteration  {iteration:,}: change {change:.2g}")
 
-            ranks = self.ranks = distributed_pagerank(
-                cluster.client,
-                self.source,
-                session.path / PARTITIONS,
-                self_loops=options.self_loops,
-                repeated=options.repeated,
-                alpha=options.alpha,
-                personalise=options.personalise,
-                dangling=options.dangling,
-                stop=options.stop(),
-                checkpoint_every=every,
-                device=self.device,
-                callback=show,
+            shared = ("self_loops", "repeated", "alpha", "personalise", "dangling")
+            how: dict[str, Any] = {name: getattr(options, name) for name in shared}
+            how |= {"stop": options.stop(), "checkpoint_every": every, "device": self.device}
+            folder = session.path / PARTITIONS
+            self.ranks = ranks = distributed_pagerank(
+                cluster.client, self.source, folder, callback=show, **how
             )
             return {"n_partitions": ranks.n_partitions}
         problem = replace(self.problem, device=self.device, n_threads=cluster.threads)
