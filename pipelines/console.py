@@ -64,16 +64,10 @@ def wrap_line(line: str) -> str:
     if len(line) <= width or "\n" in line:
         return line
     indent = INDENT if width > 2 * len(INDENT) else ""
-    return "\n".join(
-        wrap(
-            line,
-            width,
-            subsequent_indent=indent,
-            break_long_words=False,
-            break_on_hyphens=False,
-            drop_whitespace=True,
-        )
+    lines = wrap(
+        line, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
     )
+    return "\n".join(lines)
 
 
 def print_error(command: str, message: str) -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from pipelines.console import echo
 from pipelines.data.dataset import CLASSIFICATION
 from pipelines.run.cluster import Cluster
-from pipelines.run.options import at_least, option
+from pipelines.run.options import at_least, option, real, several
 from pipelines.run_folder import names
 from pipelines.search.candidates import (
     USUAL,
@@ -43,20 +43,18 @@ class CandidateOptions:
 
     group: ClassVar[str] = "grid"
 
-    estimator: tuple[str, ...] = option(
+    estimator: tuple[str, ...] = several(
         (),
         "an estimator by its short name or import path; more than one are compared",
-        nargs="+",
         metavar="NAME",
     )
     estimators: bool = option(
         False, "list the short names and end", changes_results=False, python=False
     )
-    param: tuple[str, ...] = option(
+    param: tuple[str, ...] = several(
         (),
         "values of a parameter of the last named estimator, with commas between them; every "
         "combination is a candidate",
-        nargs="+",
         metavar="NAME=VALUE,VALUE",
     )
     grid: str | None = option(
@@ -72,11 +70,10 @@ class CandidateOptions:
         metavar="auto|none|FILE",
         path="file",
     )
-    scoring: tuple[str, ...] = option(
+    scoring: tuple[str, ...] = several(
         (),
         "scorers of scikit-learn; the best candidate is chosen by the first (default: "
         "accuracy, or r2)",
-        nargs="+",
         metavar="NAME",
     )
 
@@ -90,10 +87,9 @@ class Options(CandidateOptions, SearchOptions):
     learning_curve: bool = option(
         False, "fit the best candidate of each algorithm on shares of the training rows, too"
     )
-    rope: float = option(
+    rope: float = real(
         0.01,
         "score differences up to this count as equivalent",
-        parse=float,
         rule=at_least(0, 1_000_000),
         metavar="WIDTH",
     )

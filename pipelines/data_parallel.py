@@ -76,17 +76,10 @@ class DataParallel(job.Job[Options]):
         if options.network == "approximator":
             points = options.points or ROWS_OF_APPROXIMATOR
             return approximator(points, options.validation, options.seed)
-        task = None if options.task == "auto" else options.task
-        return load_rows(
-            options.dataset,
-            options.network,
-            options.hidden or HIDDEN,
-            task=task,
-            test_size=options.test_size,
-            validation=options.validation,
-            seed=options.seed,
-            **options.as_read(),
-        )
+        shares = {"test_size": options.test_size, "validation": options.validation}
+        settings = options.as_read() | shares | {"seed": options.seed}
+        settings["task"] = None if options.task == "auto" else options.task
+        return load_rows(options.dataset, options.network, options.hidden or HIDDEN, **settings)
 
     def plan(self, data: Problem) -> list[str]:
         """Plan the trainings: data, architecture, strategies and number of repetitions."""
@@ -216,22 +209,12 @@ class DataParallel(job.Job[Options]):
 
         checkpoint = session.path / names.CHECKPOINTS / training.file
         own = {field.name: getattr(self.options, field.name) for field in fields(TrainingOptions)}
-        order = TrainingPlan(
-            TrainingOptions(**own | {"sync": training.strategy}),
-            training.seed(self.options.seed),
-            None,
-            str(checkpoint.resolve()),
-        )
-        return train_on(
-            cluster.client,
-            self.problem,
-            order,
-            training.ranks,
-            on_message,
-            device=torch_device(cluster.device),
-            threads=cluster.threads,
-            open_ranks=self.options.open_ranks or self.options.no_tls,
-        )
+        own["sync"] = training.strategy
+        options, seed = TrainingOptions(**own), training.seed(self.options.seed)
+        order = TrainingPlan(options, seed, None, str(checkpoint.resolve()))
+        how: dict[str, Any] = {"device": torch_device(cluster.device), "threads": cluster.threads}
+        how["open_ranks"] = self.options.open_ranks or self.options.no_tls
+        return train_on(cluster.client, self.problem, order, training.ranks, on_message, **how)
 
     def summarize(self, session: Session, cluster: Cluster | None) -> dict[str, Any]:
         """Return the table of epochs, and the best network."""

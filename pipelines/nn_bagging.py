@@ -27,7 +27,16 @@ from pipelines.run import job, summary
 from pipelines.run.cluster import Cluster
 from pipelines.run.groups import FoldOptions, OwnDataOptions, RunOptions, TestOptions
 from pipelines.run.lifecycle import Session
-from pipelines.run.options import OneLineParser, at_least, number, option, positive, share
+from pipelines.run.options import (
+    OneLineParser,
+    at_least,
+    number,
+    option,
+    positive,
+    real,
+    several,
+    share,
+)
 from pipelines.run.outcomes import Task
 from pipelines.run.summary import baseline_lines, failed_fits, wall_time
 from pipelines.run_folder.statistics import interval
@@ -69,17 +78,15 @@ class TrainingOptions:
         "of the learning rate; auto takes onecycle, and for the study's networks none",
         choices=("auto", *SCHEDULES),
     )
-    weight_decay: float | None = option(
+    weight_decay: float | None = real(
         None,
         "of all weights but biases and norms (default: 0.0005, of adamw 0.05)",
-        parse=float,
         rule=at_least(0, 10),
         metavar="DECAY",
     )
-    label_smoothing: float | None = option(
+    label_smoothing: float | None = real(
         None,
         "share of a label that goes to all classes alike (default: 0.05)",
-        parse=float,
         rule=at_least(0, 0.9),
         metavar="SHARE",
     )
@@ -101,11 +108,10 @@ class TrainingOptions:
         "of products: tf32 on a GPU; bf16 on GPUs and newer CPUs, not for the study's networks",
         choices=PRECISIONS,
     )
-    memory: float | None = option(
+    memory: float | None = real(
         None,
         "GiB of a worker's device that training may take (default: 90 % of a GPU, no limit on "
         "a CPU)",
-        parse=float,
         rule=positive,
         metavar="GIB",
         changes_results=False,
@@ -154,16 +160,15 @@ class Options(TrainingOptions, FoldOptions, RunOptions, TestOptions, OwnDataOpti
         "of --defer-error, and of the prediction sets that predict names",
         changes_results=False,
     )
-    image: tuple[str, ...] | None = option(
+    image: tuple[str, ...] | None = several(
         None,
         "images of your own that the ensemble is asked about",
-        nargs="+",
         metavar="FILE",
         path="file",
     )
 
 
-def given(choice: str) -> str | None:
+def given(choice: Any) -> Any:
     """Return what was chosen; None for auto."""
     return None if choice == "auto" else choice
 
@@ -251,31 +256,14 @@ class Bagging(job.Job[Options]):
         self.asked.refuse_other_images(self.record)
         self.space = self._space()
         self.augment = chosen(options.augment, data.image_shape is not None, data.ink)
-        training = Training.of(
-            self.space.network,
-            len(data.y_train),
-            batch_size=options.batch_size,
-            max_epochs=options.max_epochs,
-            optimizer=given(options.optimizer),
-            schedule=given(options.schedule),
-            label_smoothing=options.label_smoothing,
-            weight_decay=options.weight_decay,
-            patience=options.patience,
-            augment=self.augment,
-            precision=options.precision,
-            memory_bytes=None if options.memory is None else int(options.memory * 2**30),
-        )
+        choices = {name: given(getattr(options, name)) for name in Training.choices}
+        choices["memory_bytes"] = options.memory and int(options.memory * 2**30)
+        n_rows, augment = len(data.y_train), self.augment
+        training = Training.of(self.space.network, n_rows, augment=augment, **choices)
         inputs = Inputs(data.n_inputs, data.n_classes, data.image_shape)
-        self.drawn = Plan.draw(
-            data.y_train,
-            inputs,
-            self.space,
-            training,
-            n_bootstrap=options.n_bootstrap,
-            n_tuning=max(1, options.n_tuning),
-            n_folds=options.folds,
-            seed=options.seed,
-        )
+        counts = {"n_bootstrap": options.n_bootstrap, "n_tuning": max(1, options.n_tuning)}
+        counts |= {"n_folds": options.folds, "seed": options.seed}
+        self.drawn = Plan.draw(data.y_train, inputs, self.space, training, **counts)
         lines = []
         if self.space.network not in BY_HAND:  # an error of the user's module shows now
             from pipelines.nn.networks import network_lines
@@ -352,24 +340,17 @@ class Bagging(job.Job[Options]):
 
     def summarize(self, session: Session, cluster: Cluster | None) -> dict[str, Any]:
         """Reduce the members' predictions, and score them on the test rows."""
-        from pipelines.bagging.answer import answer
+        from pipelines.bagging.answer import TrainedEnsemble, answer
         from pipelines.bagging.train_members import stored
         from pipelines.data.baseline import baseline_of, remarks_on
 
+        options, refits = self.options, stored(self.refits)
+        n_folds = options.folds if options.n_tuning else 1
+        settings = (n_folds, options.seed, options.defer_error, options.confidence)
+        trained = TrainedEnsemble(session.path, refits, self.dataset, self.asked, *settings)
+        client, data = (cluster.client, cluster.runner.scattered) if cluster else (None, None)
         with phase(session.echo, "vote       combining the members' predictions"):
-            metadata = answer(
-                cluster and cluster.client,
-                session.path,
-                stored(self.refits),
-                self.dataset,
-                cluster and cluster.runner.scattered,
-                self.asked,
-                device=self.drawn.training.device,
-                n_folds=self.options.folds if self.options.n_tuning else 1,
-                seed=self.options.seed,
-                defer_error=self.options.defer_error,
-                confidence=self.options.confidence,
-            )
+            metadata = answer(trained, client, data, self.drawn.training.device)
             baseline = baseline_of(self.dataset)
         remarks = remarks_on(
             self.dataset, baseline, test_error=metadata["vote_test_error"], option=""

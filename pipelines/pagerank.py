@@ -13,7 +13,7 @@ from pipelines.run.cluster import Cluster
 from pipelines.run.errors import RunStopped
 from pipelines.run.groups import RunOptions
 from pipelines.run.lifecycle import Session
-from pipelines.run.options import at_least, inside_unit_interval, number, option
+from pipelines.run.options import at_least, number, option, real, share
 from pipelines.run.summary import wall_time
 from pipelines.run_folder import names
 
@@ -55,15 +55,9 @@ class Options(RunOptions):
         None, "column of weights (default: every edge counts 1)", metavar="COLUMN"
     )
     random: str = option("rmat", "the random graph", choices=("erdos", "rmat"))
-    nodes: int = option(
-        100_000, "nodes of the random graph", parse=int, rule=at_least(2), metavar="N"
-    )
-    degree: float = option(
-        8.0,
-        "edges that leave a node of the random graph, on average",
-        parse=float,
-        rule=at_least(1),
-        metavar="NUMBER",
+    nodes: int = number(100_000, "nodes of the random graph", rule=at_least(2))
+    degree: float = real(
+        8.0, "edges that leave a node of the random graph, on average", rule=at_least(1)
     )
     self_loops: str = option(
         "keep", "what becomes of edges from a node to itself", choices=("keep", "drop")
@@ -73,13 +67,7 @@ class Options(RunOptions):
         "an edge that stands there more than once counts as often, or once",
         choices=("sum", "once"),
     )
-    alpha: float = option(
-        0.85,
-        "damping: how likely the surfer follows an edge",
-        parse=float,
-        rule=inside_unit_interval,
-        metavar="NUMBER",
-    )
+    alpha: float = share(0.85, "damping: how likely the surfer follows an edge", metavar="NUMBER")
     personalise: str | None = option(
         None,
         "where to jump: a table whose first column names nodes and whose others are vectors",
@@ -91,20 +79,10 @@ class Options(RunOptions):
         "where the surfer goes from a node that no edge leaves",
         choices=("uniform", "personalised", "none"),
     )
-    tol: float = option(
-        1e-6,
-        "end when the L1 norm of the change is this small; 0: never",
-        parse=float,
-        rule=at_least(0),
-        metavar="NUMBER",
+    tol: float = real(
+        1e-6, "end when the L1 norm of the change is this small; 0: never", rule=at_least(0)
     )
-    iterations: int | None = option(
-        None,
-        "at most (default: as many as --tol can need)",
-        parse=int,
-        rule=at_least(1),
-        metavar="N",
-    )
+    iterations: int | None = number(None, "at most (default: as many as --tol can need)")
     distributed: bool = option(
         False, "write the edges to partitions, one for each worker; for a graph larger than memory"
     )
@@ -191,19 +169,12 @@ class PageRank(job.Job[Options]):
                 if iteration % every == 0:
                     session.echo(f"iteration  {iteration:,}: change {change:.2g}")
 
-            ranks = self.ranks = distributed_pagerank(
-                cluster.client,
-                self.source,
-                session.path / PARTITIONS,
-                self_loops=options.self_loops,
-                repeated=options.repeated,
-                alpha=options.alpha,
-                personalise=options.personalise,
-                dangling=options.dangling,
-                stop=options.stop(),
-                checkpoint_every=every,
-                device=self.device,
-                callback=show,
+            shared = ("self_loops", "repeated", "alpha", "personalise", "dangling")
+            how: dict[str, Any] = {name: getattr(options, name) for name in shared}
+            how |= {"stop": options.stop(), "checkpoint_every": every, "device": self.device}
+            folder = session.path / PARTITIONS
+            self.ranks = ranks = distributed_pagerank(
+                cluster.client, self.source, folder, callback=show, **how
             )
             return {"n_partitions": ranks.n_partitions}
         problem = replace(self.problem, device=self.device, n_threads=cluster.threads)

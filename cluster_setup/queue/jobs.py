@@ -117,8 +117,7 @@ def wants_gpu(options: ClusterOptions, profile: Profile) -> bool:
     if options.device == "gpu" and profile.gres is None:
         raise ClusterError(
             "--device gpu needs gres in the profile, "
-            f"{options.profile or f'generic-{profile.queue}'} has none; "
-            "add it, or use --device cpu"
+            f"{options.profile or f'generic-{profile.queue}'} has none; add it, or use --device cpu"
         )
     gpu = options.device != "cpu" and profile.gres is not None
     if options.rmm_pool and not gpu:

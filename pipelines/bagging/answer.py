@@ -6,7 +6,7 @@ import os
 from asyncio import CancelledError
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import asdict, fields
+from dataclasses import asdict, dataclass, fields
 from functools import partial
 from itertools import combinations
 from math import comb
@@ -46,19 +46,30 @@ if TYPE_CHECKING:
 SUBSETS = 60  # of members drawn for each size; all of them where there are no more
 
 
+@dataclass(frozen=True, eq=False)
+class TrainedEnsemble:
+    """An ensemble whose members are stored, and what is to be said of it.
+
+    Attributes
+    ----------
+    path : the run's folder; it holds ``cv_results`` and the members
+    refits : row of the refit of every member that is stored
+    asked : Asked, samples to explain
+    defer_error, confidence : float, see ``SelectivePrediction``
+    """
+
+    path: Path
+    refits: Mapping[int, Mapping[str, Any]]
+    dataset: Dataset
+    asked: Asked
+    n_folds: int
+    seed: int
+    defer_error: float | None = None
+    confidence: float = CONFIDENCE
+
+
 def answer(
-    client: Client | None,
-    path: Path,
-    refits: Mapping[int, Mapping[str, Any]],
-    dataset: Dataset,
-    data: Future | None,
-    asked: Asked,
-    *,
-    device: str,
-    n_folds: int,
-    seed: int,
-    defer_error: float | None = None,
-    confidence: float = CONFIDENCE,
+    trained: TrainedEnsemble, client: Client | None, data: Future | None, device: str
 ) -> dict[str, Any]:
     """Reduce the members' probabilities and write the answer; entries for ``run.json``.
 
@@ -68,54 +79,29 @@ def answer(
     Parameters
     ----------
     client : distributed.Client, optional
-    path : the run's folder; it holds ``cv_results`` and the members
-    refits : row of the refit of every member that is stored
     data : the data set on the workers, which keep with it what their members predict
-    asked : Asked, samples to explain
     device : "cpu" or "gpu", on which the client's workers reduce
-    defer_error, confidence : float, see ``SelectivePrediction``
     """
-    reduce = partial(
-        _answer,
-        path,
-        refits,
-        dataset,
-        asked,
-        n_folds=n_folds,
-        seed=seed,
-        defer_error=defer_error,
-        confidence=confidence,
-    )
     if client is not None:
         from distributed import CancelledError as Cancelled
         from distributed import KilledWorker
 
         # A worker that does not see the newest file, as it is here, does not share the file system.
-        newest = MemberFiles(path.resolve()).weights(max(refits))
+        newest = MemberFiles(trained.path.resolve()).weights(max(trained.refits))
         seen = client.run(os.path.getmtime, newest, on_error="return")
         if set(seen.values()) == {os.path.getmtime(newest)}:
             # A worker took its own with it, or has too little memory.
             with suppress(KilledWorker, Cancelled, CancelledError, OSError, MemoryError):
-                return reduce(client, data, device)
-    return reduce(None, None, "cpu")
+                return _answer(trained, client, data, device)
+    return _answer(trained, None, None, "cpu")
 
 
 def _answer(
-    path: Path,
-    refits: Mapping[int, Mapping[str, Any]],
-    dataset: Dataset,
-    asked: Asked,
-    client: Client | None,
-    data: Future | None,
-    device: str,
-    *,
-    n_folds: int,
-    seed: int,
-    defer_error: float | None,
-    confidence: float,
+    trained: TrainedEnsemble, client: Client | None, data: Future | None, device: str
 ) -> dict[str, Any]:
     import dask
 
+    path, refits, dataset, asked = trained.path, trained.refits, trained.dataset, trained.asked
     truth, numbers, n_classes = dataset.y_test, sorted(refits), len(dataset.classes)
     n_test, files = len(truth), MemberFiles(path.resolve())
     compute = partial(dask.compute, scheduler=client or "threads")
@@ -128,21 +114,15 @@ def _answer(
     where_they_lie = as_dask_array([chunk_of(test[0], shape) for test, _ in said])
     probabilities = where_they_lie.map_blocks(to_host)
     on_test = probabilities[:, :n_test]
+    out_of_bag, file = [rows for _, rows in said], path.resolve() / names.MEMBER_PROBABILITIES
+    bounds = {"error": trained.defer_error, "confidence": trained.confidence}
     reduced = (
         reduce_members(where_they_lie),
         dask.delayed(mean_distance)([test[1] for test, _ in said]),
-        dask.delayed(SelectivePrediction.of)(
-            [out_of_bag for _, out_of_bag in said],
-            dataset.y_train,
-            n_classes,
-            error=defer_error,
-            confidence=confidence,
-        ),
+        dask.delayed(SelectivePrediction.of)(out_of_bag, dataset.y_train, n_classes, **bounds),
         (on_test.argmax(axis=2) != truth).mean(axis=1),
-        dask.delayed(size_errors)(on_test, truth, seed),
-        dask.delayed(np.savez)(
-            path.resolve() / names.MEMBER_PROBABILITIES, member=numbers, probabilities=on_test
-        ),
+        dask.delayed(size_errors)(on_test, truth, trained.seed),
+        dask.delayed(np.savez)(file, member=numbers, probabilities=on_test),
     )
     # All of one kind: ``dask.compute`` mixes up the order of arrays and others.
     answers, distance, selective, errors, sizes, _ = compute(*map(dask.delayed, reduced))
@@ -154,21 +134,13 @@ def _answer(
     assessed = selective.assess(of_test, distance[:n_test])
     own = selective.assess(of_own, distance[n_test:])
     deferred = np.concatenate([assessed.deferred(of_test), own.deferred(of_own)])
-    write_predictions(
-        path,
-        dataset,
-        of_test.vote,
-        certainty=of_test.certainty,
-        predicted_by_mean=of_test.by_mean,
-        certainty_of_mean=of_test.mean.max(axis=1),
-        disagreement=of_test.disagreement,
-        deferred=of_test.deferred,
-        **assessed.columns,
-    )
+    by_mean = {"predicted_by_mean": of_test.by_mean, "certainty_of_mean": of_test.mean.max(axis=1)}
+    doubt = {"disagreement": of_test.disagreement, "deferred": of_test.deferred, **assessed.columns}
+    write_predictions(path, dataset, of_test.vote, certainty=of_test.certainty, **by_mean, **doubt)
     sizes.to_parquet(path / names.SIZES)
     arrays = explained(answers, probabilities, asked.after(dataset.X_test), truth, asked, deferred)
     np.savez_compressed(path / names.EXPLAINED, **compute(arrays)[0])
-    candidates = reduce_candidates(pd.read_parquet(path / names.CELLS), n_folds, client)
+    candidates = reduce_candidates(pd.read_parquet(path / names.CELLS), trained.n_folds, client)
     candidates.to_parquet(path / names.CANDIDATES)
     table = tabulate_members(candidates, refits, dict(zip(numbers, errors.tolist(), strict=True)))
     table.to_csv(path / names.MEMBERS, index=False)

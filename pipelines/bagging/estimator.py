@@ -266,26 +266,13 @@ class BaggedNets(ClassifierMixin, BaseEstimator):
             import torch
 
             device = "gpu" if torch.cuda.is_available() else "cpu"
-        self._training = Training.of(
-            space.network,
-            len(rows),
-            batch_size=self.batch_size,
-            max_epochs=self.max_epochs,
-            optimizer=self.optimizer,
-            schedule=self.schedule,
-            patience=self.patience,
-            label_smoothing=self.label_smoothing,
-            weight_decay=self.weight_decay,
-            augment=chosen(
-                self.augment, self._image_shape is not None, len(self._image_shape or ()) == 2
-            ),
-            precision=self.precision,
-            device=device,
-        )
+        shape, n_features = self._image_shape, rows.shape[1]
+        choices = {name: getattr(self, name) for name in Training.choices}
+        choices["augment"] = chosen(self.augment, shape is not None, len(shape or ()) == 2)
+        self._training = Training.of(space.network, len(rows), device=device, **choices)
         needs_search = space.network in ("conv", "mlp")
         n_iter = self.n_iter or (12 if needs_search else 1)
         seed = int(check_random_state(self.random_state).randint(2**31))
-        shape, n_features = self._image_shape, rows.shape[1]
         if shape is not None and (len(shape) not in (2, 3) or math.prod(shape) != n_features):
             raise ValueError(
                 "image_shape must be (height, width) or (channels, height, width) of "
@@ -294,16 +281,8 @@ class BaggedNets(ClassifierMixin, BaseEstimator):
         module = None if isinstance(self.network, str) else self.network
         inputs = Inputs(n_features, len(self.classes_), shape, module)
         try:
-            plan = Plan.draw(
-                codes,
-                inputs,
-                space,
-                self._training,
-                n_folds=self.cv,
-                seed=seed,
-                n_bootstrap=self.n_estimators,
-                n_tuning=n_iter,
-            )
+            counts = {"n_bootstrap": self.n_estimators, "n_tuning": n_iter, "n_folds": self.cv}
+            plan = Plan.draw(codes, inputs, space, self._training, seed=seed, **counts)
         except InputError as error:
             raise error.renamed(folds="cv") from None
         if n_iter == 1 and not needs_search:

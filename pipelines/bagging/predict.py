@@ -226,8 +226,7 @@ def _lines(
         )
     elif proved is not None:
         lines.append(
-            f"warning    defer to a human: certainty {certainty:.4f} is "
-            f"below {proved.threshold:.4f}, from which on at most "
-            f"{100 * proved.error:.4g} % are wrong"
+            f"warning    defer to a human: certainty {certainty:.4f} is below "
+            f"{proved.threshold:.4f}, from which on at most {100 * proved.error:.4g} % are wrong"
         )
     return lines

@@ -300,16 +300,10 @@ def find_threshold(
             laxest = max(laxest, place)
     if laxest < 0:
         return RiskControl(error, confidence, None, None, len(certainty), 0, 0)
-    n = int(n_kept[laxest])
-    return RiskControl(
-        error,
-        confidence,
-        float(THRESHOLDS[laxest]),
-        upper_bound(int(wrong[n]), n, each),
-        len(certainty),
-        n,
-        int(wrong[n]),
-    )
+    n, threshold = int(n_kept[laxest]), float(THRESHOLDS[laxest])
+    n_wrong = int(wrong[n])
+    bound = upper_bound(n_wrong, n, each)
+    return RiskControl(error, confidence, threshold, bound, len(certainty), n, n_wrong)
 
 
 def prediction_sets(

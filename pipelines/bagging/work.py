@@ -123,16 +123,8 @@ class Plan:
         InputError
             The space does not fit the data, or the folds do not.
         """
-        tasks, seeds = split_tasks(
-            y,
-            inputs,
-            space,
-            n_bootstrap=n_bootstrap,
-            n_candidates=n_tuning,
-            n_folds=n_folds,
-            seed=seed,
-            training=training,
-        )
+        counts = {"n_bootstrap": n_bootstrap, "n_candidates": n_tuning, "n_folds": n_folds}
+        tasks, seeds = split_tasks(y, inputs, space, seed=seed, training=training, **counts)
         members = [
             MemberTask(member, tuple(task for task in tasks if task.member == member), refit_seed)
             for member, refit_seed in enumerate(seeds)
@@ -252,12 +244,9 @@ def run_task(
         raise RuntimeError("none of its candidates was trained on all its folds")
     if best.number == task.refitted:
         return [None]
+    has_own = bool(task.others) and best.candidate.network != "table"
     refits = [
-        replace(
-            best if best.candidate.network == "table" or not task.others else one.candidates[0],
-            member=one.member,
-            seed=one.refit_seed,
-        )
+        replace(one.candidates[0] if has_own else best, member=one.member, seed=one.refit_seed)
         for one in (task, *task.others)
     ]
     return refit(data, refits, inputs, training, report)
@@ -342,15 +331,10 @@ def one_by_one(outcome: Outcome[BaggingTask]) -> list[Outcome[BaggingTask]]:
     """Return an outcome for each that was trained together, as if one after the other."""
     each: tuple[BaggingTask, ...] = outcome.task.each
     seconds, compile_seconds = outcome.seconds / len(each), outcome.compile_seconds / len(each)
+    outcome = replace(outcome, seconds=seconds, compile_seconds=compile_seconds)
     return [
-        replace(
-            outcome,
-            task=one,
-            started=outcome.started + number * seconds,
-            seconds=seconds,
-            compile_seconds=compile_seconds,
-        )
-        for number, one in enumerate(each)
+        replace(outcome, task=task, started=outcome.started + number * seconds)
+        for number, task in enumerate(each)
     ]
 
 

@@ -87,16 +87,8 @@ def load_dataset(
     InputError
         Anything the user can put right, in one line.
     """
-    source = _load(
-        name,
-        data_dir,
-        target,
-        reading or Reading(),
-        task,
-        groups,
-        images or ImageReading(),
-        show_progress,
-    )
+    reading, images = reading or Reading(), images or ImageReading()
+    source = _load(name, data_dir, target, reading, task, groups, images, show_progress)
     labels, classes = source.y, np.empty(0)
     rows = np.arange(len(labels))
     lines = list(source.table.lines() if source.table else source.lines)

@@ -26,8 +26,7 @@ import numpy as np
 
 from pipelines.data.dataset import Array, Source
 from pipelines.data.image_files import SUFFIXES, decode
-from pipelines.data.images import need_torchvision
-from pipelines.data.scaling import PIXELS_0_255
+from pipelines.data.images import need_torchvision, source_of
 from pipelines.data.tables.words import counted, listed
 from pipelines.errors import InputError, opt
 
@@ -107,16 +106,8 @@ def load_folder(
     ] * bool(bad)
     if has_split and len(tests) > 1:
         lines.append(f"warning    '{tests[1]}' is left out: the test set is '{test}'")
-    shape = first.X.shape[1:]
-    return Source(
-        first.X.reshape(len(first.y), -1),
-        first.y,
-        PIXELS_0_255,
-        X_test=None if test is None else last.X.reshape(len(last.y), -1),
-        y_test=None if test is None else last.y,
-        image_shape=shape,
-        lines=tuple(lines),
-    )
+    X_test, y_test = (None, None) if test is None else (last.X, last.y)
+    return source_of(first.X, first.y, X_test, y_test, lines=tuple(lines))
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pipelines.data.dataset import Source
+from pipelines.data.dataset import Array, Source
 from pipelines.data.scaling import PIXELS_0_16, PIXELS_0_255
 from pipelines.errors import InputError, opt
 
@@ -93,16 +93,19 @@ def load_torchvision(name: str, data_dir: str | Path) -> Source:
     (X, y), (X_test, y_test) = (
         _arrays(_open(name, data_dir, is_train), name) for is_train in (True, False)
     )
-    shape = X.shape[1:]
-    return Source(
-        X.reshape(len(X), -1),
-        y,
-        PIXELS_0_255,
-        X_test=X_test.reshape(len(X_test), -1),
-        y_test=y_test,
-        image_shape=shape,
-        ink=len(shape) == 2,
-    )
+    return source_of(X, y, X_test, y_test, ink=X.ndim == 3)
+
+
+def source_of(
+    X: Array, y: Array, X_test: Array | None, y_test: Array | None, **about: Any
+) -> Source:
+    """Return images and labels as a source, a row for each image; ``about`` as ``Source`` has it.
+
+    X, X_test : bytes of shape (n, height, width) or (n, channels, height, width)
+    """
+    test = None if X_test is None else X_test.reshape(len(X_test), -1)
+    rows, about = X.reshape(len(X), -1), {"image_shape": X.shape[1:], **about}
+    return Source(rows, y, PIXELS_0_255, X_test=test, y_test=y_test, **about)
 
 
 def _open(name: str, data_dir: Path, is_train: bool) -> Any:
@@ -182,15 +185,7 @@ def _read_idx_files(files: list[Path]) -> Source:
             raise _bad(path, f"hold labels in 0..9, it holds {labels.max()}")
     if X.shape[1:] != X_test.shape[1:]:
         raise _bad(files[2], f"hold images of {X.shape[1:]} pixels, they have {X_test.shape[1:]}")
-    return Source(
-        X.reshape(len(X), -1),
-        y,
-        PIXELS_0_255,
-        X_test=X_test.reshape(len(X_test), -1),
-        y_test=y_test,
-        image_shape=X.shape[1:],
-        ink=True,
-    )
+    return source_of(X, y, X_test, y_test, ink=True)
 
 
 def read_idx(path: str | Path, ndim: int) -> NDArray[np.uint8]:

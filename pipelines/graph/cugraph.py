@@ -162,6 +162,8 @@ def _rank(
     nodes = np.arange(surfer.n_nodes, dtype=np.int32)
     start = surfer.start()
     ranks, converged = np.zeros(start.shape), stop.tol is not None
+    until = {"max_iter": stop.most(surfer.alpha), "tol": stop.tol or 1e-300}
+    settings = {"alpha": surfer.alpha, **until, "fail_on_nonconvergence": False}
     for vector in range(surfer.n_vectors):
         personalization = None
         if surfer.personalisation is not None:
@@ -169,15 +171,7 @@ def _rank(
             values = surfer.personalisation[some, vector]
             personalization = cudf.DataFrame({"vertex": some, "values": values})
         begin = cudf.DataFrame({"vertex": nodes, "values": start[:, vector].copy()})
-        answer, done = rank(
-            edges,
-            alpha=surfer.alpha,
-            personalization=personalization,
-            nstart=begin,
-            max_iter=stop.most(surfer.alpha),
-            tol=stop.tol or 1e-300,
-            fail_on_nonconvergence=False,
-        )
+        answer, done = rank(edges, personalization=personalization, nstart=begin, **settings)
         found = (answer.compute() if hasattr(answer, "compute") else answer).to_pandas()
         ranks[found["vertex"].to_numpy(), vector] = found["pagerank"].to_numpy()
         converged &= bool(done)

@@ -126,7 +126,7 @@ def distributed_pagerank(
     else:
         iterated = _iterate(client, graph, surfer, stop, checkpoint_every, callback)
         begun = len(iterated.changes)
-    (residual,) = _iterations(client, graph, surfer, begun, 1, None, np.float64, save=False)
+    (residual,) = _iterations(client, graph, surfer, begun, Stop(None, 1), save=False)
     return DistributedRanks(
         **vars(iterated),
         nodes=nodes,
@@ -242,12 +242,11 @@ def _iterate(
         partitions.write_start(graph, surfer, surfer.start())
         _write(path, state)
     changes, seconds = state["changes"], state["seconds"]
-    kind, most = stop.precision(surfer.alpha), stop.most(surfer.alpha)
-    everyone = range(graph.n_partitions)
+    everyone, most = range(graph.n_partitions), stop.most(surfer.alpha)
     while not stop.reached(changes) and len(changes) < most:
         begun, began = len(changes), time.perf_counter()
-        count = min(checkpoint_every, most - begun)
-        new = _iterations(client, graph, surfer, begun, count, stop.tol, kind, save=True)
+        until = replace(stop, iterations=min(checkpoint_every, most - begun))
+        new = _iterations(client, graph, surfer, begun, until, save=True)
         spent = (time.perf_counter() - began) / len(new)
         for change in new:
             changes.append(change)
@@ -257,41 +256,27 @@ def _iterate(
         for p in everyone:
             graph.checkpoint(p, begun).unlink(missing_ok=True)
     ranks: Array = np.concatenate([read_array(graph.checkpoint(p, len(changes))) for p in everyone])
-    return IterationResult(
-        ranks,
-        changes,
-        stop.reached(changes),
-        graph.rounding_error(kind),
-        seconds,
-        nbytes=graph.nbytes(),
-    )
+    converged, rounding = stop.reached(changes), graph.rounding_error(stop.precision(surfer.alpha))
+    return IterationResult(ranks, changes, converged, rounding, seconds, nbytes=graph.nbytes())
 
 
 def _iterations(
-    client: Client,
-    graph: Partitioning,
-    surfer: RandomSurfer,
-    begun: int,
-    count: int,
-    tol: float | None,
-    kind: type,
-    *,
-    save: bool,
+    client: Client, graph: Partitioning, surfer: RandomSurfer, begun: int, stop: Stop, *, save: bool
 ) -> tuple[float, ...]:
     """Iterate from a checkpoint, to the next if asked to save it; return the changes."""
-    submit = partial(client.submit, pure=False)
+    submit, kind = partial(client.submit, pure=False), stop.precision(surfer.alpha)
     if surfer.personalisation is not None:  # workers read its vectors from the folder
         surfer = replace(surfer, personalisation=np.empty((0, surfer.n_vectors)))
 
     def exchanged(before: Future | None, states: list[Future]) -> Future:
         parts = [submit(partitions.shared, state) for state in states]
-        return submit(partitions.exchange, before, tol, parts)
+        return submit(partitions.exchange, before, stop.tol, parts)
 
     def iterate() -> tuple[float, ...]:
         everyone = range(graph.n_partitions)
         states = [submit(partitions.begin, graph, p, begun, kind) for p in everyone]
         together = exchanged(None, states)
-        for _ in range(count):
+        for _ in range(stop.most(surfer.alpha)):
             states = [
                 submit(partitions.advance, graph, surfer, p, state, together)
                 for p, state in enumerate(states)
@@ -302,8 +287,7 @@ def _iterations(
             submit(partitions.save_state, graph, p, begun, state, together)
             for p, state in enumerate(states if save else ())
         ]
-        found: tuple[float, ...] = _gather(client, [changes, *saved])[0]
-        return found
+        return tuple(_gather(client, [changes, *saved])[0])
 
     return _in_spite_of_deaths(iterate)
 

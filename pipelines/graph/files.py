@@ -163,21 +163,18 @@ class EdgeFile:
         if not rows.endswith(b"\n"):
             rows += b"\n"
         delimiter = "," if self.kind == ".csv" else "\t"
-        return arrow_csv.read_csv(
-            pa.py_buffer(rows),
-            arrow_csv.ReadOptions(
-                column_names=list(self.columns), use_threads=False, block_size=len(rows) + 1
-            ),
-            arrow_csv.ParseOptions(
-                delimiter=delimiter, quote_char=False if self.kind == ".txt" else '"'
-            ),
-            arrow_csv.ConvertOptions(
-                column_types=types,
-                include_columns=list(types),
-                null_values=[""],
-                strings_can_be_null=True,
-            ),
+        quote = False if self.kind == ".txt" else '"'
+        reading = arrow_csv.ReadOptions(
+            column_names=list(self.columns), use_threads=False, block_size=len(rows) + 1
         )
+        parsing = arrow_csv.ParseOptions(delimiter=delimiter, quote_char=quote)
+        typing = arrow_csv.ConvertOptions(
+            column_types=types,
+            include_columns=list(types),
+            null_values=[""],
+            strings_can_be_null=True,
+        )
+        return arrow_csv.read_csv(pa.py_buffer(rows), reading, parsing, typing)
 
 
 def open_edges(

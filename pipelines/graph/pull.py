@@ -89,15 +89,8 @@ def pull_ranks(
             callback(len(changes), changes[-1])
     in_order = np.empty_like(ranks)
     in_order[order] = ranks
-    return IterationResult(
-        in_order,
-        changes,
-        stop.reached(changes),
-        rounding_error(n_in, kind),
-        seconds,
-        setup_seconds,
-        nbytes,
-    )
+    converged, rounding = stop.reached(changes), rounding_error(n_in, kind)
+    return IterationResult(in_order, changes, converged, rounding, seconds, setup_seconds, nbytes)
 
 
 @dataclass(frozen=True, eq=False)
@@ -163,36 +156,15 @@ def pull(
     changes = np.empty((CHUNKS, ranks.shape[1]))
     dangling_ranks = np.empty_like(changes)
 
+    # Of one vector the axis of vectors goes.
+    kernel, vectors = (pull_one, 0) if ranks.shape[1] == 1 else (pull_many, slice(None))
+    edges = (rows.rows.first, rows.rows.source, rows.rows.weight)
+    nodes = (contributions[:, vectors], rows.reciprocal, rows.jump[:, vectors])
+    numbers: list[Any] = [surfer.alpha, jump_weight[vectors], uniform_weight[vectors]]
+    written = [array[:, vectors] for array in (ranks, following, changes, dangling_ranks)]
+
     def pull_chunks(chunks: tuple[int, int]) -> None:
-        edges = (rows.bounds, chunks, rows.rows.first, rows.rows.source, rows.rows.weight)
-        if ranks.shape[1] == 1:
-            pull_one(
-                *edges,
-                contributions[:, 0],
-                rows.reciprocal,
-                rows.jump[:, 0],
-                surfer.alpha,
-                jump_weight[0],
-                uniform_weight[0],
-                ranks[:, 0],
-                following[:, 0],
-                changes[:, 0],
-                dangling_ranks[:, 0],
-            )
-        else:
-            pull_many(
-                *edges,
-                contributions,
-                rows.reciprocal,
-                rows.jump,
-                surfer.alpha,
-                jump_weight,
-                uniform_weight,
-                ranks,
-                following,
-                changes,
-                dangling_ranks,
-            )
+        kernel(rows.bounds, chunks, *edges, *nodes, *numbers, *written)
 
     shares = [(CHUNKS * i // n_shares, CHUNKS * (i + 1) // n_shares) for i in range(n_shares)]
     list((map if pool is None else pool.map)(pull_chunks, shares))

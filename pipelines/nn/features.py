@@ -137,17 +137,11 @@ class Extractor:
 
             sides = sorted({max(2, min(images.shape[2:]) // cells) for cells in CELLS})
             block = (CELLS_OF_A_BLOCK, CELLS_OF_A_BLOCK)
-            return np.stack(
-                [
-                    np.concatenate(
-                        [
-                            hog(image, ORIENTATIONS, (side, side), block, channel_axis=0)
-                            for side in sides
-                        ]
-                    )
-                    for image in images
-                ]
-            ).astype(np.float32)
+            rows = (
+                [hog(image, ORIENTATIONS, (side, side), block, channel_axis=0) for side in sides]
+                for image in images
+            )
+            return np.stack([np.concatenate(row) for row in rows]).astype(np.float32)
         import torch
 
         place = "cuda" if device == "gpu" else "cpu"

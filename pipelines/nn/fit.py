@@ -67,15 +67,8 @@ def cross_validate_candidate(
     for first in range(0, len(networks), at_once):
         some = networks[first : first + at_once]
         drawn = [(sample.train(fold), sample.out_of_bag(fold)) for _, fold, _ in some]
-        stack = place_stack(
-            data,
-            [one.candidate for one, _, _ in some],
-            drawn,
-            [own for _, _, own in some],
-            inputs,
-            training,
-            n_rows,
-        )
+        candidates, generators = [one.candidate for one, _, _ in some], [own for _, _, own in some]
+        stack = place_stack(data, candidates, drawn, generators, inputs, training, n_rows)
         validation = [sample.validation(fold) for _, fold, _ in some]
 
         def score(
@@ -153,15 +146,8 @@ def refit(
             for task, (rows, left_out) in zip(tasks, drawn, strict=True)
         ]
     generators = [generators_of(task.seed, 1)[0] for task in tasks]
-    stack = place_stack(
-        data,
-        [task.candidate for task in tasks],
-        drawn,
-        generators,
-        inputs,
-        training,
-        min(len(rows) for rows, _ in drawn),
-    )
+    candidates, n_rows = [task.candidate for task in tasks], min(len(rows) for rows, _ in drawn)
+    stack = place_stack(data, candidates, drawn, generators, inputs, training, n_rows)
 
     def collect(slot: int, weights: Tensors) -> tuple[Score, Score, dict[str, np.ndarray]]:
         rows, out_of_bag = drawn[slot]

@@ -161,12 +161,9 @@ class CNN(nn.Sequential):
         n_halvings = min(max(round(math.log2(min(height, width) / SMALLEST)), 1), 3)
         layers = [_convolution(n_inputs, n_channels)]
         for _ in range(n_halvings):
-            layers += [
-                nn.MaxPool2d(2),
-                _convolution(n_channels, 2 * n_channels),
-                _convolution(2 * n_channels, 2 * n_channels),
-            ]
+            layers += [nn.MaxPool2d(2), _convolution(n_channels, 2 * n_channels)]
             n_channels *= 2
+            layers.append(_convolution(n_channels, n_channels))
         super().__init__(*layers, _Mean(), _GroupedLinear(n_channels, inputs.n_classes))
 
     def in_groups(self, n_networks: int) -> CNN:
@@ -319,9 +316,8 @@ def network_lines(candidate: Candidate, inputs: Inputs) -> list[str]:
     network = make_network(candidate, inputs).eval()
     try:
         with torch.no_grad():
-            shape = tuple(
-                network(as_network_takes(torch.zeros(2, inputs.n_features), inputs)).shape
-            )
+            rows = as_network_takes(torch.zeros(2, inputs.n_features), inputs)
+            shape = tuple(network(rows).shape)
     except user_files.USER_ERRORS as error:
         raise refusal_of_rows(candidate, error) from None
     if shape != (2, inputs.n_classes):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from importlib.util import find_spec
-from typing import Any
+from typing import Any, ClassVar
 
 from pipelines.errors import InputError
 
@@ -17,6 +17,7 @@ BATCH, STEPS, EPOCHS = 256, 200, (20, 200)
 # Of a module that torch differentiates.
 MODULE_BATCH, MODULE_STEPS, MODULE_EPOCHS, SMOOTHING = 64, 1500, (12, 60), 0.05
 DECAY = {"sgd": 5e-4, "adamw": 0.05}
+OF_OPTIMIZER = ("optimizer", "schedule", "label_smoothing", "weight_decay")
 
 
 @dataclass(frozen=True)
@@ -72,6 +73,9 @@ class Training:
     patience: int | None = None
     augment: str = "none"
 
+    # Keywords of ``of`` by which commands and estimators call what a user may choose.
+    choices: ClassVar = ("batch_size", "max_epochs", "patience", "precision", *OF_OPTIMIZER)
+
     @classmethod
     def of(
         cls,
@@ -91,12 +95,8 @@ class Training:
     ) -> Training:
         """Return settings, with the defaults of a kind of network where None is given."""
         asked = (optimizer, schedule, label_smoothing, weight_decay, patience)
-        if (
-            network in BY_HAND
-            and set(asked) == {None}
-            and augment == "none"
-            and precision != "bf16"
-        ):
+        as_written = set(asked) == {None} and augment == "none" and precision != "bf16"
+        if network in BY_HAND and as_written:
             batch, epochs = cls.batch_size, cls.max_epochs
             if network == "table":
                 batch = BATCH

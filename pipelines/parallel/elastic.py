@@ -122,15 +122,9 @@ def train_on(
                 refuse_several_hosts(members)
             except InputError as error:  # a replacement that came from another host
                 raise RunStopped(str(error)) from None
+        order = dataclasses.replace(order, start=newest)
         ended = run_process_group(
-            client,
-            members,
-            train,
-            problem,
-            dataclasses.replace(order, start=newest),
-            pass_on,
-            device=device,
-            threads=threads,
+            client, members, train, problem, order, pass_on, device=device, threads=threads
         )
         if ended.lost is None:
             return progress_of(ended.result), members, time.perf_counter() - began

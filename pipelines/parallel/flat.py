@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import torch
 
+# What the classes of torch.optim hand to their functions by default.
+SGD: dict[str, Any] = {"weight_decay": 0.0, "dampening": 0.0, "nesterov": False}
+ADAMW: dict[str, Any] = {"beta1": 0.9, "beta2": 0.999, "eps": 1e-8, "weight_decay": 0.01}
 BEST = "best "  # before the names of what the network was after its best epoch
 
 
@@ -76,36 +79,13 @@ class FlatModel:
         from torch.optim.sgd import sgd
 
         weights, gradient, moments = [self.weights], [self.gradient], self._moments
+        how: dict[str, Any] = {"lr": rate, "maximize": False, "fused": True}
         if self._optimizer == "sgd":
-            sgd(
-                weights,
-                gradient,
-                [moments.get("velocity")],
-                lr=rate,
-                momentum=self._momentum,
-                weight_decay=0.0,
-                dampening=0.0,
-                nesterov=False,
-                maximize=False,
-                fused=True,
-            )
+            velocity = [moments.get("velocity")]
+            sgd(weights, gradient, velocity, momentum=self._momentum, **SGD, **how)
             return
-        adamw(
-            weights,
-            gradient,
-            [moments["mean"]],
-            [moments["square"]],
-            [],
-            [moments["step"]],
-            lr=rate,
-            beta1=0.9,
-            beta2=0.999,
-            eps=1e-8,
-            weight_decay=0.01,
-            amsgrad=False,
-            maximize=False,
-            fused=True,
-        )
+        mean, square, step = ([moments[name]] for name in ("mean", "square", "step"))
+        adamw(weights, gradient, mean, square, [], step, amsgrad=False, **ADAMW, **how)
 
     def state(self) -> dict[str, torch.Tensor]:
         """Return weights, buffers and the optimiser's vectors, by name; the tensors themselves."""

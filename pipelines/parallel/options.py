@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import ClassVar
 
 from pipelines.errors import InputError
 from pipelines.nn.augment import AUGMENTATION
 from pipelines.nn.settings import PRECISIONS
-from pipelines.run.options import Rule, at_least, finite, number, option, positive, rule, share
+from pipelines.run.options import Rule, at_least, number, option, positive, real, rule, share
 
 # What a network's rate and optimiser are where nothing is said.
 USUAL = {
@@ -91,6 +92,7 @@ def _whole_numbers(text: str) -> tuple[int, ...]:
 _each_at_least_1 = rule(
     "whole numbers from 1 to 100000", lambda values: all(1 <= one <= 100_000 for one in values)
 )
+whole_numbers = partial(option, None, parse=_whole_numbers, rule=_each_at_least_1, metavar="N,N")
 
 
 def _absolute(network: str) -> str:
@@ -125,12 +127,8 @@ class NetworkOptions:
         "what a table's target is; auto goes by its values",
         choices=("auto", "classification", "regression"),
     )
-    hidden: tuple[int, ...] | None = option(
-        None,
-        "with --network mlp: units of its layers (default: 64,64)",
-        parse=_whole_numbers,
-        rule=_each_at_least_1,
-        metavar="N,N",
+    hidden: tuple[int, ...] | None = whole_numbers(
+        "with --network mlp: units of its layers (default: 64,64)"
     )
     points: int | None = number(
         None,
@@ -161,12 +159,8 @@ class TrainingOptions(NetworkOptions):
         rule=Rule("strategies, with commas between them", is_strategy),
         metavar="A,B,…",
     )
-    ranks: tuple[int, ...] | None = option(
-        None,
-        "numbers of ranks to compare, such as 1,2 (default: one for each worker)",
-        parse=_whole_numbers,
-        rule=_each_at_least_1,
-        metavar="N,N",
+    ranks: tuple[int, ...] | None = whole_numbers(
+        "numbers of ranks to compare, such as 1,2 (default: one for each worker)"
     )
     repeats: int = number(1, "trainings of each, with seeds of their own")
     epochs: int = number(20, "most epochs")
@@ -174,24 +168,21 @@ class TrainingOptions(NetworkOptions):
     optimizer: str = option(
         "auto", "auto takes adamw, for the bagging network sgd", choices=("auto", *OPTIMIZERS)
     )
-    learning_rate: float | None = option(
+    learning_rate: float | None = real(
         None,
         "of one rank (default: 0.003 for the approximator, 0.01 for bagging, else 0.001)",
-        parse=float,
         rule=positive,
         metavar="RATE",
     )
-    momentum: float = option(
-        0.9, "of sgd", parse=float, rule=rule("in [0, 1)", lambda one: 0 <= one < 1), metavar="M"
+    momentum: float = real(
+        0.9, "of sgd", rule=rule("in [0, 1)", lambda one: 0 <= one < 1), metavar="M"
     )
     scale_lr: str = option(
         "none", "multiply the rate with the number of ranks, or its root", choices=SCALINGS
     )
     warm_up: int = number(0, "steps in which the rate rises to its value", rule=at_least(0))
     patience: int | None = number(None, "end after so many epochs without a lower validation loss")
-    until_loss: float | None = option(
-        None, "end at this validation loss", parse=float, rule=finite, metavar="LOSS"
-    )
+    until_loss: float | None = real(None, "end at this validation loss", metavar="LOSS")
     precision: str = option(
         "fp32",
         "of products while training: tf32 on a GPU; bf16 on GPUs and newer CPUs",
@@ -203,10 +194,9 @@ class TrainingOptions(NetworkOptions):
     storage: str = option(
         "device", "where the rows lie: in the device's memory, or the host's", choices=STORAGES
     )
-    checkpoint_seconds: float = option(
+    checkpoint_seconds: float = real(
         10.0,
         "between checkpoints on disk",
-        parse=float,
         rule=positive,
         metavar="S",
         changes_results=False,

@@ -17,8 +17,6 @@ import numpy as np
 from pipelines.data import DATASETS, FittedScaling, load_dataset
 from pipelines.data.batches import share
 from pipelines.data.dataset import channels_height_width, rows_of
-from pipelines.data.folds import Rare
-from pipelines.data.image_folder import ImageReading
 from pipelines.data.preparation import Preparation
 from pipelines.data.tables import SUFFIXES, RawTable, Reading, read_raw_table
 from pipelines.errors import InputError, opt
@@ -85,23 +83,19 @@ class Network:
             if self.image_shape is None:
                 return network
             return nn.Sequential(nn.Unflatten(1, channels_height_width(self.image_shape)), network)
+        layers: list[Any]
         with drawing, torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             if self.name == "bagging":
                 assert self.image_shape is not None
                 channels, height, width = channels_height_width(self.image_shape)
                 n_features = CHANNELS * (height - KERNEL + 1) * (width - KERNEL + 1)
-                return nn.Sequential(
-                    nn.Unflatten(1, (channels, height, width)),
-                    nn.Conv2d(channels, CHANNELS, KERNEL),
-                    nn.ReLU(),
-                    nn.Flatten(),
-                    nn.Linear(n_features, HIDDEN),
-                    nn.ReLU(),
-                    nn.Linear(HIDDEN, self.n_outputs),
-                )
+                unflatten = nn.Unflatten(1, (channels, height, width))
+                layers = [unflatten, nn.Conv2d(channels, CHANNELS, KERNEL), nn.ReLU(), nn.Flatten()]
+                layers += [nn.Linear(n_features, HIDDEN), nn.ReLU()]
+                return nn.Sequential(*layers, nn.Linear(HIDDEN, self.n_outputs))
             hidden = APPROXIMATOR if self.name == "approximator" else self.hidden
-            layers: list[Any] = []
+            layers = []
             for n_inputs, n_units in itertools.pairwise((self.n_inputs, *hidden)):
                 layers += [nn.Linear(n_inputs, n_units), nn.ReLU()]
             return nn.Sequential(*layers, nn.Linear((self.n_inputs, *hidden)[-1], self.n_outputs))
@@ -289,7 +283,6 @@ def load_rows(
     network: str,
     hidden: tuple[int, ...],
     *,
-    data_dir: str,
     task: str | None,
     target: str | None,
     limit: int | None,
@@ -297,9 +290,7 @@ def load_rows(
     validation: float,
     seed: int,
     reading: Reading,
-    rare: Rare,
-    images: ImageReading,
-    show_progress: bool,
+    **settings: Any,
 ) -> Problem:
     """Load a data set by its name, or a table of classes or numbers by its path.
 
@@ -324,18 +315,8 @@ def load_rows(
         table = read_raw_table(Path(name), target, task=cast(Any, task), **asdict(reading))
         if table.task == NUMBERS:
             return _of_numbers(table, network, hidden, limit, test_size, validation, seed)
-    found = load_dataset(
-        name,
-        data_dir=data_dir,
-        target=target,
-        limit=limit,
-        test_size=test_size,
-        seed=seed,
-        reading=reading,
-        rare=rare,
-        images=images,
-        show_progress=show_progress,
-    )
+    settings |= {"target": target, "limit": limit, "reading": reading}
+    found = load_dataset(name, test_size=test_size, seed=seed, **settings)
     if network == "bagging" and found.image_shape is None:
         raise InputError(
             f"{opt('network')} must be mlp or your own for a table, got bagging, whose convolution "
@@ -355,21 +336,14 @@ def load_rows(
 
     train = rows(rows_of(found.X_train, kept), found.y_train[kept])
     n_inputs = train["X"].shape[1]
+    validation_rows = rows(rows_of(found.X_train, held), found.y_train[held])
+    parts = (train, validation_rows, rows(found.X_test, found.y_test))
     center, scale = 0.0, 1.0
     if as_bytes:
         assert isinstance(scaling, FittedScaling)
         center, scale = float(scaling.center), float(scaling.scale)
-    return Problem(
-        found.name,
-        CLASSES,
-        Network(network, n_inputs, found.n_classes, found.image_shape, hidden, found.ink),
-        train,
-        rows(rows_of(found.X_train, held), found.y_train[held]),
-        rows(found.X_test, found.y_test),
-        center,
-        scale,
-        classes=found.classes,
-    )
+    inputs = Network(network, n_inputs, found.n_classes, found.image_shape, hidden, found.ink)
+    return Problem(found.name, CLASSES, inputs, *parts, center, scale, classes=found.classes)
 
 
 def _of_numbers(

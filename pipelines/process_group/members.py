@@ -11,7 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import CancelledError
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlsplit
 
 from cluster_setup.workers import forecast_workers
@@ -56,6 +57,22 @@ class Ended:
     members: list[str]
     detected: float = field(default_factory=time.time)
     kept: list[Any] = field(default_factory=list)
+
+
+class Meeting(NamedTuple):
+    """What all ranks of a process group are told.
+
+    token : names the group on the scheduler
+    secret : by which ranks know each other
+    device, threads : torch's name of the device; of each rank
+    """
+
+    token: str
+    secret: bytes
+    on_one_host: bool
+    n_ranks: int
+    device: str
+    threads: int
 
 
 def rendezvous(client: Client) -> list[str]:
@@ -140,8 +157,9 @@ def run_process_group(
     Exception
         What ``work`` raised on a rank, other than for the loss of another.
     """
-    token, secret = uuid.uuid4().hex[:12], secrets.token_bytes(32)
-    on_one_host = len(hosts_of(members)) == 1
+    token, on_one_host = uuid.uuid4().hex[:12], len(hosts_of(members)) == 1
+    secret = secrets.token_bytes(32)
+    meeting = Meeting(token, secret, on_one_host, len(members), device, threads)
     futures: list[Future] = []
     came: queue.SimpleQueue[Message] = queue.SimpleQueue()  # by way of the scheduler, in order
     client.subscribe_topic(_topic(token), lambda event: came.put(event[1]))
@@ -151,35 +169,17 @@ def run_process_group(
             on_message(came.get())
 
     try:
+        placed = [Placed(shared), Placed(argument)]
         try:
-            data, asked = client.scatter(
-                [Placed(shared), Placed(argument)],
-                workers=[members[0]],
-                hash=False,
-                timeout=SECONDS,
-            )
+            first = members[:1]
+            data, asked = client.scatter(placed, workers=first, hash=False, timeout=SECONDS)
         except (OSError, RuntimeError) as error:  # the worker died meanwhile
             return Ended(None, f"the data did not arrive ({error})", members)
+        submit = partial(client.submit, _rank, work, data, asked, meeting)
+        once = {"retries": 0, "priority": 100, "pure": False}
         futures = [
-            client.submit(
-                _rank,
-                work,
-                data,
-                asked,
-                token,
-                secret,
-                on_one_host,
-                rank,
-                len(members),
-                device,
-                threads,
-                key=f"rank-{rank}-of-{len(members)}-{token}",
-                workers=[one],
-                retries=0,
-                priority=100,
-                pure=False,
-            )
-            for rank, one in enumerate(members)
+            submit(rank, key=f"rank-{rank}-of-{len(members)}-{token}", workers=[address], **once)
+            for rank, address in enumerate(members)
         ]
         lost: str | None = None
         detected, until = 0.0, float("inf")
@@ -298,39 +298,24 @@ def _scheduler_store(worker: Any, token: str) -> Any:
 
 
 def _rank(
-    work: Work,
-    shared: Placed,
-    argument: Placed,
-    token: str,
-    secret: bytes,
-    on_one_host: bool,
-    rank: int,
-    n_ranks: int,
-    device: str,
-    threads: int,
+    work: Work, shared: Placed, argument: Placed, meeting: Meeting, rank: int
 ) -> dict[str, Any]:
     import torch
     from distributed import get_worker
 
-    worker = get_worker()
+    worker, token = get_worker(), meeting.token
 
     def send(message: Message) -> None:
         if not rank:
             worker.log_event(_topic(token), dict(message))
 
     before = torch.get_num_threads()
-    torch.set_num_threads(threads)
+    torch.set_num_threads(meeting.threads)
     try:
-        host = LOOPBACK if on_one_host else urlsplit(worker.address).hostname or LOOPBACK
-        group = Group.join(
-            _scheduler_store(worker, token),
-            rank,
-            n_ranks,
-            secret=secret,
-            device=device,
-            host=host,
-            stopped=lambda: token in _stopped,
-        )
+        host = None if meeting.on_one_host else urlsplit(worker.address).hostname
+        how: dict[str, Any] = {"secret": meeting.secret, "device": meeting.device}
+        how |= {"host": host or LOOPBACK, "stopped": lambda: token in _stopped}
+        group = Group.join(_scheduler_store(worker, token), rank, meeting.n_ranks, **how)
         _joined[token] = group
         return {"result": work(shared.shared, argument.shared, group, send)}
     except ProcessGroupError as error:

@@ -129,14 +129,8 @@ class BaggingReport(Report):
             ordered = ordered.drop(columns="is_best").loc[:, lambda frame: frame.nunique() > 1]
         certainty: list[Part | None] = [*map(Text, self._rules()), *map(self._certainty, GROUPS)]
         if self.predictions is not None and len(self.predictions):
-            certainty.append(
-                Columns(
-                    [
-                        self._selective_prediction(self.predictions),
-                        self._calibration(self.predictions),
-                    ]
-                )
-            )
+            draw = (self._selective_prediction, self._calibration)
+            certainty.append(Columns([chart(self.predictions) for chart in draw]))
         members = Listing("Members", self.members, formats)
         return [
             Section("members", "Members", [members, self._ensemble_size()]),
@@ -186,14 +180,9 @@ class BaggingReport(Report):
             return None
         by_size = subsets.groupby("size")
         vote, mean = by_size["vote_error"], by_size["mean_error"].mean()
+        band, look = (vote.min(), vote.max()), {"color": BLUE, "marker": "o", "markersize": 4}
         series = [
-            Series(
-                mean.index,
-                vote.mean(),
-                "vote, mean of subsets",
-                (vote.min(), vote.max()),
-                {"color": BLUE, "marker": "o", "markersize": 4, "gid": "vote"},
-            ),
+            Series(mean.index, vote.mean(), "vote, mean of subsets", band, look | {"gid": "vote"}),
             Series(mean.index, mean, "mean probability", look=dashed(INK)),
         ]
         panel = Panel(series, "members", "test error", scales=("linear", "percent"))
@@ -208,15 +197,10 @@ class BaggingReport(Report):
 
     def _calibration(self, table: pd.DataFrame) -> Chart:
         bins = calibration_bins(table)
-        look = dots(BLUE, "o", 5, gid="calibration")
+        look, band = dots(BLUE, "o", 5, gid="calibration"), (bins["low"], bins["high"])
+        label = "share and its 95 % interval"
         series = [
-            Series(
-                bins["certainty"],
-                bins["right"],
-                "share and its 95 % interval",
-                (bins["low"], bins["high"]),
-                look,
-            ),
+            Series(bins["certainty"], bins["right"], label, band, look),
             Series([0, 1], [0, 1], "as certain as right", look=dashed(INK)),
         ]
         panel = Panel(

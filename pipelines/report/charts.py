@@ -48,6 +48,8 @@ MOST_NUMBERED = 10  # rows or columns of a heat map whose cells still have room 
 MOST_LABELS = 20  # classes whose names have room under their boxes
 HEIGHT, IMAGE = 2.2, 1.4  # of a panel of certainty, in inches
 MOST_NAMED = 8  # places of an axis that are named where all have no room
+LEGEND: dict[str, Any] = {"columnspacing": 1.2, "handlelength": 1.2, "handleheight": 0.9}
+LEGEND |= {"alignment": "left", "title_fontproperties": {"weight": "bold", "size": 11.5}}
 FEWEST_OF_A_BOX = 10  # numbers; the quartiles of five folds say less than the five do
 
 DOTS = "a dot is one {one}; the line is their mean, the bar reaches one standard deviation from it"
@@ -226,6 +228,7 @@ def add_samples(axes: Axes, samples: Sequence[Sample], half: float, dot: float) 
     dot : diameter of a dot in points
     """
     every, failed = [], []
+    look: dict[str, Any]
     for colour, stands_out in ((BLUE, False), (VERMILLION, True)):
         thin, bold, spread = list[Any](), list[Any](), list[Any]()
         for sample in samples:
@@ -240,16 +243,9 @@ def add_samples(axes: Axes, samples: Sequence[Sample], half: float, dot: float) 
             every += [((at, value),) * 2 for at, value in zip(x[is_there], values, strict=True)]
             if len(values) >= FEWEST_OF_A_BOX:
                 box = boxplot_stats(values)[0]
-                axes.bar(
-                    place,
-                    box["q3"] - box["q1"],
-                    2 * half,
-                    box["q1"],
-                    alpha=0.5,
-                    gid="boxes",
-                    facecolor=SKY if colour == BLUE else colour,
-                    edgecolor=colour,
-                )
+                look = {"facecolor": SKY if colour == BLUE else colour, "edgecolor": colour}
+                height = box["q3"] - box["q1"]
+                axes.bar(place, height, 2 * half, box["q1"], alpha=0.5, gid="boxes", **look)
                 thin += [
                     ((place, box[low]), (place, box[high]))
                     for low, high in (("whislo", "q1"), ("q3", "whishi"))
@@ -266,18 +262,9 @@ def add_samples(axes: Axes, samples: Sequence[Sample], half: float, dot: float) 
         axes, every, color=INK, alpha=0.7, lw=dot, solid_capstyle="round", zorder=4, gid="dots"
     )
     if failed:
-        axes.scatter(
-            failed,
-            np.full(len(failed), 0.97),
-            s=4 * dot**2,
-            marker="x",
-            color=VERMILLION,
-            lw=1,
-            transform=axes.get_xaxis_transform(),
-            zorder=4,
-            clip_on=False,
-            gid="failed",
-        )
+        look = {"marker": "x", "color": VERMILLION, "lw": 1, "zorder": 4, "clip_on": False}
+        look |= {"transform": axes.get_xaxis_transform(), "gid": "failed"}
+        axes.scatter(failed, np.full(len(failed), 0.97), s=4 * dot**2, **look)
 
 
 def add_strokes(axes: Axes, strokes: Sequence[Any], **look: Any) -> None:
@@ -304,18 +291,12 @@ def matrix(
     look : what ``Axes.imshow`` takes
     """
     image = axes.imshow(np.ma.masked_invalid(values), **look)
+    centred: dict[str, Any] = {"ha": "center", "va": "center", "fontsize": size}
     for row, column in np.argwhere(texts != ""):
         shade = image.cmap(image.norm(values[row, column]))[:3]
         is_dark = np.isfinite(values[row, column]) and np.dot(shade, (0.299, 0.587, 0.114)) < 0.5
-        axes.text(
-            column,
-            row,
-            texts[row, column],
-            ha="center",
-            va="center",
-            fontsize=size,
-            color=ON_DARK if is_dark else ON_COLOUR,
-        )
+        colour = ON_DARK if is_dark else ON_COLOUR
+        axes.text(column, row, texts[row, column], color=colour, **centred)
     axes.tick_params(which="both", length=0)
     axes.spines[:].set_visible(False)
     return image
@@ -355,8 +336,9 @@ def heat_map(
         if measure.is_error:
             percent_labels(bar.ax.yaxis, is_log)
     key: list[Artist] = []
+    look: dict[str, Any]
     if len(finite) < values.size:
-        look: Any = {"facecolor": PALE, "edgecolor": GREY, "hatch": "////", "lw": 0}
+        look = {"facecolor": PALE, "edgecolor": GREY, "hatch": "////", "lw": 0}
         axes.patch.set(**look)
         key.append(Patch(label="failed, or not finished", **look))
     if best is not None:
@@ -364,17 +346,8 @@ def heat_map(
             int(np.abs(np.log(axis.to_numpy(float) / value)).argmin())
             for axis, value in zip((means.index, means.columns), best, strict=True)
         )
-        frame = Rectangle(
-            (column - 0.5, row - 0.5),
-            1,
-            1,
-            fill=False,
-            edgecolor=VERMILLION,
-            lw=2.2,
-            zorder=5,
-            clip_on=False,
-            gid="best",
-        )
+        look = {"fill": False, "edgecolor": VERMILLION, "lw": 2.2, "zorder": 5, "clip_on": False}
+        frame = Rectangle((column - 0.5, row - 0.5), 1, 1, gid="best", **look)
         frame.set_path_effects([withStroke(linewidth=4.4, foreground="white")])
         axes.add_patch(frame)
         key.insert(0, Patch(facecolor="none", edgecolor=VERMILLION, lw=2, label=words))
@@ -430,20 +403,11 @@ def certainty_panels(samples: Sequence[ExplainedSample], classes: Sequence[str])
     widths = [IMAGE, 3.5] if has_images else [1.0]
     width, height = NARROW if n_columns == 1 else WIDE, HEIGHT * n_rows
     figure = Figure(figsize=(width, height))
-    grid = figure.subplots(
-        n_rows,
-        n_columns * len(panels),
-        squeeze=False,
-        width_ratios=widths * n_columns,
-        gridspec_kw={
-            "left": 0.1 / width if has_images else 0.6 / width,
-            "right": 1 - 0.1 / width,
-            "top": 1 - 0.4 / height,
-            "bottom": 0.35 / height,
-            "hspace": 0.5,
-            "wspace": 0.25,
-        },
-    )
+    left = 0.1 / width if has_images else 0.6 / width
+    places = {"left": left, "right": 1 - 0.1 / width, "hspace": 0.5, "wspace": 0.25}
+    places |= {"top": 1 - 0.4 / height, "bottom": 0.35 / height}
+    shape, ratios = (n_rows, n_columns * len(panels)), widths * n_columns
+    grid = figure.subplots(*shape, squeeze=False, width_ratios=ratios, gridspec_kw=places)
     for sample, row in zip(samples, grid.reshape(-1, len(panels)), strict=False):
         if sample.image is not None:
             brightest = max(1.0, float(sample.image.max()))
@@ -456,14 +420,9 @@ def certainty_panels(samples: Sequence[ExplainedSample], classes: Sequence[str])
         true = "" if sample.true is None else class_name(classes, sample.true)
         title = f"{shortened(sample.name, 24)}{f', true {shortened(true, 8)}' if true else ''}"
         box = row[0].get_position(original=True)
-        figure.text(
-            box.x0,
-            box.y1 + 0.12 / height,
-            f"{title}: {describe_prediction(sample, classes)}",
-            weight="bold",
-            fontsize=9,
-            color=VERMILLION if sample.deferred else INK,
-        )
+        text = f"{title}: {describe_prediction(sample, classes)}"
+        colour, top = VERMILLION if sample.deferred else INK, box.y1 + 0.12 / height
+        figure.text(box.x0, top, text, weight="bold", fontsize=9, color=colour)
     for axes in grid.flat[len(samples) * len(panels) :]:
         axes.set_axis_off()
     return figure
@@ -491,14 +450,10 @@ def _draw_certainty(axes: Axes, sample: ExplainedSample, classes: Sequence[str])
     axes.set_yticks([0, 0.5, 1], ["0", "0.5", "1"], fontsize=8.5)
     step = -(-n_classes // MOST_LABELS)
     names = [shortened(class_name(classes, code), 10) for code in range(0, n_classes, step)]
-    is_long = sum(map(len, names)) > 40
-    axes.set_xticks(
-        range(0, n_classes, step),
-        names,
-        fontsize=6.5 if is_long else 8.5,
-        rotation=25 if is_long else 0,
-        ha="right" if is_long else "center",
-    )
+    look: dict[str, Any] = {"fontsize": 8.5, "ha": "center"}
+    if sum(map(len, names)) > 40:
+        look = {"fontsize": 6.5, "ha": "right", "rotation": 25}
+    axes.set_xticks(range(0, n_classes, step), names, **look)
     axes.tick_params(axis="x", length=0, pad=2)
 
 
@@ -512,13 +467,5 @@ def title_and_key(figure: Figure, title: str, handles: Sequence[Any]) -> None:
     """Set the title, and under it a legend of the marks, so that neither covers the other."""
     n_columns = max(1, min(len(handles), 3 if figure.get_figwidth() < WIDE else 6))
     figure.legend(
-        handles=list(handles),
-        title=title,
-        title_fontproperties={"weight": "bold", "size": 11.5},
-        alignment="left",
-        loc="outside upper left",
-        ncols=n_columns,
-        columnspacing=1.2,
-        handlelength=1.2,
-        handleheight=0.9,
+        handles=list(handles), title=title, ncols=n_columns, loc="outside upper left", **LEGEND
     )

@@ -163,15 +163,12 @@ def _wrong_parts(run: RunData) -> list[Part | None]:
     )
     drawn = pictures(run.wrong_images)
     words = zip(wrong["row"], wrong["true"], wrong["predicted"], strict=True)
-    images = [
-        (
-            drawn[row],
-            f"{row}: {true} → {predicted}",
-            f"Test sample {row}: {true} taken for {predicted}",
-        )
-        for row, true, predicted in words
-        if row in drawn
-    ][:MOST_IMAGES]
+    images = []
+    for row, true, predicted in words:
+        if row in drawn:
+            alt = f"Test sample {row}: {true} taken for {predicted}"
+            images.append((drawn[row], f"{row}: {true} → {predicted}", alt))
+    images = images[:MOST_IMAGES]
     note = count(len(wrong), "wrong test sample")
     if len(wrong) > MOST_ROWS:
         note = f"The first {MOST_ROWS:,} of {note} (all of them are in {PREDICTIONS})"
@@ -210,17 +207,11 @@ def residuals_chart(residuals: pd.DataFrame) -> Chart:
     true, predicted = (residuals[name].to_numpy(float) for name in ("true", "predicted"))
     ends = [min(true.min(), predicted.min()), max(true.max(), predicted.max())]
     look = dots(BLUE, ".", alpha=0.5)
+    exact, zero = (Series(ends, heights, look=dashed()) for heights in (ends, [0, 0]))
+    left_over = Series(predicted, true - predicted, look=look)
     panels = [
-        Panel(
-            [Series(ends, ends, look=dashed()), Series(true, predicted, look=look)],
-            "true",
-            "predicted",
-        ),
-        Panel(
-            [Series(ends, [0, 0], look=dashed()), Series(predicted, true - predicted, look=look)],
-            "predicted",
-            "true − predicted",
-        ),
+        Panel([exact, Series(true, predicted, look=look)], "true", "predicted"),
+        Panel([zero, left_over], "predicted", "true − predicted"),
     ]
     alt = (
         f"Predicted against true numbers of {count(len(true), 'test sample')}, and the residuals, "

@@ -23,7 +23,7 @@ from pipelines.report.parts import Chart, Listing, Section, Text
 from pipelines.report.style import BLUE, SKY, VERMILLION, WIDE, figure_style, percent_labels
 from pipelines.report.wording import count, duration, percent, plain, wrong_of
 from pipelines.run_folder.names import REPORT
-from pipelines.run_folder.record import read_record
+from pipelines.run_folder.record import Record, read_record
 from pipelines.run_folder.statistics import corrected_t, holm
 
 # Where a run is kept and how it is watched says nothing of its result.
@@ -101,16 +101,10 @@ def draw_table(table: pd.DataFrame) -> Figure:
     figure = Figure(figsize=(WIDE, 1.5 + 0.36 * len(table)), layout="constrained")
     errors, times = figure.subplots(1, 2, sharey=True, width_ratios=[3, 2])
     places = np.arange(len(table))
-    cv = errors.errorbar(
-        table["cv_error_mean"],
-        places,
-        xerr=table["cv_error_std"],
-        fmt="o",
-        color=BLUE,
-        ecolor=SKY,
-        elinewidth=4,
-        label="cv error ± standard deviation over the folds",
-    )
+    look = {"fmt": "o", "color": BLUE, "ecolor": SKY, "elinewidth": 4}
+    means, stds = table["cv_error_mean"], table["cv_error_std"]
+    words = "cv error ± standard deviation over the folds"
+    cv = errors.errorbar(means, places, xerr=stds, label=words, **look)
     (tests,) = errors.plot(
         table["test_error"], places, "D", color=VERMILLION, markersize=6, label="test error"
     )
@@ -184,17 +178,11 @@ def _sections(runs: Runs, page: Path) -> list[Section]:
     )
     of_pairs = {"difference": "{:+.2%}".format, "standard deviation": "{:+.2%}".format}
     of_pairs |= dict.fromkeys(("t", "p", "p, Holm"), "{:.3f}".format)
+    of_runs = Listing("Runs", frame, {**formats, "wall_seconds": duration}, links)
+    by_fold = Listing("Fold by fold", paired_table(runs), of_pairs)
     return [
-        Section(
-            "runs",
-            "Runs",
-            [Listing("Runs", frame, {**formats, "wall_seconds": duration}, links), errors],
-        ),
-        Section(
-            "paired",
-            "Fold by fold",
-            [Text(paired), Listing("Fold by fold", paired_table(runs), of_pairs)],
-        ),
+        Section("runs", "Runs", [of_runs, errors]),
+        Section("paired", "Fold by fold", [Text(paired), by_fold]),
         Section("options", "Options that differ", [Listing("Options that differ", differing)]),
     ]
 
@@ -221,17 +209,7 @@ def paired_table(runs: Runs) -> pd.DataFrame:
         records = [runs[name].record for name in (first, second)]
         if any(None in (one.dataset.fingerprint, one.options.folds) for one in records):
             continue
-        of_folds = [  # what is equal where both have the same rows in the same folds
-            (
-                one.command,
-                one.dataset.fingerprint,
-                one.options.folds,
-                one.options.seed,
-                one.options.cv or "auto",
-            )
-            for one in records
-        ]
-        if of_folds[0] != of_folds[1]:
+        if _folds_of(records[0]) != _folds_of(records[1]):
             continue
         errors = [errors_of_best(runs[name]) for name in (first, second)]
         both = pd.concat(errors, axis=1, join="inner").dropna().to_numpy(float)
@@ -245,6 +223,12 @@ def paired_table(runs: Runs) -> pd.DataFrame:
     heads = ["first", "second", "folds", "difference", "standard deviation", "t", "p"]
     table = pd.DataFrame(rows, columns=heads)
     return table.assign(**{"p, Holm": holm(table["p"].tolist())})
+
+
+def _folds_of(record: Record) -> tuple[Any, ...]:
+    """Return what is equal where two runs have the same rows in the same folds."""
+    folds = (record.options.folds, record.options.seed, record.options.cv or "auto")
+    return record.command, record.dataset.fingerprint, *folds
 
 
 def errors_of_best(run: Report) -> pd.Series:

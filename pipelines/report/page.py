@@ -78,17 +78,11 @@ def write_page(folder: Path) -> Path:
         for one in report.record.remarks
         if one
     ]
-    return write_html(
-        folder / REPORT,
-        title=(report.title or report.record.command) + (f" on {name}" if name else ""),
-        subtitle=report.subtitle(),
-        state=report.state(),
-        conclusion=report.conclusion(),
-        cards=report.cards(),
-        warnings=[*remarks, *report.warnings()],
-        sections=sections,
-        figures=draw_figures(folder, charts_of(sections)),
-    )
+    title = (report.title or report.record.command) + (f" on {name}" if name else "")
+    head = {name: getattr(report, name)() for name in ("subtitle", "state", "conclusion", "cards")}
+    head["warnings"] = [*remarks, *report.warnings()]
+    figures = draw_figures(folder, charts_of(sections))
+    return write_html(folder / REPORT, title=title, sections=sections, figures=figures, **head)
 
 
 def charts_of(sections: Sequence[Section]) -> list[Chart]:

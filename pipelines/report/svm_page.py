@@ -124,10 +124,9 @@ class SvmReport(Report):
             "fit time (s)": "{:,.2f}".format,
         }
         charts = Columns([self._folds_of_best_gamma(), self._map()])
+        named = {name: table[name] for name in by if name in table}
         return [
-            self.candidates_section(
-                {name: table[name] for name in by if name in table}, more, formats, words
-            ),
+            self.candidates_section(named, more, formats, words),
             Section("grid", "The grid", [charts]),
             test_section(self),
         ]
@@ -172,14 +171,8 @@ class SvmReport(Report):
         ]
         reads = how_to_read(self.n_folds or 1, "fold")
         caption = f"The folds at gamma = {gamma}: {reads}. The best C is orange."
-        draw = partial(
-            samples_chart,
-            samples,
-            measure,
-            f"Folds at gamma = {gamma}",
-            [significant(C) for C, _ in by_C],
-            "C",
-        )
+        labels = [significant(C) for C, _ in by_C]
+        draw = partial(samples_chart, samples, measure, f"Folds at gamma = {gamma}", labels, "C")
         return Chart("fold_errors_best", draw, caption) if samples else None
 
 

@@ -142,6 +142,7 @@ class TrainingReport(Report):
             trainings["repeat"] += 1
         repeats = "Trainings of one repeat share their first weights and the order of the rows."
         restarts = pd.DataFrame(self.record.restarts, columns=list(OF_RESTART))
+        listed = Listing("Restarts", restarts.rename(columns=OF_RESTART), tall=False)
         words = (
             "A process group that lost a rank was followed by one that began where all ranks had "
             "last been equal. Seconds are from the loss being noticed to the new ranks' beginning."
@@ -150,11 +151,7 @@ class TrainingReport(Report):
             Section("trainings", "Trainings", [Text(repeats), Listing("Trainings", trainings)]),
             Section("convergence", "Convergence", [self._convergence()]),
             test_section(self),
-            Section(
-                "restarts",
-                "Restarts",
-                [Text(words), Listing("Restarts", restarts.rename(columns=OF_RESTART), tall=False)],
-            ),
+            Section("restarts", "Restarts", [Text(words), listed]),
             Section("times", "Where the time goes", self._times(), link="Steps"),
         ]
 
@@ -182,10 +179,8 @@ class TrainingReport(Report):
                 low=("validation_loss", "min"),
                 high=("validation_loss", "max"),
             )
-            look = {
-                "color": colours[strategy],
-                "linestyle": "-" if ranks == most else STYLES[1 + int(ranks) % 3],
-            }
+            style = "-" if ranks == most else STYLES[1 + int(ranks) % 3]
+            look = {"color": colours[strategy], "linestyle": style}
             band = (across["low"], across["high"]) if some["repeat"].nunique() > 1 else None
             name = f"{strategy}, {count(int(ranks), 'rank')}"
             series.append(Series(across["x"], across["middle"], name, band, look))
@@ -206,11 +201,8 @@ class TrainingReport(Report):
         )
         caption = "Milliseconds of a step; strategy and ranks at the left."
         chart = Chart("training_times", partial(training_times, times), caption)
-        return [
-            Text(words),
-            chart,
-            Listing("Times", times, {"rows a second": "{:,.0f}".format}, tall=False),
-        ]
+        table = Listing("Times", times, {"rows a second": "{:,.0f}".format}, tall=False)
+        return [Text(words), chart, table]
 
 
 def training_times(times: pd.DataFrame) -> Figure:

@@ -163,21 +163,14 @@ class ValidationReport(Report):
         families = pd.DataFrame(self.record.families).rename(
             columns={"family": "shared", "asked": "fits asked for", "made": "fits made"}
         )
+        pairs, work = self._pairs(), Listing("Shared work", families, tall=False)
+        title = "Comparison of algorithms"
         return [
             self.candidates_section(named, more, formats),
-            Section(
-                "comparison",
-                "Comparison of algorithms",
-                [self._algorithms(), *self._pairs()],
-                link="Comparison",
-            ),
+            Section("comparison", title, [self._algorithms(), *pairs], link="Comparison"),
             Section("curves", "Curves", [self._validation_curves(), self._learning_curve()]),
             test_section(self),
-            Section(
-                "shared",
-                "Shared work",
-                [Text(shared), Listing("Shared work", families, tall=False)],
-            ),
+            Section("shared", "Shared work", [Text(shared), work]),
         ]
 
     def _algorithms(self) -> Chart | None:
@@ -190,15 +183,13 @@ class ValidationReport(Report):
             "algorithm is orange."
         )
         samples = [Sample(i, measure.of(one), i == 0) for i, one in enumerate(scores.values())]
-        is_wide = len(scores) > 6
-        draw = partial(
-            samples_chart,
-            samples,
-            measure,
+        title, labels = (
             "The best of each algorithm",
             [shortened(_short(name), 18) for name in scores],
-            width=WIDE if is_wide else NARROW,
         )
+        is_wide = len(scores) > 6
+        width = WIDE if is_wide else NARROW
+        draw = partial(samples_chart, samples, measure, title, labels, width=width)
         return Chart("algorithms", draw, caption, wide=is_wide)
 
     def _pairs(self) -> list[Part]:
@@ -207,19 +198,8 @@ class ValidationReport(Report):
         measure, table = self.measure, self.pairs.copy()
         if measure.is_loss:
             table[["mean", "t", "effect"]] *= -1
-        order = [
-            "first",
-            "second",
-            "mean",
-            "std",
-            "t",
-            "effect",
-            "p",
-            "p_holm",
-            "p_first",
-            "p_same",
-            "p_second",
-        ]
+        order = ["first", "second", "mean", "std", "t", "effect"]
+        order += ["p", "p_holm", "p_first", "p_same", "p_second"]
         table = table[order].rename(columns=OF_PAIRS)
         words = (
             "Each row compares the best candidates of two algorithms fold by fold: the "

@@ -65,17 +65,9 @@ def choose_cluster(options: RunOptions, echo: Echo) -> ClusterOptions:
     ClusterError
         There is no such kind, or the program was not started as it needs.
     """
-    asked = ClusterOptions(
-        options.cluster,
-        options.workers,
-        device=options.device,
-        profile=options.profile,
-        adaptive=options.adaptive,
-        rmm_pool=options.rmm_pool,
-        tls=not options.no_tls,
-        dashboard=options.dashboard,
-        echo=echo,
-    )
+    names = ("workers", "device", "profile", "adaptive", "rmm_pool", "dashboard")  # of both
+    same = {name: getattr(options, name) for name in names}
+    asked = ClusterOptions(options.cluster, tls=not options.no_tls, echo=echo, **same)
     render(asked)  # whatever is wrong with the options is said before data are read
     if not options.dry_run:
         join(asked)

@@ -18,11 +18,12 @@ from pipelines.data.folds import RARE
 from pipelines.data.image_folder import UNREADABLE, ImageReading
 from pipelines.data.tables import MISSING, Reading
 from pipelines.errors import InputError, flag_of
-from pipelines.run.options import at_least, check_options, number, option, share, shown
+from pipelines.run.options import at_least, check_options, number, option, several, share, shown
 
 Chosen = TypeVar("Chosen", bound="RunOptions")
 
 how = partial(option, changes_results=False)  # where and how a run is carried out
+columns = partial(several, None, metavar="COLUMN")
 
 
 def _named_or_path(text: str) -> str:
@@ -99,22 +100,14 @@ class OwnDataOptions(LabelledOptions):
     )
     header: bool = option(False, "the first line is a header, whatever it looks like")
     no_header: bool = option(False, "the first line of the file is a row, whatever it looks like")
-    number: tuple[str, ...] | None = option(
-        None,
-        "columns of the file that are numbers to learn from, such as a year called id",
-        nargs="+",
-        metavar="COLUMN",
+    number: tuple[str, ...] | None = columns(
+        "columns of the file that are numbers to learn from, such as a year called id"
     )
-    category: tuple[str, ...] | None = option(
-        None,
+    category: tuple[str, ...] | None = columns(
         "columns of the file that are categories: codes written as numbers, or text with "
-        "more than 50 levels",
-        nargs="+",
-        metavar="COLUMN",
+        "more than 50 levels"
     )
-    leave_out: tuple[str, ...] | None = option(
-        None, "columns of the file to ignore", nargs="+", metavar="COLUMN"
-    )
+    leave_out: tuple[str, ...] | None = columns("columns of the file to ignore")
 
     def as_read(self) -> dict[str, Any]:
         """Return these options as ``load_dataset`` takes them, beside the data set's name."""
@@ -163,9 +156,8 @@ class PlaceOptions:
     )
     workers: int | None = how(
         None,
-        "number of workers, each a process (default: one for each GPU, else for each core, "
-        "or for each 8 cores where a solver fills them with threads: of two cores 1 worker, "
-        "2 threads)",
+        "number of workers, each a process (default: one for each GPU, else for each core, or for "
+        "each 8 cores where a solver fills them with threads: of two cores 1 worker, 2 threads)",
         parse=int,
         rule=at_least(1, 100_000),
         metavar="N",

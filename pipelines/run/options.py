@@ -107,7 +107,9 @@ increasing_log10 = rule(
     lambda bounds: -30 <= bounds[0] <= bounds[1] <= 30,
 )
 number = partial(option, parse=int, rule=at_least(1), metavar="N")  # a whole one
-share = partial(option, parse=float, rule=inside_unit_interval, metavar="SHARE")
+real = partial(option, parse=float, rule=finite, metavar="NUMBER")
+several = partial(option, nargs="+")
+share = partial(real, rule=inside_unit_interval, metavar="SHARE")
 
 
 def of_python(kind: type[Any]) -> list[dataclasses.Field[Any]]:

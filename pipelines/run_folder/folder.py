@@ -91,8 +91,7 @@ class RunFolder:
         if "options" not in record:
             raise InputError(
                 f"{option} must be a run that has started, got {path}, which stopped before its "
-                "first task; "
-                "start a new run with --results"
+                "first task; start a new run with --results"
             )
         if missing := known.missing():
             raise InputError(

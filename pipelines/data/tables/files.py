@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import psutil
@@ -107,18 +107,7 @@ def read_frame(
             with warnings.catch_warnings():
                 # By default a surplus field makes the first column an index, silently.
                 warnings.simplefilter("error", pd.errors.ParserWarning)
-                frame = pd.read_csv(
-                    path,
-                    index_col=False,
-                    low_memory=False,
-                    sep=layout.separator,
-                    decimal=layout.decimal,
-                    header=0 if layout.has_header else None,
-                    names=list(layout.names),
-                    na_values=list(MISSING),
-                    keep_default_na=False,
-                    skipinitialspace=True,
-                )
+                frame = pd.read_csv(path, **layout.settings())
     except InputError:
         raise
     except Exception as error:  # pandas and pyarrow raise a dozen unrelated types
@@ -214,6 +203,13 @@ class Layout:
     decimal: str
     names: tuple[str, ...]
     has_header: bool
+
+    def settings(self) -> dict[str, Any]:
+        """Return it as ``pandas.read_csv`` takes it."""
+        own = {"sep": self.separator, "decimal": self.decimal, "names": list(self.names)}
+        header, gaps = 0 if self.has_header else None, list(MISSING)
+        of_all = {"index_col": False, "low_memory": False, "skipinitialspace": True}
+        return {**own, **of_all, "header": header, "na_values": gaps, "keep_default_na": False}
 
 
 def notice_layout(path: Path, header: bool | None = None) -> Layout:

@@ -209,8 +209,7 @@ def read_raw_table(
         left_out = ", ".join(f"{short(name)} ({why})" for name, why in kinds.left_out)
         raise InputError(
             f"{opt('dataset')} must have a feature column, but all columns of '{path}' were "
-            "ignored: "
-            f"{left_out}; use one with {opt('number')} or {opt('category')}"
+            f"ignored: {left_out}; use one with {opt('number')} or {opt('category')}"
         )
     X, outcome = columns_of(features, kinds, path), frame[name]
     n_rows = len(X)
@@ -233,26 +232,16 @@ def read_raw_table(
         if X.empty:
             raise InputError(
                 f"{opt('missing', 'drop')} would drop every row: each row of '{path}' has a "
-                "missing "
-                f"cell; use {opt('missing', 'impute')}, or leave out columns"
+                f"missing cell; use {opt('missing', 'impute')}, or leave out columns"
             )
     y, task = values_of(outcome, path, task)
     notes = [how] if how and label is None else []
     without_header = layout is not None and not layout.has_header
     if layout is not None and without_header:
         notes.append(f"no header line, columns are called 1 to {len(layout.names)}")
+    n_dropped, about = n_rows - len(X), tuple(notes)
     return RawTable(
-        path.name,
-        X,
-        y,
-        kinds,
-        task,
-        name,
-        missing,
-        tuple(notes),
-        n_rows - len(X),
-        without_header,
-        codes,
+        path.name, X, y, kinds, task, name, missing, about, n_dropped, without_header, codes
     )
 
 
