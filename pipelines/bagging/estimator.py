@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from contextlib import closing
 from importlib.util import find_spec
 from numbers import Integral, Real
 from pathlib import Path
@@ -336,13 +337,14 @@ class BaggedNets(ClassifierMixin, BaseEstimator):
     def _train(self, runner: Runner, data: FoldedData, plan: Plan) -> None:
         rows, why = [], ""
         members, out_of_bag = dict[int, Any](), dict[int, Any]()
-        for outcome, new_rows, made in bag(runner, data, plan, {}, {}):
-            if made is not None:
-                members[outcome.task.member] = made.member
-                out_of_bag[outcome.task.member] = made.out_of_bag
-            elif outcome.error is not None or (new_rows and new_rows[0]["fold"] == -1):
-                why = outcome.error or str(new_rows[0]["status"])
-            rows += [row for row in new_rows if not plan.candidates or row["fold"] >= 0]
+        with closing(runner):
+            for outcome, new_rows, made in bag(runner, data, plan, {}, {}):
+                if made is not None:
+                    members[outcome.task.member] = made.member
+                    out_of_bag[outcome.task.member] = made.out_of_bag
+                elif outcome.error is not None or (new_rows and new_rows[0]["fold"] == -1):
+                    why = outcome.error or str(new_rows[0]["status"])
+                rows += [row for row in new_rows if not plan.candidates or row["fold"] >= 0]
         self.cv_results_ = tabulate(rows)
         self.candidates_ = reduce_candidates(
             self.cv_results_, self.cv if plan.candidates else 1, self.client

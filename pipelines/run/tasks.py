@@ -85,12 +85,19 @@ class _Runner(ABC):
     ) -> Iterator[Outcome[AnyTask] | ProgressEvent]:
         """Yield the outcomes of tasks, and their progress events if ``reports``."""
 
+    @abstractmethod
+    def close(self) -> None:
+        """Free what tasks shared, which Python may find out much later; others may follow."""
+
 
 class InProcess(_Runner):
     """Runs tasks on threads of this process; opens no port."""
 
     def __init__(self, n_threads: int) -> None:
         self.n_workers = n_threads
+
+    def close(self) -> None:
+        pass  # the caller has what tasks share
 
     def _reached(
         self, work: Work, shared: Any, tasks: Sequence[AnyTask], results: Results, reports: bool
@@ -164,6 +171,9 @@ class OnCluster(_Runner):
         """Workers the cluster has, or will have when its queue has let them start."""
         present = len(self.client.scheduler_info(n_workers=-1)["workers"])
         return max(present, forecast_workers(self.client).wanted)
+
+    def close(self) -> None:
+        self._scattered, self._copies = None, []
 
     @property
     def scattered(self) -> Future | None:

@@ -157,6 +157,8 @@ class GridSearch(GridSearchCV):
                 warnings.warn(message, stacklevel=3)
             return self
         finally:
+            if runner is not None:
+                runner.close()
             self.cv = splitter
             fits = backend.fits
             self._fits = Fits(len(fits), sum(fit.n_fits for fit in fits))

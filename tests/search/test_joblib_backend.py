@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import gc
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from distributed import Client
 from joblib import delayed, effective_n_jobs, parallel_config
 from joblib.parallel import Parallel, ParallelBackendBase, get_active_backend
 from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin
@@ -143,3 +146,22 @@ def test_the_search_is_served_in_any_context(context: dict[str, str]) -> None:
     with parallel_config(**context):
         search = GridSearch(KNeighborsClassifier(), {"n_neighbors": [1, 3, 5]}, cv=3).fit(X, y)
     assert search.fits == (9, 3)
+
+
+def shared_on(dask_scheduler: Any) -> list[str]:
+    return [str(key) for key in dask_scheduler.tasks if "Placed" in str(key)]
+
+
+def test_workers_keep_nothing_of_a_search_that_ended(one_worker: Client) -> None:
+    """Without waiting for Python's garbage collection, which knows nothing of their memory."""
+    gc.collect()
+    before = one_worker.run_on_scheduler(shared_on)
+    gc.disable()
+    try:
+        grid = {"n_neighbors": [1, 3]}
+        search = GridSearch(KNeighborsClassifier(), grid, cv=3, client=one_worker).fit(X, y)
+        assert search.fits == (6, 3)
+        while set(one_worker.run_on_scheduler(shared_on)) - set(before):
+            time.sleep(0.05)
+    finally:
+        gc.enable()
