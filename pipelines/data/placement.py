@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import TYPE_CHECKING, Any, SupportsIndex
 
-import cloudpickle
 import numpy as np
 
 from pipelines.data.dataset import rows_of
@@ -188,6 +187,8 @@ class Placed:
         self._rows: Any = None
 
     def __reduce_ex__(self, protocol: SupportsIndex) -> tuple[Any, ...]:
+        import cloudpickle  # of Dask's packages, which alone send this
+
         buffers: list[pickle.PickleBuffer] = []
         apart = buffers.append if int(protocol) >= 5 else None  # else within what is pickled
         pickled = cloudpickle.dumps(self.shared, int(protocol), buffer_callback=apart)
