@@ -222,12 +222,12 @@ def _fit_together(
             estimator = candidates[item.candidate]
             if item.estimator is not None:
                 estimator = _with_steps(estimator, steps, item.estimator)
-            fit = scorer.scored(item, estimator, rows)
-            fit.scores["fit_time"] += seconds
-            if fit.candidate == 0:
-                fit.n_steps, fit.n_steps_made = len(group.most) * len(candidates), n_made
-            fit.split = places[fit.split]
-            yield fit
+            scorer.score_fit(item, estimator, rows)
+            item.scores["fit_time"] += seconds
+            if item.candidate == 0:
+                item.n_steps, item.n_steps_made = len(group.most) * len(candidates), n_made
+            item.split = places[item.split]
+            yield item
 
 
 def _with_steps(estimator: Any, steps: Mapping[str, Any], final: Any) -> Any:

@@ -30,7 +30,7 @@ from pipelines.search.shared import SharedFit
 from pipelines.search.tasks import SEARCH, Problem, Task, fit_task, make_tasks
 from pipelines.sklearn_private import fit_and_score
 
-N_WORKERS = 400_000  # that joblib is told of, so that it hands over all calls at once
+CALLS_AT_ONCE = 200_000  # so many that joblib hands over all in two or three batches
 Call = tuple[Callable[..., Any], Sequence[Any], Mapping[str, Any]]
 
 
@@ -89,7 +89,6 @@ class SearchBackend(ParallelBackendBase):
         # Made here, these take the backend that is in force outside.
         self._n_jobs = effective_n_jobs(n_jobs)
         self._tasks_in_parallel = Parallel(n_jobs=n_jobs, pre_dispatch=pre_dispatch)
-        self._nested_backend = super().get_nested_backend()
 
     def __enter__(self) -> SearchBackend:
         self._context = parallel_config(backend=self)
@@ -104,8 +103,12 @@ class SearchBackend(ParallelBackendBase):
             self._context = None
 
     def effective_n_jobs(self, n_jobs: int) -> int:
-        """Return so many that joblib submits all calls at once, once a search is served."""
-        return 1 if self._context else N_WORKERS
+        """Return more than one, for which joblib would ask no backend."""
+        return 2
+
+    def compute_batch_size(self) -> int:
+        """Return how many calls joblib submits together."""
+        return CALLS_AT_ONCE
 
     def configure(self, n_jobs: int = 1, parallel: Any = None, **options: Any) -> int:
         """Have joblib submit all calls before it asks for a result."""
@@ -119,10 +122,6 @@ class SearchBackend(ParallelBackendBase):
         """Wait for the search, if something else was served before it."""
         if not self.fits:
             self.__enter__()
-
-    def get_nested_backend(self) -> tuple[ParallelBackendBase, int | None]:
-        """Return the backend within calls, which is made once."""
-        return self._nested_backend
 
     def submit(self, func: Any, callback: Callable[[Any], Any]) -> Batch:
         """Collect a batch of calls."""

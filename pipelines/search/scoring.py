@@ -6,7 +6,7 @@ import math
 import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cached_property, partial
 from typing import Any
@@ -100,20 +100,19 @@ class CandidateScorer:
             and not self.given._kwargs
         )
 
-    def scored(self, fit: Fit, estimator: Any, rows: SplitRows) -> Fit:
-        """Return a fit with its scores, as ``_fit_and_score`` has them, and no model any more.
+    def score_fit(self, fit: Fit, estimator: Any, rows: SplitRows) -> None:
+        """Put its scores, as ``_fit_and_score`` has them, in the place of a fit's model.
 
         Parameters
         ----------
         estimator : fitted, or unfitted where the fit has predictions alone
         rows : of the splits
         """
-        scored = replace(fit, predict=None, estimator=None, classes=None)
         test = rows.of_part(fit.split, "test")
         if fit.error is not None:
-            scored.scores = self.failed(fit.error, len(test))
-            return scored
-        scored.scores = {
+            fit.scores = self.failed(fit.error, len(test))
+            return
+        fit.scores = {
             "fit_error": None,
             "n_test_samples": len(test),
             "fit_time": fit.fit_seconds,
@@ -123,14 +122,14 @@ class CandidateScorer:
             truth = rows.targets(fit.split, part)
             params = rows.metadata(self.score_params, rows.of_part(fit.split, part))
             see = partial(rows.part_of, fit.split, part)
-            scored.scores[f"{part}_scores"] = self.score(fit, estimator, see, truth, part, params)
+            fit.scores[f"{part}_scores"] = self.score(fit, estimator, see, truth, part, params)
             if part == "test":
                 if fit.classes is not None and fit.predict is not None:
                     wrong = fit.predict("predict", part) != np.asarray(truth)
-                    scored.n_errors = int(np.count_nonzero(wrong))
+                    fit.n_errors = int(np.count_nonzero(wrong))
                 seconds = fit.score_seconds + time.perf_counter() - started
-                scored.scores["score_time"] = seconds
-        return scored
+                fit.scores["score_time"] = seconds
+        fit.predict = fit.estimator = fit.classes = None
 
     def score(
         self,

@@ -196,6 +196,8 @@ class SVCs(KernelMachines):
                 factors = factors_by_code(settings.class_weight, classes)
                 settings = replace(settings, class_weight=factors)
         n_done, n_fits = 0, len(estimators) * rows.n_splits
+        places = {number: place for place, number in enumerate(rows.numbers)}
+        parts = [rows.parts_asked(place) for place in range(rows.n_splits)]
         for gammas, Cs, numbers, members in _batches(estimators, X, splits, rows.numbers):
             n_cells = len(gammas) * len(Cs) * len(numbers)
             work = Work(
@@ -217,28 +219,31 @@ class SVCs(KernelMachines):
                     continue
                 g, c = divmod(item.candidate, len(Cs))
                 made = c == 0 or not backend.shares_C
-                if item.predict is not None:
-                    item.predict = _labelled(item.predict, classes, rows, item.split)
+                place = places[item.split]
+                if isinstance(item.predict, Predictions):
+                    predictions = dict(item.predict.by_method)
+                    predictions["predict"] = classes[predictions["predict"]]
+                    item.predict = Predictions(predictions, parts[place])
                 item.classes = classes
-                yield from _members(item, members[Cs[c], gammas[g], item.split], rows, made)
+                yield from _members(item, members[Cs[c], gammas[g], item.split], place, made)
             n_done += n_cells
 
 
-def _members(fit: Fit, members: Sequence[int], rows: SplitRows, made: bool) -> Iterator[Fit]:
+def _members(fit: Fit, members: Sequence[int], split: int, made: bool) -> Iterator[Fit]:
     """Yield the fit of a cell for each of the estimators that it stands for.
 
     Iterations, and the fit if it was ``made`` for this cell, count for the first of them.
+
+    Parameters
+    ----------
+    split : its place in the task
     """
-    place = rows.numbers.index(fit.split)
-    for i, member in enumerate(members):
-        n_iterations = 0 if i else fit.n_iterations
-        yield replace(
-            fit,
-            candidate=member,
-            split=place,
-            n_iterations=n_iterations,
-            n_fits=int(made and not i),
-        )
+    fit.split, fit.n_fits = split, int(made)
+    copies = [replace(fit, candidate=member, n_iterations=0, n_fits=0) for member in members[1:]]
+    if members:
+        fit.candidate = members[0]
+        yield fit
+    yield from copies
 
 
 def _batches(
@@ -265,13 +270,6 @@ def _batches(
         alike[tuple(sorted(Cs[gamma])), tuple(sorted(on[gamma]))].append(gamma)
     for (own_Cs, own_splits), some in alike.items():
         yield tuple(some), own_Cs, own_splits, members
-
-
-def _labelled(predict: Any, classes: np.ndarray, rows: SplitRows, number: int) -> Predictions:
-    """Return a backend's predictions with labels for class codes, and the parts of their rows."""
-    predictions = dict(predict.by_method)
-    predictions["predict"] = classes[predictions["predict"]]
-    return Predictions(predictions, rows.parts_asked(rows.numbers.index(number)))
 
 
 class SVRs(KernelMachines):
@@ -338,7 +336,7 @@ class SVRs(KernelMachines):
                 values = item.predict.by_method["predict"] * scale + mean
                 place = rows.numbers.index(item.split)
                 item.predict = Predictions({"predict": values}, rows.parts_asked(place))
-                yield from _members(item, alike[item.split, epsilons[e], Cs[c]], rows, c == 0)
+                yield from _members(item, alike[item.split, epsilons[e], Cs[c]], place, c == 0)
             n_done += n_cells
 
 
