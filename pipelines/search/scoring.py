@@ -110,7 +110,7 @@ class CandidateScorer:
         """
         test = rows.of_part(fit.split, "test")
         if fit.error is not None:
-            fit.scores = self.failed(fit.error, len(test))
+            fit.scores, fit.classes = self.failed(fit.error, len(test)), None
             return
         fit.scores = {
             "fit_error": None,

@@ -275,6 +275,8 @@ def run_task(problem: Problem, task: Task, n_threads: int = 1) -> Iterator[Row |
                 n_splits -= 1
             if n_splits:
                 yield Progress(fraction)
+    if n_splits:  # else candidates would be ranked by fewer splits, without a word
+        raise RuntimeError(f"{n_splits} of {len(task.splits)} splits of {task.name} lack fits")
 
 
 def rows_of(problem: Problem, task: Task, n_threads: int = 1) -> list[Row]:

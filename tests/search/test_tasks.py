@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import islice
 from traceback import extract_stack
 from typing import Any
 
@@ -303,3 +304,14 @@ def test_an_error_of_who_receives_rows_is_not_taken_for_one_of_the_fit(
     # The solver is free for the next task.
     assert len(rows_of(problem, task)) == 6
     assert len(calls) == 2
+
+
+def test_a_split_that_lacks_fits_is_an_error(
+    digits: FoldedData, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    problem = grid(digits, (1.0, 100.0), (1e-2,), "path")
+    (task,) = make_tasks(problem)
+    fit_task = search_tasks.fit_task
+    monkeypatch.setattr(search_tasks, "fit_task", lambda *a: islice(fit_task(*a), 3))
+    with pytest.raises(RuntimeError, match=r"of 3 splits of .* lack fits"):
+        rows_of(problem, task)
