@@ -88,8 +88,8 @@ class FoldedData:
         Places the rows that all tasks take where they compute, and returns them: an object
         with ``nbytes``. A worker calls it when the data come, see ``Placed``.
     placement : Placement
-        What this process derives from the rows. Copies by ``dataclasses.replace`` have the same
-        one, so that nothing but ``place`` may be another in them.
+        What this process derives from the rows; ``dataclasses.replace`` gives a copy its own,
+        for its rows may be others.
     """
 
     X: Any
@@ -100,7 +100,7 @@ class FoldedData:
     scaling: Scaling | Preparation
     weights: np.ndarray | None = None
     place: Callable[[FoldedData], Any] | None = None
-    placement: Placement = field(default_factory=Placement)
+    placement: Placement = field(default_factory=Placement, init=False)
 
     @classmethod
     def of(cls, dataset: Dataset, folds: Sequence[Fold] = (), X_test: Any = None) -> FoldedData:
@@ -119,10 +119,10 @@ class FoldedData:
         """Bytes of the arrays in host memory."""
         arrays = self.X, self.y, self.X_test, self.y_test, self.weights, *chain(*self.folds)
         return sum(
-            int(one.memory_usage().sum())
-            if hasattr(one, "memory_usage")
-            else getattr(one, "nbytes", 0)
-            for one in arrays
+            int(array.memory_usage().sum())
+            if hasattr(array, "memory_usage")
+            else getattr(array, "nbytes", 0)
+            for array in arrays
         )
 
     def scaling_for(self, rows: np.ndarray | None) -> Fitted:
@@ -161,8 +161,11 @@ class FoldedData:
         if isinstance(scaling.center, float):
             return _single(scaling.transform(to_device(self.X, device)), device)
         # Each fold's own, from rows that came once.
-        there = (to_device(np.asarray(one), device) for one in (scaling.center, scaling.scale))
-        return _single(FittedScaling(*there).transform(self.unscaled(device)), device)
+        on_device = FittedScaling(
+            to_device(np.asarray(scaling.center), device),
+            to_device(np.asarray(scaling.scale), device),
+        )
+        return _single(on_device.transform(self.unscaled(device)), device)
 
 
 class Placed:
@@ -195,7 +198,7 @@ class Placed:
         return _placed, (pickled, buffers)
 
     def __sizeof__(self) -> int:  # which dask.sizeof asks
-        return sum(getattr(one, "nbytes", 0) for one in (self._data, self._rows))
+        return sum(getattr(rows, "nbytes", 0) for rows in (self._data, self._rows))
 
 
 def _placed(pickled: bytes, buffers: Sequence[Any]) -> Placed:

@@ -1,7 +1,7 @@
 """A backend of joblib that carries out the fits of a scikit-learn search in groups.
 
-joblib hands a backend call after call. This one only collects them until the first result is
-asked for; then all are there, and those that share work are made together.
+joblib hands a backend call after call. This backend only collects them until the first result is
+wanted; then all are there, and those that share work are made together.
 """
 
 from __future__ import annotations
@@ -240,7 +240,8 @@ def problem_of(calls: Sequence[Mapping[str, Any]], kinds: Sequence[SharedFit] = 
     place = partial(_SearchData.scaled, device=devices[0]) if devices else None
     nothing: Any = None  # a search tests no rows at its end
     data = _SearchData(first["X"], first["y"], nothing, nothing, (), Scaling("none"), place=place)
-    groups = group_candidates([one.estimator for one in candidates], scorer, kinds=kinds)
+    estimators = [candidate.estimator for candidate in candidates]
+    groups = group_candidates(estimators, scorer, kinds=kinds)
     return Problem(data, tuple(candidates), {(SEARCH, 1.0): splits}, scorer, tuple(groups))
 
 
@@ -254,7 +255,7 @@ def in_batches(problem: Problem, tasks: Sequence[Task], n_jobs: int) -> list[lis
     """Return numbers of tasks, those of a batch to be carried out by one process.
 
     Pipelines share their first steps within a process: of these, the tasks on a split are as many
-    batches as there are jobs. Any other is a batch by itself.
+    batches as there are jobs. Any other task is a batch by itself.
     """
     batches, with_steps = list[list[int]](), dict[Sequence[int], list[int]]()
     for number, task in enumerate(tasks):
@@ -271,14 +272,14 @@ def in_batches(problem: Problem, tasks: Sequence[Task], n_jobs: int) -> list[lis
 def fits_of_tasks(
     work: Callable[[Problem, Task], list[Fit]], problem: Problem, tasks: Sequence[Task]
 ) -> list[list[Fit]]:
-    """Return the fits of each of some tasks; what they share stays in this process."""
+    """Return the fits of every task; what they share stays in this process."""
     return [work(problem, task) for task in tasks]
 
 
 def fits_of_task(
     problem: Problem, task: Task, n_threads: int | None, alone: bool, options: Mapping[str, Any]
 ) -> list[Fit]:
-    """Fit and score the candidates of a task; return each fit with the numbers of both.
+    """Fit and score the candidates of a task; return the fits with the numbers of both.
 
     Parameters
     ----------

@@ -277,6 +277,14 @@ def test_searches_side_by_side_keep_what_is_theirs() -> None:
     assert first.scaled("cpu") is rows
 
 
+def test_a_copy_with_other_rows_has_nothing_of_the_first() -> None:
+    data = data_on("cpu", 30)
+    assert len(data.scaled("cpu")) == 30
+    other = replace(data, X=data.X[:20])
+    assert len(other.scaled("cpu")) == 20
+    assert len(data.scaled("cpu")) == 30
+
+
 def test_anything_can_be_shared_and_copied() -> None:
     for shared in (np.array(["2026-11-26"], "M8[D]"), {"data": 1}, "text", None):
         again = copy.deepcopy(Placed(shared))

@@ -315,9 +315,9 @@ def convergence_noted() -> Iterator[list[Any]]:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         yield noted
-    for one in caught:
-        warnings.warn_explicit(one.message, one.category, one.filename, one.lineno)
-    noted += [one for one in caught if issubclass(one.category, ConvergenceWarning)]
+    for warning in caught:
+        warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
+    noted += [warning for warning in caught if issubclass(warning.category, ConvergenceWarning)]
 
 
 class PlainFits(SharedEstimators):
