@@ -225,8 +225,8 @@ def advance(
     if exchange.done:
         return state
     ranks, following = state.ranks.copy(), np.empty_like(state.contributions)
-    # What Dask brings is read-only, for which numba would compile anew.
-    contributions = np.require(exchange.contributions, requirements=["W"])
+    # What Dask brings may be read-only or unaligned, for which numba would compile anew.
+    contributions = np.require(exchange.contributions, requirements=["A", "W"])
     change, dangling_rank = pull(
         _rows(graph, p), surfer, exchange.dangling_rank, ranks, contributions, following
     )

@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import threading
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -82,6 +83,31 @@ def test_a_file_of_names_weights_and_rules_in_many_partitions(
 
 
 @pytest.mark.slow
+def test_contributions_are_aligned_however_they_come(in_process, tmp_path, monkeypatch):
+    """Dask hands out pieces of a message, which begin anywhere; sums over them take longer."""
+    exchange, pull, aligned = partitions.exchange, partitions.pull, list[bool]()
+
+    def unaligned(*arguments: Any) -> partitions.Exchange:
+        whole = exchange(*arguments)
+        moved = np.empty(whole.contributions.nbytes + 1, np.uint8)[1:]
+        moved = moved.view(whole.contributions.dtype).reshape(whole.contributions.shape)
+        moved[:] = whole.contributions
+        assert not moved.flags.aligned
+        return replace(whole, contributions=moved)
+
+    def noted(*arguments: Any) -> Any:
+        aligned.append(arguments[4].flags.aligned)
+        return pull(*arguments)
+
+    monkeypatch.setattr(partitions, "exchange", unaligned)
+    monkeypatch.setattr(partitions, "pull", noted)
+    graph = RandomGraph("rmat", 500, 6, 2)
+    ours = distributed_pagerank(in_process, graph, tmp_path)
+    assert aligned
+    assert all(aligned)
+    assert np.abs(ours.values - compute_pagerank(graph).values).sum() < 1e-9
+
+
 def test_partitions_are_written_once_and_ranks_go_on(in_process, tmp_path):
     path = tmp_path / "edges.txt"
     path.write_text("".join(f"{i} {i * i % 997}\n" for i in range(1000)))
