@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import warnings
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
@@ -151,7 +152,8 @@ class GridSearch(GridSearchCV):
         )
         try:
             with backend:
-                super().fit(X, y, **params)
+                # Without what decorates it: parameters are validated and callbacks called once.
+                inspect.unwrap(GridSearchCV.fit)(self, X, y, **params)
             if not backend.fits:
                 message = "joblib did not hand over the fits, so that they shared nothing"
                 warnings.warn(message, stacklevel=3)

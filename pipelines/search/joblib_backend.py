@@ -86,9 +86,9 @@ class SearchBackend(ParallelBackendBase):
         self._kinds, self._n_threads = kinds, n_threads
         self._waiting: list[Batch] = []
         self._context: parallel_config | None = None
-        # Made here, these take the backend that is in force outside.
-        self._n_jobs = effective_n_jobs(n_jobs)
-        self._tasks_in_parallel = Parallel(n_jobs=n_jobs, pre_dispatch=pre_dispatch)
+        if runner is None:  # made here, these take the backend that is in force outside
+            self._n_jobs = effective_n_jobs(n_jobs)
+            self._tasks_in_parallel = Parallel(n_jobs=n_jobs, pre_dispatch=pre_dispatch)
 
     def __enter__(self) -> SearchBackend:
         self._context = parallel_config(backend=self)

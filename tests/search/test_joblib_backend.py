@@ -114,6 +114,20 @@ def test_pipelines_share_their_first_steps_in_every_process(tmp_path: Path, n_jo
     assert len(log.read_text().splitlines()) <= 3 * n_jobs + 1  # and the refit
 
 
+def test_parameters_are_validated_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    validate, validated = GridSearch._validate_params, []
+
+    def noted(search: GridSearch) -> None:
+        validated.append(search)
+        validate(search)
+
+    monkeypatch.setattr(GridSearch, "_validate_params", noted)
+    GridSearch(KNeighborsClassifier(), {"n_neighbors": [1, 3]}).fit(X, y)
+    assert len(validated) == 1
+    with pytest.raises(ValueError, match="'verbose' parameter of GridSearch must be"):
+        GridSearch(KNeighborsClassifier(), {"n_neighbors": [1, 3]}, verbose="much").fit(X, y)
+
+
 class Splitter(KFold):
     """Calls joblib, in its own ways, before the search does."""
 
