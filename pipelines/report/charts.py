@@ -50,6 +50,7 @@ HEIGHT, IMAGE = 2.2, 1.4  # of a panel of certainty, in inches
 MOST_NAMED = 8  # places of an axis that are named where all have no room
 LEGEND: dict[str, Any] = {"columnspacing": 1.2, "handlelength": 1.2, "handleheight": 0.9}
 LEGEND |= {"alignment": "left", "title_fontproperties": {"weight": "bold", "size": 11.5}}
+DOT_LENGTH = 1e-6  # of a sample's place; a PNG leaves out what has none, or snaps to one pixel
 FEWEST_OF_A_BOX = 10  # numbers; the quartiles of five folds say less than the five do
 
 DOTS = "a dot is one {one}; the line is their mean, the bar reaches one standard deviation from it"
@@ -240,7 +241,10 @@ def add_samples(axes: Axes, samples: Sequence[Sample], half: float, dot: float) 
             is_there = np.isfinite(sample.values)
             failed += list(x[~is_there])
             values = sample.values[is_there]
-            every += [((at, value),) * 2 for at, value in zip(x[is_there], values, strict=True)]
+            every += [
+                ((at, value), (at + DOT_LENGTH, value))
+                for at, value in zip(x[is_there], values, strict=True)
+            ]
             if len(values) >= FEWEST_OF_A_BOX:
                 box = boxplot_stats(values)[0]
                 look = {"facecolor": SKY if colour == BLUE else colour, "edgecolor": colour}
@@ -259,7 +263,15 @@ def add_samples(axes: Axes, samples: Sequence[Sample], half: float, dot: float) 
         add_strokes(axes, thin, color=colour, lw=0.9)
         add_strokes(axes, bold, color=colour, lw=1.8, zorder=3, gid="middles")
     add_strokes(
-        axes, every, color=INK, alpha=0.7, lw=dot, solid_capstyle="round", zorder=4, gid="dots"
+        axes,
+        every,
+        color=INK,
+        alpha=0.7,
+        lw=dot,
+        solid_capstyle="round",
+        zorder=4,
+        gid="dots",
+        snap=False,
     )
     if failed:
         look = {"marker": "x", "color": VERMILLION, "lw": 1, "zorder": 4, "clip_on": False}
@@ -294,8 +306,9 @@ def matrix(
     centred: dict[str, Any] = {"ha": "center", "va": "center", "fontsize": size}
     for row, column in np.argwhere(texts != ""):
         shade = image.cmap(image.norm(values[row, column]))[:3]
-        is_dark = np.isfinite(values[row, column]) and np.dot(shade, (0.299, 0.587, 0.114)) < 0.5
-        colour = ON_DARK if is_dark else ON_COLOUR
+        is_dark = np.dot(shade, (0.299, 0.587, 0.114)) < 0.5
+        on_colour = ON_DARK if is_dark else ON_COLOUR
+        colour = on_colour if np.isfinite(values[row, column]) else INK  # which the ground changes
         axes.text(column, row, texts[row, column], color=colour, **centred)
     axes.tick_params(which="both", length=0)
     axes.spines[:].set_visible(False)

@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 from matplotlib.colors import LogNorm, Normalize
 from matplotlib.figure import Figure
+from PIL import Image
 
 from pipelines.report.charts import (
     MOST_MARKS,
@@ -17,7 +18,7 @@ from pipelines.report.charts import (
     samples_chart,
     series_chart,
 )
-from pipelines.report.style import VERMILLION, figure_style
+from pipelines.report.style import VERMILLION, figure_style, save
 from pipelines.run_folder.measures import measure_of
 
 ERROR, R2 = measure_of("accuracy"), measure_of("r2")
@@ -86,6 +87,17 @@ def test_maps_of_a_single_value(shape):
     means = grid([[0.1] * 3] * 2).iloc[: shape[0], : shape[1]]
     drawn(heat_map(means, (0.001, 1.0), ERROR, "", ""))
     drawn(heat_map(means * np.nan, None, ERROR, "", ""))
+
+
+def test_dots_are_in_the_png_too(tmp_path):
+    def pixels(gid: str) -> np.ndarray:
+        figure = samples_chart([Sample(0, np.array([0.1, 0.9]))], ERROR, "", "a")
+        for line in by_gid(figure, gid):
+            line.set_alpha(0)
+        save(figure, tmp_path, "samples")
+        return np.asarray(Image.open(tmp_path / "samples.png").convert("RGB"), int)
+
+    assert np.abs(pixels("dots") - pixels("nothing")).sum() > 10_000
 
 
 def test_few_numbers_are_dots_with_their_mean_and_standard_deviation():

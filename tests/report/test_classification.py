@@ -6,7 +6,7 @@ import pytest
 from PIL import Image
 
 from pipelines.report.classification import class_name, confusion_matrix, pictures
-from pipelines.report.style import figure_style, save
+from pipelines.report.style import INK, ON_COLOUR, figure_style, save
 from pipelines.run_folder.reading import as_pictures
 
 
@@ -23,6 +23,10 @@ def test_every_count_is_written_and_only_errors_have_a_colour():
     coloured = ~np.ma.getmaskarray(image.get_array())
     assert coloured.tolist() == ((counts > 0) & ~np.eye(3, dtype=bool)).tolist()
     assert image.norm.vmax < 10  # the scale is the errors', not the diagonal's
+    # Dark ground changes the colour of the diagonal, and so of what is written there.
+    colours = {text.get_position(): text.get_color() for text in axes.texts}
+    assert colours[1, 1] == INK
+    assert colours[1, 0] == ON_COLOUR
     assert "10 of 2,950 test samples wrong (0.34 %)" in figure.get_suptitle()
 
 
