@@ -262,17 +262,8 @@ def add_samples(axes: Axes, samples: Sequence[Sample], half: float, dot: float) 
         add_strokes(axes, spread, color=colour, lw=3, alpha=0.35, gid="spread")
         add_strokes(axes, thin, color=colour, lw=0.9)
         add_strokes(axes, bold, color=colour, lw=1.8, zorder=3, gid="middles")
-    add_strokes(
-        axes,
-        every,
-        color=INK,
-        alpha=0.7,
-        lw=dot,
-        solid_capstyle="round",
-        zorder=4,
-        gid="dots",
-        snap=False,
-    )
+    look = {"lw": dot, "solid_capstyle": "round", "snap": False, "zorder": 4, "gid": "dots"}
+    add_strokes(axes, every, color=INK, alpha=0.7, **look)
     if failed:
         look = {"marker": "x", "color": VERMILLION, "lw": 1, "zorder": 4, "clip_on": False}
         look |= {"transform": axes.get_xaxis_transform(), "gid": "failed"}
