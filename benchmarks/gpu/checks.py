@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from benchmarks.gpu.device import gpus
 
 GPU = "a GPU"
+LEAST_LIMIT = 60  # from a cold disk, imports of torch, cupy and distributed take most of it
 SOLVER = ("cupy", "cuml", "sklearn", "pandas", "pyarrow", "psutil")
 PATH = ("cupy", "numba", "numba_cuda", "scipy", "threadpoolctl", "psutil")
 CLUSTER = ("cupy", "dask", "distributed", "dask_cuda", "pynvml", "pandas", "cryptography")
@@ -51,8 +52,8 @@ class Check:
 
     @property
     def limit(self) -> int:
-        """Seconds after which a process of it is ended: twice the plan."""
-        return 2 * self.planned
+        """Seconds after which a process of it is ended: twice the plan, a minute at least."""
+        return max(2 * self.planned, LEAST_LIMIT)
 
 
 # The cheapest proof first, then results against the CPU's, then times. Those that import cuml come
