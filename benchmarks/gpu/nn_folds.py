@@ -15,7 +15,7 @@ from benchmarks.timing import in_turn
 if TYPE_CHECKING:
     from benchmarks.bagging.lines import Cells
 
-DRAWS = 4  # ``python -m benchmarks.nn_bagging --device gpu --space study`` takes ten
+DRAWS = 1  # ``python -m benchmarks.nn_bagging --device gpu --space study`` takes ten
 ROWS = 1_000
 EPOCHS = 2
 FOLDS = 5
@@ -33,7 +33,6 @@ def compare_training() -> None:
 
     from benchmarks.bagging.lines import (
         compare,
-        first_draws,
         make_problem,
         train_plain,
         train_with_us,
@@ -43,19 +42,22 @@ def compare_training() -> None:
 
     data_dir = os.environ.get("PLEASINGLY_DATA_DIR")
     name, where = ("mnist", data_dir) if data_dir else ("digits", "data")
-    problem = make_problem(
-        name,
-        "study",
-        DRAWS,
-        n_folds=FOLDS,
-        limit=ROWS,
-        data_dir=where,
-        training=Training(max_epochs=EPOCHS, least_fall=-1e9, device="gpu"),
+    problem, tiny = (
+        make_problem(
+            name,
+            space,
+            DRAWS,
+            n_folds=FOLDS,
+            limit=ROWS,
+            data_dir=where,
+            training=Training(max_epochs=EPOCHS, least_fall=-1e9, device="gpu"),
+        )
+        for space in ("study", "small")  # the host draws first weights of the study's for 15 s
     )
     runner = InProcess(1)
     with warming_up():
-        train_with_us(first_draws(problem, 1), runner)
-        train_plain(first_draws(problem, 1), 1)
+        train_with_us(tiny, runner)
+        train_plain(tiny, 1)
     torch.cuda.reset_peak_memory_stats()
     ours, plain = in_turn(
         {
