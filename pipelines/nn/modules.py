@@ -23,7 +23,14 @@ from torch.nn import functional
 
 from pipelines.nn.augment import augmented
 from pipelines.nn.inputs import Inputs
-from pipelines.nn.networks import CNN, as_network_takes, autocast, drawing, make_network
+from pipelines.nn.networks import (
+    CNN,
+    as_network_takes,
+    autocast,
+    drawing,
+    drawing_from,
+    make_network,
+)
 from pipelines.nn.settings import Training
 from pipelines.nn.stack import DIVERGED, OK, ProgressCallback, Result, Trained, scaling_of
 
@@ -232,8 +239,7 @@ class _Trainer:
             X = X.permute(1, 3, 4, 0, 2).contiguous().permute(3, 0, 4, 1, 2)
         X = X.transpose(0, 1)
         if self._draws:
-            with drawing, torch.random.fork_rng(devices=[X.device] if X.is_cuda else []):
-                torch.manual_seed(seed_from(self._seeds[0]))
+            with drawing_from(seed_from(self._seeds[0]), X.device):
                 outputs = self._networks(X)
         else:
             outputs = self._networks(X)
