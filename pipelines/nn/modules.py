@@ -138,8 +138,12 @@ class _Networks:
         return outputs.unflatten(1, (self._n, -1)).transpose(0, 1)
 
     def _call(self, weights: Tensors, buffers: Tensors, X: torch.Tensor) -> torch.Tensor:
+        tensors = weights | buffers
         with autocast(self._device, self._precision):
-            outputs: torch.Tensor = functional_call(self._one, (weights, buffers), (X,))
+            outputs: torch.Tensor = functional_call(self._one, tensors, (X,))
+        for name, one in buffers.items():
+            if tensors[name] is not one:  # a module that assigns, where others add in place
+                one.copy_(tensors[name])
         return outputs.float()
 
 
