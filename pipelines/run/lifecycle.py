@@ -263,9 +263,9 @@ def open_session(
                 status="stopped", reason=reason, wall_seconds=folder.wall_seconds, files=files
             )
         finished = any(
-            not str(row.get("status", "")).startswith(FAILED)
+            not all(str(row.get("status", "")).startswith(FAILED) for row in record["rows"])
+            or not record["rows"]  # a task that found nothing to do
             for record in journal.records
-            for row in record["rows"]
         )
         saved = [what for what in (finished and "finished fits", unfinished(folder.path)) if what]
         kept = f"{' and '.join(saved)} are saved in" if saved else "nothing has finished yet in"
