@@ -73,6 +73,7 @@ def test_a_command_within_a_task_has_processes_of_its_own_where_it_may(
         assert run_as_task(outer, command, str(tmp_path / "run"), "local") == "finished"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", SMALL)
 def test_a_command_within_a_task_takes_the_workers_of_its_own_cluster(
     command: str, outer: Client, tmp_path: Path
