@@ -133,7 +133,7 @@ def slot_left(client: Client) -> Iterator[None]:
     if is_own:
         try:
             secede()
-        except KeyError:  # it has left it already
+        except (KeyError, AttributeError):  # it has left it already, or has none
             is_own = False
     try:
         yield

@@ -318,7 +318,7 @@ def _gather(client: Client, futures: list[Future]) -> list[Any]:
             try:
                 client.wait_for_workers(1, timeout=1)
             except TimeoutError:
-                raise RunStopped("no worker is left") from None
+                raise RunStopped("no worker is left; ranks so far are kept") from None
 
 
 def iterations_kept(folder: Path) -> int:
