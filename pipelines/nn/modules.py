@@ -27,8 +27,8 @@ from pipelines.nn.networks import (
     CNN,
     as_network_takes,
     autocast,
-    drawing,
     drawing_from,
+    draws,
     make_network,
 )
 from pipelines.nn.settings import Training
@@ -90,12 +90,7 @@ def vmap_can(network: nn.Module, inputs: Inputs) -> bool:
 
 def _draws(network: nn.Module, inputs: Inputs) -> bool:
     """Return whether a network draws random numbers at each step."""
-    rows = as_network_takes(torch.zeros(2, inputs.n_features), inputs)
-    network = copy.deepcopy(network).cpu().train()
-    with drawing, torch.random.fork_rng(devices=[]), torch.no_grad():
-        before = torch.get_rng_state()
-        network(rows)
-        return not torch.equal(before, torch.get_rng_state())
+    return draws(network, as_network_takes(torch.zeros(2, inputs.n_features), inputs))
 
 
 def seed_from(generator: np.random.Generator) -> int:

@@ -43,6 +43,15 @@ def drawing_from(seed: int, device: torch.device | str = "cpu") -> Iterator[None
         yield
 
 
+def draws(network: nn.Module, rows: torch.Tensor) -> bool:
+    """Return whether a network draws random numbers at each step, here at one of those rows."""
+    network = copy.deepcopy(network).cpu().train()
+    with drawing, torch.random.fork_rng(devices=[]), torch.no_grad():
+        before = torch.get_rng_state()
+        network(rows)
+        return not torch.equal(before, torch.get_rng_state())
+
+
 def make_network(candidate: Candidate, inputs: Inputs, seed: int = 0) -> nn.Module:
     """Return a candidate's network with first weights that the seed decides, on the CPU.
 

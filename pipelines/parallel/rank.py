@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -51,7 +52,7 @@ class Rank:
     def __init__(self, problem: Problem, order: TrainingPlan, group: Group, send: Send) -> None:
         import torch
 
-        from pipelines.nn.networks import autocast, drawing_from
+        from pipelines.nn.networks import autocast, drawing_from, draws
 
         self._torch, self._autocast, self._drawing_from = torch, autocast, drawing_from
         self._problem, self._order, self._group, self._tell = problem, order, group, send
@@ -63,6 +64,10 @@ class Rank:
                 one.register_forward_pre_hook(
                     lambda _, given: given[0].contiguous(memory_format=torch.channels_last)
                 )
+        try:
+            self._draws = draws(self._network, torch.zeros(2, problem.network.n_inputs))
+        except Exception:  # its first step says why, or takes more rows
+            self._draws = True
         self._model = FlatModel(
             self._network, options.chosen_optimizer, options.momentum, group.device
         )
@@ -157,7 +162,8 @@ class Rank:
             if self._options.augment != "none":
                 X = self._problem.augmented(X, self._options.augment, of_images)
             precise = self._autocast(group.device, self._options.precision)
-            with self._drawing_from(of_network, group.device), precise:
+            seeded = self._drawing_from(of_network, group.device) if self._draws else nullcontext()
+            with seeded, precise:
                 outputs = model.network(X)
             loss = self._problem.loss(outputs.float(), batch.columns["y"])
             (loss / (batch.n_union if shares else n_mine)).backward()
