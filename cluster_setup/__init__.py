@@ -66,8 +66,8 @@ def resolve_kind(kind: str, profile: str | None = None) -> str:
     ----------
     kind : str
         A name in ``KINDS``, a scheduler's address, or ``"auto"``: the profile's
-        queue when there is one, else ``"cuda"`` when NVML sees a GPU and
-        dask-cuda is installed, else ``"local"``.
+        queue when there is one, else ``"threads"`` in a process that may start no others, else
+        ``"cuda"`` when NVML sees a GPU and dask-cuda is installed, else ``"local"``.
     profile : str, optional
         As in ``ClusterOptions``.
 
@@ -84,6 +84,8 @@ def resolve_kind(kind: str, profile: str | None = None) -> str:
         from cluster_setup.kinds import cuda
         from cluster_setup.on_this_machine import devices
 
+        if current_process().daemon:  # as a worker of Dask, whose task this may be
+            return "threads"
         return "cuda" if devices.visible_gpus() and cuda.is_installed() else "local"
     if kind.startswith(ADDRESSES):
         try:
@@ -141,6 +143,7 @@ def open_cluster(
             'opens it under a line of its own: if __name__ == "__main__":'
         )
     logging.getLogger("asyncio").addFilter(_is_no_interrupted_wait)
+    logging.getLogger("distributed.client").addFilter(_is_no_lost_scheduler)
     # Another port is taken then, and the dashboard's address is always said.
     warnings.filterwarnings("ignore", "(?s)Port .* is already in use", module="distributed.node")
     # Nothing is kept there: a busy machine is slow to make a folder, and that is all.
@@ -159,6 +162,11 @@ def _is_no_interrupted_wait(record: logging.LogRecord) -> bool:
     """Return False for what Dask's client logs where Ctrl-C ends its wait for a result."""
     kind = record.exc_info[0] if record.exc_info else None
     return kind is None or kind.__name__ != "AllExit"
+
+
+def _is_no_lost_scheduler(record: logging.LogRecord) -> bool:
+    """Return False for what Dask's client logs of a scheduler that has ended: an error says it."""
+    return not str(record.msg).startswith("Failed to reconnect to scheduler")
 
 
 def join(options: ClusterOptions) -> None:

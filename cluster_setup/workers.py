@@ -7,7 +7,8 @@ import os
 import socket
 import sys
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -115,6 +116,30 @@ class WorkerForecast:
     wanted: int = 0
     coming: bool = False
     reason: str | None = None
+
+
+@contextmanager
+def slot_left(client: Client) -> Iterator[None]:
+    """Within a task of the client's own cluster, leave its thread to other tasks meanwhile.
+
+    Else those that are waited for would never begin where it is the only one.
+    """
+    from distributed import get_worker, rejoin, secede
+
+    try:
+        is_own = get_worker().scheduler.address == client.scheduler.address
+    except ValueError:  # this is no task
+        is_own = False
+    if is_own:
+        try:
+            secede()
+        except (KeyError, AttributeError):  # it has left it already, or has none
+            is_own = False
+    try:
+        yield
+    finally:
+        if is_own:
+            rejoin()
 
 
 def forecast_workers(client: Client) -> WorkerForecast:

@@ -7,6 +7,7 @@ import time
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, fields, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pipelines.console import phase
@@ -16,7 +17,7 @@ from pipelines.nn.settings import need_torch
 from pipelines.parallel.options import HIDDEN, ROWS_OF_APPROXIMATOR, TrainingOptions
 from pipelines.run import job
 from pipelines.run.cluster import Cluster, refuse_unshared
-from pipelines.run.errors import RunStopped
+from pipelines.run.errors import RunStopped, stop_if_lost
 from pipelines.run.groups import OwnDataOptions, RunOptions, TestOptions
 from pipelines.run.lifecycle import Session
 from pipelines.run.summary import baseline_lines, wall_time
@@ -149,6 +150,7 @@ class DataParallel(job.Job[Options]):
                 self.ended.pop(training.name, None)
         refuse_unshared(cluster.client, session.path, opt("results"))
         todo = [training for training in self.trainings if training.name not in self.ended]
+        scheduler = cluster.client.scheduler.address
         with session.journal_writer(cluster, todo) as journal_writer:
             for training in todo:
                 started, clock = time.time(), time.perf_counter()
@@ -160,6 +162,7 @@ class DataParallel(job.Job[Options]):
                 except OSError as error:
                     raise RunStopped(f"the cluster no longer responds ({error})") from None
                 except Exception as error:  # of the network or its rows: a row says so
+                    stop_if_lost(cluster.client, scheduler)
                     seconds = time.perf_counter() - clock
                     table = training.rows([], f"failed: {describe(error)}")
                     outcome = Outcome(training, None, describe(error), "", started, seconds)
@@ -222,7 +225,20 @@ class DataParallel(job.Job[Options]):
 
         ended = {training: self.ended[training.name] for training in self.trainings}
         with phase(session.echo, "test       testing the best network"):
-            return answer.write(session.path, self.problem, self.options.seed, ended)
+            found = answer.write(session.path, self.problem, self.options.seed, ended)
+        if "best" not in found:
+            raise RunStopped(f"no training gave a network: {found['trainings'][0]['status']}")
+        return found
+
+    def unfinished(self, path: Path) -> str:
+        """Return the training that was begun, and how far its checkpoint on disk is."""
+        from pipelines.parallel.checkpoint import progress_of, read
+
+        for training in getattr(self, "trainings", ()):
+            content = read(path / names.CHECKPOINTS / training.file)
+            if training.name not in self.ended and content is not None:
+                return f"{training.name} up to step {progress_of(content).step:,}"
+        return ""
 
     def summary_lines(self, record: Mapping[str, Any]) -> list[str]:
         """Return the last epoch of each training, what was lost, the time."""

@@ -6,6 +6,7 @@ import shutil
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from pipelines.run import job
@@ -188,6 +189,15 @@ class PageRank(job.Job[Options]):
                 self.ranks = outcome.result
                 journal_writer.record(outcome, [{"worker": outcome.worker, "status": "ok"}])
         return {}
+
+    def unfinished(self, path: Path) -> str:
+        """Return how many iterations the ranks on disk have behind them, of a run on many."""
+        if not self.options.distributed:
+            return ""
+        from pipelines.graph.distributed import iterations_kept
+
+        n_kept = iterations_kept(path / PARTITIONS)
+        return f"ranks after {n_kept:,} iterations" if n_kept else ""
 
     def summarize(self, session: Session, cluster: Cluster | None) -> dict[str, Any]:
         """Write ranks and iterations; name the highest ranks, and say how exact they are."""

@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable, Iterator, Set
 from contextlib import contextmanager, suppress
 from functools import cache, partial
-from multiprocessing import resource_tracker, spawn
+from multiprocessing import current_process, resource_tracker, spawn
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
@@ -44,6 +44,11 @@ def open_client(options: ClusterOptions, cluster_class: Any, **more: Any) -> Ite
     """
     from distributed import Client, Security
 
+    if current_process().daemon:
+        raise ClusterError(
+            f"--cluster must not be {options.kind} in a process that may start no others, such as "
+            "a worker of Dask; use threads, or the address of that worker's scheduler"
+        )
     if options.tls:
         connection = {"protocol": "tls://", "security": Security.temporary()}
     else:

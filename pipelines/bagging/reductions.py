@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pipelines.data.placement import Placed, to_host
+from pipelines.data.placement import Placed, scatter, to_host
 from pipelines.nn.member import Member, Prediction
 
 if TYPE_CHECKING:
@@ -104,9 +104,9 @@ def ask_on_workers(
     """
     import dask
 
-    rows = client.scatter(Placed(X), hash=False)
+    rows = scatter(client, Placed(X))
     ask = dask.delayed(_ask, pure=False)
-    asked = [ask(member, rows, training) for member in client.scatter(list(members), hash=False)]
+    asked = [ask(member, rows, training) for member in scatter(client, list(members))]
     probabilities = as_dask_array([chunk_of(one[0], (len(X), n_classes)) for one in asked])
     distance = dask.delayed(mean_distance)([one[1] for one in asked])
     return Prediction(probabilities, distance)

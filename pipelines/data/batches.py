@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["Batch", "Batches", "Columns", "share"]
 
 Columns = dict[str, "torch.Tensor"]
+LEAST = 2  # rows of a rank's batch
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,7 +55,9 @@ class Batches:
     columns : arrays or tensors by name, whose first axis is the row
         They keep their dtype: the bytes of an image stay bytes until they are on the device.
     batch_size : int
-        Rows of a rank's batch; the union batch of all ranks has ``n_ranks`` times as many.
+        Rows of a rank's batch; the union batch of all ranks has ``n_ranks`` times as many. A last
+        one that would leave a rank a single row or none joins the one before: of one row there is
+        no variance, which batch normalisation divides by.
     seed : int
         Each epoch has an order of its own, each equally likely.
     map : function of the columns of a batch, optional
@@ -131,12 +135,19 @@ class Batches:
         order = torch.from_numpy(np.random.default_rng(seed).permutation(self.n_rows))
         order = order.to(next(iter(self._columns.values())).device)
         in_union = self._batch_size * self._n_ranks
-        for first in range(self.position, self.n_rows, in_union):
-            n_union = min(in_union, self.n_rows - first)
-            mine = share(n_union, self._rank, self._n_ranks)
-            rows = order[first + mine.start : first + mine.stop]
+        bounds = [*range(self.position, self.n_rows, in_union), self.n_rows]
+        least = min(LEAST, self._batch_size)
+        if len(bounds) > 2 and bounds[-1] - bounds[-2] < least * self._n_ranks:
+            del bounds[-2]
+        for first, last in pairwise(bounds):
+            n_union = last - first
+            # All ranks, but where there is no batch before to join.
+            n_sharing = min(self._n_ranks, max(1, n_union // least))
+            is_sharing = self._rank < n_sharing
+            mine = share(n_union, self._rank, n_sharing) if is_sharing else slice(0)
+            rows = order[first:last][mine]
             columns = {name: self._gather(one, rows) for name, one in self._columns.items()}
-            yield Batch(columns, rows, n_union, first + n_union)
+            yield Batch(columns, rows, n_union, last)
 
     def _gather(self, column: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
         if self._copies is None:

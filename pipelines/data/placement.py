@@ -8,7 +8,9 @@ import sys
 import threading
 from collections.abc import Callable, Hashable, Sequence
 from contextlib import suppress
+from contextvars import Context
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any, SupportsIndex
 
@@ -215,6 +217,15 @@ def _aligned(buffer: Any) -> Any:
     """Return a buffer with the same bytes that begins where arrays of numpy may."""
     received = np.frombuffer(buffer, np.uint8)
     return buffer if received.ctypes.data % ALIGNMENT == 0 else received.copy()
+
+
+def scatter(client: Any, data: Any, **how: Any) -> Any:
+    """Scatter data to workers of a client, also from within a task of another cluster.
+
+    Dask would leave them on the worker that runs the task, which the client's scheduler may not
+    know; which worker that is it asks of the context.
+    """
+    return Context().run(partial(client.scatter, data, hash=False, **how))
 
 
 def _single(X: Any, device: str) -> Any:

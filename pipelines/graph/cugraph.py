@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pipelines.data.placement import scatter
 from pipelines.errors import InputError, opt
 from pipelines.graph.graph import Graph
 from pipelines.graph.iteration import IterationResult, RandomSurfer, Stop, rounding_error
@@ -76,7 +77,7 @@ def rank_partitions(
 
     cuGraph's own client makes frames on a GPU, so it is one of the workers.
     """
-    known = client.scatter(surfer, hash=False)  # a vector may be long
+    known = scatter(client, surfer)  # a vector may be long
     result: IterationResult = client.submit(
         _rank_partitions, partitioning, known, stop, pure=False
     ).result()

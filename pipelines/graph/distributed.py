@@ -42,7 +42,7 @@ from pipelines.graph.partitions import Partitioning, read_array
 from pipelines.graph.random_graphs import RandomGraph
 from pipelines.graph.ranks import Ranks
 from pipelines.run.cluster import refuse_unshared
-from pipelines.run.errors import RunStopped
+from pipelines.run.errors import RunStopped, stop_if_lost
 from pipelines.run_folder.names import replacing
 
 if TYPE_CHECKING:
@@ -172,10 +172,10 @@ def _write_partitions(
     if isinstance(edges, RandomGraph):
         nodes = edges.nodes
     else:
-        names = _in_spite_of_deaths(partial(_names, client, edges, parts))
+        names = _in_spite_of_deaths(client, partial(_names, client, edges, parts))
         if names is None:
             edges = replace(edges, text=True)
-            names = _in_spite_of_deaths(partial(_names, client, edges, parts))
+            names = _in_spite_of_deaths(client, partial(_names, client, edges, parts))
         nodes = pd.Index(names.to_pandas())
         if not len(nodes):
             raise no_edges_error()
@@ -192,7 +192,7 @@ def _write_partitions(
         numbers = range(len(parts))
         return _gather(client, client.map(write, [known] * len(parts), numbers, parts, pure=False))
 
-    n_in = sum(_in_spite_of_deaths(write_pieces))
+    n_in = sum(_in_spite_of_deaths(client, write_pieces))
     # As many for each worker, none of more edges than a task may hold.
     n_each = -(-int(n_in.sum()) // (PARTITION_EDGES * len(workers)))
     bounds = partitions.balanced_bounds(n_in, len(nodes), n_each * len(workers))
@@ -205,7 +205,7 @@ def _write_partitions(
         outside = client.submit(partitions.write_reciprocals, graph, written, pure=False)
         return _gather(client, [*written, outside])[:-1]
 
-    n_edges = sum(_in_spite_of_deaths(write_rows))
+    n_edges = sum(_in_spite_of_deaths(client, write_rows))
     if not n_edges:
         raise no_edges_error()
     shutil.rmtree(folder / partitions.PIECES, ignore_errors=True)
@@ -248,11 +248,11 @@ def _iterate(
         until = replace(stop, iterations=min(checkpoint_every, most - begun))
         new = _iterations(client, graph, surfer, begun, until, save=True)
         spent = (time.perf_counter() - began) / len(new)
-        for change in new:
-            changes.append(change)
-            seconds.append(spent)
-            callback(len(changes), change)
+        changes += new
+        seconds += [spent] * len(new)
         _write(path, {**state, "iteration": len(changes)})
+        for number, change in enumerate(new, begun + 1):
+            callback(number, change)
         for p in everyone:
             graph.checkpoint(p, begun).unlink(missing_ok=True)
     ranks: Array = np.concatenate([read_array(graph.checkpoint(p, len(changes))) for p in everyone])
@@ -289,15 +289,17 @@ def _iterations(
         ]
         return tuple(_gather(client, [changes, *saved])[0])
 
-    return _in_spite_of_deaths(iterate)
+    return _in_spite_of_deaths(client, iterate)
 
 
-def _in_spite_of_deaths(step: Callable[[], Value]) -> Value:
+def _in_spite_of_deaths(client: Client, step: Callable[[], Value]) -> Value:
     """Return what a step gives; begun anew where workers died too often under one of its tasks."""
+    address = client.scheduler.address
     for _ in range(MOST_FAILURES):
         try:
             return step()
         except LOST as error:
+            stop_if_lost(client, address)
             last = str(error)
     raise RunStopped(
         f"workers died {MOST_FAILURES} times in one step ({last}); give each more memory, or take "
@@ -317,6 +319,12 @@ def _gather(client: Client, futures: list[Future]) -> list[Any]:
                 client.wait_for_workers(1, timeout=1)
             except TimeoutError:
                 raise RunStopped("no worker is left; ranks so far are kept") from None
+
+
+def iterations_kept(folder: Path) -> int:
+    """Return after how many iterations the ranks are that an earlier call left in a folder."""
+    state = _read(folder / STATE)
+    return 0 if state is None else int(state["iteration"])
 
 
 def _read(path: Path) -> Any:

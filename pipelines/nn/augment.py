@@ -92,7 +92,7 @@ def augmented(
     import torch
 
     from pipelines.data.user_files import load_object
-    from pipelines.nn.networks import drawing
+    from pipelines.nn.networks import drawing_from
 
     if name in LIGHT:
         flat = images.flatten(0, 1)
@@ -111,8 +111,7 @@ def augmented(
             transform: Any = getattr(import_module("torchvision.transforms.v2"), AUTOMATIC[name])()
             pixels = one.mul(255).round_().clamp_(0, 255).to(torch.uint8)
             seed = int(torch.randint(2**62, (), generator=generator))
-            with drawing, torch.random.fork_rng(devices=[]):
-                torch.manual_seed(seed)
+            with drawing_from(seed):
                 made.append(torch.stack([transform(x) for x in pixels]).float().div_(255))
             continue
         made.append(load_object("augment", name)(one, generator))

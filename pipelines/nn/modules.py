@@ -23,7 +23,14 @@ from torch.nn import functional
 
 from pipelines.nn.augment import augmented
 from pipelines.nn.inputs import Inputs
-from pipelines.nn.networks import CNN, as_network_takes, autocast, drawing, make_network
+from pipelines.nn.networks import (
+    CNN,
+    as_network_takes,
+    autocast,
+    drawing_from,
+    draws,
+    make_network,
+)
 from pipelines.nn.settings import Training
 from pipelines.nn.stack import DIVERGED, OK, ProgressCallback, Result, Trained, scaling_of
 
@@ -83,12 +90,7 @@ def vmap_can(network: nn.Module, inputs: Inputs) -> bool:
 
 def _draws(network: nn.Module, inputs: Inputs) -> bool:
     """Return whether a network draws random numbers at each step."""
-    rows = as_network_takes(torch.zeros(2, inputs.n_features), inputs)
-    network = copy.deepcopy(network).cpu().train()
-    with drawing, torch.random.fork_rng(devices=[]), torch.no_grad():
-        before = torch.get_rng_state()
-        network(rows)
-        return not torch.equal(before, torch.get_rng_state())
+    return draws(network, as_network_takes(torch.zeros(2, inputs.n_features), inputs))
 
 
 def seed_from(generator: np.random.Generator) -> int:
@@ -131,8 +133,12 @@ class _Networks:
         return outputs.unflatten(1, (self._n, -1)).transpose(0, 1)
 
     def _call(self, weights: Tensors, buffers: Tensors, X: torch.Tensor) -> torch.Tensor:
+        tensors = weights | buffers
         with autocast(self._device, self._precision):
-            outputs: torch.Tensor = functional_call(self._one, (weights, buffers), (X,))
+            outputs: torch.Tensor = functional_call(self._one, tensors, (X,))
+        for name, one in buffers.items():
+            if tensors[name] is not one:  # a module that assigns, where others add in place
+                one.copy_(tensors[name])
         return outputs.float()
 
 
@@ -232,8 +238,7 @@ class _Trainer:
             X = X.permute(1, 3, 4, 0, 2).contiguous().permute(3, 0, 4, 1, 2)
         X = X.transpose(0, 1)
         if self._draws:
-            with drawing, torch.random.fork_rng(devices=[X.device] if X.is_cuda else []):
-                torch.manual_seed(seed_from(self._seeds[0]))
+            with drawing_from(seed_from(self._seeds[0]), X.device):
                 outputs = self._networks(X)
         else:
             outputs = self._networks(X)

@@ -9,7 +9,8 @@ import inspect
 import math
 import threading
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
@@ -33,6 +34,24 @@ drawing = threading.Lock()  # torch has one generator for all threads
 SMALLEST = 7  # pixels on a side of the last convolutions of a CNN
 
 
+@contextmanager
+def drawing_from(seed: int, device: torch.device | str = "cpu") -> Iterator[None]:
+    """Let torch's generators begin at a seed, and go on afterwards as if nothing was drawn."""
+    on_gpu = torch.device(device).type == "cuda"
+    with drawing, torch.random.fork_rng(devices=[device] if on_gpu else []):
+        torch.manual_seed(seed)
+        yield
+
+
+def draws(network: nn.Module, rows: torch.Tensor) -> bool:
+    """Return whether a network draws random numbers at each step, here at one of those rows."""
+    network = copy.deepcopy(network).cpu().train()
+    with drawing, torch.random.fork_rng(devices=[]), torch.no_grad():
+        before = torch.get_rng_state()
+        network(rows)
+        return not torch.equal(before, torch.get_rng_state())
+
+
 def make_network(candidate: Candidate, inputs: Inputs, seed: int = 0) -> nn.Module:
     """Return a candidate's network with first weights that the seed decides, on the CPU.
 
@@ -44,8 +63,7 @@ def make_network(candidate: Candidate, inputs: Inputs, seed: int = 0) -> nn.Modu
     InputError
         There is no such network, or it does not go with these rows.
     """
-    with drawing, torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
+    with drawing_from(seed):
         if candidate.network in BY_HAND:
             return StudyNetwork(candidate, inputs)
         if candidate.network == "cnn":

@@ -29,10 +29,11 @@ class FlatModel:
     Attributes
     ----------
     weights : float32 tensor of shape (n_weights,)
-    shared : float32 tensor of shape (n_weights + 1,)
-        The gradient, and after it a place for the loss, which travels with it.
+    shared : float32 tensor of shape (n_weights + 1 + n_statistics,)
+        The gradient, after it a place for the loss and one for the statistics, which travel with
+        it.
     gradient : the first n_weights of these
-    buffers : tensors by name, those of the network that are floating-point numbers
+    n_statistics : numbers in ``statistics``
     """
 
     def __init__(
@@ -43,17 +44,15 @@ class FlatModel:
         self.network = network.to(device=device, dtype=torch.float32)
         parameters = list(self.network.parameters())
         self.weights = torch.nn.utils.parameters_to_vector(parameters).detach()
-        self.shared = torch.zeros(len(self.weights) + 1, device=device)
-        self.gradient = self.shared[:-1]
+        self.n_statistics = sum(one.numel() for one in self.statistics)
+        self.shared = torch.zeros(len(self.weights) + 1 + self.n_statistics, device=device)
+        self.gradient = self.shared[: len(self.weights)]
         first = 0
         for one in parameters:
             last = first + one.numel()
             one.data = self.weights[first:last].view_as(one)
             one.grad = self.shared[first:last].view_as(one)
             first = last
-        self.buffers = {
-            name: one for name, one in self.network.named_buffers() if one.is_floating_point()
-        }
         self._optimizer, self._momentum = optimizer, momentum
         self._moments: dict[str, torch.Tensor] = {}
         if optimizer == "adamw":
@@ -68,6 +67,16 @@ class FlatModel:
     @property
     def n_weights(self) -> int:
         return len(self.weights)
+
+    @property
+    def buffers(self) -> dict[str, torch.Tensor]:
+        """The network's buffers by name; asked for anew, as a module may assign others."""
+        return dict(self.network.named_buffers())
+
+    @property
+    def statistics(self) -> list[torch.Tensor]:
+        """Buffers that are floating-point numbers, which ranks may average; others are counts."""
+        return [one for one in self.buffers.values() if one.is_floating_point()]
 
     def step(self, rate: float) -> None:
         """Make a step of ``torch.optim.SGD`` or ``AdamW``, with its defaults.
@@ -87,6 +96,22 @@ class FlatModel:
         mean, square, step = ([moments[name]] for name in ("mean", "square", "step"))
         adamw(weights, gradient, mean, square, [], step, amsgrad=False, **ADAMW, **how)
 
+    def put_statistics(self) -> None:
+        """Put the statistics into their place in ``shared``."""
+        import torch
+
+        if self.n_statistics:
+            flat = [one.flatten() for one in self.statistics]
+            torch.cat(flat, out=self.shared[self.n_weights + 1 :])
+
+    def take_statistics(self, n_ranks: int) -> None:
+        """Take from there the mean of what so many ranks put in."""
+        first = self.n_weights + 1
+        for one in self.statistics:
+            last = first + one.numel()
+            one.copy_((self.shared[first:last] / n_ranks).view_as(one))
+            first = last
+
     def state(self) -> dict[str, torch.Tensor]:
         """Return weights, buffers and the optimiser's vectors, by name; the tensors themselves."""
         return {
@@ -96,9 +121,10 @@ class FlatModel:
         }
 
     def load(self, state: Mapping[str, torch.Tensor]) -> None:
-        """Load what ``state`` returned, of a network of this shape."""
+        """Load what ``state`` returned, of a network of this shape; counts may be missing."""
         for name, one in self.state().items():
-            one.copy_(state[name])
+            if name in state or one.is_floating_point():
+                one.copy_(state[name])
 
 
 def best_network(network: torch.nn.Module, state: Mapping[str, torch.Tensor]) -> torch.nn.Module:

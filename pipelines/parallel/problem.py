@@ -70,11 +70,10 @@ class Network:
         InputError
             The user's module or file does not give one.
         """
-        import torch
         from torch import nn
 
         from pipelines.nn.inputs import Inputs
-        from pipelines.nn.networks import drawing, make_network
+        from pipelines.nn.networks import drawing_from, make_network
         from pipelines.nn.space import Candidate
 
         if self.name not in NETWORKS[:-1]:  # as nn_bagging knows it, whose images are no rows
@@ -84,8 +83,7 @@ class Network:
                 return network
             return nn.Sequential(nn.Unflatten(1, channels_height_width(self.image_shape)), network)
         layers: list[Any]
-        with drawing, torch.random.fork_rng(devices=[]):
-            torch.manual_seed(seed)
+        with drawing_from(seed):
             if self.name == "bagging":
                 assert self.image_shape is not None
                 channels, height, width = channels_height_width(self.image_shape)
@@ -185,14 +183,13 @@ class Problem:
             return columns
         return {"X": columns["X"].float().sub_(self.center).div_(self.scale), "y": columns["y"]}
 
-    def augmented(self, X: torch.Tensor, augment: str, seed: tuple[int, int, int]) -> torch.Tensor:
+    def augmented(self, X: torch.Tensor, augment: str, seed: int) -> torch.Tensor:
         """Return prepared images, each changed at random; equal seeds, equal changes."""
         import torch
 
         from pipelines.nn.augment import augmented
 
-        (word,) = np.random.SeedSequence(seed).generate_state(1, np.uint64)
-        generator = torch.Generator().manual_seed(int(word >> np.uint64(1)))
+        generator = torch.Generator().manual_seed(seed)
         assert self.network.image_shape is not None
         shape = channels_height_width(self.network.image_shape)
         images = X.mul(self.scale).add_(self.center).unflatten(1, shape)

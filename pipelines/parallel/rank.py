@@ -5,9 +5,12 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from pipelines.data.batches import Batch, Batches
 from pipelines.parallel.checkpoint import Progress, from_bytes, to_bytes, write
@@ -49,9 +52,9 @@ class Rank:
     def __init__(self, problem: Problem, order: TrainingPlan, group: Group, send: Send) -> None:
         import torch
 
-        from pipelines.nn.networks import autocast
+        from pipelines.nn.networks import autocast, drawing_from, draws
 
-        self._torch, self._autocast = torch, autocast
+        self._torch, self._autocast, self._drawing_from = torch, autocast, drawing_from
         self._problem, self._order, self._group, self._tell = problem, order, group, send
         options = self._options = order.options
         self._strategy = strategy_of(options.sync)
@@ -61,6 +64,10 @@ class Rank:
                 one.register_forward_pre_hook(
                     lambda _, given: given[0].contiguous(memory_format=torch.channels_last)
                 )
+        try:
+            self._draws = draws(self._network, torch.zeros(2, problem.network.n_inputs))
+        except Exception:  # its first step says why, or takes more rows
+            self._draws = True
         self._model = FlatModel(
             self._network, options.chosen_optimizer, options.momentum, group.device
         )
@@ -87,6 +94,8 @@ class Rank:
             for rows in (problem.validation, problem.test)
         )
         self._kept: tuple[dict[str, torch.Tensor], Progress] | None = None
+        # Of a step that is not done, as they were before it, where all ranks are always equal.
+        self._equal_buffers: dict[str, torch.Tensor] = {}
         self._loss = torch.zeros((), device=group.device)  # of this rank, not yet added up
         # ``Progress.loss``, read where it is kept: reading it at each step would stop the device.
         self._added = torch.tensor(self._progress.loss, dtype=torch.float64, device=group.device)
@@ -134,33 +143,43 @@ class Rank:
         self._end_epoch(spent, communication, wait, averaged or strategy.always_equal)
 
     def _average(self) -> None:
-        """Make one model of all ranks': the mean of weights, buffers and the optimiser's state."""
+        """Make one model of all ranks': the mean of weights, statistics and optimiser's state."""
         for one in self._model.state().values():
-            self._group.mean(one)
+            if one.is_floating_point():
+                self._group.mean(one)
 
     def _step(self, batch: Batch, step: int) -> None:
         """Make one step of the optimiser, with this rank's gradient or that of all."""
         model, group, n_mine = self._model, self._group, len(batch.rows)
         group.check()
-        shares = self._strategy.shares(step)
+        shares, always_equal = self._strategy.shares(step), self._strategy.always_equal
+        if always_equal:
+            self._equal_buffers = {name: one.clone() for name, one in model.buffers.items()}
         model.shared.zero_()
         if n_mine:
             X = batch.columns["X"]
+            of_images, of_network = seeds_of(self._order.seed, step, group.rank)
             if self._options.augment != "none":
-                X = self._problem.augmented(
-                    X, self._options.augment, (self._order.seed, step, group.rank)
-                )
-            with self._autocast(group.device, self._options.precision):
+                X = self._problem.augmented(X, self._options.augment, of_images)
+            precise = self._autocast(group.device, self._options.precision)
+            seeded = self._drawing_from(of_network, group.device) if self._draws else nullcontext()
+            with seeded, precise:
                 outputs = model.network(X)
             loss = self._problem.loss(outputs.float(), batch.columns["y"])
             (loss / (batch.n_union if shares else n_mine)).backward()
             self._loss += loss.detach()
         if shares:
-            model.shared[-1] = self._loss
-            group.sum(model.shared)
-            self._count(model.shared[-1])
+            model.shared[model.n_weights] = self._loss
+            if always_equal:
+                model.put_statistics()
+                group.sum(model.shared)
+                model.take_statistics(group.n_ranks)
+            else:
+                group.sum(model.shared[: model.n_weights + 1])
+            self._count(model.shared[model.n_weights])
         if shares or n_mine:
             model.step(self._options.rate(step, group.n_ranks))
+        self._equal_buffers = {}
 
     def _count(self, added: torch.Tensor) -> None:
         """Count a loss that has been added up over all ranks."""
@@ -236,6 +255,8 @@ class Rank:
 
     def kept_bytes(self) -> bytes:
         """Return the last point at which all ranks were equal, as a checkpoint."""
+        for name, one in self._equal_buffers.items():
+            self._model.buffers[name].copy_(one)
         return to_bytes(*(self._kept or self._point()))
 
     def _write_in_time(self) -> None:
@@ -250,6 +271,13 @@ class Rank:
         if self._group.rank == 0:
             write(Path(self._order.checkpoint), content)
         return content
+
+
+def seeds_of(seed: int, step: int, rank: int) -> tuple[int, int]:
+    """Return the seeds of a rank's augmentation and of its network's own draws in a step."""
+    words = np.random.SeedSequence((seed, step, rank)).generate_state(2, np.uint64)
+    augmentation, network = (words >> np.uint64(1)).tolist()
+    return augmentation, network
 
 
 def _finite(value: float) -> float | None:

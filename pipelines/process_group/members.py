@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlsplit
 
 from cluster_setup.workers import forecast_workers
-from pipelines.data.placement import Placed
+from pipelines.data.placement import Placed, scatter
 from pipelines.process_group.group import LOOPBACK, SECONDS, Group, ProcessGroupError
 from pipelines.run.errors import RunStopped
 
@@ -172,7 +172,7 @@ def run_process_group(
         placed = [Placed(shared), Placed(argument)]
         try:
             first = members[:1]
-            data, asked = client.scatter(placed, workers=first, hash=False, timeout=SECONDS)
+            data, asked = scatter(client, placed, workers=first, timeout=SECONDS)
         except (OSError, RuntimeError) as error:  # the worker died meanwhile
             return Ended(None, f"the data did not arrive ({error})", members)
         submit = partial(client.submit, _rank, work, data, asked, meeting)

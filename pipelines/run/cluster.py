@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 from cluster_setup import ClusterOptions, join, open_cluster, render, resolve_kind
 from cluster_setup.on_this_machine.devices import cuda_needs
-from cluster_setup.workers import describe_workers, threads_per_task
+from cluster_setup.workers import describe_workers, slot_left, threads_per_task
 from pipelines.console import Echo
 from pipelines.errors import InputError, opt
+from pipelines.run.errors import stop_if_lost
 from pipelines.run.groups import PlaceOptions, RunOptions
 from pipelines.run.tasks import OnCluster
 from pipelines.run_folder.folder import unused
@@ -128,8 +129,27 @@ def opened(asked: ClusterOptions, folder: Path, performance_report: bool) -> Ite
     InputError, ClusterError
         It cannot be had, or its workers have no GPU where one was asked for, or one that the
         packages there cannot use.
+    RunStopped
+        Its scheduler ended.
     """
-    with open_cluster(asked) as client, ExitStack() as page:
+    with open_cluster(asked) as client, slot_left(client):
+        address = client.scheduler.address
+        try:
+            with described(client, asked, folder, performance_report) as cluster:
+                yield cluster
+        except InputError:
+            raise
+        except Exception:  # whatever Dask makes of a scheduler that is gone
+            stop_if_lost(client, address)
+            raise
+
+
+@contextmanager
+def described(
+    client: Client, asked: ClusterOptions, folder: Path, performance_report: bool
+) -> Iterator[Cluster]:
+    """Yield a cluster with what its workers are; see ``opened``."""
+    with ExitStack() as page:
         if performance_report:
             import distributed
 

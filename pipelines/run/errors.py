@@ -1,6 +1,10 @@
 """The one exception for a run that cannot go on, and errors that mean a lack of memory."""
 
+from __future__ import annotations
+
 import errno
+import time
+from typing import Any
 
 # What loaders say of a library that does not fit, and threads whose stacks do not.
 NO_ROOM = ("failed to map segment", "cannot allocate memory", "libllvmlite", "start new thread")
@@ -13,6 +17,20 @@ class RunStopped(RuntimeError):
 
     Commands print the one-line message on stderr and end with exit status 1.
     """
+
+
+def stop_if_lost(client: Any, address: str) -> None:
+    """Wait while a client that lost its scheduler tries to reach it again.
+
+    Raises
+    ------
+    RunStopped
+        It has given up.
+    """
+    while client.status == "connecting":
+        time.sleep(0.1)
+    if client.status != "running":
+        raise RunStopped(f"the scheduler at {address} no longer responds") from None
 
 
 def is_out_of_memory(error: BaseException) -> bool:

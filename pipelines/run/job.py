@@ -151,6 +151,10 @@ class Job(ABC, Generic[Chosen]):
     def execute(self, session: Session, cluster: Cluster) -> dict[str, Any]:
         """Compute the tasks that the journal lacks; entries for ``run.json``."""
 
+    def unfinished(self, path: Path) -> str:
+        """Return what the run's folder has of a task that did not finish; empty for nothing."""
+        return ""
+
     @abstractmethod
     def summarize(self, session: Session, cluster: Cluster | None) -> dict[str, Any]:
         """Reduce what was computed to the answer, and write it; entries for ``run.json``.
@@ -195,7 +199,10 @@ def run_job(kind_of_job: type[Job[Any]], argv: Sequence[str]) -> Path:
     write_line = quiet_echo if options.quiet else echo
     asked = choose_cluster(options, write_line)
     kind = asked.kind
-    with interrupted_once(), open_session(job.command, options, write_line) as session:
+    with (
+        interrupted_once(),
+        open_session(job.command, options, write_line, job.unfinished) as session,
+    ):
         with phase(write_line, "load       reading the data"):
             data = job.load(kind)
             lines = job.plan(data)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import shlex
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -29,7 +29,7 @@ from pipelines.run.signals import is_interrupt
 from pipelines.run_folder.digests import digests_of
 from pipelines.run_folder.folder import RunFolder, hold, iso_now
 from pipelines.run_folder.journal import Journal
-from pipelines.run_folder.names import JOURNAL
+from pipelines.run_folder.names import FAILED, JOURNAL
 
 if TYPE_CHECKING:
     from pipelines.run.cluster import Cluster
@@ -208,10 +208,16 @@ class Session:
 
 
 @contextmanager
-def open_session(command: str, options: RunOptions, echo: Echo) -> Iterator[Session]:
+def open_session(
+    command: str,
+    options: RunOptions,
+    echo: Echo,
+    unfinished: Callable[[Path], str] = lambda path: "",
+) -> Iterator[Session]:
     """Take hold of a run's folder until the session ends; of a dry run, look at it.
 
-    Whatever ends the session early, ``run.json`` says so, and the error how to go on.
+    Whatever ends the session early, ``run.json`` says so, and the error what is saved and how to
+    go on; ``unfinished`` is asked what the folder has of a task that did not finish.
 
     Raises
     ------
@@ -256,7 +262,13 @@ def open_session(command: str, options: RunOptions, echo: Echo) -> Iterator[Sess
             folder.update(
                 status="stopped", reason=reason, wall_seconds=folder.wall_seconds, files=files
             )
-        kept = "finished fits are saved in" if journal.records else "nothing has finished yet in"
+        finished = any(
+            not all(str(row.get("status", "")).startswith(FAILED) for row in record["rows"])
+            or not record["rows"]  # a task that found nothing to do
+            for record in journal.records
+        )
+        saved = [what for what in (finished and "finished fits", unfinished(folder.path)) if what]
+        kept = f"{' and '.join(saved)} are saved in" if saved else "nothing has finished yet in"
         raise RunStopped(
             f"{reason}; {kept} {folder.path}; resume with "
             f"{program(command)} --resume {shlex.quote(str(folder.path))}"

@@ -14,9 +14,9 @@ from contextlib import contextmanager, nullcontext, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from cluster_setup.workers import forecast_workers
-from pipelines.data.placement import Placed
-from pipelines.run.errors import RunStopped
+from cluster_setup.workers import forecast_workers, slot_left
+from pipelines.data.placement import Placed, scatter
+from pipelines.run.errors import RunStopped, stop_if_lost
 from pipelines.run.events import Line, Message, ProgressEvent, to_scheduler
 from pipelines.run.outcomes import (
     NOTHING,
@@ -183,11 +183,15 @@ class OnCluster(_Runner):
     def _reached(
         self, work: Work, shared: Any, tasks: Sequence[AnyTask], results: Results, reports: bool
     ) -> Iterator[Outcome[AnyTask] | ProgressEvent]:
+        address = self.client.scheduler.address
         try:
-            with self._listening() if reports else nullcontext():
+            with slot_left(self.client), self._listening() if reports else nullcontext():
                 yield from self._rounds(work, shared, tasks, results)
-        except OSError as error:
-            raise RunStopped(f"the cluster no longer responds ({error})") from None
+        except Exception as error:
+            stop_if_lost(self.client, address)
+            if isinstance(error, OSError):
+                raise RunStopped(f"the cluster no longer responds ({error})") from None
+            raise
 
     @contextmanager
     def _listening(self) -> Iterator[None]:
@@ -338,7 +342,7 @@ class OnCluster(_Runner):
             try:
                 left = until - time.monotonic()
                 self.client.wait_for_workers(1, timeout=min(max(1.0, left), SECONDS_BETWEEN_LOOKS))
-                data = self.client.scatter(Placed(shared), hash=False)
+                data = scatter(self.client, Placed(shared))
                 self._copies = self._copy_to_every_worker(data)
                 self._scattered = shared, data
                 return data

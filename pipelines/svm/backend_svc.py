@@ -7,7 +7,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from pipelines.data.placement import Placed, to_device
+from pipelines.data.placement import Placed, scatter, to_device
 from pipelines.svm.backends import load_backend
 from pipelines.svm.cpu.fit import FittedPath
 from pipelines.svm.path_svc import PathSVC
@@ -47,7 +47,7 @@ class BackendSVC(PathSVC):
         if self.client is None:
             support, coefficients, intercepts = fit_parts(*given)
         else:
-            given[1] = self.client.scatter(Placed(X), hash=False)
+            given[1] = scatter(self.client, Placed(X))
             future = self.client.submit(fit_parts, *given, pure=False)
             support, coefficients, intercepts = future.result()
         by_class = np.argsort(y[support], kind="stable")

@@ -46,13 +46,40 @@ def test_an_epoch_shows_each_row_once_with_what_belongs_to_it():
 
 @pytest.mark.parametrize("n_ranks", [2, 3])
 def test_ranks_share_out_what_one_process_would_see(n_ranks):
-    alone = seen(Batches(ROWS, batch_size=5 * n_ranks, seed=1))
+    alone = seen(Batches(ROWS, batch_size=6 * n_ranks, seed=1))
     ranks = [
-        seen(Batches(ROWS, batch_size=5, seed=1, rank=r, n_ranks=n_ranks)) for r in range(n_ranks)
+        seen(Batches(ROWS, batch_size=6, seed=1, rank=r, n_ranks=n_ranks)) for r in range(n_ranks)
     ]
     assert [joined(parts) for parts in zip(*ranks, strict=True)] == alone
     last = [len(rank[-1]) for rank in ranks]
     assert max(last) - min(last) <= 1
+
+
+@pytest.mark.parametrize("n_rows", range(4, 30))
+@pytest.mark.parametrize(("n_ranks", "batch_size"), [(1, 4), (2, 3), (3, 2), (2, 1)])
+def test_a_last_batch_that_leaves_a_rank_fewer_than_two_rows_joins_the_one_before(
+    n_rows, n_ranks, batch_size
+):
+    rows = {"y": Y[:n_rows]}
+    ranks = [
+        seen(Batches(rows, batch_size=batch_size, seed=1, rank=r, n_ranks=n_ranks))
+        for r in range(n_ranks)
+    ]
+    assert sorted(joined(joined(ranks))) == list(range(n_rows))
+    least = min(2, batch_size)
+    if n_rows >= least * n_ranks:
+        assert min(len(batch) for rank in ranks for batch in rank) >= least
+    else:  # rather none than one
+        assert 1 not in [len(batch) for rank in ranks for batch in rank]
+    assert {len(rank) for rank in ranks} == {max(1, (n_rows - least * n_ranks) // (batch_size * n_ranks) + 1)}
+
+
+def test_more_ranks_take_over_what_fewer_left_of_an_epoch():
+    found = [
+        [batch.rows.tolist() for batch in Batches(ROWS, batch_size=8, rank=r, n_ranks=4, position=N - 3)]
+        for r in range(4)
+    ]
+    assert [[len(batch) for batch in rank] for rank in found] == [[3], [0], [0], [0]]
 
 
 def test_after_a_kill_others_go_on_and_each_row_is_seen_once_in_the_epoch():

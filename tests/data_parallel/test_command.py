@@ -225,27 +225,44 @@ def test_a_network_of_ones_own_learns_a_table_of_numbers(tmp_path):
 
 
 @pytest.mark.slow
-def test_what_fails_and_what_diverges_is_said_and_the_rest_goes_on(tmp_path):
+def test_what_fails_and_what_diverges_is_said_and_the_rest_goes_on(tmp_path, capsys):
     (tmp_path / "mine.py").write_text(
+        "from pathlib import Path\n"
         "from torch import nn\n"
         "class Fails(nn.Linear):\n"
         "    def forward(self, x):\n"
-        "        raise RuntimeError('no forward today')\n"
+        f"        if not Path('{tmp_path}/mended').exists():\n"
+        f"            Path('{tmp_path}/tried').touch()\n"
+        "            raise RuntimeError('no forward today')\n"
+        "        return super().forward(x.flatten(1))\n"
         "def make(n_features, n_classes):\n"
+        f"    if Path('{tmp_path}/tried').exists():\n"
+        f"        Path('{tmp_path}/mended').touch()\n"
         "    return Fails(n_features, n_classes)\n"
     )
-    options = ["--epochs", "2", "--cluster", "local", "--dashboard", "off", "--workers", "2"]
+    options = ["--epochs", "2", "--cluster", "local", "--dashboard", "off", "--workers", "1"]
     own = ["--network", f"{tmp_path}/mine.py:make", "--dataset", "digits"]
-    assert main([*options, *own, "--results", str(tmp_path / "failed"), "--quiet"]) == 0
-    run = record(tmp_path / "failed")
+    folder = tmp_path / "failed"
+    assert main([*options, *own, "--results", str(folder), "--quiet"]) == 1
+    line = capsys.readouterr().err
+    assert line.count("\n") == 1
+    assert "no training gave a network: failed: RuntimeError: no forward today; nothing has" in line
+    run = record(folder)
+    assert run["status"] == "stopped"
+    assert pd.read_parquet(folder / "epochs.parquet")["status"][0].startswith("failed: RuntimeErr")
+    assert main(["--resume", str(folder), "--quiet"]) == 0  # what failed is tried again
+    assert record(folder)["n_failed"] == 0
+    (tmp_path / "tried").unlink()
+    (tmp_path / "mended").unlink()
+    folder = tmp_path / "once"
+    assert main([*options, *own, "--repeats", "2", "--results", str(folder), "--quiet"]) == 0
+    run = record(folder)
     assert run["n_failed"] == 1
     assert run["trainings"][0]["status"] == "failed: RuntimeError: no forward today"
-    assert "No epoch has ended" in (tmp_path / "failed" / "report.html").read_text()
+    assert run["best"] == {"training": "every-step on 1, repeat 2"}
     wild = ["--optimizer", "sgd", "--learning-rate", "100000", "--points", "500"]
-    assert main([*options, *wild, "--results", str(tmp_path / "wild"), "--quiet"]) == 0
-    run = record(tmp_path / "wild")
-    assert run["n_failed"] == 0
-    assert run["trainings"][0]["status"] == "diverged"
+    assert main([*options, *wild, "--results", str(tmp_path / "wild"), "--quiet"]) == 1
+    assert "no training gave a network: diverged" in capsys.readouterr().err
 
 
 @pytest.mark.slow

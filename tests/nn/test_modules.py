@@ -45,6 +45,20 @@ class Mine(nn.Module):
         return self.output(self.dropout(self.hidden(X.flatten(1)).relu()))
 
 
+class Assigning(nn.Module):
+    """One that assigns its buffer anew at each step, as moving averages are often written."""
+
+    def __init__(self, n_features: int, n_classes: int) -> None:
+        super().__init__()
+        self.output = nn.Linear(n_features, n_classes)
+        self.register_buffer("n_rows", torch.zeros(()))
+
+    def forward(self, X: torch.Tensor) -> torch.Tensor:
+        if self.training:
+            self.n_rows = self.n_rows + len(X)
+        return self.output(X.flatten(1))
+
+
 class Branching(nn.Module):
     """One that vmap cannot call: what it does depends on the numbers."""
 
@@ -153,6 +167,18 @@ def test_side_by_side_and_alone_give_the_same(
     if augment != "none":
         plain = trained(digits, replace(training, augment="none"), candidate=candidate)
         assert plain[0].losses != together[0].losses
+
+
+@pytest.mark.parametrize("together", [True, False])
+def test_buffers_that_a_module_assigns_are_those_of_its_last_step(
+    digits: FoldedData, together: bool
+) -> None:
+    candidate = Candidate("tests.nn.test_modules:Assigning", 0, 0.05, 0.9)
+    training = replace(MODULE, max_epochs=2, batch_size=16)
+    stack = stack_of(digits, candidate, slice(None) if together else slice(1))
+    found = train(stack, training, copied)
+    assert vmap_can(make_network(candidate, DIGITS), DIGITS)
+    assert [float(one.result["n_rows"]) for one in found] == [2 * 11 * 16] * len(found)
 
 
 @pytest.mark.parametrize("optimizer", ["sgd", pytest.param("adamw", marks=pytest.mark.slow)])

@@ -95,6 +95,24 @@ def test_no_rows_are_promised_where_nothing_is_finished(tmp_path: Path) -> None:
             go_on(*lines)
 
 
+def test_fits_that_failed_are_not_said_to_be_finished(tmp_path: Path) -> None:
+    row = {"strategy": "never", "ranks": 1, "repeat": 0, "epoch": 0, "status": "failed: OSError"}
+    line = {"task": "a", "worker": "tcp://w", "started": 1.0, "seconds": 1.0, "rows": [row]}
+
+    def stop(name: str, unfinished: str) -> None:
+        with open_session(
+            "data_parallel", options_of(tmp_path / name), quiet_echo, lambda path: unfinished
+        ) as session:
+            session.folder.update(options={}, status="running")
+            session.journal.append(line)
+            raise RunStopped("no training gave a network")
+
+    with pytest.raises(RunStopped, match=r"^no training gave a network; nothing has finished yet"):
+        stop("nothing", "")
+    with pytest.raises(RunStopped, match=r"; never on 1 up to step 7 are saved in "):
+        stop("some", "never on 1 up to step 7")
+
+
 def test_the_command_that_goes_on_can_be_pasted_into_a_shell(tmp_path: Path) -> None:
     path = tmp_path / "my run"
     with pytest.raises(RunStopped, match=f"pleasingly svm-grid --resume '{path}'$"):
