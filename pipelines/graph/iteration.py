@@ -147,15 +147,16 @@ def surfer_on(
         )
     vectors = np.zeros((len(nodes), values.shape[1]))
     vectors[positions] = values
-    sums = vectors.sum(axis=0)
+    largest = vectors.max(axis=0)
     names = [str(name) for name in frame.columns]
-    if not (sums > 0).all():
-        empty = names[int(np.argmin(sums))]
+    if not (largest > 0).all():
+        empty = names[int(np.argmin(largest))]
         raise InputError(
             f"{opt('personalise')} must have a number above 0 in every vector, "
             f"{short(empty)} has none; name a node to jump to"
         )
-    return RandomSurfer(len(nodes), alpha, vectors / sums, dangling), names
+    vectors /= largest  # whose sum may be no float64 number
+    return RandomSurfer(len(nodes), alpha, vectors / vectors.sum(axis=0), dangling), names
 
 
 def _frame(given: Any) -> pd.DataFrame:
