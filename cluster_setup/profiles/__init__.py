@@ -5,6 +5,7 @@ Shipped ones lie here, a user's own in ``~/.config/pleasingly/``.
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import reprlib
@@ -178,6 +179,7 @@ def _read(name: str, seen: tuple[str, ...]) -> dict[str, Any]:
         raise ClusterError(f"--profile {name} must not be its own base; change base in {path}")
     try:
         values = yaml.safe_load(path.read_text())
+        json.dumps(values, skipkeys=True, default=str)  # an alias may lie within its own anchor
     except (OSError, UnicodeDecodeError) as error:
         raise ClusterError(f"--profile {path} cannot be read: {error}") from None
     except (yaml.YAMLError, ValueError, RecursionError) as error:

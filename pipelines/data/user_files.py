@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 from pathlib import Path
 from typing import Any
 
@@ -48,7 +49,9 @@ def read_yaml(path: str | Path, must_be: str) -> Any:
     import yaml
 
     try:
-        return yaml.safe_load(Path(path).expanduser().read_text(encoding="utf-8"))
+        content = yaml.safe_load(Path(path).expanduser().read_text(encoding="utf-8"))
+        json.dumps(content, skipkeys=True, default=str)  # an alias may lie within its own anchor
+        return content
     except (OSError, ValueError, RecursionError, yaml.YAMLError) as error:
         why = " ".join(str(getattr(error, "strerror", None) or error).split())
         raise InputError(

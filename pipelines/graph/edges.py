@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from difflib import get_close_matches
+from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,9 @@ Piece = tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.float64] | None]
 
 # Nodes are numbered in int32, which halves what an iteration reads.
 MOST_NODES = 2**31 - 1
+
+# Weights but 0: one rank over the sum of so many is a float32 number, as an iteration holds it.
+LEAST_WEIGHT, MOST_WEIGHT = 1e-30, 1e18
 
 
 @dataclass(frozen=True, eq=False)
@@ -186,7 +190,18 @@ def check_choice(name: str, value: str, choices: tuple[str, ...]) -> None:
         )
 
 
+def check_number(name: str, value: Any, whole: bool = False) -> None:
+    """Raise InputError where a value is no number, or no whole one."""
+    if not isinstance(value, Integral if whole else Real):
+        kind = "a whole number" if whole else "a number"
+        raise InputError(
+            f"{opt(name)} must be {kind}, got {value!r} ({type(value).__name__}); convert it"
+        )
+
+
 def _arrow(column: Any, where: str) -> pa.Array:
+    if isinstance(column, np.ndarray) and not column.dtype.isnative:  # as arrow has them
+        column = column.astype(column.dtype.newbyteorder("="))
     try:
         array = column if isinstance(column, pa.Array | pa.ChunkedArray) else pa.array(column)
     except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
@@ -204,10 +219,11 @@ def _arrow(column: Any, where: str) -> pa.Array:
 
 
 def _to_one_type(arrays: list[pa.Array]) -> list[pa.Array]:
-    """Return whole numbers as int64; what differs in type, or is text, as text."""
+    """Return whole numbers as int64 or uint64; what differs in type, or is text, as text."""
     if all(pa.types.is_integer(array.type) for array in arrays):
-        with suppress(pa.ArrowInvalid):  # beyond int64
-            return [array.cast(pa.int64()) for array in arrays]
+        for whole in (pa.int64(), pa.uint64()):
+            with suppress(pa.ArrowInvalid):  # beyond it
+                return [array.cast(whole) for array in arrays]
     kind = arrays[0].type
     text = pa.types.is_string(kind) or pa.types.is_string_view(kind) or pa.types.is_integer(kind)
     if not text and not pa.types.is_nested(kind) and all(one.type == kind for one in arrays):
@@ -239,5 +255,11 @@ def _weights(column: Any, n_edges: int, where: str) -> NDArray[np.float64]:
         raise InputError(
             f"{opt('weight')} must be finite and at least 0, got {weights[bad[0]]} in row "
             f"{bad[0] + 1}{where}; mend it or drop the edge"
+        )
+    bad = np.flatnonzero((weights > MOST_WEIGHT) | ((weights > 0) & (weights < LEAST_WEIGHT)))
+    if len(bad):
+        raise InputError(
+            f"{opt('weight')} must be 0 or from {LEAST_WEIGHT:g} to {MOST_WEIGHT:g}, got "
+            f"{weights[bad[0]]} in row {bad[0] + 1}{where}; multiply all weights by one number"
         )
     return np.asarray(weights)

@@ -17,6 +17,7 @@ from pipelines.graph.edges import (
     Piece,
     check_choice,
     check_node_count,
+    check_number,
     chosen_columns,
     make_block,
     no_edges_error,
@@ -95,6 +96,7 @@ def graph_of(
     check_choice("self_loops", self_loops, SELF_LOOPS)
     check_choice("repeated", repeated, REPEATED)
     if nodes is not None:
+        check_number("nodes", nodes, whole=True)
         check_node_count(nodes)
         if nodes < 1:
             raise InputError(f"{opt('nodes')} must be at least 1, got {nodes}; leave it out")

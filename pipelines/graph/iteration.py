@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from pipelines.data.tables.words import reason_of, short
 from pipelines.errors import InputError, opt
-from pipelines.graph.edges import check_choice
+from pipelines.graph.edges import check_choice, check_number
 
 Array = NDArray[np.float64]
 
@@ -60,6 +60,7 @@ class RandomSurfer:
     dangling: str = "uniform"
 
     def __post_init__(self) -> None:
+        check_number("alpha", self.alpha)
         if not 0 < self.alpha < 1:
             raise InputError(
                 f"{opt('alpha')} must lie strictly between 0 and 1, got {self.alpha}; 0.85 is usual"
@@ -146,15 +147,16 @@ def surfer_on(
         )
     vectors = np.zeros((len(nodes), values.shape[1]))
     vectors[positions] = values
-    sums = vectors.sum(axis=0)
+    largest = vectors.max(axis=0)
     names = [str(name) for name in frame.columns]
-    if not (sums > 0).all():
-        empty = names[int(np.argmin(sums))]
+    if not (largest > 0).all():
+        empty = names[int(np.argmin(largest))]
         raise InputError(
             f"{opt('personalise')} must have a number above 0 in every vector, "
             f"{short(empty)} has none; name a node to jump to"
         )
-    return RandomSurfer(len(nodes), alpha, vectors / sums, dangling), names
+    vectors /= largest  # whose sum may be no float64 number
+    return RandomSurfer(len(nodes), alpha, vectors / vectors.sum(axis=0), dangling), names
 
 
 def _frame(given: Any) -> pd.DataFrame:
@@ -205,6 +207,10 @@ class Stop:
     iterations: int | None = None
 
     def __post_init__(self) -> None:
+        if self.tol is not None:
+            check_number("tol", self.tol)
+        if self.iterations is not None:
+            check_number("iterations", self.iterations, whole=True)
         if self.tol is not None and not 1e-14 <= self.tol < 1:
             raise InputError(
                 f"{opt('tol')} must be at least 1e-14 and below 1, got {self.tol}; ranks add up to "

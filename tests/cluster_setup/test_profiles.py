@@ -89,6 +89,7 @@ def test_a_file_is_a_profile(tmp_path: Path) -> None:
         ("queue: slurm\ncores: " + 5000 * "1", "is not valid YAML (Exceeds the limit"),
         ("queue: " + 10**5 * "[", "is not valid YAML (maximum recursion depth exceeded"),
         ("queue: " + 3000 * "{a: ", "is not valid YAML"),
+        ("queue: slurm\nenvironment: &own {A: *own}", "is not valid YAML (Circular reference"),
         ("- queue", "must hold lines of 'key: value'"),
         ("queue: [", "is not valid YAML at line"),
         ("queue: !!python/object/apply:os.getcwd []", "is not valid YAML at line 1"),

@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy import sparse
 
 from pipelines.errors import InputError
 from pipelines.graph import compute_pagerank
@@ -127,6 +128,16 @@ def test_more_nodes_than_int32_holds_are_refused_before_anything_is_made():
             {},
             "weight must be finite and at least 0, got -2.0 in row 1",
         ),
+        (
+            (np.array([0]), np.array([1]), np.array([9e307])),
+            {},
+            "weight must be 0 or from 1e-30 to 1e\\+18, got 9e\\+307 in row 1",
+        ),
+        ((np.array([0]), np.array([1]), np.array([1e-310])), {}, "weight must be 0 or from 1e-30 "),
+        (np.array([[0, 1]]), {"alpha": "0.5"}, r"alpha must be a number, got '0.5' \(str\)"),
+        (np.array([[0, 1]]), {"tol": "1e-6"}, "tol must be a number, got '1e-6'"),
+        (np.array([[0, 1]]), {"iterations": 5.5}, "iterations must be a whole number, got 5.5"),
+        (np.array([[0, 1]]), {"nodes": "2"}, "nodes must be a whole number, got '2'"),
         ((np.array([0]), np.array([1]), np.array([1.0, 2])), {}, "weight must have a number for"),
         ((np.array([0]), np.array([1]), ["x"]), {}, r"weight must be a column of numbers \(.*'x'"),
         (pd.DataFrame({"a": [1]}), {}, "edges must have a column of sources and one of"),
@@ -137,3 +148,32 @@ def test_bad_input_is_one_line(edges, parameters, message):
     with pytest.raises(InputError, match=message) as caught:
         compute_pagerank(edges, **parameters)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("dtype", [">i8", "<i8", "uint64"])
+def test_whole_numbers_of_any_form_are_the_nodes(dtype):
+    edges = np.array([[0, 1], [1, 2], [2, 0], [3, 0]])
+    numbers = compute_pagerank(edges)
+    ranks = compute_pagerank(edges.astype(dtype))
+    pd.testing.assert_index_equal(ranks.nodes, numbers.nodes)
+    np.testing.assert_array_equal(ranks.values, numbers.values)
+
+
+def test_numbers_beyond_int64_stay_numbers():
+    edges = np.array([[2**63, 1], [1, 2**64 - 1], [2**64 - 1, 2**63]], np.uint64)
+    assert compute_pagerank(edges).nodes.tolist() == [1, 2**63, 2**64 - 1]
+
+
+def test_ranks_do_not_depend_on_the_unit_of_weights():
+    source, target, weight = EDGES
+    usual = compute_pagerank((source, target, weight))
+    for unit in (1e-30, 1e17):
+        ranks = compute_pagerank((source, target, weight * unit))
+        np.testing.assert_allclose(ranks.values, usual.values, rtol=1e-6)
+
+
+def test_weights_that_single_precision_cannot_hold_are_refused_in_a_matrix_too():
+    source, target, weight = EDGES
+    matrix = sparse.coo_matrix((weight * 1e40, (source, target)), shape=(3, 3))
+    with pytest.raises(InputError, match="weight must be 0 or from 1e-30 "):
+        compute_pagerank(matrix)

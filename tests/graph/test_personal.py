@@ -66,3 +66,11 @@ def test_top_gives_the_highest_with_names():
     ranks = compute_pagerank(EDGES, tol=1e-12)
     assert ranks.top(2).index.tolist() == ["b", "c"]
     assert ranks.top(2).iloc[0] == ranks.values.max()
+
+
+def test_a_vector_may_have_any_unit():
+    edges = np.array([[0, 1], [1, 2], [2, 0], [1, 0]])
+    usual = compute_pagerank(edges, personalise={0: 1.0, 1: 1.0})
+    for unit in (1e308, 1e-300):
+        ranks = compute_pagerank(edges, personalise={0: unit, 1: unit})
+        np.testing.assert_allclose(ranks.values, usual.values, rtol=1e-12)
