@@ -316,7 +316,12 @@ class Bagging(job.Job[Options]):
         """Choose the device on which networks are trained."""
         training = replace(self.drawn.training, device=cluster.device)
         self.drawn = replace(self.drawn, training=training)
-        return {"space": self.space.describe(), "augment": self.augment, **self.asked.describe()}
+        return {
+            "n_splits": self.options.folds if self.options.n_tuning else 0,
+            "space": self.space.describe(),
+            "augment": self.augment,
+            **self.asked.describe(),
+        }
 
     @cached_property
     def data(self) -> FoldedData:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from operator import attrgetter
 from pathlib import Path
 from typing import Any, Literal, Self
@@ -136,10 +137,12 @@ class OptionMetadata(Part):
     __pydantic_extra__: dict[str, Scalar | list[Scalar]] = Field(init=False)
 
     folds: Count | None = None
+    nested: Count | None = None
     seed: Count | None = None
     solver: str | None = None
     scoring: str | list[str] | None = None
     cv: str | None = None
+    repeats: Count | None = None
     rope: Number | None = None
     n_c: Count | None = None
     n_gamma: Count | None = None
@@ -280,6 +283,7 @@ class Record(Part):
     cluster: ClusterMetadata = ClusterMetadata()
     versions: dict[str, Scalar] = {}
     machine: dict[str, Scalar] = {}
+    n_splits: Count | None = None  # of each candidate
     n_cells: Count | None = None
     n_failed: Count = 0
     failures: list[Failure] = []
@@ -295,6 +299,7 @@ class Record(Part):
     # Of svm_grid and cross_validate.
     nested: NestedMetadata | None = None
     test_scores: dict[str, Number | None] = {}
+    ratio: Positive | None = None  # validation rows for each training row
     features: FeatureMetadata | None = None
     task: str | None = None
     scoring: list[str] | None = None
@@ -352,6 +357,31 @@ class Record(Part):
             return []
         wanted = ("wall_seconds", "n_cells", *ANSWERS.get(self.command, ()))
         return [name for name in wanted if attrgetter(name)(self) is None]
+
+
+def n_splits_of(metadata: Mapping[str, Any]) -> int | None:
+    """Return the splits that each candidate has, by ``run.json``; None of what has no folds.
+
+    Runs begun before they were counted say the folds and repeats that were asked for.
+    """
+    options = metadata.get("options", {})
+    folds: int | None = options.get("folds")
+    if folds and options.get("cv") == "repeated":
+        folds *= options["repeats"]
+    return metadata.get("n_splits", folds)
+
+
+def fits_of_a_candidate(metadata: Mapping[str, Any]) -> int:
+    """Return the fits that a candidate takes: of each split, and as many in each outer fold."""
+    nested = metadata.get("options", {}).get("nested") or 0
+    return (n_splits_of(metadata) or 1) * (1 + nested)
+
+
+def splits_in_words(metadata: Mapping[str, Any]) -> str:
+    """Return ``5 folds``, or ``15 splits`` where each candidate has others than the folds."""
+    n_splits = n_splits_of(metadata)
+    what = "fold" if n_splits == metadata.get("options", {}).get("folds") else "split"
+    return f"{n_splits} {what}{'s' * (n_splits != 1)}"
 
 
 def read_record(folder: Path, argument: str = "RUN") -> tuple[dict[str, Any], Record]:

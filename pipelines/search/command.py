@@ -198,6 +198,23 @@ class SearchJob(job.Job[Chosen]):
         return done, n_splits * self.n_candidates
 
     @property
+    def ratio(self) -> float:
+        """Validation rows for each training row, the mean over the splits."""
+        splits = self.splits[SEARCH, 1.0]
+        return sum(len(test) / len(train) for train, test in splits) / len(splits)
+
+    @property
+    def fits_in_words(self) -> str:
+        """The fits of the search: ``5 folds = 320 fits``, and those within outer folds."""
+        options, n_splits = cast("SearchOptions", self.options), len(self.splits[SEARCH, 1.0])
+        words = f"{n_splits} folds = {self.n_candidates * n_splits:,} fits"
+        if n_splits != options.folds:
+            words = words.replace("folds", "splits", 1)
+        if n_inner := len(self.splits.get((INNER, 1.0), ())):
+            words += f" and {self.n_candidates * n_inner:,} in {options.nested} outer folds"
+        return words
+
+    @property
     def _first_stages(self) -> list[tuple[str, float]]:
         return [key for key in self.splits if key[0] in (SEARCH, INNER)]
 
@@ -210,7 +227,8 @@ class SearchJob(job.Job[Chosen]):
 
     def configure(self, cluster: Cluster) -> dict[str, Any]:
         """Choose the groups of candidates and the backend; compute features that are missing."""
-        metadata: dict[str, Any] = {}
+        n_splits = len(self.splits[SEARCH, 1.0])
+        metadata: dict[str, Any] = {"n_splits": n_splits, "ratio": self.ratio}
         if self.features is not None:
             self.dataset = self.features.compute(cluster, self.options.quiet)
             self.data = self.fold(self.dataset)
