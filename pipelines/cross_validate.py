@@ -16,6 +16,9 @@ from pipelines.run.options import at_least, option, real, several
 from pipelines.run_folder import names
 from pipelines.search.candidates import (
     USUAL,
+    classes_of,
+    code_of_grid,
+    code_of_steps,
     listing,
     make_candidates,
     read_grid,
@@ -47,6 +50,7 @@ class CandidateOptions:
         (),
         "an estimator by its short name or import path; more than one are compared",
         metavar="NAME",
+        code=classes_of,
     )
     estimators: bool = option(
         False, "list the short names and end", changes_results=False, python=False
@@ -62,6 +66,7 @@ class CandidateOptions:
         "a YAML file of grids: estimator: {parameter: [value, ...]}",
         metavar="FILE.yaml",
         path="file",
+        code=code_of_grid,
     )
     preprocess: str = option(
         "auto",
@@ -69,6 +74,7 @@ class CandidateOptions:
         "columns for text, imputation), none, or a YAML file of steps",
         metavar="auto|none|FILE",
         path="file",
+        code=code_of_steps,
     )
     scoring: tuple[str, ...] = several(
         (),

@@ -32,7 +32,7 @@ from pipelines.run_folder import names
 from pipelines.run_folder.journal import MEMORY
 from pipelines.run_folder.measures import Measure, measure_of
 from pipelines.run_folder.reading import RunData
-from pipelines.run_folder.record import BestMetadata, splits_in_words
+from pipelines.run_folder.record import AcceptedMetadata, BestMetadata, splits_in_words
 from pipelines.run_folder.statistics import within_one_standard_error
 from pipelines.run_folder.work_time import busy_share, peaks, workers_of
 
@@ -350,6 +350,7 @@ class Report(RunData):
             ("Devices", "; ".join(f"{number} × {name}" for name, number in devices.items())),
             ("Machine", listed(record.machine)),
             ("Commit", record.commit),
+            ("Accepted changes", "; ".join(map(_in_words, record.accepted))),
             ("Started", record.started and timestamp(record.started)),
             ("Finished", record.finished and timestamp(record.finished)),
         ]
@@ -364,6 +365,12 @@ class Report(RunData):
             Pairs(versions, short=True),
             Folded("Every option", [Pairs(options, short=True)]) if options else None,
         ]
+
+
+def _in_words(accepted: AcceptedMetadata) -> str:
+    """Return what a session went on with though it had changed."""
+    changes = [f"{what} was {was} and is {now}" for what, (was, now) in accepted.changed.items()]
+    return f"{accepted.run}: {', '.join(changes) or 'not checked, as it had none recorded'}"
 
 
 def candidates_section(

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
@@ -19,6 +19,7 @@ from typing import Any, ClassVar, Generic
 from cluster_setup import ClusterError, ClusterOptions, render
 from cluster_setup.on_this_machine.devices import visible_gpus
 from pipelines.console import (
+    Echo,
     echo,
     flush_and_exit,
     phase,
@@ -32,13 +33,14 @@ from pipelines.run.dry_run import first_rows, plan_workers, what_is_left
 from pipelines.run.errors import NO_MEMORY, RunStopped, is_out_of_memory
 from pipelines.run.function import as_function
 from pipelines.run.groups import Chosen, options_of_resumed_run
+from pipelines.run.identity import changes_of, identity_of, in_words, known_of
 from pipelines.run.lifecycle import Data, Session, open_session
 from pipelines.run.options import parse_options
 from pipelines.run.outcomes import Task
 from pipelines.run.result import Run
 from pipelines.run.signals import interrupted_once
 from pipelines.run_folder.digests import digests_of
-from pipelines.run_folder.folder import RunFolder
+from pipelines.run_folder.folder import RunFolder, iso_now
 
 
 class Job(ABC, Generic[Chosen]):
@@ -58,6 +60,9 @@ class Job(ABC, Generic[Chosen]):
     options : of that kind
     record : dict
         ``run.json`` of the run to resume; empty for a new one.
+    identity : of ``pipelines.run.identity``
+    accepted : list of dict
+        Changes that ``--accept-changed`` let pass, those of earlier sessions first.
     """
 
     command: ClassVar[str]
@@ -101,6 +106,49 @@ class Job(ABC, Generic[Chosen]):
     def __init__(self, options: Chosen, record: Mapping[str, Any]) -> None:
         self.options = options
         self.record = record
+        self.identity = identity_of(options, self.packages())
+        self.accepted: list[dict[str, Any]] = list(record.get("accepted", ()))
+
+    def packages(self) -> tuple[str, ...]:
+        """Return the distributions whose versions decide results, those that are installed."""
+        return ("numpy", "scipy", "scikit-learn")
+
+    def accept(
+        self, what: str, was: Mapping[str, Any], echo: Echo, candidates: Iterable[str] = ()
+    ) -> None:
+        """Compare what decided an earlier run's results with what does now; say what is accepted.
+
+        Parameters
+        ----------
+        what : the option that names the run, and its folder
+        was : ``run.json`` of that run
+        candidates : options that may name others
+
+        Raises
+        ------
+        InputError
+            Something has changed, and that was not accepted.
+        """
+        known, is_whole = known_of(was, self.identity)
+        changes = changes_of(known, self.identity, candidates)
+        words = in_words(changes)
+        if not is_whole:
+            more = f"; {words}" if words else ""
+            echo(
+                f"warning    {what} does not say which files, code and packages it began with: "
+                f"they are not checked{more}"
+            )
+        elif changes and not self.options.accept_changed:
+            raise InputError(
+                f"{what} must go on with what it began with, but {words}: its rows would be of "
+                f"both; restore that, start a new run with {opt('results')}, or accept it with "
+                f"{opt('accept_changed')}"
+            )
+        elif changes:
+            echo(f"accepted   of {what}: {words}")
+        else:
+            return
+        self.accepted.append({"time": iso_now(), "run": what, "changed": changes})
 
     @abstractmethod
     def load(self, kind: str) -> Data:
@@ -207,6 +255,9 @@ def run_job(kind_of_job: type[Job[Any]], argv: Sequence[str]) -> Path:
                 f"{opt('resume')} {session.path} needs the data of the original run, but "
                 f"{data.name} has changed; start a new run with {opt('results')}"
             )
+        # A whole run computes nothing more.
+        if options.resume and (session.folder.changed or not job.is_whole(session.record)):
+            job.accept(f"--resume {session.path}", session.record, write_line)
         if options.dry_run:
             show_dry_run(job, session, data, asked)
             return session.path
@@ -221,7 +272,8 @@ def run_job(kind_of_job: type[Job[Any]], argv: Sequence[str]) -> Path:
                     cluster = stack.enter_context(
                         opened(asked, session.path, options.performance_report)
                     )
-                session.begin(job.options, argv, data, cluster, job.configure(cluster))
+                known = {"identity": job.identity, "accepted": job.accepted}
+                session.begin(job.options, argv, data, cluster, job.configure(cluster) | known)
                 metadata = job.execute(session, cluster)
                 session.finish(metadata | job.summarize(session, cluster))
         elif job.reusable:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from operator import attrgetter
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, ValidationError, model_validator
 from pydantic_core import from_json
@@ -258,6 +258,21 @@ class TrainingMetadata(Part):
     test_metric: Number | None = None
 
 
+class IdentityMetadata(Part):
+    """What decides results besides data and options: SHA-256 of files and code, versions."""
+
+    inputs: dict[str, dict[str, str]]
+    versions: dict[str, str]
+
+
+class AcceptedMetadata(Part):
+    """Changes that a session went on with: of each what it was, and what it is."""
+
+    time: str
+    run: str
+    changed: dict[str, Annotated[list[str], Field(min_length=2, max_length=2)]]
+
+
 class Record(Part):
     """The fields of ``run.json`` that are read again; a missing one is not known yet.
 
@@ -278,6 +293,8 @@ class Record(Part):
     fingerprint: str | None = None
     solver: str | None = None
     commit: str | None = None
+    identity: IdentityMetadata | None = None
+    accepted: list[AcceptedMetadata] = []
     options: OptionMetadata = OptionMetadata()
     dataset: DatasetMetadata = DatasetMetadata()
     cluster: ClusterMetadata = ClusterMetadata()

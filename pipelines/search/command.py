@@ -11,8 +11,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
-from pipelines.console import phase
+from pipelines.console import Echo, phase
 from pipelines.errors import InputError, opt
+from pipelines.nn.settings import OF_NETWORKS
 from pipelines.run import job
 from pipelines.run.chunking import split_for_workers
 from pipelines.run.cluster import Cluster
@@ -71,6 +72,10 @@ def _identity(algorithm: str, params: str) -> tuple[Any, ...]:
     return algorithm, *sorted(values.items())
 
 
+# Distributions of the solvers that are others'.
+OF_SOLVERS = {"sklearnex": ("scikit-learn-intelex",), "cuml": ("cuml-cu12", "cuml-cu13")}
+
+
 class SearchJob(job.Job[Chosen]):
     """Candidates on splits: to tasks that share work, to rows, to the best of them.
 
@@ -95,6 +100,15 @@ class SearchJob(job.Job[Chosen]):
     n_candidates: int
     scored_by: str
     labels: np.ndarray | None = None
+
+    def packages(self) -> tuple[str, ...]:
+        """See ``Job``; and what features are computed by."""
+        options = cast("SearchOptions", self.options)
+        packages, solver = super().packages(), getattr(options, "solver", "auto")
+        packages += OF_SOLVERS.get(str(self.record.get("solver", solver)), ())
+        if options.features is not None and options.feature_file is None:
+            packages += ("scikit-image", *OF_NETWORKS)
+        return packages
 
     def load(self, kind: str) -> Dataset:
         """Return the rows, by what the target is."""
@@ -153,10 +167,10 @@ class SearchJob(job.Job[Chosen]):
         self._extended = {}
         extend = cast("SearchOptions", self.options).extend
         if extend is not None and not session.folder.has_begun:
-            self._extended = self._rows_to_extend(Path(extend))
+            self._extended = self._rows_to_extend(Path(extend), session.echo)
             self.rows |= self._extended
 
-    def _rows_to_extend(self, path: Path) -> dict[Place, Row]:
+    def _rows_to_extend(self, path: Path, echo: Echo) -> dict[Place, Row]:
         """Return the rows of another run whose candidates are candidates of this one, too.
 
         Raises
@@ -165,6 +179,7 @@ class SearchJob(job.Job[Chosen]):
             It is no run of this command, or its rows or another option were not the same.
         """
         folder = RunFolder.open(path, self.command, "--extend")
+        self.accept(f"--extend {path}", folder.record, echo, self.candidate_options)
         theirs, ours = folder.record["options"], deciding_results(self.options)
         for name, value in json.loads(json.dumps(ours)).items():
             if name not in self.candidate_options and theirs.get(name) != value:
@@ -176,6 +191,12 @@ class SearchJob(job.Job[Chosen]):
             raise InputError(
                 f"{opt('extend')} must be a run of the same data, got {path}, whose rows are "
                 f"others; run without {opt('extend')}"
+            )
+        extractor = None if self.features is None else self.features.extractor.describe()
+        if folder.record.get("features") != extractor:
+            raise InputError(
+                f"{opt('extend')} must be a run of the same {opt('weights')}, got {path}, whose "
+                f"features are of others; run without {opt('extend')}"
             )
         problem = self.make_problem("cpu", 1)
         places = {_identity(one.algorithm, one.text): i for i, one in enumerate(problem.candidates)}
