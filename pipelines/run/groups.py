@@ -10,6 +10,7 @@ import dataclasses
 import json
 import os
 import shlex
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -224,8 +225,8 @@ class RunOptions(PlaceOptions):
     )
     accept_changed: bool = how(
         False,
-        "with --resume or --extend: go on though files, code or packages that decide results have "
-        "changed since the run began, and record that",
+        "where a run is resumed or extended: go on though files, code or packages that decide "
+        "results have changed since it began, and record that",
     )
     dry_run: bool = how(False, "show what would run, and stop")
     pilot: str | None = how(
@@ -251,17 +252,23 @@ class RunOptions(PlaceOptions):
             )
         if self.accept_changed and self.resume is None and getattr(self, "extend", None) is None:
             raise InputError(
-                f"{opt('accept_changed')} is for {opt('resume')} or {opt('extend')}, and neither "
-                "was given; leave it out"
+                f"{opt('accept_changed')} is for a run that is resumed or extended, and none was "
+                "named; leave it out"
             )
         if self.pilot is not None and not self.dry_run:
             raise InputError("--pilot needs --dry-run; add --dry-run, or remove --pilot")
 
 
 def options_of_resumed_run(
-    kind: type[Chosen], recorded: dict[str, Any], given: dict[str, Any], folder: Path
+    kind: type[Chosen],
+    recorded: dict[str, Any],
+    given: dict[str, Any],
+    folder: Path,
+    by_content: bool = False,
 ) -> Chosen:
     """Return the recorded options of a run, with those given now that only say how to carry it out.
+
+    Where ``by_content``, files and code may lie elsewhere than they did: their content is compared.
 
     Raises
     ------
@@ -294,7 +301,8 @@ def options_of_resumed_run(
         ) from None
     for name, value in given.items():
         was = getattr(options, name)
-        if fields[name]["changes_results"] and value != was:
+        moved = by_content and is_moved(fields[name], was, value)
+        if fields[name]["changes_results"] and value != was and not moved:
             raise InputError(
                 f"{flag_of(name)} must stay {shown(was)} when resuming {folder}, "
                 f"got {shown(value)}; remove it, or start a new run with --results"
@@ -306,6 +314,17 @@ def options_of_resumed_run(
                 f"it, too: look at it, then resume with {shlex.join(words)}"
             )
     return dataclasses.replace(options, **given)
+
+
+def is_moved(about: Mapping[str, Any], was: Any, value: Any) -> bool:
+    """Return whether two values of an option name files whose content tells whether they differ."""
+    if not isinstance(was, str) or not isinstance(value, str):
+        return False
+    if about["path"] == "file":
+        return os.path.isabs(was) and os.path.isfile(value)
+    (old, _, name), (new, _, other) = was.rpartition(":"), value.rpartition(":")
+    is_file = about["code"] is not None and old.endswith(".py") and new.endswith(".py")
+    return is_file and (Path(old).name, name) == (Path(new).name, other)
 
 
 def _code_words(options: RunOptions, name: str) -> list[str]:

@@ -237,7 +237,7 @@ def run_job(kind_of_job: type[Job[Any]], argv: Sequence[str]) -> Path:
         path = Path(options.resume)
         record = RunFolder.open(path, kind_of_job.command).record
         options = options_of_resumed_run(
-            kind_of_job.kind_of_options, record["options"], given, path
+            kind_of_job.kind_of_options, record["options"], given, path, "identity" in record
         )
     job = kind_of_job(options, record)
     write_line = quiet_echo if options.quiet else echo

@@ -6,7 +6,7 @@ import json
 import time
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, cast
@@ -19,7 +19,7 @@ from pipelines.run.chunking import split_for_workers
 from pipelines.run.cluster import Cluster
 from pipelines.run.errors import RunStopped
 from pipelines.run.events import ProgressEvent
-from pipelines.run.groups import Chosen, deciding_results
+from pipelines.run.groups import Chosen, deciding_results, is_moved
 from pipelines.run.lifecycle import Session
 from pipelines.run.outcomes import Outcome, without_compilation
 from pipelines.run_folder import names
@@ -181,11 +181,14 @@ class SearchJob(job.Job[Chosen]):
         folder = RunFolder.open(path, self.command, "--extend")
         self.accept(f"--extend {path}", folder.record, echo, self.candidate_options)
         theirs, ours = folder.record["options"], deciding_results(self.options)
+        about = {field.name: field.metadata for field in fields(self.options)}
         for name, value in json.loads(json.dumps(ours)).items():
-            if name not in self.candidate_options and theirs.get(name) != value:
+            was = theirs.get(name)
+            moved = "identity" in folder.record and is_moved(about[name], was, value)
+            if name not in self.candidate_options and was != value and not moved:
                 raise InputError(
                     f"{opt('extend')} must be a run with the same {opt(name)}, got {path}, which "
-                    f"has {theirs.get(name)} in place of {value}; run without {opt('extend')}"
+                    f"has {was} in place of {value}; run without {opt('extend')}"
                 )
         if folder.record["dataset"]["fingerprint"] != self._fingerprint:
             raise InputError(

@@ -286,6 +286,27 @@ def test_a_moved_file_with_the_same_content_is_the_same(mine: Path) -> None:
     assert first == second
 
 
+def test_a_run_goes_on_with_files_that_were_moved(
+    mine: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from pipelines.svm_grid import main
+
+    cv = ["--cv", f"{mine}/mine.py:folds"]
+    run, again = stopped("svm_grid", mine / "run", "--n-c", "1", "--n-gamma", "1", *cv)
+    moved = mine / "elsewhere"
+    moved.mkdir()
+    shutil.copy(mine / "sizes.py", moved)
+    shutil.move(mine / "mine.py", moved)
+    (moved / "mine.py").write_text(FOLDS + "other = folds\n")
+    elsewhere = ["--cv", f"{moved}/mine.py:folds"]
+    assert "mine.py of --cv was" in refused("svm_grid", [*again, *elsewhere], capsys)
+    (moved / "mine.py").write_text(FOLDS)
+    assert main([*again, "--cv", f"{moved}/mine.py:other"]) == 2
+    assert main([*again, *elsewhere]) == 0
+    extension = [*SMALL, "--n-c", "1", "--n-gamma", "1", *elsewhere, "--extend", str(run)]
+    assert main([*extension, "--results", str(mine / "wider")]) == 0
+
+
 def test_packages_with_relative_imports_are_followed(mine: Path) -> None:
     package = mine / "own_package"
     (package / "inner").mkdir(parents=True)
@@ -293,7 +314,7 @@ def test_packages_with_relative_imports_are_followed(mine: Path) -> None:
     (package / "base.py").write_text("import json\nA = 1\n")
     (package / "inner" / "__init__.py").write_text("")
     (package / "inner" / "model.py").write_text("from ..base import A\nfrom . import other\n")
-    (package / "inner" / "other.py").write_text("import own_package.inner.model\n")
+    (package / "inner" / "other.py").write_text("import json.decoder\n")
     sources, versions = identity.content_of("own_package.inner.model:Model")
     assert (set(sources), versions) == (
         {
