@@ -18,6 +18,7 @@ from pipelines.search.candidates import (
     USUAL,
     classes_of,
     code_of_grid,
+    code_of_params,
     code_of_steps,
     listing,
     make_candidates,
@@ -60,6 +61,7 @@ class CandidateOptions:
         "values of a parameter of the last named estimator, with commas between them; every "
         "combination is a candidate",
         metavar="NAME=VALUE,VALUE",
+        code=code_of_params,
     )
     grid: str | None = option(
         None,

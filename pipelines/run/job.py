@@ -255,16 +255,16 @@ def run_job(kind_of_job: type[Job[Any]], argv: Sequence[str]) -> Path:
                 f"{opt('resume')} {session.path} needs the data of the original run, but "
                 f"{data.name} has changed; start a new run with {opt('results')}"
             )
-        # A whole run computes nothing more.
-        if options.resume and (session.folder.changed or not job.is_whole(session.record)):
-            job.accept(f"--resume {session.path}", session.record, write_line)
         if options.dry_run:
             show_dry_run(job, session, data, asked)
             return session.path
         job.restore(session)
+        computes = bool(session.folder.changed) or not job.is_whole(session.record)
+        if options.resume and computes:
+            job.accept(f"--resume {session.path}", session.record, write_line)
         for name, change in session.folder.changed.items():
             write_line(f"warning    {name} is made again: {change}")
-        if session.folder.changed or not job.is_whole(session.record):
+        if computes:
             kind = where(options, kind, job.runs_in_process)
             asked = replace(asked, kind=kind, workers=job.n_workers(kind))
             with ExitStack() as stack:
@@ -311,6 +311,8 @@ def show_dry_run(job: Job[Any], session: Session, data: Data, asked: ClusterOpti
         lines += plan_workers(job.command, options, partial(job.tasks_for, kind))
     if options.resume:
         job.restore(session)
+        if not job.is_whole(session.record):
+            job.accept(f"--resume {session.path}", session.record, session.echo)
         cost = sum(task.cost for task in job.tasks_for(kind, 1))
         lines.append(what_is_left(session, job.n_fits(), cost))
     for line in lines:

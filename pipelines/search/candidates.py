@@ -17,7 +17,7 @@ import numpy as np
 from pipelines.data.dataset import CLASSIFICATION, REGRESSION, Dataset
 from pipelines.data.placement import FoldedData
 from pipelines.data.scaling import Scaling
-from pipelines.data.user_code import absolute_name
+from pipelines.data.user_code import absolute_name, code_in
 from pipelines.data.user_files import USER_ERRORS, read_yaml
 from pipelines.errors import InputError, opt
 
@@ -214,9 +214,16 @@ def classes_of(names: Sequence[str]) -> list[str]:
 def code_of_grid(path: str) -> list[str]:
     """Return the import paths in a file of grids; one that is none is refused where it is read."""
     try:
-        return classes_of(list(read_grid(path)))
+        grids = read_grid(path)
     except InputError:
         return []
+    return [*classes_of(list(grids)), *code_in(grids)]
+
+
+def code_of_params(texts: Sequence[str]) -> list[str]:
+    """Return what values as they are typed, ``NAME=VALUE,VALUE``, name."""
+    values = [_value(one) for text in texts for one in _split(text.partition("=")[2])]
+    return list(code_in(values))
 
 
 def code_of_steps(preprocess: str) -> list[str]:

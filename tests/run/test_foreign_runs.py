@@ -20,6 +20,7 @@ NAMED = {
         "cv": "{folder}/evil.py:drop",
         "estimator": ["knn", "evil.Drop"],
         "grid": "{folder}/grid.yaml",
+        "param": ["knn:n_neighbors=1,3", "knn:metric=evil.py:Drop"],
         "preprocess": "{folder}/steps.yaml",
         "profile": "{folder}/profile.yaml",
         "cluster": "tls://127.0.0.1:1",
@@ -67,7 +68,7 @@ def test_what_a_run_names_is_not_imported(
 ) -> None:
     value = NAMED[command][name]
     values = [one.format(folder=folder) for one in ([value] if isinstance(value, str) else value)]
-    own = values if name == "estimator" else values[0]
+    own = values[0] if isinstance(value, str) else values
     run, module = stopped_run(command, folder / "run", **{name: own})
     assert module.main(["--resume", str(run), *dry]) == 2
     said = capsys.readouterr().err
@@ -124,6 +125,35 @@ def test_estimators_of_known_packages_need_not_be_named_again(folder: Path) -> N
     estimators = ["knn", "sklearn.naive_bayes.GaussianNB"]
     run, module = stopped_run("cross_validate", folder / "run", estimator=estimators, limit=100)
     assert module.main(["--resume", str(run), "--dry-run"]) == 0
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "nets:network=/x/evil.py:Drop",
+        "nets:space={'network': 'evil:Drop'}",
+        "nets:space=/x/space.yaml",
+        "nets:augment=light,evil:drop",
+    ],
+)
+def test_parameters_may_name_code(text: str, tmp_path: Path) -> None:
+    from pipelines.data.user_code import is_known
+    from pipelines.search.candidates import code_of_grid, code_of_params
+
+    assert not all(map(is_known, code_of_params([text])))
+    value = text.partition("=")[2].partition(",")[2] or text.partition("=")[2]
+    (tmp_path / "grid.yaml").write_text(f"knn: {{a: [{json.dumps(value)}, 1]}}\n")
+    assert "{" in value or not all(map(is_known, code_of_grid(str(tmp_path / "grid.yaml"))))
+    assert code_of_params(["forest:class_weight={0: 1, 1: 2}", "knn:n_neighbors=1,3"]) == []
+
+
+def test_an_ensemble_is_not_known_by_its_name() -> None:
+    """Its parameters name networks."""
+    from pipelines.data.user_code import is_known
+
+    assert not is_known("pipelines.BaggedNets")
+    assert not is_known("sklearn.py:Net")
+    assert is_known("sklearn.naive_bayes.GaussianNB")
 
 
 def test_the_advice_to_resume_names_what_must_be_named_again(folder: Path) -> None:
