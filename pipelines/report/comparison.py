@@ -229,7 +229,8 @@ def _folds_of(run: Report) -> tuple[Any, ...]:
     """Return what is equal where two runs have the same rows in the same folds."""
     record, options = run.record, run.record.options
     folds = (options.folds, n_splits_of(run.metadata), options.seed, options.cv or "auto")
-    return record.command, record.dataset.fingerprint, *folds
+    code = {} if record.identity is None else record.identity.inputs.get("cv", {})
+    return record.command, record.dataset.fingerprint, *folds, tuple(sorted(code.items()))
 
 
 def errors_of_best(run: Report) -> pd.Series:

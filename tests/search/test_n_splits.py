@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
@@ -87,6 +88,23 @@ def test_a_candidate_with_a_third_of_its_splits_is_not_complete(
 
     assert SvmReport.read(tmp_path).candidates["n_ok"].tolist() == [15]
     write_report(tmp_path)
+
+
+def test_runs_whose_own_splits_have_changed_are_not_compared(
+    repeated: tuple[Path, dict, str],
+) -> None:
+    from pipelines.report.comparison import paired_table
+    from pipelines.report.svm_page import SvmReport
+    from pipelines.run_folder.record import IdentityMetadata
+
+    run = SvmReport.read(repeated[0])
+
+    def with_code(digest: str) -> SvmReport:
+        identity = IdentityMetadata(inputs={"cv": {"mine.py": digest}}, versions={})
+        return replace(run, record=run.record.model_copy(update={"identity": identity}))
+
+    assert len(paired_table({"a": with_code("1"), "b": with_code("1")})) == 1
+    assert len(paired_table({"a": with_code("1"), "b": with_code("2")})) == 0
 
 
 @pytest.mark.parametrize("command", ["svm_grid", "cross_validate"])
