@@ -105,9 +105,9 @@ def refuse_other_weights(
         A weight is missing, of another shape, or not its own.
     """
     own = network.state_dict()
-    counters = {name for name, one in own.items() if not one.is_floating_point()}
+    counters = {name for name, tensor in own.items() if not tensor.is_floating_point()}
     for name in sorted({*own, *weights} - (counters - set(weights))):
-        shapes = [tuple(of[name].shape) if name in of else None for of in (own, weights)]
+        shapes = [tuple(side[name].shape) if name in side else None for side in (own, weights)]
         if shapes[0] != shapes[1]:
             raise InputError(
                 f"{opt('network')} must be the network that was trained, got {candidate.network}, "

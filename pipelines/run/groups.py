@@ -301,8 +301,8 @@ def options_of_resumed_run(
         ) from None
     for name, value in given.items():
         was = getattr(options, name)
-        moved = by_content and is_moved(fields[name], was, value)
-        if fields[name]["changes_results"] and value != was and not moved:
+        same_file = by_content and is_moved(fields[name], was, value)
+        if fields[name]["changes_results"] and value != was and not same_file:
             raise InputError(
                 f"{flag_of(name)} must stay {shown(was)} when resuming {folder}, "
                 f"got {shown(value)}; remove it, or start a new run with --results"
@@ -329,7 +329,7 @@ def is_moved(about: Mapping[str, Any], was: Any, value: Any) -> bool:
 
 def _code_words(options: RunOptions, name: str) -> list[str]:
     """Return an option as it is typed if its value would run code that this program lacks."""
-    (about,) = (one.metadata for one in dataclasses.fields(options) if one.name == name)
+    about = {field.name: field.metadata for field in dataclasses.fields(options)}[name]
     value = getattr(options, name)
     if about["code"] is None or value is None or all(map(is_known, about["code"](value))):
         return []

@@ -83,8 +83,8 @@ def changes_of(was: Identity, now: Identity, candidate_options: Iterable[str] = 
         }
         for side in sides
     ]
-    both = [{label: side[label] for label in shared[0] if label in shared[1]} for side in shared]
-    changes |= _differing("", *both)
+    labels = [label for label in shared[0] if label in shared[1]]
+    changes |= _differing("", *({label: side[label] for label in labels} for side in shared))
     before, after = was["versions"], now["versions"]
     after = {name: after.get(name, "not installed") for name in before}
     if of_candidates:  # a package may be of an estimator that only one of two runs has
@@ -97,7 +97,7 @@ def in_words(changes: Changes) -> str:
     return "; ".join(f"{what} was {was} and is {now}" for what, (was, now) in changes.items())
 
 
-def known_of(record: Mapping[str, Any], now: Identity) -> tuple[Identity, bool]:
+def recorded_identity(record: Mapping[str, Any], now: Identity) -> tuple[Identity, bool]:
     """Return the identity that ``run.json`` has, and whether it is whole.
 
     Runs begun before it was recorded have the versions of their last session alone.

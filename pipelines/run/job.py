@@ -33,7 +33,7 @@ from pipelines.run.dry_run import first_rows, plan_workers, what_is_left
 from pipelines.run.errors import NO_MEMORY, RunStopped, is_out_of_memory
 from pipelines.run.function import as_function
 from pipelines.run.groups import Chosen, options_of_resumed_run
-from pipelines.run.identity import changes_of, identity_of, in_words, known_of
+from pipelines.run.identity import changes_of, identity_of, in_words, recorded_identity
 from pipelines.run.lifecycle import Data, Session, open_session
 from pipelines.run.options import parse_options
 from pipelines.run.outcomes import Task
@@ -129,8 +129,8 @@ class Job(ABC, Generic[Chosen]):
         InputError
             Something has changed, and that was not accepted.
         """
-        known, is_whole = known_of(was, self.identity)
-        changes = changes_of(known, self.identity, candidates)
+        identity, is_whole = recorded_identity(was, self.identity)
+        changes = changes_of(identity, self.identity, candidates)
         words = in_words(changes)
         if not is_whole:
             more = f"; {words}" if words else ""
@@ -272,8 +272,9 @@ def run_job(kind_of_job: type[Job[Any]], argv: Sequence[str]) -> Path:
                     cluster = stack.enter_context(
                         opened(asked, session.path, options.performance_report)
                     )
-                known = {"identity": job.identity, "accepted": job.accepted}
-                session.begin(job.options, argv, data, cluster, job.configure(cluster) | known)
+                metadata = job.configure(cluster)
+                metadata |= {"identity": job.identity, "accepted": job.accepted}
+                session.begin(job.options, argv, data, cluster, metadata)
                 metadata = job.execute(session, cluster)
                 session.finish(metadata | job.summarize(session, cluster))
         elif job.reusable:

@@ -184,8 +184,8 @@ class SearchJob(job.Job[Chosen]):
         about = {field.name: field.metadata for field in fields(self.options)}
         for name, value in json.loads(json.dumps(ours)).items():
             was = theirs.get(name)
-            moved = "identity" in folder.record and is_moved(about[name], was, value)
-            if name not in self.candidate_options and was != value and not moved:
+            same_file = "identity" in folder.record and is_moved(about[name], was, value)
+            if name not in self.candidate_options and was != value and not same_file:
                 raise InputError(
                     f"{opt('extend')} must be a run with the same {opt(name)}, got {path}, which "
                     f"has {was} in place of {value}; run without {opt('extend')}"

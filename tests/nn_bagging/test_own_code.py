@@ -45,7 +45,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     return folder / "run", folder / "mine.py"
 
 
-def asked(tmp_path: Path) -> list[str]:
+def about_an_image(tmp_path: Path) -> list[str]:
     return ["--image", str(image(tmp_path / "five.png", 5)), "--output", str(tmp_path / "a.csv")]
 
 
@@ -53,7 +53,7 @@ def test_predict_runs_the_file_that_is_named(
     trained: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run, mine = trained
-    question = ["predict", str(run), *asked(tmp_path)]
+    question = ["predict", str(run), *about_an_image(tmp_path)]
     assert main(question) == 2
     said = capsys.readouterr().err
     assert said.count("\n") == 1
@@ -103,7 +103,7 @@ def test_code_that_a_member_names_is_not_imported(
     about = json.loads((run / "run.json").read_text())
     del about["files"]
     (run / "run.json").write_text(json.dumps(about))
-    assert main(["predict", str(run), *asked(tmp_path)]) == 2
+    assert main(["predict", str(run), *about_an_image(tmp_path)]) == 2
     assert "--network must be named again" in capsys.readouterr().err
     with pytest.raises(InputError, match="network must be named again"):
         Run(run).model.predict(np.zeros((2, 64)))
@@ -114,5 +114,5 @@ def test_networks_of_ours_need_no_name(
     finished_of, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run = finished_of("nn_bagging")[0]
-    assert main(["predict", str(run), *asked(tmp_path), "--network", "mine.py:Net"]) == 2
+    assert main(["predict", str(run), *about_an_image(tmp_path), "--network", "mine.py:Net"]) == 2
     assert "--network is for an ensemble of networks of your own" in capsys.readouterr().err
