@@ -5,6 +5,8 @@ from __future__ import annotations
 import importlib
 import json
 import shutil
+import sys
+from collections.abc import Iterator
 from importlib import metadata
 from pathlib import Path
 
@@ -21,7 +23,7 @@ SMALL = ["--limit", "150", *ON_THREADS, "--quiet"]
 
 
 @pytest.fixture
-def mine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def mine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A folder with a function that makes folds, which imports its neighbour."""
     (tmp_path / "mine.py").write_text(FOLDS)
     (tmp_path / "sizes.py").write_text("N = 3\n")
@@ -29,7 +31,7 @@ def mine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.syspath_prepend(tmp_path)
     yield tmp_path
     for name in ("sizes", "own_estimator"):
-        __import__("sys").modules.pop(name, None)
+        sys.modules.pop(name, None)
 
 
 def stopped(command: str, folder: Path, *options: str) -> tuple[Path, list[str]]:
