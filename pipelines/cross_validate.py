@@ -16,6 +16,10 @@ from pipelines.run.options import at_least, option, real, several
 from pipelines.run_folder import names
 from pipelines.search.candidates import (
     USUAL,
+    classes_of,
+    code_of_grid,
+    code_of_params,
+    code_of_steps,
     listing,
     make_candidates,
     read_grid,
@@ -29,7 +33,7 @@ from pipelines.search.options import SearchOptions
 from pipelines.search.ranking import best_of_each, compare_algorithms, ends_of_lists, with_algorithm
 from pipelines.search.scoring import CandidateScorer, make_scoring
 from pipelines.search.summary import of_algorithms
-from pipelines.search.tasks import SEARCH, Problem, Refit
+from pipelines.search.tasks import Problem, Refit
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -47,6 +51,7 @@ class CandidateOptions:
         (),
         "an estimator by its short name or import path; more than one are compared",
         metavar="NAME",
+        code=classes_of,
     )
     estimators: bool = option(
         False, "list the short names and end", changes_results=False, python=False
@@ -56,12 +61,14 @@ class CandidateOptions:
         "values of a parameter of the last named estimator, with commas between them; every "
         "combination is a candidate",
         metavar="NAME=VALUE,VALUE",
+        code=code_of_params,
     )
     grid: str | None = option(
         None,
         "a YAML file of grids: estimator: {parameter: [value, ...]}",
         metavar="FILE.yaml",
         path="file",
+        code=code_of_grid,
     )
     preprocess: str = option(
         "auto",
@@ -69,6 +76,7 @@ class CandidateOptions:
         "columns for text, imputation), none, or a YAML file of steps",
         metavar="auto|none|FILE",
         path="file",
+        code=code_of_steps,
     )
     scoring: tuple[str, ...] = several(
         (),
@@ -133,10 +141,8 @@ class CrossValidation(SearchJob[Options]):
         self.candidates = make_candidates(chosen, grids, data, options.seed, options.preprocess)
         self.scoring = make_scoring(options.scoring, data)
         self.scored_by, self.n_candidates = self.scoring[0], len(self.candidates)
-        n_splits = len(self.splits[SEARCH, 1.0])
         what = f"{len(data.classes)} classes" if data.task == CLASSIFICATION else "numbers"
         algorithms = ", ".join(dict.fromkeys(one.algorithm for one in self.candidates))
-        n = self.n_candidates
         return [
             *data.lines,
             f"data       {data.name}: {len(data.y_train):,} training rows, "
@@ -144,7 +150,7 @@ class CrossValidation(SearchJob[Options]):
             f"task       {data.task}: {what}; "
             f"{'--cv ' + options.cv if options.cv != 'auto' else 'default folds'}, "
             f"scored by {', '.join(self.scoring)}",
-            f"candidates {n:,} of {algorithms} x {n_splits} folds = {n * n_splits:,} fits",
+            f"candidates {self.n_candidates:,} of {algorithms} x {self.fits_in_words}",
         ]
 
     def make_problem(self, device: str, n_threads: int) -> Problem:
@@ -172,12 +178,10 @@ class CrossValidation(SearchJob[Options]):
         """See ``SearchJob``; compare the best candidates of all algorithms."""
         from pipelines.search.answer import described, fit_counts, write_predictions
 
-        splits = self.splits[SEARCH, 1.0]
         candidates = with_algorithm(candidates, self.cells)
         candidates.to_parquet(path / names.CANDIDATES)
         best = best_of_each(candidates)
-        ratio = sum(len(test) / len(train) for train, test in splits) / len(splits)
-        compared = compare_algorithms(self.cells, best, ratio, self.options.rope)
+        compared = compare_algorithms(self.cells, best, self.ratio, self.options.rope)
         if len(compared):
             compared.to_parquet(path / names.COMPARISON)
         scores, folds = ("score_mean", "score_std"), ("error_mean", "error_std")
@@ -186,7 +190,6 @@ class CrossValidation(SearchJob[Options]):
             **fit_counts(self.rows.values()),
             **write_predictions(path, self.dataset, tested["predicted"]),
             "scoring": list(self.scoring),
-            "ratio": ratio,
             "best": described(candidates.iloc[0], *scores, *folds),
             "algorithms": [
                 described(by_place.loc[one], *scores, "fit_seconds", "score_seconds")

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from pipelines.console import phase
 from pipelines.errors import InputError, flag_of, opt
 from pipelines.nn.augment import chosen
-from pipelines.nn.settings import need_torch
+from pipelines.nn.settings import OF_NETWORKS, need_torch
 from pipelines.parallel.options import HIDDEN, ROWS_OF_APPROXIMATOR, TrainingOptions
 from pipelines.run import job
 from pipelines.run.cluster import Cluster, refuse_unshared
@@ -61,6 +61,10 @@ class DataParallel(job.Job[Options]):
         "--compare every-step,every-k=4,average,never --repeats 5",
         "--network bagging --dataset mnist --cluster slurm --workers 4 --open-ranks",
     )
+
+    def packages(self) -> tuple[str, ...]:
+        """See ``Job``."""
+        return (*super().packages(), *OF_NETWORKS)
 
     def load(self, kind: str) -> Problem:
         """Load the rows, and the network that is to learn them."""

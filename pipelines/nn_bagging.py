@@ -18,11 +18,20 @@ from pipelines.bagging.selective_prediction import CONFIDENCE
 from pipelines.console import phase
 from pipelines.data import Dataset, load_dataset
 from pipelines.data.placement import FoldedData
+from pipelines.data.user_code import absolute_name, named_code
 from pipelines.errors import InputError, program
 from pipelines.nn.augment import AUGMENTATION, chosen
 from pipelines.nn.inputs import Inputs
-from pipelines.nn.settings import BY_HAND, OPTIMIZERS, PRECISIONS, SCHEDULES, Training, need_torch
-from pipelines.nn.space import SearchSpace
+from pipelines.nn.settings import (
+    BY_HAND,
+    OF_NETWORKS,
+    OPTIMIZERS,
+    PRECISIONS,
+    SCHEDULES,
+    Training,
+    need_torch,
+)
+from pipelines.nn.space import SearchSpace, code_of_space
 from pipelines.run import job, summary
 from pipelines.run.cluster import Cluster
 from pipelines.run.groups import FoldOptions, OwnDataOptions, RunOptions, TestOptions
@@ -60,6 +69,8 @@ class TrainingOptions:
         "(random weights), or your own nn.Module: module:Class or FILE.py:Class (default: that of "
         "--space; of images of 20 pixels and more cnn, of smaller ones conv, of tables table)",
         metavar="NAME",
+        parse=absolute_name,
+        code=named_code,
     )
     augment: str = option(
         "none",
@@ -67,6 +78,8 @@ class TrainingOptions:
         "shifts and flips), randaugment, trivialaugment, augmix, or module:function",
         rule=AUGMENTATION,
         metavar="NAME",
+        parse=absolute_name,
+        code=named_code,
     )
     optimizer: str = option(
         "auto",
@@ -141,6 +154,7 @@ class Options(TrainingOptions, FoldOptions, RunOptions, TestOptions, OwnDataOpti
         "by --network",
         metavar="NAME|FILE",
         path="file",
+        code=code_of_space,
     )
     explain: str | None = option(
         None,
@@ -164,7 +178,7 @@ class Options(TrainingOptions, FoldOptions, RunOptions, TestOptions, OwnDataOpti
         None,
         "images of your own that the ensemble is asked about",
         metavar="FILE",
-        path="file",
+        path="data",
     )
 
 
@@ -222,6 +236,14 @@ class Bagging(job.Job[Options]):
             help="of images: average over N copies, augmented as in the run's training, in place "
             "of the image as it is (default: 0, none)",
         )
+        for name, what in (("--network", "network"), ("--augment", "function that augments")):
+            parser.add_argument(
+                name,
+                type=absolute_name,
+                metavar="FILE.py:NAME",
+                help=f"of a run with a {what} of your own: that again, as no code is run that a "
+                "folder names",
+            )
         given = vars(parser.parse_args(argv))
         refuse_both_or_neither(given["table"], given["image"])
         if not 0 <= given["copies"] <= MOST_COPIES or (given["copies"] and given["table"]):
@@ -232,6 +254,10 @@ class Bagging(job.Job[Options]):
         from pipelines.bagging.predict import predict
 
         return predict(**given)
+
+    def packages(self) -> tuple[str, ...]:
+        """See ``Job``."""
+        return (*super().packages(), *OF_NETWORKS)
 
     def load(self, kind: str) -> Dataset:
         """Load the data set; images and tables are scaled on the workers."""
@@ -285,8 +311,11 @@ class Bagging(job.Job[Options]):
 
     def _space(self) -> SearchSpace:
         options, shape = self.options, self.dataset.image_shape
-        if "space" in self.record:  # a file may have changed since
-            return SearchSpace.from_mapping(self.record["space"])
+        if "space" in self.record:
+            space = SearchSpace.from_mapping(self.record["space"])
+            if not named_code(space.network):
+                return space
+            # Code is that which options name, as of a new run, and never that of a folder.
         network = options.network
         if network is None and options.space == "auto":
             large = shape is not None and min(shape[-2:]) >= SMALLEST_OF_CNN
@@ -316,7 +345,12 @@ class Bagging(job.Job[Options]):
         """Choose the device on which networks are trained."""
         training = replace(self.drawn.training, device=cluster.device)
         self.drawn = replace(self.drawn, training=training)
-        return {"space": self.space.describe(), "augment": self.augment, **self.asked.describe()}
+        return {
+            "n_splits": self.options.folds if self.options.n_tuning else 0,
+            "space": self.space.describe(),
+            "augment": self.augment,
+            **self.asked.describe(),
+        }
 
     @cached_property
     def data(self) -> FoldedData:

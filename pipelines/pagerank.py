@@ -41,7 +41,7 @@ class Options(RunOptions):
         "edge list: .csv or .tsv with a header line, SNAP .txt or .parquet; without it a random "
         "graph",
         metavar="PATH",
-        path="file",
+        path="data",
     )
     source: str | None = option(
         None,
@@ -111,6 +111,10 @@ class PageRank(job.Job[Options]):
         "--edges links.csv --personalise topics.csv",
         "--edges huge.tsv --distributed --cluster slurm --workers 4",
     )
+
+    def packages(self) -> tuple[str, ...]:
+        """See ``Job``."""
+        return ("numpy", "scipy")
 
     def load(self, kind: str) -> EdgeFile | RandomGraph:
         """Read the head of the file; edges are read by ``plan``, or by the workers."""

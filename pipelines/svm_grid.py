@@ -30,7 +30,7 @@ from pipelines.search.options import SearchOptions
 from pipelines.search.scoring import CandidateScorer, make_scoring
 from pipelines.search.summary import of_grid
 from pipelines.search.svm import grid_problem, refit_and_test, workers_for
-from pipelines.search.tasks import SEARCH, Problem, Refit
+from pipelines.search.tasks import Problem, Refit
 from pipelines.svm.backends import resolve_backend
 from pipelines.svm.calibration import expected_calibration_error, log_loss
 from pipelines.svm.options import SVMOptions
@@ -183,13 +183,11 @@ class Search(SearchJob[Options]):
         self.labels = data.classes if data.task == CLASSIFICATION else None
         decision = options.decision if data.task == CLASSIFICATION else "epsilon-SVR"
         shape = " x ".join(f"{len(values)} {name}" for name, values in self.axes.items())
-        n_splits = len(self.splits[SEARCH, 1.0])
         best_by = "" if self.scored_by == "accuracy" else f", the best by {self.scored_by}"
         return [
             *data.lines,
             summary.of_data(data, f"{data.X_train.shape[1]} features", options.limit),
-            f"grid       {shape} x {n_splits} folds = {self.n_candidates * n_splits:,} fits, "
-            f"{decision}{best_by}",
+            f"grid       {shape} x {self.fits_in_words}, {decision}{best_by}",
         ]
 
     def describe_backend(self, kind: str) -> str:

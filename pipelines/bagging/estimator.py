@@ -295,8 +295,13 @@ class BaggedNets(ClassifierMixin, BaseEstimator):
         return self
 
     @classmethod
-    def of_run(cls, run: Path) -> Self:
+    def of_run(cls, run: Path, network: Any = None) -> Self:
         """Return the ensemble of a finished run of ``nn_bagging``, to predict with.
+
+        Parameters
+        ----------
+        network : str, torch.nn.Module or a class of one, optional
+            That of the run where it is your own: code that a folder names is not run.
 
         Raises
         ------
@@ -306,7 +311,7 @@ class BaggedNets(ClassifierMixin, BaseEstimator):
         record = record_of(run, "nn_bagging")
         refuse_changed(run, record.files, *READ)
         files = MemberFiles(run)
-        stored = [Ensemble.load(files.weights(number)) for number in files.numbers()]
+        stored = [Ensemble.load(files.weights(number), network) for number in files.numbers()]
         if not stored:
             raise InputError(f"{run} has no trained member; resume the run first")
         nets = cls(n_estimators=len(stored))

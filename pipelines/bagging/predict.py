@@ -30,7 +30,13 @@ from pipelines.search.new_rows import SHOWN, NewRows, check_output, class_column
 
 
 def predict(
-    run: Path, table: Path | None, image: Sequence[Path], output: Path | None, copies: int = 0
+    run: Path,
+    table: Path | None,
+    image: Sequence[Path],
+    output: Path | None,
+    copies: int = 0,
+    network: str | None = None,
+    augment: str | None = None,
 ) -> int:
     """Write the vote on rows of a table or on images, and how certain it is.
 
@@ -69,7 +75,7 @@ def predict(
         print_error("nn_bagging", why)
     if rows.unreadable is not None and not rows.images:
         return 2
-    asked, classes = ask_members(run, rows.X, copies)
+    asked, classes = ask_members(run, rows.X, copies, network, augment)
     # Rows by rows: all at once would take seven times the probabilities' memory.
     answers: EnsemblePrediction
     (answers,) = dask.compute(
@@ -129,20 +135,39 @@ def predict(
     return 1 if rows.unreadable else 0
 
 
-def ask_members(run: Path, rows: Any, copies: int = 0) -> tuple[Prediction, list[str]]:
+def ask_members(
+    run: Path,
+    rows: Any,
+    copies: int = 0,
+    network: str | None = None,
+    augment: str | None = None,
+) -> tuple[Prediction, list[str]]:
     """Predict unscaled rows by every stored member, with one member in memory at a time.
 
     Returns what ``Ensemble.predict`` does, and the names of the classes.
 
     With ``copies`` certainties and distances are the means over so many copies of the rows,
-    augmented as in the run's training.
+    augmented as in the run's training. ``network`` and ``augment`` name code of the user's own
+    that was trained with: what the folder names is not imported.
 
     Raises
     ------
     InputError
-        The run has no member, or a file is damaged; copies of a run that augmented nothing.
+        The run has no member, or a file is damaged; copies of a run that augmented nothing; or
+        code that the folder names was not named again.
     """
-    augment = record_of(run, "nn_bagging").augment if copies else "none"
+    recorded = record_of(run, "nn_bagging").augment if copies else "none"
+    if augment is not None and ":" not in recorded:
+        raise InputError(
+            f"{opt('augment')} is for {opt('copies')} of a run with a function of your own, got "
+            f"{run}, which has none; leave it out"
+        )
+    if augment is None and ":" in recorded:
+        raise InputError(
+            f"{opt('augment')} must be named again, as the folder that names {recorded} may be "
+            f"anybody's, got none; look at it, then give {opt('augment', recorded)}"
+        )
+    augment = augment or recorded
     if copies and augment == "none":
         raise InputError(
             f"--copies must go with a run that had --augment, got {run}, which had not; leave it "
@@ -157,7 +182,7 @@ def ask_members(run: Path, rows: Any, copies: int = 0) -> tuple[Prediction, list
         )
     said, classes = list[Prediction](), np.empty(0)
     for number in numbers:
-        ensemble = Ensemble.load(files.weights(number))
+        ensemble = Ensemble.load(files.weights(number), network)
         others = number != numbers[0] and not np.array_equal(ensemble.classes_, classes)
         member = ensemble.members[0]
         width = len(getattr(member.scaling, "layout", ())) or rows.shape[1]

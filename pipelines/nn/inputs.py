@@ -11,6 +11,10 @@ from pipelines.nn.space import Candidate
 Shapes = dict[str, tuple[int, ...]]
 
 
+class NotNamed:
+    """In the place of a network's module where a file alone names it: no code of it is run."""
+
+
 @dataclass(frozen=True)
 class Inputs:
     """Rows of a data set as a network sees them.
@@ -20,7 +24,8 @@ class Inputs:
     image_shape : (height, width) of gray images, (channels, height, width) of coloured ones, or
         None for a table
     module : torch.nn.Module, or a function that returns one, optional
-        The user's own network, where Python gave it in place of a name.
+        The user's own network, where Python gave it in place of a name; ``NotNamed`` of one
+        that was loaded.
     """
 
     n_features: int

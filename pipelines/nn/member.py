@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
@@ -22,7 +23,8 @@ from pipelines.data.model_file import (
 from pipelines.data.placement import to_device, to_host
 from pipelines.data.preparation import Fitted, fitted_from
 from pipelines.data.scaling import FittedScaling
-from pipelines.nn.inputs import Inputs, weight_shapes
+from pipelines.errors import InputError, opt
+from pipelines.nn.inputs import Inputs, NotNamed, weight_shapes
 from pipelines.nn.settings import BY_HAND, Training
 from pipelines.nn.size import scoring_rows
 from pipelines.nn.space import Candidate
@@ -196,7 +198,12 @@ class Member:
         """
         import torch
 
-        from pipelines.nn.networks import inputs_of_dense_layers, log_certainty, network_to_ask
+        from pipelines.nn.networks import (
+            inputs_of_dense_layers,
+            log_certainty,
+            network_to_ask,
+            refuse_other_weights,
+        )
         from pipelines.nn.settings import torch_device
         from pipelines.nn.train import on_device
 
@@ -206,6 +213,8 @@ class Member:
             where = torch_device(training.device)
             weights = {name: torch.tensor(one).to(where) for name, one in self.weights.items()}
             network = network_to_ask(self.candidate, self.inputs, torch.device(where))
+            if ":" in self.candidate.network:
+                refuse_other_weights(self.candidate, network, weights)
             given = inputs_of_dense_layers(network)
             for first in range(0, len(X), step):
                 block = self.scaling.transform(rows_of(X, slice(first, first + step)))
@@ -315,26 +324,47 @@ class Ensemble:
         write_model(path, arrays, metadata | about)
 
     @classmethod
-    def load(cls, path: Path) -> Ensemble:
+    def load(cls, path: Path, network: Any = None) -> Ensemble:
         """Read an ensemble that ``save`` wrote.
+
+        Parameters
+        ----------
+        network : str, torch.nn.Module or a class of one, optional
+            That of the members where it is the user's own: what a file names is not imported.
 
         Raises
         ------
         InputError
-            The file is missing or not such a file.
+            The file is missing or not such a file, or its networks are not the user's own.
         """
-        return load_model(
+        if isinstance(network, str) and ":" not in network:
+            raise InputError(
+                f"{opt('network')} must be FILE.py:Class or module:Class, got {network}; networks "
+                "of this program need not be named"
+            )
+        ensemble = load_model(
             path,
-            cls._from_stored,
+            partial(cls._from_stored, network=network),
             "an ensemble that this program saved",
             "give the ensemble.safetensors of a run's folder",
         )
+        kinds = {member.candidate.network for member in ensemble.members}
+        if network is not None and not all(":" in kind for kind in kinds):
+            raise InputError(
+                f"{opt('network')} is for an ensemble of networks of your own, {path} has "
+                f"{', '.join(sorted(kinds))}; leave it out"
+            )
+        return ensemble
 
     @classmethod
-    def _from_stored(cls, arrays: Arrays, about: dict[str, Any]) -> Ensemble:
+    def _from_stored(cls, arrays: Arrays, about: dict[str, Any], network: Any = None) -> Ensemble:
         stored = about["inputs"]
         shape = stored["image_shape"]
-        inputs = Inputs(**{**stored, "image_shape": tuple(shape) if shape else None})
+        inputs = Inputs(stored["n_features"], stored["n_classes"], tuple(shape) if shape else None)
+        is_name = isinstance(network, str)
+        of_own = replace(inputs, module=NotNamed if network is None else network)
+        if is_name:
+            of_own = inputs
         members = []
         for number, one in enumerate(about["members"]):
             prefix = f"{number}."
@@ -343,7 +373,11 @@ class Ensemble:
                 for name, array in arrays.items()
                 if name.startswith(prefix)
             }
-            members.append(Member._from_stored(own, Candidate(**one), inputs))
+            candidate = Candidate(**one)
+            is_own = ":" in candidate.network
+            if is_own and is_name:
+                candidate = replace(candidate, network=network)
+            members.append(Member._from_stored(own, candidate, of_own if is_own else inputs))
         classes = labels_from_json(about["classes"])
         if not members or len(classes) != members[0].inputs.n_classes:
             raise ValueError("its members and classes do not belong together")

@@ -9,7 +9,7 @@ import inspect
 import math
 import threading
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
@@ -23,7 +23,7 @@ from pipelines.data import user_files
 from pipelines.data.dataset import channels_height_width
 from pipelines.data.images import need_torchvision
 from pipelines.errors import InputError, opt
-from pipelines.nn.inputs import Inputs, fan_in, weight_shapes
+from pipelines.nn.inputs import Inputs, NotNamed, fan_in, weight_shapes
 from pipelines.nn.settings import BY_HAND
 from pipelines.nn.space import OWN, WHOLE, Candidate
 
@@ -110,6 +110,27 @@ def log_certainty(
     """
     outputs: torch.Tensor = functional_call(network, weights, (as_network_takes(rows, inputs),))
     return torch.log_softmax(outputs.float(), 1)
+
+
+def refuse_other_weights(
+    candidate: Candidate, network: nn.Module, weights: Mapping[str, torch.Tensor]
+) -> None:
+    """Refuse a network of the user's own that is not the one whose weights these are.
+
+    Raises
+    ------
+    InputError
+        A weight is missing, of another shape, or not its own.
+    """
+    own = network.state_dict()
+    counters = {name for name, tensor in own.items() if not tensor.is_floating_point()}
+    for name in sorted({*own, *weights} - (counters - set(weights))):
+        shapes = [tuple(side[name].shape) if name in side else None for side in (own, weights)]
+        if shapes[0] != shapes[1]:
+            raise InputError(
+                f"{opt('network')} must be the network that was trained, got {candidate.network}, "
+                f"whose {name} has the shape {shapes[0]}, stored is {shapes[1]}; name that one"
+            )
 
 
 def inputs_of_dense_layers(network: nn.Module) -> list[torch.Tensor]:
@@ -279,6 +300,11 @@ def torchvision_models(name: str, own: Sequence[str]) -> ModuleType:
 
 def _users(candidate: Candidate, inputs: Inputs) -> nn.Module:
     """Return a network of the user's class, or a copy of their module with fresh weights."""
+    if inputs.module is NotNamed:
+        raise InputError(
+            f"{opt('network')} must be named again, as the file that names {candidate.network} may "
+            f"be anybody's, got none; look at it, then give {opt('network', candidate.network)}"
+        )
     made = inputs.module if inputs.module is not None else load_object("network", candidate.network)
     if isinstance(made, nn.Module):
         network = copy.deepcopy(made)

@@ -11,6 +11,7 @@ from pipelines.errors import InputError
 
 PRECISIONS = ("fp32", "tf32", "bf16")
 OPTIMIZERS, SCHEDULES = ("sgd", "adamw"), ("onecycle", "cosine", "none")
+OF_NETWORKS = ("torch", "torchvision")  # distributions whose versions decide results
 BY_HAND = ("conv", "mlp", "table")  # networks whose gradients are written out
 # Of a network for tables: rows of a step, and steps at most, in so many epochs.
 BATCH, STEPS, EPOCHS = 256, 200, (20, 200)

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from pipelines.data.user_code import named_code
 from pipelines.data.user_files import read_yaml
 from pipelines.errors import InputError, opt
 
@@ -37,6 +38,19 @@ LIMITS = {
     "momentum": (0.0, 1.0),
 }
 OF_ADAM = LIMITS | {"momentum": (0.0, 0.9999)}  # its means are divided by 1 - momentum
+
+
+def code_of_space(name: str) -> list[str]:
+    """Return the network of the user's own that a file names; what is no such file is refused
+    where it is read."""
+    if Path(name).suffix not in (".yaml", ".yml"):
+        return []
+    try:
+        content = read_yaml(name, opt("space"))
+    except InputError:
+        return []
+    network = content.get("network") if isinstance(content, Mapping) else None
+    return named_code(network) if isinstance(network, str) else []
 
 
 @dataclass(frozen=True)

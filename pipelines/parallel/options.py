@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import ClassVar
 
+from pipelines.data.user_code import absolute_name, named_code
 from pipelines.errors import InputError
 from pipelines.nn.augment import AUGMENTATION
 from pipelines.nn.settings import PRECISIONS
@@ -95,12 +95,6 @@ _each_at_least_1 = rule(
 whole_numbers = partial(option, None, parse=_whole_numbers, rule=_each_at_least_1, metavar="N,N")
 
 
-def _absolute(network: str) -> str:
-    """Return FILE.py:NAME by its absolute path, so that workers find it, and a resumed run."""
-    path, _, name = network.rpartition(":")
-    return f"{Path(path).expanduser().absolute()}:{name}" if path.endswith(".py") else network
-
-
 @dataclass(frozen=True)
 class NetworkOptions:
     """Options that choose the network and the data."""
@@ -112,13 +106,16 @@ class NetworkOptions:
         "approximator (of a function, no data needed), bagging or cnn (images), "
         "mlp (tables), a name of torchvision.models (random weights), or your own nn.Module: "
         "module:NAME or FILE.py:NAME of a class or function",
-        parse=_absolute,
+        parse=absolute_name,
+        code=named_code,
         metavar="NAME",
     )
     augment: str = option(
         "none",
         "change the training images at random: light, randaugment, trivialaugment, augmix, "
         "or module:function; see nn_bagging",
+        parse=absolute_name,
+        code=named_code,
         rule=AUGMENTATION,
         metavar="NAME",
     )

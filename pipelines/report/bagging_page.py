@@ -66,7 +66,7 @@ class BaggingReport(Report):
         if self.cells.empty:
             return pd.DataFrame()
         by_candidate = self.cells.groupby(list(BAGGING_CANDIDATE))[["loss", "error"]]
-        means = by_candidate.mean().where(by_candidate.count() >= (self.n_folds or 0))
+        means = by_candidate.mean().where(by_candidate.count() >= (self.n_splits or 0))
         return means.add_suffix("_mean").assign(is_best=False).reset_index()
 
     @property

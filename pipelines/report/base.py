@@ -32,7 +32,7 @@ from pipelines.run_folder import names
 from pipelines.run_folder.journal import MEMORY
 from pipelines.run_folder.measures import Measure, measure_of
 from pipelines.run_folder.reading import RunData
-from pipelines.run_folder.record import BestMetadata
+from pipelines.run_folder.record import AcceptedMetadata, BestMetadata, splits_in_words
 from pipelines.run_folder.statistics import within_one_standard_error
 from pipelines.run_folder.work_time import busy_share, peaks, workers_of
 
@@ -116,7 +116,8 @@ class Report(RunData):
             spread = "mean over the folds"
             if best.score_std is not None:
                 spread = f"± {measure.text(best.score_std)}, standard deviation"
-                spread += f" of {self.n_folds} folds" if self.n_folds else " over the folds"
+                words = splits_in_words(self.metadata)
+                spread += f" of {words}" if self.n_splits else " over the folds"
             value = measure.text(measure.of(best.score_mean))
             cards.append(Card(f"cv {measure.name}", value, spread))
         if (nested := record.nested) is not None:
@@ -216,7 +217,7 @@ class Report(RunData):
         data, cluster = record.dataset, record.cluster
         known = (
             (self.size(), True),
-            (f"{self.n_folds}-fold cross-validation", self.n_folds),
+            (self._validation, self.n_splits),
             (count(data.n_train or 0, "training sample"), data.n_train is not None),
             (count(data.n_features or 0, "feature"), data.n_features is not None),
             (count(data.n_classes or 0, "class", "classes"), data.n_classes is not None),
@@ -229,6 +230,12 @@ class Report(RunData):
             (f"finished in {duration(record.wall_seconds)}", record.wall_seconds is not None),
         )
         return f"{', '.join(text for text, is_known in known if is_known)}."
+
+    @property
+    def _validation(self) -> str:
+        words = splits_in_words(self.metadata)
+        n_folds, _, are_folds = words.partition(" fold")
+        return f"{n_folds}-fold cross-validation" if are_folds else f"cross-validation on {words}"
 
     def state(self) -> str:
         """Say why the page is incomplete; empty for a finished run."""
@@ -280,7 +287,7 @@ class Report(RunData):
         addresses = workers_of(self.tasks, [worker.address for worker in record.cluster.workers])
         if record.wall_seconds is not None:
             cells = ""
-            if self.n_folds and record.n_cells is not None:  # others have no cells to count
+            if self.n_splits and record.n_cells is not None:  # others have no cells to count
                 cells = f" for {count(record.n_cells, 'cell')}"
             words.append(
                 f"The run took {duration(record.wall_seconds)}{cells}, not counting imports and "
@@ -343,6 +350,7 @@ class Report(RunData):
             ("Devices", "; ".join(f"{number} × {name}" for name, number in devices.items())),
             ("Machine", listed(record.machine)),
             ("Commit", record.commit),
+            ("Accepted changes", "; ".join(map(_in_words, record.accepted))),
             ("Started", record.started and timestamp(record.started)),
             ("Finished", record.finished and timestamp(record.finished)),
         ]
@@ -357,6 +365,12 @@ class Report(RunData):
             Pairs(versions, short=True),
             Folded("Every option", [Pairs(options, short=True)]) if options else None,
         ]
+
+
+def _in_words(accepted: AcceptedMetadata) -> str:
+    """Return what a session went on with though it had changed."""
+    changes = [f"{what} was {was} and is {now}" for what, (was, now) in accepted.changed.items()]
+    return f"{accepted.run}: {', '.join(changes) or 'not checked, as it had none recorded'}"
 
 
 def candidates_section(

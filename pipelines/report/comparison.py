@@ -23,7 +23,7 @@ from pipelines.report.parts import Chart, Listing, Section, Text
 from pipelines.report.style import BLUE, SKY, VERMILLION, WIDE, figure_style, percent_labels
 from pipelines.report.wording import count, duration, percent, plain, wrong_of
 from pipelines.run_folder.names import REPORT
-from pipelines.run_folder.record import Record, read_record
+from pipelines.run_folder.record import n_splits_of, read_record
 from pipelines.run_folder.statistics import corrected_t, holm
 
 # Where a run is kept and how it is watched says nothing of its result.
@@ -209,15 +209,15 @@ def paired_table(runs: Runs) -> pd.DataFrame:
         records = [runs[name].record for name in (first, second)]
         if any(None in (one.dataset.fingerprint, one.options.folds) for one in records):
             continue
-        if _folds_of(records[0]) != _folds_of(records[1]):
+        if _folds_of(runs[first]) != _folds_of(runs[second]):
             continue
         errors = [errors_of_best(runs[name]) for name in (first, second)]
         both = pd.concat(errors, axis=1, join="inner").dropna().to_numpy(float)
         if len(both) < 2:
             continue
         differences = both[:, 0] - both[:, 1]
-        # Validation rows for each training row: folds share most of what they train on.
-        ratio = 1.0 / ((runs[first].record.options.folds or 2) - 1)
+        # Folds share most of what they train on. Runs from before it was recorded had k folds.
+        ratio = records[0].ratio or 1.0 / ((records[0].options.folds or 2) - 1)
         mean, _, _, t, p = corrected_t(differences, ratio)
         rows.append((first, second, len(both), mean, float(differences.std()), t, p))
     heads = ["first", "second", "folds", "difference", "standard deviation", "t", "p"]
@@ -225,10 +225,12 @@ def paired_table(runs: Runs) -> pd.DataFrame:
     return table.assign(**{"p, Holm": holm(table["p"].tolist())})
 
 
-def _folds_of(record: Record) -> tuple[Any, ...]:
+def _folds_of(run: Report) -> tuple[Any, ...]:
     """Return what is equal where two runs have the same rows in the same folds."""
-    folds = (record.options.folds, record.options.seed, record.options.cv or "auto")
-    return record.command, record.dataset.fingerprint, *folds
+    record, options = run.record, run.record.options
+    folds = (options.folds, n_splits_of(run.metadata), options.seed, options.cv or "auto")
+    code = {} if record.identity is None else record.identity.inputs.get("cv", {})
+    return record.command, record.dataset.fingerprint, *folds, tuple(sorted(code.items()))
 
 
 def errors_of_best(run: Report) -> pd.Series:

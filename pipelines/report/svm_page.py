@@ -17,7 +17,7 @@ from pipelines.report.parts import Chart, Columns, Section
 from pipelines.report.wording import percent, significant
 from pipelines.run_folder.columns import SVM_CANDIDATE, SVM_CELL
 from pipelines.run_folder.ranking import candidates_of
-from pipelines.run_folder.record import BestMetadata
+from pipelines.run_folder.record import BestMetadata, fits_of_a_candidate
 from pipelines.run_folder.statistics import on_grid_boundary, widen
 
 
@@ -42,7 +42,7 @@ class SvmReport(Report):
         """Return the candidates of a run that wrote no table of them."""
         if self.cells.empty:
             return pd.DataFrame()
-        return candidates_of(self.cells, self.simple_by, self.n_folds or 0)
+        return candidates_of(self.cells, self.simple_by, self.n_splits or 0)
 
     @property
     def scoring(self) -> str | None:
@@ -82,7 +82,7 @@ class SvmReport(Report):
     def warnings(self) -> list[tuple[str, str]]:
         """Warn of a best candidate on the boundary of the grid, as the console does."""
         record = self.record
-        found = on_grid_boundary(self.candidates, self.n_folds or 0)
+        found = on_grid_boundary(self.candidates, self.n_splits or 0)
         if record.status != "finished" or not found:
             return []
         text = (
@@ -91,8 +91,9 @@ class SvmReport(Report):
         )
         if not record.argv:
             return [(text, "")]
+        n_fits = fits_of_a_candidate(self.metadata)
         command, n_more = widen(record.argv, self.metadata["options"], found, self.path)
-        return [(f"{text} To widen it by {n_more * (self.n_folds or 1):,} fits:", command)]
+        return [(f"{text} To widen it by {n_more * n_fits:,} fits:", command)]
 
     def cell_name(self, cell: Mapping[str, Any]) -> str:
         """Name a cell by its parameters and its fold."""
@@ -169,7 +170,7 @@ class SvmReport(Report):
             Sample(i, measure.of(of_C["score"].to_numpy(float)), bool(np.isclose(C, best.C)))
             for i, (C, of_C) in enumerate(by_C)
         ]
-        reads = how_to_read(self.n_folds or 1, "fold")
+        reads = how_to_read(self.n_splits or 1, "fold")
         caption = f"The folds at gamma = {gamma}: {reads}. The best C is orange."
         labels = [significant(C) for C, _ in by_C]
         draw = partial(samples_chart, samples, measure, f"Folds at gamma = {gamma}", labels, "C")

@@ -70,7 +70,7 @@ class ValidationReport(Report):
             return self.cells
         by_candidate = self.cells.groupby("candidate")
         return (
-            candidates_of(self.cells, ["candidate"], self.n_folds or 0)
+            candidates_of(self.cells, ["candidate"], self.n_splits or 0)
             .join(by_candidate[["algorithm", "params"]].first(), on="candidate")
             .join(by_candidate[["fit_seconds", "score_seconds"]].mean(), on="candidate")
         )

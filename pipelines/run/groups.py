@@ -8,6 +8,9 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
+import shlex
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -17,13 +20,20 @@ from pipelines.data import DATASETS
 from pipelines.data.folds import RARE
 from pipelines.data.image_folder import UNREADABLE, ImageReading
 from pipelines.data.tables import MISSING, Reading
-from pipelines.errors import InputError, flag_of
+from pipelines.data.user_code import is_known, named_code
+from pipelines.errors import InputError, flag_of, opt, program
 from pipelines.run.options import at_least, check_options, number, option, several, share, shown
 
 Chosen = TypeVar("Chosen", bound="RunOptions")
 
 how = partial(option, changes_results=False)  # where and how a run is carried out
 columns = partial(several, None, metavar="COLUMN")
+
+
+def _commands_of(profile: str | None) -> list[str]:
+    """Return the profile if it is a file; those that go by a name are this user's own."""
+    is_file = profile is not None and (profile.endswith((".yaml", ".yml")) or os.sep in profile)
+    return [f"{profile}:prologue"] if is_file else []
 
 
 def _named_or_path(text: str) -> str:
@@ -153,6 +163,7 @@ class PlaceOptions:
         "auto, threads (of this process), local, cuda, slurm, pbs, sge, mpi, or the "
         "address of a running scheduler: tls://host:port",
         metavar="KIND",
+        code=named_code,
     )
     workers: int | None = how(
         None,
@@ -173,6 +184,7 @@ class PlaceOptions:
         None,
         "settings of your site's queue: a name such as generic-slurm, or a YAML file",
         metavar="NAME|FILE",
+        code=_commands_of,
     )
     rmm_pool: str | None = how(
         None,
@@ -211,6 +223,11 @@ class RunOptions(PlaceOptions):
     resume: str | None = how(
         None, "resume the run in this folder; only what is missing is computed", metavar="DIR"
     )
+    accept_changed: bool = how(
+        False,
+        "where a run is resumed or extended: go on though files, code or packages that decide "
+        "results have changed since it began, and record that",
+    )
     dry_run: bool = how(False, "show what would run, and stop")
     pilot: str | None = how(
         None,
@@ -233,23 +250,35 @@ class RunOptions(PlaceOptions):
             raise InputError(
                 "--results and --resume cannot be combined; --resume already names the folder"
             )
+        if self.accept_changed and self.resume is None and getattr(self, "extend", None) is None:
+            raise InputError(
+                f"{opt('accept_changed')} is for a run that is resumed or extended, and none was "
+                "named; leave it out"
+            )
         if self.pilot is not None and not self.dry_run:
             raise InputError("--pilot needs --dry-run; add --dry-run, or remove --pilot")
 
 
 def options_of_resumed_run(
-    kind: type[Chosen], recorded: dict[str, Any], given: dict[str, Any], folder: Path
+    kind: type[Chosen],
+    recorded: dict[str, Any],
+    given: dict[str, Any],
+    folder: Path,
+    by_content: bool = False,
 ) -> Chosen:
     """Return the recorded options of a run, with those given now that only say how to carry it out.
+
+    Where ``by_content``, files and code may lie elsewhere than they did: their content is compared.
 
     Raises
     ------
     InputError
-        An option that changes results was given with another value.
+        An option that changes results was given with another value, or one that would run code
+        was not given again: a folder may be from anywhere.
     """
     from pydantic import TypeAdapter, ValidationError
 
-    anew = {"results", "resume", "dry_run", "quiet"}
+    anew = {"results", "resume", "accept_changed", "dry_run", "quiet"}
     if "cluster" in given:  # what was said of another cluster
         anew |= {"workers", "adaptive", "profile", "rmm_pool", "no_tls"}
     if given.get("device") == "cpu":
@@ -272,12 +301,46 @@ def options_of_resumed_run(
         ) from None
     for name, value in given.items():
         was = getattr(options, name)
-        if fields[name]["changes_results"] and value != was:
+        same_file = by_content and is_moved(fields[name], was, value)
+        if fields[name]["changes_results"] and value != was and not same_file:
             raise InputError(
                 f"{flag_of(name)} must stay {shown(was)} when resuming {folder}, "
                 f"got {shown(value)}; remove it, or start a new run with --results"
             )
+    for name in fields:
+        if name not in given and (words := _code_words(options, name)):
+            raise InputError(
+                f"{flag_of(name)} of the run in {folder} names code, which runs only if you name "
+                f"it, too: look at it, then resume with {shlex.join(words)}"
+            )
     return dataclasses.replace(options, **given)
+
+
+def is_moved(about: Mapping[str, Any], was: Any, value: Any) -> bool:
+    """Return whether two values of an option name files whose content tells whether they differ."""
+    if not isinstance(was, str) or not isinstance(value, str):
+        return False
+    if about["path"] == "file":
+        return os.path.isabs(was) and os.path.isfile(value)
+    (old, _, name), (new, _, other) = was.rpartition(":"), value.rpartition(":")
+    is_file = about["code"] is not None and old.endswith(".py") and new.endswith(".py")
+    return is_file and (Path(old).name, name) == (Path(new).name, other)
+
+
+def _code_words(options: RunOptions, name: str) -> list[str]:
+    """Return an option as it is typed if its value would run code that this program lacks."""
+    about = {field.name: field.metadata for field in dataclasses.fields(options)}[name]
+    value = getattr(options, name)
+    if about["code"] is None or value is None or all(map(is_known, about["code"](value))):
+        return []
+    return [flag_of(name), *map(str, value if isinstance(value, tuple) else [value])]
+
+
+def resume_words(command: str, path: Path, options: RunOptions | None = None) -> str:
+    """Return the command that resumes a run, with the options that must be given again."""
+    again = [] if options is None else [field.name for field in dataclasses.fields(options)]
+    words = [word for name in again for word in _code_words(cast("RunOptions", options), name)]
+    return f"{program(command)} {shlex.join(['--resume', str(path), *words])}"
 
 
 def deciding_results(options: RunOptions) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
@@ -19,6 +19,7 @@ from typing import Any, ClassVar, Generic
 from cluster_setup import ClusterError, ClusterOptions, render
 from cluster_setup.on_this_machine.devices import visible_gpus
 from pipelines.console import (
+    Echo,
     echo,
     flush_and_exit,
     phase,
@@ -32,13 +33,14 @@ from pipelines.run.dry_run import first_rows, plan_workers, what_is_left
 from pipelines.run.errors import NO_MEMORY, RunStopped, is_out_of_memory
 from pipelines.run.function import as_function
 from pipelines.run.groups import Chosen, options_of_resumed_run
+from pipelines.run.identity import changes_of, identity_of, in_words, recorded_identity
 from pipelines.run.lifecycle import Data, Session, open_session
 from pipelines.run.options import parse_options
 from pipelines.run.outcomes import Task
 from pipelines.run.result import Run
 from pipelines.run.signals import interrupted_once
 from pipelines.run_folder.digests import digests_of
-from pipelines.run_folder.folder import RunFolder
+from pipelines.run_folder.folder import RunFolder, iso_now
 
 
 class Job(ABC, Generic[Chosen]):
@@ -58,6 +60,9 @@ class Job(ABC, Generic[Chosen]):
     options : of that kind
     record : dict
         ``run.json`` of the run to resume; empty for a new one.
+    identity : of ``pipelines.run.identity``
+    accepted : list of dict
+        Changes that ``--accept-changed`` let pass, those of earlier sessions first.
     """
 
     command: ClassVar[str]
@@ -101,6 +106,49 @@ class Job(ABC, Generic[Chosen]):
     def __init__(self, options: Chosen, record: Mapping[str, Any]) -> None:
         self.options = options
         self.record = record
+        self.identity = identity_of(options, self.packages())
+        self.accepted: list[dict[str, Any]] = list(record.get("accepted", ()))
+
+    def packages(self) -> tuple[str, ...]:
+        """Return the distributions whose versions decide results, those that are installed."""
+        return ("numpy", "scipy", "scikit-learn")
+
+    def accept(
+        self, what: str, was: Mapping[str, Any], echo: Echo, candidates: Iterable[str] = ()
+    ) -> None:
+        """Compare what decided an earlier run's results with what does now; say what is accepted.
+
+        Parameters
+        ----------
+        what : the option that names the run, and its folder
+        was : ``run.json`` of that run
+        candidates : options that may name others
+
+        Raises
+        ------
+        InputError
+            Something has changed, and that was not accepted.
+        """
+        identity, is_whole = recorded_identity(was, self.identity)
+        changes = changes_of(identity, self.identity, candidates)
+        words = in_words(changes)
+        if not is_whole:
+            more = f"; {words}" if words else ""
+            echo(
+                f"warning    {what} does not say which files, code and packages it began with: "
+                f"they are not checked{more}"
+            )
+        elif changes and not self.options.accept_changed:
+            raise InputError(
+                f"{what} must go on with what it began with, but {words}: its rows would be of "
+                f"both; restore that, start a new run with {opt('results')}, or accept it with "
+                f"{opt('accept_changed')}"
+            )
+        elif changes:
+            echo(f"accepted   of {what}: {words}")
+        else:
+            return
+        self.accepted.append({"time": iso_now(), "run": what, "changed": changes})
 
     @abstractmethod
     def load(self, kind: str) -> Data:
@@ -193,7 +241,7 @@ def run_job(kind_of_job: type[Job[Any]], argv: Sequence[str]) -> Path:
         path = Path(options.resume)
         record = RunFolder.open(path, kind_of_job.command).record
         options = options_of_resumed_run(
-            kind_of_job.kind_of_options, record["options"], given, path
+            kind_of_job.kind_of_options, record["options"], given, path, "identity" in record
         )
     job = kind_of_job(options, record)
     write_line = quiet_echo if options.quiet else echo
@@ -218,9 +266,12 @@ def run_job(kind_of_job: type[Job[Any]], argv: Sequence[str]) -> Path:
             show_dry_run(job, session, data, asked)
             return session.path
         job.restore(session)
+        computes = bool(session.folder.changed) or not job.is_whole(session.record)
+        if options.resume and computes:
+            job.accept(f"--resume {session.path}", session.record, write_line)
         for name, change in session.folder.changed.items():
             write_line(f"warning    {name} is made again: {change}")
-        if session.folder.changed or not job.is_whole(session.record):
+        if computes:
             kind = where(options, kind, job.runs_in_process)
             asked = replace(asked, kind=kind, workers=job.n_workers(kind))
             with ExitStack() as stack:
@@ -228,7 +279,9 @@ def run_job(kind_of_job: type[Job[Any]], argv: Sequence[str]) -> Path:
                     cluster = stack.enter_context(
                         opened(asked, session.path, options.performance_report)
                     )
-                session.begin(job.options, argv, data, cluster, job.configure(cluster))
+                metadata = job.configure(cluster)
+                metadata |= {"identity": job.identity, "accepted": job.accepted}
+                session.begin(job.options, argv, data, cluster, metadata)
                 metadata = job.execute(session, cluster)
                 session.finish(metadata | job.summarize(session, cluster))
         elif job.reusable:
@@ -266,6 +319,8 @@ def show_dry_run(job: Job[Any], session: Session, data: Data, asked: ClusterOpti
         lines += plan_workers(job.command, options, partial(job.tasks_for, kind))
     if options.resume:
         job.restore(session)
+        if not job.is_whole(session.record):
+            job.accept(f"--resume {session.path}", session.record, session.echo)
         cost = sum(task.cost for task in job.tasks_for(kind, 1))
         lines.append(what_is_left(session, job.n_fits(), cost))
     for line in lines:

@@ -22,7 +22,7 @@ from pipelines.errors import InputError, program
 from pipelines.run.environment import commit, machine, versions
 from pipelines.run.errors import NO_MEMORY, RunStopped, is_out_of_memory
 from pipelines.run.events import ProgressEvent
-from pipelines.run.groups import RunOptions, deciding_results
+from pipelines.run.groups import RunOptions, deciding_results, resume_words
 from pipelines.run.outcomes import Outcome, Task
 from pipelines.run.progress import Progress, show_progress
 from pipelines.run.signals import is_interrupt
@@ -271,5 +271,5 @@ def open_session(
         kept = f"{' and '.join(saved)} are saved in" if saved else "nothing has finished yet in"
         raise RunStopped(
             f"{reason}; {kept} {folder.path}; resume with "
-            f"{program(command)} --resume {shlex.quote(str(folder.path))}"
+            f"{resume_words(command, folder.path, options)}"
         )

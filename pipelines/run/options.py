@@ -59,16 +59,19 @@ def option(
     changes_results: bool = True,
     path: str | None = None,
     python: bool = True,
+    code: Callable[[Any], Sequence[str]] | None = None,
 ) -> Any:
     """Return a dataclass field that is a command-line option.
 
     A ``path`` is
-    ``"folder"``, or ``"file"`` for what may be the name of one: it is made
+    ``"folder"``, or ``"file"`` for what may be the name of one, whose content decides results;
+    ``"data"`` if that is in the fingerprint of the data. It is made
     absolute, so that a run can be resumed from anywhere. With ``nargs="+"`` an option takes
     one value or more, and may be given more than once.
     ``changes_results`` is False for what only decides where and how a run is
     carried out: such an option may differ when a run is resumed. ``python`` is False for what
-    has no meaning as a keyword of a function.
+    has no meaning as a keyword of a function. ``code`` names what a value would have run: objects
+    as ``pipelines.data.user_code`` has them, a file of commands, or an address to trust.
     """
     metadata = {
         "help": help,
@@ -80,6 +83,7 @@ def option(
         "changes_results": changes_results,
         "path": path,
         "python": python,
+        "code": code,
     }
     return dataclasses.field(default=default, metadata=metadata)
 

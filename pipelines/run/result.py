@@ -115,10 +115,12 @@ class Run:
         """The fitted model, which takes rows as the run read them; None where there is none.
 
         Of ``svm_grid`` a ``KernelMachine`` or ``KernelRegressor``, of ``nn_bagging`` a fitted
-        ``BaggedNets``.
+        ``BaggedNets``; where its networks are your own, ``BaggedNets.of_run`` takes them.
         """
-        command = import_module(f"pipelines.{self.record['command']}")
-        load = getattr(command, "load_model", None)
+        command = str(self.record["command"])
+        if command not in ("svm_grid", "nn_bagging"):
+            return None
+        load = import_module(f"pipelines.{command}").load_model
         return None if load is None else load(self.path)
 
     @property

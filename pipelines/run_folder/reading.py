@@ -16,7 +16,7 @@ from pipelines.run_folder import names
 from pipelines.run_folder.columns import ROWS, Row
 from pipelines.run_folder.digests import refuse_changed
 from pipelines.run_folder.journal import MEMORY, Journal
-from pipelines.run_folder.record import Record, read_record
+from pipelines.run_folder.record import Record, n_splits_of, read_record
 from pipelines.run_folder.schema import DAMAGE, damaged, one_line
 
 
@@ -141,10 +141,11 @@ class RunData:
         return self.record.dataset.classes
 
     @property
-    def n_folds(self) -> int | None:
-        """The folds asked for, else those the cells have."""
-        if self.record.options.folds is not None:
-            return self.record.options.folds
+    def n_splits(self) -> int | None:
+        """The splits of each candidate, else those the cells have."""
+        n_splits = n_splits_of(self.metadata)
+        if n_splits is not None:
+            return n_splits
         return None if "fold" not in self.cells else self.cells["fold"].nunique() or None
 
 

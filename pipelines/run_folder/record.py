@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from operator import attrgetter
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, ValidationError, model_validator
 from pydantic_core import from_json
@@ -136,10 +137,12 @@ class OptionMetadata(Part):
     __pydantic_extra__: dict[str, Scalar | list[Scalar]] = Field(init=False)
 
     folds: Count | None = None
+    nested: Count | None = None
     seed: Count | None = None
     solver: str | None = None
     scoring: str | list[str] | None = None
     cv: str | None = None
+    repeats: Count | None = None
     rope: Number | None = None
     n_c: Count | None = None
     n_gamma: Count | None = None
@@ -255,6 +258,21 @@ class TrainingMetadata(Part):
     test_metric: Number | None = None
 
 
+class IdentityMetadata(Part):
+    """What decides results besides data and options: SHA-256 of files and code, versions."""
+
+    inputs: dict[str, dict[str, str]]
+    versions: dict[str, str]
+
+
+class AcceptedMetadata(Part):
+    """Changes that a session went on with: of each what it was, and what it is."""
+
+    time: str
+    run: str
+    changed: dict[str, Annotated[list[str], Field(min_length=2, max_length=2)]]
+
+
 class Record(Part):
     """The fields of ``run.json`` that are read again; a missing one is not known yet.
 
@@ -275,11 +293,14 @@ class Record(Part):
     fingerprint: str | None = None
     solver: str | None = None
     commit: str | None = None
+    identity: IdentityMetadata | None = None
+    accepted: list[AcceptedMetadata] = []
     options: OptionMetadata = OptionMetadata()
     dataset: DatasetMetadata = DatasetMetadata()
     cluster: ClusterMetadata = ClusterMetadata()
     versions: dict[str, Scalar] = {}
     machine: dict[str, Scalar] = {}
+    n_splits: Count | None = None  # of each candidate
     n_cells: Count | None = None
     n_failed: Count = 0
     failures: list[Failure] = []
@@ -295,6 +316,7 @@ class Record(Part):
     # Of svm_grid and cross_validate.
     nested: NestedMetadata | None = None
     test_scores: dict[str, Number | None] = {}
+    ratio: Positive | None = None  # validation rows for each training row
     features: FeatureMetadata | None = None
     task: str | None = None
     scoring: list[str] | None = None
@@ -352,6 +374,31 @@ class Record(Part):
             return []
         wanted = ("wall_seconds", "n_cells", *ANSWERS.get(self.command, ()))
         return [name for name in wanted if attrgetter(name)(self) is None]
+
+
+def n_splits_of(metadata: Mapping[str, Any]) -> int | None:
+    """Return the splits that each candidate has, by ``run.json``; None of what has no folds.
+
+    Runs begun before they were counted say the folds and repeats that were asked for.
+    """
+    options = metadata.get("options", {})
+    folds: int | None = options.get("folds")
+    if folds and options.get("cv") == "repeated":
+        folds *= options["repeats"]
+    return metadata.get("n_splits", folds)
+
+
+def fits_of_a_candidate(metadata: Mapping[str, Any]) -> int:
+    """Return the fits that a candidate takes: of each split, and as many in each outer fold."""
+    nested = metadata.get("options", {}).get("nested") or 0
+    return (n_splits_of(metadata) or 1) * (1 + nested)
+
+
+def splits_in_words(metadata: Mapping[str, Any]) -> str:
+    """Return ``5 folds``, or ``15 splits`` where each candidate has others than the folds."""
+    n_splits = n_splits_of(metadata)
+    what = "fold" if n_splits == metadata.get("options", {}).get("folds") else "split"
+    return f"{n_splits} {what}{'s' * (n_splits != 1)}"
 
 
 def read_record(folder: Path, argument: str = "RUN") -> tuple[dict[str, Any], Record]:

@@ -29,7 +29,7 @@ LARGEST_C = 1e6  # beyond which no grid is advised to go: solvers take ever long
 SAME = 1e-12  # a deviation of differences below this is rounding
 NORMAL_95 = 1.959963984540054  # a standard normal lies within it 19 times in 20
 # Where a run is kept is not part of the command that widens its grid.
-NOT_REPEATED = {"--results": 1, "--resume": 1, "--extend": 1}
+NOT_REPEATED = {"--results": 1, "--resume": 1, "--extend": 1, "--accept-changed": 0}
 
 
 def standard_error(std: float, n_folds: int) -> float:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import inspect
 import json
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -18,6 +17,7 @@ import numpy as np
 from pipelines.data.dataset import CLASSIFICATION, REGRESSION, Dataset
 from pipelines.data.placement import FoldedData
 from pipelines.data.scaling import Scaling
+from pipelines.data.user_code import absolute_name, code_in
 from pipelines.data.user_files import USER_ERRORS, read_yaml
 from pipelines.errors import InputError, opt
 
@@ -118,10 +118,7 @@ def with_labels(argv: Sequence[str]) -> list[str]:
             named = LABEL in value.partition("=")[0]
             value = value if named or not last else f"{last}{LABEL}{value}"
         elif flag == "--cv":
-            # FILE.py:function, which is to be found when the run is resumed from another folder.
-            path, colon, function = value.rpartition(":")
-            if colon and path.endswith(".py"):
-                value = f"{os.path.abspath(path)}:{function}"
+            value = absolute_name(value)
         arguments.append(head + value)
     return arguments
 
@@ -207,6 +204,37 @@ def read_grid(path: str) -> dict[str, Grid]:
                     f"in {path}; leave it out"
                 )
     return grids
+
+
+def classes_of(names: Sequence[str]) -> list[str]:
+    """Return the import paths of estimators, which are named so or by short names."""
+    return [path for name in names for path in CATALOGUE.get(name, (name,)) if path and "." in path]
+
+
+def code_of_grid(path: str) -> list[str]:
+    """Return the import paths in a file of grids; one that is none is refused where it is read."""
+    try:
+        grids = read_grid(path)
+    except InputError:
+        return []
+    return [*classes_of(list(grids)), *code_in(grids)]
+
+
+def code_of_params(texts: Sequence[str]) -> list[str]:
+    """Return what values as they are typed, ``NAME=VALUE,VALUE``, name."""
+    values = [_value(one) for text in texts for one in _split(text.partition("=")[2])]
+    return list(code_in(values))
+
+
+def code_of_steps(preprocess: str) -> list[str]:
+    """Return the import paths in a file of steps."""
+    if preprocess in ("auto", "none"):
+        return []
+    try:
+        content = read_yaml(preprocess, opt("preprocess"))
+        return [str(about["class"]) for step in content for about in step.values()]
+    except (InputError, AttributeError, KeyError, TypeError):
+        return [f"{preprocess}:steps"]  # not known: its first steps may be whole
 
 
 def listing() -> list[str]:
@@ -397,9 +425,13 @@ def _of_file(path: str) -> list[tuple[str, Any]]:
         try:
             ((name, parameters),) = one.items()
             module, _, kind = parameters.pop("class").rpartition(".")
-            made = getattr(import_module(module), kind)(**parameters)
-            if not hasattr(made, "fit") or not hasattr(made, "transform"):
-                raise TypeError("it has no fit and transform")
+            transformer = getattr(import_module(module), kind)
+            # Checked before it is called: any function would be, with what the file says.
+            if not inspect.isclass(transformer) or not (
+                hasattr(transformer, "fit") and hasattr(transformer, "transform")
+            ):
+                raise TypeError("it is no class with fit and transform")
+            made = transformer(**parameters)
         except USER_ERRORS as error:
             raise InputError(
                 f"{opt('preprocess')} must hold {form} whose classes are transformers that can be "

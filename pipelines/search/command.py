@@ -6,19 +6,20 @@ import json
 import time
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
-from pipelines.console import phase
+from pipelines.console import Echo, phase
 from pipelines.errors import InputError, opt
+from pipelines.nn.settings import OF_NETWORKS
 from pipelines.run import job
 from pipelines.run.chunking import split_for_workers
 from pipelines.run.cluster import Cluster
 from pipelines.run.errors import RunStopped
 from pipelines.run.events import ProgressEvent
-from pipelines.run.groups import Chosen, deciding_results
+from pipelines.run.groups import Chosen, deciding_results, is_moved
 from pipelines.run.lifecycle import Session
 from pipelines.run.outcomes import Outcome, without_compilation
 from pipelines.run_folder import names
@@ -71,6 +72,10 @@ def _identity(algorithm: str, params: str) -> tuple[Any, ...]:
     return algorithm, *sorted(values.items())
 
 
+# Distributions of the solvers that are others'.
+OF_SOLVERS = {"sklearnex": ("scikit-learn-intelex",), "cuml": ("cuml-cu12", "cuml-cu13")}
+
+
 class SearchJob(job.Job[Chosen]):
     """Candidates on splits: to tasks that share work, to rows, to the best of them.
 
@@ -95,6 +100,15 @@ class SearchJob(job.Job[Chosen]):
     n_candidates: int
     scored_by: str
     labels: np.ndarray | None = None
+
+    def packages(self) -> tuple[str, ...]:
+        """See ``Job``; and what features are computed by."""
+        options = cast("SearchOptions", self.options)
+        packages, solver = super().packages(), getattr(options, "solver", "auto")
+        packages += OF_SOLVERS.get(str(self.record.get("solver", solver)), ())
+        if options.features is not None and options.feature_file is None:
+            packages += ("scikit-image", *OF_NETWORKS)
+        return packages
 
     def load(self, kind: str) -> Dataset:
         """Return the rows, by what the target is."""
@@ -153,10 +167,10 @@ class SearchJob(job.Job[Chosen]):
         self._extended = {}
         extend = cast("SearchOptions", self.options).extend
         if extend is not None and not session.folder.has_begun:
-            self._extended = self._rows_to_extend(Path(extend))
+            self._extended = self._rows_to_extend(Path(extend), session.echo)
             self.rows |= self._extended
 
-    def _rows_to_extend(self, path: Path) -> dict[Place, Row]:
+    def _rows_to_extend(self, path: Path, echo: Echo) -> dict[Place, Row]:
         """Return the rows of another run whose candidates are candidates of this one, too.
 
         Raises
@@ -165,17 +179,27 @@ class SearchJob(job.Job[Chosen]):
             It is no run of this command, or its rows or another option were not the same.
         """
         folder = RunFolder.open(path, self.command, "--extend")
+        self.accept(f"--extend {path}", folder.record, echo, self.candidate_options)
         theirs, ours = folder.record["options"], deciding_results(self.options)
+        about = {field.name: field.metadata for field in fields(self.options)}
         for name, value in json.loads(json.dumps(ours)).items():
-            if name not in self.candidate_options and theirs.get(name) != value:
+            was = theirs.get(name)
+            same_file = "identity" in folder.record and is_moved(about[name], was, value)
+            if name not in self.candidate_options and was != value and not same_file:
                 raise InputError(
                     f"{opt('extend')} must be a run with the same {opt(name)}, got {path}, which "
-                    f"has {theirs.get(name)} in place of {value}; run without {opt('extend')}"
+                    f"has {was} in place of {value}; run without {opt('extend')}"
                 )
         if folder.record["dataset"]["fingerprint"] != self._fingerprint:
             raise InputError(
                 f"{opt('extend')} must be a run of the same data, got {path}, whose rows are "
                 f"others; run without {opt('extend')}"
+            )
+        extractor = None if self.features is None else self.features.extractor.describe()
+        if folder.record.get("features") != extractor:
+            raise InputError(
+                f"{opt('extend')} must be a run of the same {opt('weights')}, got {path}, whose "
+                f"features are of others; run without {opt('extend')}"
             )
         problem = self.make_problem("cpu", 1)
         places = {_identity(one.algorithm, one.text): i for i, one in enumerate(problem.candidates)}
@@ -198,6 +222,23 @@ class SearchJob(job.Job[Chosen]):
         return done, n_splits * self.n_candidates
 
     @property
+    def ratio(self) -> float:
+        """Validation rows for each training row, the mean over the splits."""
+        splits = self.splits[SEARCH, 1.0]
+        return sum(len(test) / len(train) for train, test in splits) / len(splits)
+
+    @property
+    def fits_in_words(self) -> str:
+        """The fits of the search: ``5 folds = 320 fits``, and those within outer folds."""
+        options, n_splits = cast("SearchOptions", self.options), len(self.splits[SEARCH, 1.0])
+        words = f"{n_splits} folds = {self.n_candidates * n_splits:,} fits"
+        if n_splits != options.folds:
+            words = words.replace("folds", "splits", 1)
+        if n_inner := len(self.splits.get((INNER, 1.0), ())):
+            words += f" and {self.n_candidates * n_inner:,} in {options.nested} outer folds"
+        return words
+
+    @property
     def _first_stages(self) -> list[tuple[str, float]]:
         return [key for key in self.splits if key[0] in (SEARCH, INNER)]
 
@@ -210,7 +251,8 @@ class SearchJob(job.Job[Chosen]):
 
     def configure(self, cluster: Cluster) -> dict[str, Any]:
         """Choose the groups of candidates and the backend; compute features that are missing."""
-        metadata: dict[str, Any] = {}
+        n_splits = len(self.splits[SEARCH, 1.0])
+        metadata: dict[str, Any] = {"n_splits": n_splits, "ratio": self.ratio}
         if self.features is not None:
             self.dataset = self.features.compute(cluster, self.options.quiet)
             self.data = self.fold(self.dataset)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar, cast
 
 from pipelines.data.dataset import Task
+from pipelines.data.user_code import absolute_name, named_code
 from pipelines.errors import InputError, opt
 from pipelines.run.groups import FoldOptions, OwnDataOptions, RunOptions, TestOptions
 from pipelines.run.options import at_least, number, option
@@ -23,14 +24,14 @@ class FeatureOptions:
         "one of a network of torchvision.models such as resnet18, or a file with a row for each "
         "image",
         metavar="hog|NETWORK|FILE.npy",
-        path="file",
+        path="data",
     )
     weights: str | None = option(
         None,
         "the file of that network's weights, or random (default: where torch keeps those "
         "it has downloaded; nothing is downloaded)",
         metavar="FILE|random",
-        path="file",
+        path="data",
     )
     feature_size: int | None = number(
         None,
@@ -72,6 +73,8 @@ class SplitOptions:
         "auto",
         "auto, stratified, kfold, repeated, group, time, or FILE.py:function of X, y and groups",
         metavar="KIND",
+        parse=absolute_name,
+        code=named_code,
     )
     repeats: int = number(3, "repeats, with --cv repeated", rule=at_least(2))
     groups: str | None = option(

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from pipelines.run.summary import baseline_lines, failed_fits, wall_time
 from pipelines.run_folder import columns
 from pipelines.run_folder.measures import Measure, measure_of
+from pipelines.run_folder.record import fits_of_a_candidate, n_splits_of, splits_in_words
 from pipelines.run_folder.statistics import (
     interval,
     on_grid_boundary,
@@ -33,7 +34,7 @@ def of_algorithms(record: Mapping[str, Any]) -> list[str]:
     if best["score_mean"] is not None:
         lines.append(
             f"{_cv_line(measure, best['score_mean'], best['score_std'])} "
-            "(standard deviation of the folds)"
+            f"(standard deviation of {splits_in_words(record)})"
         )
     for one in record["algorithms"][1:]:
         lines.append(
@@ -64,27 +65,28 @@ def of_grid(record: Mapping[str, Any], candidates: pd.DataFrame, run: Path) -> l
     candidates : best first
     run : its folder
     """
-    best, options, n_folds = record["best"], record["options"], record["options"]["folds"]
+    best, options, n_splits = record["best"], record["options"], n_splits_of(record) or 1
+    spread = f"(standard deviation of {splits_in_words(record)})"
     scoring = options.get("scoring") or "accuracy"
     found = [f"{name} = {best[name]:.3g}" for name in ("C", "gamma", "epsilon") if name in best]
     lines = [f"best       {', '.join(found)}"]
-    if ends := on_grid_boundary(candidates, n_folds):
+    if ends := on_grid_boundary(candidates, n_splits):
         command, n_more = widen(record["argv"], options, ends, run)
         lines += [
             f"           {' and '.join(map(str, ends))} of the grid; the optimum may lie outside "
-            f"it. To widen it by {n_more * n_folds:,} fits:",
+            f"it. To widen it by {n_more * fits_of_a_candidate(record):,} fits:",
             f"           {command}",
         ]
-    lines += _as_good(candidates, n_folds)
+    lines += _as_good(candidates, n_splits)
     if scoring != "accuracy":
         lines.append(
             _cv_line(measure_of(scoring), best["score_mean"], best["score_std"])
-            + ("" if "error_mean" in best else f" (standard deviation of {n_folds} folds)")
+            + ("" if "error_mean" in best else f" {spread}")
         )
     if "error_mean" in best:
         lines.append(
             f"cv error   {best['error_mean'] * 100:.2f} % ± {best['error_std'] * 100:.2f} % "
-            f"(standard deviation of {n_folds} folds)"
+            f"{spread}"
         )
     lines += [*_nested(record, measure_of(scoring)), *_test(record)]
     if "test_log_loss" in record:
@@ -100,9 +102,9 @@ def of_grid(record: Mapping[str, Any], candidates: pd.DataFrame, run: Path) -> l
     ]
 
 
-def _as_good(candidates: pd.DataFrame, n_folds: int) -> Iterator[str]:
+def _as_good(candidates: pd.DataFrame, n_splits: int) -> Iterator[str]:
     """Give lines on the candidates that tie with the best, and the simplest of them."""
-    marks = within_one_standard_error(candidates, n_folds, columns.SVM_CANDIDATE) or []
+    marks = within_one_standard_error(candidates, n_splits, columns.SVM_CANDIDATE) or []
     if (n := sum(map(bool, marks))) < 2:
         return
     tied = f" ({more} tied with it)" if (more := sum("tied" in mark for mark in marks)) else ""
