@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cluster_setup import ClusterOptions, join, open_cluster, render, resolve_kind
+from cluster_setup.installation import install_line
 from cluster_setup.on_this_machine.devices import cuda_needs
 from cluster_setup.workers import describe_workers, threads_per_task
 from pipelines.console import Echo
@@ -148,7 +149,7 @@ def opened(asked: ClusterOptions, folder: Path, performance_report: bool) -> Ite
         if why := next((f"{why}, at {at}" for at, why in sorted(needs.items()) if why), None):
             raise InputError(
                 f"{opt('device', 'gpu')} cannot use the workers' GPUs: {why}; update the driver, "
-                "run pip install '.[gpu-cu12]' in an environment of its own, or use "
+                f"run {install_line('gpu-cu12', anew=True)} in an environment of its own, or use "
                 f"{opt('device', 'cpu')}"
             )
         yield Cluster(asked.kind, client, workers, device)
