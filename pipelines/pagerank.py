@@ -166,6 +166,7 @@ class PageRank(job.Job[Options]):
             from pipelines.graph.distributed import distributed_pagerank
 
             def show(iteration: int, change: float) -> None:
+                session.journal.check()
                 if iteration % every == 0:
                     session.echo(f"iteration  {iteration:,}: change {change:.2g}")
 
@@ -173,6 +174,7 @@ class PageRank(job.Job[Options]):
             how: dict[str, Any] = {name: getattr(options, name) for name in shared}
             how |= {"stop": options.stop(), "checkpoint_every": every, "device": self.device}
             folder = session.path / PARTITIONS
+            folder.mkdir(exist_ok=True)
             self.ranks = ranks = distributed_pagerank(
                 cluster.client, self.source, folder, callback=show, **how
             )

@@ -39,6 +39,7 @@ from pipelines.run.result import Run
 from pipelines.run.signals import interrupted_once
 from pipelines.run_folder.digests import digests_of
 from pipelines.run_folder.folder import RunFolder
+from pipelines.run_folder.journal import FolderLost
 
 
 class Job(ABC, Generic[Chosen]):
@@ -234,6 +235,8 @@ def run_job(kind_of_job: type[Job[Any]], argv: Sequence[str]) -> Path:
         try:
             with phase(write_line, "page       drawing the figures"):
                 page = write_report(session.path)
+        except FolderLost:
+            raise
         except OSError as error:
             raise RunStopped(
                 f"the run is finished, but its page could not be drawn: {error}; "
@@ -242,7 +245,7 @@ def run_job(kind_of_job: type[Job[Any]], argv: Sequence[str]) -> Path:
         write_line(f"report     {page}")
         if options.quiet:
             echo(str(session.path))
-    return session.path
+    return session.folder.path
 
 
 def show_dry_run(job: Job[Any], session: Session, data: Data, asked: ClusterOptions) -> None:

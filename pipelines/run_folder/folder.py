@@ -17,7 +17,7 @@ from typing import Any
 from pipelines.errors import InputError, program
 from pipelines.run_folder.columns import ROWS, Row
 from pipelines.run_folder.digests import FileDigest, changes_of
-from pipelines.run_folder.journal import Journal
+from pipelines.run_folder.journal import FolderLost, Journal
 from pipelines.run_folder.names import JOURNAL, RECORD, replacing
 from pipelines.run_folder.record import read_record
 
@@ -228,11 +228,11 @@ def hold(
         except InputError as error:  # perhaps of a worker, which alone has read the data
             status = folder.record.get("status")
             keep = bool(resume or journal.records or status == "finished")
-            if keep and write and status == "running":
+            if keep and write and status == "running" and _is_there(journal):
                 folder.update(status="stopped", reason=str(error))
             raise
         finally:
-            if write and not (keep and folder.has_begun):
+            if write and not (keep and folder.has_begun) and _is_there(journal):
                 with suppress(OSError):
                     if not keep:
                         shutil.rmtree(folder.path)  # a new run's, which was empty
@@ -241,6 +241,14 @@ def hold(
                         folder.path.rmdir()
                     if folder.path.parent == Path("results"):
                         folder.path.parent.rmdir()  # where there is nothing else in it
+
+
+def _is_there(journal: Journal) -> bool:
+    try:
+        journal.check()
+    except FolderLost:
+        return False
+    return True
 
 
 def refuse_taken(path: Path) -> None:
