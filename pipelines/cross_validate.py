@@ -174,12 +174,12 @@ class CrossValidation(SearchJob[Options]):
 
         splits = self.splits[SEARCH, 1.0]
         candidates = with_algorithm(candidates, self.cells)
-        candidates.to_parquet(path / names.CANDIDATES)
+        names.write_table(candidates, path / names.CANDIDATES)
         best = best_of_each(candidates)
         ratio = sum(len(test) / len(train) for train, test in splits) / len(splits)
         compared = compare_algorithms(self.cells, best, ratio, self.options.rope)
         if len(compared):
-            compared.to_parquet(path / names.COMPARISON)
+            names.write_table(compared, path / names.COMPARISON)
         scores, folds = ("score_mean", "score_std"), ("error_mean", "error_std")
         by_place = candidates.set_index("candidate", drop=False)
         return {

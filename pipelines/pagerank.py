@@ -198,11 +198,11 @@ class PageRank(job.Job[Options]):
         ranks = self.ranks
         frame = pd.DataFrame(ranks.values, columns=ranks.vectors)
         frame.insert(0, "node", ranks.nodes)
-        frame.to_parquet(session.path / names.RANKS, index=False)
+        names.write_table(frame, session.path / names.RANKS, index=False)
         steps = enumerate(zip(ranks.changes, ranks.seconds, strict=True), 1)
         table = [(i, change, seconds) for i, (change, seconds) in steps]
         iterations = pd.DataFrame(table, columns=["iteration", "change", "seconds"])
-        iterations.to_parquet(session.path / names.ITERATIONS, index=False)
+        names.write_table(iterations, session.path / names.ITERATIONS, index=False)
         shutil.rmtree(session.path / PARTITIONS, ignore_errors=True)
         return {
             "n_nodes": len(ranks.nodes),

@@ -8,6 +8,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
+from tempfile import NamedTemporaryFile
 from typing import TYPE_CHECKING, Any
 
 from cluster_setup import ClusterOptions, join, open_cluster, render, resolve_kind
@@ -101,16 +102,12 @@ def refuse_unshared(client: Client, folder: Path, name: str) -> None:
     ------
     InputError
     """
-    probe = folder.resolve() / ".seen-by-all"
-    probe.touch()
-    try:
-        found = client.run(os.path.isfile, str(probe))
-    finally:
-        probe.unlink()
+    with NamedTemporaryFile(prefix=".seen-by-all-", dir=folder.resolve()) as probe:
+        found = client.run(os.path.isfile, probe.name)
     blind = [address for address, seen in found.items() if not seen]
     if blind:
         raise InputError(
-            f"{name} must be a folder that all workers reach, got {probe.parent}, which "
+            f"{name} must be a folder that all workers reach, got {folder.resolve()}, which "
             f"{len(blind)} of {len(found)} do not see ({blind[0]}); name one on a shared file "
             "system"
         )

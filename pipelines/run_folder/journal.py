@@ -228,10 +228,14 @@ class Journal:
         self._file.close()
 
 
+def _no_link(name: str, flags: int) -> int:
+    return os.open(name, flags | os.O_NOFOLLOW, 0o666)
+
+
 def _locked(path: Path) -> FileIO:
     """Open and lock the file; of two processes at once, one gets it."""
     while True:
-        file = open(path, "ab+", buffering=0)  # noqa: SIM115  open as long as the journal
+        file = open(path, "ab+", buffering=0, opener=_no_link)  # noqa: SIM115  open as long as the journal
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

@@ -62,7 +62,13 @@ def run(
     return status
 
 
-@pytest.mark.parametrize("command", SMALL)
+COMMANDS = [
+    pytest.param(one, marks=pytest.mark.slow) if one in ("nn_bagging", "data_parallel") else one
+    for one in SMALL
+]
+
+
+@pytest.mark.parametrize("command", COMMANDS)
 @pytest.mark.parametrize("what", [delete, replace])
 def test_what_is_lost_is_said_and_nothing_written_in_its_place(
     command: str,
@@ -84,7 +90,7 @@ def test_what_is_lost_is_said_and_nothing_written_in_its_place(
         assert {path.name: path.read_text() for path in folder.iterdir()} == FOREIGN
 
 
-@pytest.mark.parametrize("command", SMALL)
+@pytest.mark.parametrize("command", COMMANDS)
 def test_a_renamed_folder_is_where_it_goes_on(
     command: str,
     tmp_path: Path,
