@@ -7,6 +7,7 @@ folder, load, plan, show a dry run, open the workers, record, finish, report.
 
 from __future__ import annotations
 
+import os
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
@@ -18,6 +19,7 @@ from typing import Any, ClassVar, Generic
 
 from cluster_setup import ClusterError, ClusterOptions, render
 from cluster_setup.on_this_machine.devices import visible_gpus
+from cluster_setup.shutdown import threads_left
 from pipelines.console import (
     echo,
     flush_and_exit,
@@ -74,7 +76,10 @@ class Job(ABC, Generic[Chosen]):
         words = cls.argv(sys.argv[1:] if argv is None else argv)
         if cls.predict is not Job.predict and words[:1] == ["predict"]:
             return exit_status(cls.command, partial(cls.predict, words[1:]))
-        return exit_status(cls.command, partial(run_job, cls, words))
+        status = exit_status(cls.command, partial(run_job, cls, words))
+        if argv is None and threads_left():
+            os._exit(status)  # at its end Python would wait for them, which nothing can interrupt
+        return status
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()

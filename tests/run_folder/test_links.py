@@ -91,9 +91,9 @@ def test_a_journal_that_is_a_link_is_refused(there: bool, tmp_path: Path) -> Non
     (folder / JOURNAL).symlink_to(foreign)
     if there:
         foreign.touch()
-    with pytest.raises(InputError, match=f"{JOURNAL}, a link to {foreign}; move"):
-        with hold("svm_grid", str(folder), None):
-            pass
+    link = f"{JOURNAL}, a link to {foreign}; move"
+    with pytest.raises(InputError, match=link), hold("svm_grid", str(folder), None):
+        pass
     with pytest.raises(OSError, match="symbolic links"):
         Journal(folder / JOURNAL)
     assert foreign.exists() == there
@@ -109,9 +109,9 @@ def test_a_folder_that_is_a_link_is_refused_before_files_are_removed(tmp_path: P
     files = {"members/mine.txt": {"bytes": 9, "sha256": "0"}}
     about = {"command": "nn_bagging", "status": "stopped", "options": {}, "files": files}
     (folder / RECORD).write_text(json.dumps(about))
-    with pytest.raises(InputError, match=f"--resume must .*/members, a link to {foreign}"):
-        with hold("nn_bagging", None, str(folder)):
-            pass
+    link = f"--resume must .*/members, a link to {foreign}"
+    with pytest.raises(InputError, match=link), hold("nn_bagging", None, str(folder)):
+        pass
     assert (foreign / "mine.txt").exists()
 
 
