@@ -17,7 +17,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Generic
 
-from cluster_setup import ClusterError, ClusterOptions, render
+from cluster_setup import KINDS, ClusterError, ClusterOptions, render
 from cluster_setup.on_this_machine.devices import visible_gpus
 from cluster_setup.shutdown import threads_left
 from pipelines.console import (
@@ -223,7 +223,8 @@ def run_job(kind_of_job: type[Job[Any]], argv: Sequence[str]) -> Path:
             kind = where(options, kind, job.runs_in_process)
             asked = replace(asked, kind=kind, workers=job.n_workers(kind))
             with ExitStack() as stack:
-                with phase(write_line, f"cluster    {kind}: starting workers"):
+                waits = "starting workers" if kind in KINDS else "waiting for an answer"
+                with phase(write_line, f"cluster    {kind}: {waits}"):
                     cluster = stack.enter_context(
                         opened(asked, session.path, options.performance_report)
                     )
