@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from types import FrameType
@@ -12,6 +13,20 @@ from typing import Any
 
 HANDLED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 SECONDS_TO_CLOSE = 60
+_left: list[threading.Thread] = []  # of workers in this process, which were not waited for
+
+
+def leave_threads(name: str) -> None:
+    """Note threads of this process with that in their names, as some that are not waited for."""
+    _left.extend(thread for thread in threading.enumerate() if name in thread.name)
+
+
+def threads_left() -> bool:
+    """Return whether threads that were not waited for still run; they have a second to end."""
+    until = time.monotonic() + 1
+    for thread in _left:
+        thread.join(max(0.0, until - time.monotonic()))
+    return any(thread.is_alive() for thread in _left)
 
 
 @contextmanager

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+from cluster_setup import waits
 from cluster_setup.errors import ClusterError
 from cluster_setup.on_this_machine.devices import available_cores, visible_gpus
 
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from distributed import Client
 
 TIMES_TO_ASK = 5
-SECONDS_FOR_A_WORKER = 60  # to come back, where all have died
 # What tells a job of a queue, and a task of it, from the others on its host.
 JOB = ("SLURM_JOB_ID", "PBS_JOBID", "JOB_ID", "SLURM_PROCID")
 
@@ -40,14 +40,16 @@ def describe_workers(client: Client) -> list[dict[str, Any]]:
     try:
         for left in reversed(range(TIMES_TO_ASK)):
             try:
-                client.wait_for_workers(1, timeout=SECONDS_FOR_A_WORKER)
-                if found := client.run(_describe):
+                waits.wait_for_workers(client, 1, waits.SECONDS_FOR_A_WORKER)
+                if found := waits.run_on_workers(client, _describe):
                     break
             except OSError:  # a worker died while it was asked; its successor may answer
                 if not left:
                     raise
         else:
             raise TimeoutError("none answered")
+    except ClusterError:
+        raise
     except Exception as error:  # whatever the workers raised
         raise ClusterError(
             f"--cluster must have workers that can import this program, "

@@ -45,7 +45,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     if command in COMMANDS:
         package = f"pipelines.{command.replace('-', '_')}"
         module = import_module(f"{package}.__main__" if command == "report" else package)
-        return int(module.main(rest))
+        if argv is None:  # the command has this process to itself
+            sys.argv = [sys.argv[0], *rest]
+        return int(module.main(None if argv is None else rest))
     take_any_terminal()
     try:
         if name in ("-h", "--help"):

@@ -179,11 +179,11 @@ class CrossValidation(SearchJob[Options]):
         from pipelines.search.answer import described, fit_counts, write_predictions
 
         candidates = with_algorithm(candidates, self.cells)
-        candidates.to_parquet(path / names.CANDIDATES)
+        names.write_table(candidates, path / names.CANDIDATES)
         best = best_of_each(candidates)
         compared = compare_algorithms(self.cells, best, self.ratio, self.options.rope)
         if len(compared):
-            compared.to_parquet(path / names.COMPARISON)
+            names.write_table(compared, path / names.COMPARISON)
         scores, folds = ("score_mean", "score_std"), ("error_mean", "error_std")
         by_place = candidates.set_index("candidate", drop=False)
         return {

@@ -197,6 +197,7 @@ class DataParallel(job.Job[Options]):
 
         def on_message(message: Mapping[str, Any]) -> None:
             nonlocal last_line
+            session.journal.check()
             found = {name: value for name, value in message.items() if name != "kind"}
             if message["kind"] == "epoch" and time.monotonic() - last_line > SECONDS_BETWEEN_LINES:
                 last_line = time.monotonic()

@@ -171,6 +171,7 @@ class PageRank(job.Job[Options]):
             from pipelines.graph.distributed import distributed_pagerank
 
             def show(iteration: int, change: float) -> None:
+                session.journal.check()
                 if iteration % every == 0:
                     session.echo(f"iteration  {iteration:,}: change {change:.2g}")
 
@@ -178,6 +179,7 @@ class PageRank(job.Job[Options]):
             how: dict[str, Any] = {name: getattr(options, name) for name in shared}
             how |= {"stop": options.stop(), "checkpoint_every": every, "device": self.device}
             folder = session.path / PARTITIONS
+            folder.mkdir(exist_ok=True)
             self.ranks = ranks = distributed_pagerank(
                 cluster.client, self.source, folder, callback=show, **how
             )
@@ -210,11 +212,11 @@ class PageRank(job.Job[Options]):
         ranks = self.ranks
         frame = pd.DataFrame(ranks.values, columns=ranks.vectors)
         frame.insert(0, "node", ranks.nodes)
-        frame.to_parquet(session.path / names.RANKS, index=False)
+        names.write_table(frame, session.path / names.RANKS, index=False)
         steps = enumerate(zip(ranks.changes, ranks.seconds, strict=True), 1)
         table = [(i, change, seconds) for i, (change, seconds) in steps]
         iterations = pd.DataFrame(table, columns=["iteration", "change", "seconds"])
-        iterations.to_parquet(session.path / names.ITERATIONS, index=False)
+        names.write_table(iterations, session.path / names.ITERATIONS, index=False)
         shutil.rmtree(session.path / PARTITIONS, ignore_errors=True)
         return {
             "n_nodes": len(ranks.nodes),

@@ -247,9 +247,10 @@ class Search(SearchJob[Options]):
         from pipelines.search.answer import write_predictions
 
         machine, truth = tested.pop("machine"), self.dataset.y_test
-        machine.save(path / names.MODEL)
+        with names.replacing(path / names.MODEL) as file:
+            machine.save(file)
         candidates = candidates.drop(columns="candidate")
-        candidates.to_parquet(path / names.CANDIDATES)
+        names.write_table(candidates, path / names.CANDIDATES)
         best = candidates.iloc[0].drop(["n_ok", "rank"]).dropna().astype(float)
         metadata = {"best": best.to_dict(), "n_support": len(machine.support_vectors)}
         if self.dataset.task == REGRESSION:
@@ -273,7 +274,7 @@ class Search(SearchJob[Options]):
 
             table = {"row": np.arange(len(truth)), "true": truth}
             table |= class_columns("probability", self.dataset.classes, probabilities)
-            pd.DataFrame(table).to_parquet(path / names.PROBABILITIES)
+            names.write_table(pd.DataFrame(table), path / names.PROBABILITIES)
             metadata["test_log_loss"] = log_loss(probabilities, truth)
             metadata["test_calibration_error"] = expected_calibration_error(probabilities, truth)
         return metadata

@@ -310,10 +310,17 @@ def a_file(command: str, sandbox: Path) -> None:
     )
 
 
+def without_certificate(command: str, sandbox: Path) -> None:
+    assert "needs the certificate that its scheduler was started with" in here(
+        command, sandbox, status=2
+    )
+
+
 # The first pattern that a command begins with says how it is run.
 HOW: list[tuple[str, Callable[[str, Path], None]]] = [
     (r"python -m pipelines\.\w+ .*--cluster (slurm|pbs|sge|mpi)", dry),
     (r"python -m pipelines\.\w+ .*--cluster cuda", on_gpus),
+    (r"python -m pipelines\.\w+ .*--cluster tls://", without_certificate),
     (r"python -m pipelines\.cross_validate --estimator mine", with_own_class),
     (r"(mpirun|srun) .*python -m pipelines", dry_without_ranks),
     (r"python -m pipelines\.nn_bagging predict", predict),

@@ -7,6 +7,8 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
+import time
 from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
@@ -283,3 +285,64 @@ def test_a_working_directory_that_is_gone(tmp_path: Path) -> None:
     assert done.returncode == 2
     (said,) = done.stderr.splitlines()
     assert "the working directory no longer exists" in said
+
+
+ENDLESS = """
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from sklearn.dummy import DummyClassifier
+
+
+class Endless(DummyClassifier):
+    def fit(self, X, y):
+        Path("begun").touch()
+        with ThreadPoolExecutor(1) as pool:
+            pool.submit(threading.Event().wait).result()
+"""
+AS_A_COMMAND = """
+import sys
+from pipelines.cross_validate import main
+
+sys.exit(main())
+"""
+FROM_PYTHON = """
+import os
+from pipelines import cross_validate
+
+try:
+    cross_validate.run(estimator="endless.Endless", cluster="threads", results="run")
+except RuntimeError as error:
+    print(f"the caller goes on: {error}", flush=True)
+    os._exit(0)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("script", "status"), [(AS_A_COMMAND, 1), (FROM_PYTHON, 0)], ids=["command", "Python"]
+)
+def test_nobody_waits_for_a_thread_that_nothing_interrupts(
+    script: str, status: int, tmp_path: Path
+) -> None:
+    (tmp_path / "endless.py").write_text(ENDLESS)
+    words = ["--estimator", "endless.Endless", "--cluster", "threads", "--results", "run"]
+    program = subprocess.Popen(
+        [sys.executable, "-c", script, *words],
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": str(Path(__file__).parents[1])},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    while not (tmp_path / "begun").exists():
+        assert program.poll() is None, program.communicate()
+        time.sleep(0.02)
+    program.send_signal(signal.SIGINT)
+    said, complaint = program.communicate()
+    assert program.returncode == status, complaint
+    stopped = "stopped on request; nothing has finished yet in run; resume with"
+    assert stopped in (complaint if status else said)
+    assert len(complaint.splitlines()) == status
+    assert record(tmp_path / "run")["status"] == "stopped"

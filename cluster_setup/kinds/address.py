@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
+from cluster_setup import waits
 from cluster_setup.errors import ClusterError
 from cluster_setup.options import ClusterOptions
 
 if TYPE_CHECKING:
     from distributed import Client
 
-SECONDS_TO_ANSWER = 10
-SECONDS_FOR_WORKERS = 60
+ENCRYPTED = "tls://", "wss://"
+TLS = "distributed.comm.tls"  # where Dask's configuration names certificates
 
 
 @contextmanager
@@ -24,27 +28,79 @@ def open_client(options: ClusterOptions) -> Iterator[Client]:
     For ``tls://`` the certificate is the one that Dask's configuration names
     (``distributed.comm.tls``).
     """
-    from distributed import Client
     from distributed.comm import get_address_host_port
 
     address, workers = options.kind, options.workers or 1
+    if address.startswith(ENCRYPTED):
+        _refuse_without_certificate(address)
     try:
         # Asked first, because a Client that fails leaves a thread that keeps trying.
-        socket.create_connection(get_address_host_port(address), SECONDS_TO_ANSWER).close()
-        connected = Client(address, timeout=SECONDS_TO_ANSWER, set_as_default=False)
+        socket.create_connection(get_address_host_port(address), waits.SECONDS_TO_ANSWER).close()
+        connected = _limited_client()(
+            address, timeout=waits.SECONDS_TO_ANSWER, set_as_default=False
+        )
     except (OSError, ValueError, TypeError) as error:
-        reason = (str(error).splitlines() or [type(error).__name__])[0]
+        reason = (str(error).splitlines() or [f"no answer in {waits.SECONDS_TO_ANSWER} s"])[0]
         raise ClusterError(
             f"--cluster must be the address of a running scheduler, got {address}: {reason}; "
-            "start one with 'dask scheduler', or use --cluster local"
+            + _way_out(address, reason)
         ) from None
     with connected as client:
         try:
-            client.wait_for_workers(workers, timeout=SECONDS_FOR_WORKERS)
+            waits.wait_for_workers(client, workers, waits.SECONDS_FOR_WORKERS)
         except TimeoutError:
-            found = len(client.scheduler_info(n_workers=-1)["workers"])
+            there = len(client.scheduler_info(n_workers=-1)["workers"])
             raise ClusterError(
-                f"--cluster {address} must have {workers} worker(s), has {found} after "
-                f"{SECONDS_FOR_WORKERS} s; start some with 'dask worker {address}'"
+                f"--cluster {address} must have {workers} worker(s), has {there} after "
+                f"{waits.SECONDS_FOR_WORKERS} s; start some with 'dask worker {address}'"
             ) from None
         yield client
+
+
+def _way_out(address: str, reason: str) -> str:
+    if address.startswith(ENCRYPTED) and "refused" not in reason:
+        return (
+            "is it the certificate that its scheduler was started with that Dask's configuration "
+            "names? docs/how-to/own-scheduler.md has a whole example"
+        )
+    also = "" if "refused" in reason else "write tls:// if it was started with a certificate, "
+    return f"{also}start one with 'dask scheduler', or use --cluster local"
+
+
+def _refuse_without_certificate(address: str) -> None:
+    """Refuse an encrypted address where Dask's configuration names no certificate, or no file.
+
+    Raises
+    ------
+    ClusterError
+    """
+    import dask
+
+    for name in ("ca-file", "client.cert", "client.key"):
+        file = dask.config.get(f"{TLS}.{name}", None)
+        if file is None and name == "client.key":  # it may stand in the file of the certificate
+            continue
+        if file is None or not ("\n" in file or Path(file).is_file()):
+            variable = f"DASK_{TLS}.{name}".upper().replace(".", "__").replace("-", "_")
+            raise ClusterError(
+                f"--cluster {address} needs the certificate that its scheduler was started with; "
+                f"{variable} must name a file, got {file or 'nothing'}: "
+                "docs/how-to/own-scheduler.md has a whole example"
+            )
+
+
+@cache
+def _limited_client() -> Any:
+    """Return a client class that gives up on what takes its connection and says nothing.
+
+    Dask's own has limits for all but the first message (``comm.core.connect``, 2026.7).
+    """
+    from distributed import Client
+
+    class LimitedClient(Client):
+        async def _ensure_connected(self, timeout: float | None = None) -> None:
+            limit = timeout or waits.SECONDS_TO_ANSWER
+            await asyncio.wait_for(super()._ensure_connected(timeout), limit)
+
+    LimitedClient.__name__ = Client.__name__
+    return LimitedClient

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from cluster_setup import on_this_machine
 from cluster_setup.errors import ClusterError
+from cluster_setup.installation import install_line
 from cluster_setup.on_this_machine import devices
 from cluster_setup.options import ClusterOptions
 from cluster_setup.settings import takers_of_rmm
@@ -35,12 +36,13 @@ def open_client(options: ClusterOptions) -> AbstractContextManager[Client]:
     if not is_installed():
         raise ClusterError(
             "--cluster cuda needs dask-cuda, which is not installed here; "
-            "run pip install -c constraints.txt '.[gpu]', or use --cluster local"
+            f"run {install_line('gpu')}, or use --cluster local"
         )
     if why := devices.cuda_needs():
         raise ClusterError(
-            f"--cluster cuda cannot use the GPUs here: {why}; update the driver, run pip install "
-            "'.[gpu-cu12]' in an environment of its own, or use --cluster local"
+            f"--cluster cuda cannot use the GPUs here: {why}; update the driver, run "
+            f"{install_line('gpu-cu12', anew=True)} in an environment of its own, or use "
+            "--cluster local"
         )
     if workers is not None and workers > len(gpus):
         raise ClusterError(

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from cluster_setup import security
 from cluster_setup.errors import ClusterError
+from cluster_setup.installation import install_line
 from cluster_setup.on_this_machine.devices import visible_gpus
 from cluster_setup.options import ClusterOptions
 from cluster_setup.profiles import load_profile
@@ -52,7 +53,7 @@ def take_part(options: ClusterOptions) -> None:
     except (ImportError, RuntimeError) as error:
         raise ClusterError(
             "--cluster mpi needs dask-mpi and an MPI library, which are not installed here "
-            f"({' '.join(str(error).split())}); run pip install -c constraints.txt '.[hpc]'"
+            f"({' '.join(str(error).split())}); run {install_line('hpc')}"
         ) from None
     ranks = MPI.COMM_WORLD
     if ranks.size < 3:

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from cluster_setup import shutdown
 from cluster_setup.on_this_machine import started, with_time_limits
 from cluster_setup.on_this_machine.devices import available_cores
 from cluster_setup.options import ClusterOptions
@@ -18,6 +19,9 @@ from cluster_setup.settings import LOOPBACK, NO_LOGS, scheduler_dashboard, setti
 
 if TYPE_CHECKING:
     from distributed import Client
+
+SECONDS_TO_LEAVE = 1
+THREADS = "Dask-Default-Threads"  # in the names of those that compute
 
 
 @contextmanager
@@ -50,7 +54,18 @@ def open_client(options: ClusterOptions) -> Iterator[Client]:
         Client(cluster, set_as_default=False) as client,
     ):
         client.sync(_close_ports, cluster, also_of_scheduler=options.dashboard in (None, "off"))
-        yield client
+        try:
+            yield client
+        except BaseException:
+            client.sync(_leave_workers, cluster)
+            raise
+
+
+async def _leave_workers(cluster: Any) -> None:
+    """Close the workers, but do not wait for what they compute: no thread can be interrupted."""
+    for worker in list(cluster.workers.values()):
+        await worker.close(timeout=SECONDS_TO_LEAVE, executor_wait=False, nanny=False)
+    shutdown.leave_threads(THREADS)
 
 
 async def _close_ports(cluster: Any, also_of_scheduler: bool) -> None:

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from cluster_setup.errors import ClusterError
+from cluster_setup.installation import install_line
 from cluster_setup.options import ClusterOptions
 from cluster_setup.profiles import Profile, load_profile
 from cluster_setup.security import named_keys
@@ -178,7 +179,7 @@ def cluster_class(queue: Queue) -> Any:
     except ImportError:
         raise ClusterError(
             f"--cluster {queue.kind} needs dask-jobqueue, which is not installed here; "
-            "run pip install -c constraints.txt '.[hpc]'"
+            f"run {install_line('hpc')}"
         ) from None
     # Its import makes Ctrl-C end the program at once, and with exit status 0.
     if signal.getsignal(signal.SIGINT) is not on_interrupt:

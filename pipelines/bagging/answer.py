@@ -115,6 +115,7 @@ def _answer(
     probabilities = where_they_lie.map_blocks(to_host)
     on_test = probabilities[:, :n_test]
     out_of_bag, file = [rows for _, rows in said], path.resolve() / names.MEMBER_PROBABILITIES
+    stored = {"member": numbers, "probabilities": on_test}
     bounds = {"error": trained.defer_error, "confidence": trained.confidence}
     reduced = (
         reduce_members(where_they_lie),
@@ -122,7 +123,7 @@ def _answer(
         dask.delayed(SelectivePrediction.of)(out_of_bag, dataset.y_train, n_classes, **bounds),
         (on_test.argmax(axis=2) != truth).mean(axis=1),
         dask.delayed(size_errors)(on_test, truth, trained.seed),
-        dask.delayed(np.savez)(file, member=numbers, probabilities=on_test),
+        dask.delayed(names.write_arrays)(file, stored, compressed=False),
     )
     # All of one kind: ``dask.compute`` mixes up the order of arrays and others.
     answers, distance, selective, errors, sizes, _ = compute(*map(dask.delayed, reduced))
@@ -130,20 +131,22 @@ def _answer(
         EnsemblePrediction(*(getattr(answers, one.name)[some] for one in fields(answers)))
         for some in (slice(n_test), slice(n_test, None))
     )
-    selective.save(path / names.SELECTIVE_PREDICTION)
+    with names.replacing(path / names.SELECTIVE_PREDICTION) as unfinished:
+        selective.save(unfinished)
     assessed = selective.assess(of_test, distance[:n_test])
     own = selective.assess(of_own, distance[n_test:])
     deferred = np.concatenate([assessed.deferred(of_test), own.deferred(of_own)])
     by_mean = {"predicted_by_mean": of_test.by_mean, "certainty_of_mean": of_test.mean.max(axis=1)}
     doubt = {"disagreement": of_test.disagreement, "deferred": of_test.deferred, **assessed.columns}
     write_predictions(path, dataset, of_test.vote, certainty=of_test.certainty, **by_mean, **doubt)
-    sizes.to_parquet(path / names.SIZES)
+    names.write_table(sizes, path / names.SIZES)
     arrays = explained(answers, probabilities, asked.after(dataset.X_test), truth, asked, deferred)
-    np.savez_compressed(path / names.EXPLAINED, **compute(arrays)[0])
+    names.write_arrays(path / names.EXPLAINED, compute(arrays)[0])
     candidates = reduce_candidates(pd.read_parquet(path / names.CELLS), trained.n_folds, client)
-    candidates.to_parquet(path / names.CANDIDATES)
+    names.write_table(candidates, path / names.CANDIDATES)
     table = tabulate_members(candidates, refits, dict(zip(numbers, errors.tolist(), strict=True)))
-    table.to_csv(path / names.MEMBERS, index=False)
+    with names.replacing(path / names.MEMBERS) as unfinished:
+        table.to_csv(unfinished, index=False)
     return {
         **describe_quality(of_test, truth),
         **describe_selection(selective, assessed, of_test, truth),

@@ -18,6 +18,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from cluster_setup.installation import install_line
 from cluster_setup.on_this_machine.devices import available_cores
 from cluster_setup.workers import describe_workers
 from pipelines.bagging.members import READ, MemberFiles
@@ -235,8 +236,7 @@ class BaggedNets(ClassifierMixin, BaseEstimator):
         """
         if find_spec("torch") is None:
             raise ImportError(
-                "BaggedNets needs torch; install the nn extra: pip install -c constraints.txt "
-                "'.[nn]'"
+                f"BaggedNets needs torch, which is not installed; run {install_line('nn')}"
             )
         shape, X = _flat(X)
         self._image_shape = self.image_shape and tuple(self.image_shape) if shape is None else shape

@@ -58,8 +58,7 @@ class MemberFiles:
         with names.replacing(self.weights(number)) as path:
             Ensemble([made.member], classes).save(path, member=number)
         arrays = dict(zip(STORED, [*made.test, *made.out_of_bag], strict=True))
-        with names.replacing(self._predictions(number)) as path, path.open("wb") as file:
-            np.savez(file, allow_pickle=False, **arrays)
+        names.write_arrays(self._predictions(number), arrays, compressed=False)
 
     def recall(
         self, data: Placed | None, row: Row, device: str

@@ -82,7 +82,7 @@ def train_members(
                 why_lost = outcome.error
     # Without a search, the rows that each member left out.
     results = tabulate([row for own in rows.values() for row in own] or refits.values())
-    results.to_parquet(session.path / names.CELLS)
+    names.write_table(results, session.path / names.CELLS)
     lost = [row["status"] for row in refits.values() if row["status"] != OK]
     why_lost = why_lost or "; ".join(sorted(set(map(str, lost))))
     if not (in_ensemble := stored(refits)):

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from cluster_setup.installation import install_line
 from pipelines.data.dataset import Array, Source
 from pipelines.data.scaling import PIXELS_0_16, PIXELS_0_255
 from pipelines.errors import InputError, opt
@@ -146,8 +147,7 @@ def need_torchvision(wanted: str) -> None:
     """Raise InputError, in one line, where torchvision is not installed."""
     if importlib.util.find_spec("torchvision") is None:
         raise InputError(
-            f"{wanted} needs torchvision, which is not installed; install the extra nn: "
-            "pip install 'pleasingly[nn]'"
+            f"{wanted} needs torchvision, which is not installed; run {install_line('nn')}"
         )
 
 

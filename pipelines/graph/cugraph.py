@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from cluster_setup.installation import install_line
 from pipelines.data.placement import scatter
 from pipelines.errors import InputError, opt
 from pipelines.graph.graph import Graph
@@ -43,7 +44,7 @@ def check(dangling: str, personal: bool, needs: tuple[str, ...] = NEEDS) -> None
         if importlib.util.find_spec(name) is None:
             raise InputError(
                 f"{opt('device')} must be cpu where cuGraph cannot run, got gpu: {name} is not "
-                f"installed; leave it out"
+                f"installed; run {install_line('gpu')}, or leave it out"
             )
     if dangling == "none" or (dangling == "uniform" and personal):
         raise InputError(

@@ -282,6 +282,6 @@ def read_array(path: Path, mmap_mode: Literal["r", "c"] | None = None) -> NDArra
 
 def save_array(path: Path, values: NDArray[Any]) -> None:
     """Write a file that is there whole or not at all."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+    path.parent.mkdir(exist_ok=True)
     with replacing(path) as unfinished, unfinished.open("wb") as file:
         np.save(file, values)

@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from cluster_setup.installation import install_line
 from pipelines.data.dataset import ImageShape, channels_height_width
 from pipelines.data.images import need_torchvision
 from pipelines.errors import InputError, opt
@@ -62,8 +63,8 @@ class Extractor:
         if name == HOG:
             if find_spec("skimage") is None:
                 raise InputError(
-                    f"{opt('features', HOG)} needs scikit-image, which is not installed; install "
-                    "the extra images: pip install 'pleasingly[images]'"
+                    f"{opt('features', HOG)} needs scikit-image, which is not installed; run "
+                    f"{install_line('images')}"
                 )
             if weights is not None or size is not None:
                 given = "feature_size" if weights is None else "weights"

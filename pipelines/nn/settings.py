@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Any, ClassVar
 
+from cluster_setup.installation import install_line
 from pipelines.errors import InputError
 
 PRECISIONS = ("fp32", "tf32", "bf16")
@@ -139,7 +140,4 @@ def need_torch() -> None:
         It is not installed.
     """
     if find_spec("torch") is None:
-        raise InputError(
-            "networks need torch, which is not installed; install the nn extra: "
-            "pip install -c constraints.txt '.[nn]'"
-        )
+        raise InputError(f"networks need torch, which is not installed; run {install_line('nn')}")

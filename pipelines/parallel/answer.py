@@ -67,7 +67,8 @@ def write(
     """
     rows = [row for some in trainings.values() for row in some]
     table = pd.DataFrame(rows).reindex(columns=list(EpochRow.model_fields))
-    as_table(table.fillna({"worker": ""}), EpochRow).to_parquet(folder / names.EPOCHS, index=False)
+    table = as_table(table.fillna({"worker": ""}), EpochRow)
+    names.write_table(table, folder / names.EPOCHS, index=False)
     kept = ("strategy", "ranks", "repeat", "seconds", "test_loss", "test_metric", "status")
     metadata = []
     for some in trainings.values():
@@ -122,7 +123,8 @@ def _store(folder: Path, problem: Problem, best: Training, seed: int) -> dict[st
         "scale": problem.scale,
     }
     weights = {name: one.numpy() for name, one in network.state_dict().items()}
-    write_model(folder / names.MODEL, weights, about)
+    with names.replacing(folder / names.MODEL) as file:
+        write_model(file, weights, about)
     columns = {name: torch.tensor(one) for name, one in problem.test.items()}
     loss, metric = problem.measure(network, columns, Group(0, 1, "cpu"))
     metadata = {
@@ -143,7 +145,7 @@ def _store(folder: Path, problem: Problem, best: Training, seed: int) -> dict[st
     predicted = torch.cat(outputs).numpy()
     true = problem.test["y"]
     frame = pd.DataFrame({"row": np.arange(len(true)), "true": true, "predicted": predicted})
-    frame.astype("int64").to_parquet(folder / names.PREDICTIONS, index=False)
+    names.write_table(frame.astype("int64"), folder / names.PREDICTIONS, index=False)
     wrong = int((predicted != true).sum())
     error = wrong / len(true)
     baseline = constant_answer(problem.train["y"], true, problem.classes)

@@ -18,6 +18,8 @@ from matplotlib.axis import Axis
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter, NullLocator
 
+from pipelines.run_folder.names import replacing
+
 # From the palette of Okabe and Ito, which colour-blind readers tell apart
 # (https://jfly.uni-koeln.de/color/).
 BLUE = "#0072B2"
@@ -99,8 +101,10 @@ def save(figure: Figure, folder: Path, name: str) -> Path:
             engine.execute(figure)
             figure.set_layout_engine(None)
         figure.savefig(file, format="svg", metadata=_NO_METADATA)
-        path.write_bytes(_reduced(file.getvalue()))
-        figure.savefig(folder / f"{name}.png", facecolor=WHITE)
+        with replacing(path) as unfinished:
+            unfinished.write_bytes(_reduced(file.getvalue()))
+        with replacing(path.with_suffix(".png")) as unfinished:
+            figure.savefig(unfinished, format="png", facecolor=WHITE)
     return path
 
 

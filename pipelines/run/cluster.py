@@ -8,9 +8,11 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
+from tempfile import NamedTemporaryFile
 from typing import TYPE_CHECKING, Any
 
 from cluster_setup import ClusterOptions, join, open_cluster, render, resolve_kind
+from cluster_setup.installation import install_line
 from cluster_setup.on_this_machine.devices import cuda_needs
 from cluster_setup.workers import describe_workers, slot_left, threads_per_task
 from pipelines.console import Echo
@@ -101,16 +103,12 @@ def refuse_unshared(client: Client, folder: Path, name: str) -> None:
     ------
     InputError
     """
-    probe = folder.resolve() / ".seen-by-all"
-    probe.touch()
-    try:
-        found = client.run(os.path.isfile, str(probe))
-    finally:
-        probe.unlink()
+    with NamedTemporaryFile(prefix=".seen-by-all-", dir=folder.resolve()) as probe:
+        found = client.run(os.path.isfile, probe.name)
     blind = [address for address, seen in found.items() if not seen]
     if blind:
         raise InputError(
-            f"{name} must be a folder that all workers reach, got {probe.parent}, which "
+            f"{name} must be a folder that all workers reach, got {folder.resolve()}, which "
             f"{len(blind)} of {len(found)} do not see ({blind[0]}); name one on a shared file "
             "system"
         )
@@ -168,7 +166,7 @@ def described(
         if why := next((f"{why}, at {at}" for at, why in sorted(needs.items()) if why), None):
             raise InputError(
                 f"{opt('device', 'gpu')} cannot use the workers' GPUs: {why}; update the driver, "
-                "run pip install '.[gpu-cu12]' in an environment of its own, or use "
+                f"run {install_line('gpu-cu12', anew=True)} in an environment of its own, or use "
                 f"{opt('device', 'cpu')}"
             )
         yield Cluster(asked.kind, client, workers, device)

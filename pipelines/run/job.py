@@ -7,6 +7,7 @@ folder, load, plan, show a dry run, open the workers, record, finish, report.
 
 from __future__ import annotations
 
+import os
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -16,8 +17,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Generic
 
-from cluster_setup import ClusterError, ClusterOptions, render
+from cluster_setup import KINDS, ClusterError, ClusterOptions, render
 from cluster_setup.on_this_machine.devices import visible_gpus
+from cluster_setup.shutdown import threads_left
 from pipelines.console import (
     Echo,
     echo,
@@ -41,6 +43,7 @@ from pipelines.run.result import Run
 from pipelines.run.signals import interrupted_once
 from pipelines.run_folder.digests import digests_of
 from pipelines.run_folder.folder import RunFolder, iso_now
+from pipelines.run_folder.journal import FolderLost
 
 
 class Job(ABC, Generic[Chosen]):
@@ -78,7 +81,10 @@ class Job(ABC, Generic[Chosen]):
         words = cls.argv(sys.argv[1:] if argv is None else argv)
         if cls.predict is not Job.predict and words[:1] == ["predict"]:
             return exit_status(cls.command, partial(cls.predict, words[1:]))
-        return exit_status(cls.command, partial(run_job, cls, words))
+        status = exit_status(cls.command, partial(run_job, cls, words))
+        if argv is None and threads_left():
+            os._exit(status)  # at its end Python would wait for them, which nothing can interrupt
+        return status
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
@@ -275,7 +281,8 @@ def run_job(kind_of_job: type[Job[Any]], argv: Sequence[str]) -> Path:
             kind = where(options, kind, job.runs_in_process)
             asked = replace(asked, kind=kind, workers=job.n_workers(kind))
             with ExitStack() as stack:
-                with phase(write_line, f"cluster    {kind}: starting workers"):
+                waits = "starting workers" if kind in KINDS else "waiting for an answer"
+                with phase(write_line, f"cluster    {kind}: {waits}"):
                     cluster = stack.enter_context(
                         opened(asked, session.path, options.performance_report)
                     )
@@ -294,6 +301,8 @@ def run_job(kind_of_job: type[Job[Any]], argv: Sequence[str]) -> Path:
         try:
             with phase(write_line, "page       drawing the figures"):
                 page = write_report(session.path)
+        except FolderLost:
+            raise
         except OSError as error:
             raise RunStopped(
                 f"the run is finished, but its page could not be drawn: {error}; "
@@ -302,7 +311,7 @@ def run_job(kind_of_job: type[Job[Any]], argv: Sequence[str]) -> Path:
         write_line(f"report     {page}")
         if options.quiet:
             echo(str(session.path))
-    return session.path
+    return session.folder.path
 
 
 def show_dry_run(job: Job[Any], session: Session, data: Data, asked: ClusterOptions) -> None:

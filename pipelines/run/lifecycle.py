@@ -28,7 +28,7 @@ from pipelines.run.progress import Progress, show_progress
 from pipelines.run.signals import is_interrupt
 from pipelines.run_folder.digests import digests_of
 from pipelines.run_folder.folder import RunFolder, hold, iso_now
-from pipelines.run_folder.journal import Journal
+from pipelines.run_folder.journal import FolderLost, Journal
 from pipelines.run_folder.names import FAILED, JOURNAL
 
 if TYPE_CHECKING:
@@ -73,6 +73,8 @@ class JournalWriter:
         """Show how far a task is that goes on, and write down the rows it has by now."""
         if rows:
             self._write(event.part, event, rows=rows)
+        else:
+            self._journal.check()
         if event.task in self._tasks:
             self._progress.update(self._tasks[event.task], event.share, event.compiled)
 
@@ -107,7 +109,8 @@ class Session:
 
     @property
     def path(self) -> Path:
-        """The path of the run folder."""
+        """The path of the run folder; FolderLost where something else may be there by now."""
+        self.journal.check()
         return self.folder.path
 
     @property
@@ -124,6 +127,7 @@ class Session:
         metadata: Mapping[str, Any],
     ) -> None:
         """Write what is known of the run before its first task, and say how to watch it."""
+        self.journal.check()
         workers, record = cluster.workers, self.record
         counted = f"{len(workers)} worker" + "s" * (len(workers) != 1)
         if cluster.threads > 1:
@@ -247,6 +251,15 @@ def open_session(
                 raise
             else:
                 reason = "stopped on request"
+        try:
+            journal.check()
+        except FolderLost as lost:
+            reason = str(lost)
+            if lost.now is None:
+                raise RunStopped(
+                    f"{reason}; what it had computed is lost; start it again with --results"
+                ) from None
+            folder.path = lost.now
         if not folder.has_begun:
             raise RunStopped(f"{reason}; nothing was computed")
         if folder.record.get("status") == "finished":

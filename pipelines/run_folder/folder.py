@@ -6,18 +6,20 @@ import hashlib
 import itertools
 import json
 import math
+import os
 import shutil
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
+from tempfile import NamedTemporaryFile
 from typing import Any
 
 from pipelines.errors import InputError, program
 from pipelines.run_folder.columns import ROWS, Row
 from pipelines.run_folder.digests import FileDigest, changes_of
-from pipelines.run_folder.journal import Journal
+from pipelines.run_folder.journal import FolderLost, Journal
 from pipelines.run_folder.names import JOURNAL, RECORD, replacing
 from pipelines.run_folder.record import read_record
 
@@ -61,9 +63,8 @@ class RunFolder:
         try:
             path.mkdir(parents=True, exist_ok=True)
             refuse_taken(path)
-            probe = path / PROBE
-            probe.touch()
-            probe.unlink()
+            with NamedTemporaryFile(prefix=PROBE, dir=path):
+                pass
         except OSError as error:
             raise _unwritable(path, error) from None
         return cls(path, {"command": command})
@@ -211,6 +212,8 @@ def hold(
         else RunFolder.create(results, command, write)
     )
     try:
+        if write:
+            refuse_links(folder.path, "--resume" if resume else "--results")
         journal = folder.journal(write)
     except OSError as error:
         raise _unwritable(folder.path, error) from None
@@ -228,11 +231,11 @@ def hold(
         except InputError as error:  # perhaps of a worker, which alone has read the data
             status = folder.record.get("status")
             keep = bool(resume or journal.records or status == "finished")
-            if keep and write and status == "running":
+            if keep and write and status == "running" and _is_there(journal):
                 folder.update(status="stopped", reason=str(error))
             raise
         finally:
-            if write and not (keep and folder.has_begun):
+            if write and not (keep and folder.has_begun) and _is_there(journal):
                 with suppress(OSError):
                     if not keep:
                         shutil.rmtree(folder.path)  # a new run's, which was empty
@@ -241,6 +244,31 @@ def hold(
                         folder.path.rmdir()
                     if folder.path.parent == Path("results"):
                         folder.path.parent.rmdir()  # where there is nothing else in it
+
+
+def refuse_links(path: Path, option: str) -> None:
+    """Refuse a folder in which a link would have a run write, or remove, what lies elsewhere.
+
+    A file is replaced in one step, and a link with it; but not the journal, nor a folder.
+
+    Raises
+    ------
+    InputError
+    """
+    for entry in path.iterdir():
+        if entry.is_symlink() and (entry.name == JOURNAL or entry.is_dir()):
+            raise InputError(
+                f"{option} must be a folder whose journal and folders are no links, got {entry}, "
+                f"a link to {os.readlink(entry)}; move what it points to in its place"
+            )
+
+
+def _is_there(journal: Journal) -> bool:
+    try:
+        journal.check()
+    except FolderLost:
+        return False
+    return True
 
 
 def refuse_taken(path: Path) -> None:
@@ -290,4 +318,4 @@ def iso_now() -> str:
 def unused(path: Path) -> Path:
     """Return ``path``, with a number where the name is taken."""
     numbered = (path.with_stem(f"{path.stem}-{number}") for number in itertools.count(2))
-    return next(name for name in itertools.chain([path], numbered) if not name.exists())
+    return next(name for name in itertools.chain([path], numbered) if not os.path.lexists(name))

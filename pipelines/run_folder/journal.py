@@ -11,6 +11,7 @@ import errno
 import fcntl
 import json
 import os
+import time
 import zlib
 from contextlib import suppress
 from io import FileIO
@@ -23,6 +24,7 @@ from pydantic_core import from_json
 from pipelines.errors import InputError
 from pipelines.run_folder.columns import Row
 from pipelines.run_folder.digests import FileDigest, FileName
+from pipelines.run_folder.names import RECORD
 from pipelines.run_folder.schema import Count, Number, Part, Seconds
 
 AnyRow = TypeVar("AnyRow", bound=Row)
@@ -51,6 +53,27 @@ class TaskRecord(Part, Generic[AnyRow]):
 
 MEMORY = "peak_memory", "peak_gpu_memory"
 CHECKSUM = b', "crc32": '  # the last entry of a line, of all that stands before it
+
+# A network file system may say for a moment that a file is not there, or number it anew.
+TIMES_TO_LOOK = 3
+SECONDS_BETWEEN_LOOKS = 1.0
+
+
+class FolderLost(OSError):
+    """A run's folder is no longer where it was: it was deleted, renamed or replaced.
+
+    Attributes
+    ----------
+    now : Path or None
+        Where it is, if it was renamed and the system tells.
+    """
+
+    def __init__(self, journal: Path, now: Path | None) -> None:
+        self.now = now
+        if now is None:
+            super().__init__(f"{journal} was deleted or replaced while the run wrote it")
+        else:
+            super().__init__(f"the folder {journal.parent} was renamed to {now} during the run")
 
 
 class Journal:
@@ -81,7 +104,8 @@ class Journal:
     def __init__(
         self, path: Path, rows: type[Row] = Row, fingerprint: str | None = None, write: bool = True
     ) -> None:
-        self.fingerprint = fingerprint
+        self.fingerprint, self._write = fingerprint, write
+        self._path = path.absolute()  # who changes the working folder does not move it
         there = path if path.exists() else os.devnull
         self._file = _locked(path) if write else open(there, "rb", buffering=0)  # noqa: SIM115
         self._file.seek(0)
@@ -102,12 +126,16 @@ class Journal:
                     self.n_foreign += 1
         if write and whole < len(content):
             self._file.truncate(whole)
+        self._size = whole
+        self._last = content[content.rfind(b"\n", 0, max(0, whole - 1)) + 1 : whole]
 
     def append(self, record: dict[str, Any]) -> None:
         """Write one record and wait until the disk has it.
 
         Raises
         ------
+        FolderLost
+            It is not where it could be found again.
         OSError
             The record could not be stored; the file is as it was before.
         """
@@ -115,16 +143,83 @@ class Journal:
             record = record | {"run": self.fingerprint}
         line = json.dumps(record, allow_nan=False).encode().removesuffix(b"}")
         line += CHECKSUM + b"%d}\n" % zlib.crc32(line)
-        before = os.fstat(self._file.fileno()).st_size
+        try:
+            self._store(line)
+        except OSError as error:
+            if error.errno != errno.ESTALE:
+                raise
+            self._open_again()
+            self._store(line)
+        self.records.append(record)
+        self.check()
+
+    def _store(self, line: bytes) -> None:
         try:
             written = 0
             while written < len(line):
                 written += self._file.write(line[written:]) or 0
             os.fsync(self._file.fileno())
         except OSError:
-            self._file.truncate(before)
+            with suppress(OSError):  # the first error says more
+                self._file.truncate(self._size)
             raise
-        self.records.append(record)
+        self._size += len(line)
+        self._last = line
+
+    def check(self) -> None:
+        """Check that what was written can be found again, by the path of the file.
+
+        Raises
+        ------
+        FolderLost
+        """
+        for left in reversed(range(TIMES_TO_LOOK if self._write else 0)):
+            try:
+                if os.path.samestat(os.stat(self._path), os.fstat(self._file.fileno())):
+                    return
+                if self._is_at_path():  # on a file system that numbers its files anew
+                    return
+            except (FileNotFoundError, NotADirectoryError):
+                pass
+            except OSError:  # a file system that gives no answer says nothing of the file
+                return
+            if not left:
+                raise FolderLost(self._path, self._folder_now())
+            time.sleep(SECONDS_BETWEEN_LOOKS)
+
+    def _is_at_path(self) -> bool:
+        """Return whether the last line that was written stands in its place at the path."""
+        with open(self._path, "rb") as file:
+            file.seek(self._size - len(self._last))
+            return bool(self._last) and file.read(len(self._last)) == self._last
+
+    def _folder_now(self) -> Path | None:
+        """Return the folder of the file where it was renamed, on Linux."""
+        with suppress(OSError):
+            now = Path(os.readlink(f"/proc/self/fd/{self._file.fileno()}"))
+            same = os.path.samestat(os.stat(now), os.fstat(self._file.fileno()))
+            if same and now.name == self._path.name and now.with_name(RECORD).is_file():
+                return now.parent
+        return None
+
+    def _open_again(self) -> None:
+        """Open the file at the path, if it is this one.
+
+        A file server that was started anew may no longer know open files that are still there.
+        """
+        try:
+            is_there = self._is_at_path()
+        except FileNotFoundError:
+            is_there = False
+        if not is_there:
+            raise FolderLost(self._path, None)
+        with suppress(OSError):
+            fcntl.flock(self._file, fcntl.LOCK_UN)
+        file = _locked(self._path)
+        file.truncate(self._size)  # it may have a part of the line that could not be stored
+        with suppress(OSError):
+            self._file.close()
+        self._file = file
 
     def __enter__(self) -> Self:
         return self
@@ -133,10 +228,14 @@ class Journal:
         self._file.close()
 
 
+def _no_link(name: str, flags: int) -> int:
+    return os.open(name, flags | os.O_NOFOLLOW, 0o666)
+
+
 def _locked(path: Path) -> FileIO:
     """Open and lock the file; of two processes at once, one gets it."""
     while True:
-        file = open(path, "ab+", buffering=0)  # noqa: SIM115  open as long as the journal
+        file = open(path, "ab+", buffering=0, opener=_no_link)  # noqa: SIM115  open as long as the journal
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 from uuid import uuid4
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 RECORD = "run.json"
 JOURNAL = "journal.jsonl"
@@ -65,9 +69,10 @@ FAILED = "failed"  # what the status of a cell without a score begins with; the 
 def replacing(path: Path) -> Iterator[Path]:
     """Yield another name to write a file under, which takes its place once the disk has it all.
 
-    A kill or a full disk leaves the file that was there; of two writers the last one wins.
+    A kill or a full disk leaves the file that was there; of two writers the last one wins. A
+    symbolic link is replaced, and what it points to left alone: a folder may be another's.
     """
-    unfinished = path.with_name(f".{path.name}.{uuid4().hex}.part")
+    unfinished = path.with_name(f".{path.name[:40]}.{uuid4().hex}.part")
     try:
         yield unfinished
         with unfinished.open("rb+") as file:
@@ -75,3 +80,17 @@ def replacing(path: Path) -> Iterator[Path]:
         os.replace(unfinished, path)
     finally:
         unfinished.unlink(missing_ok=True)
+
+
+def write_table(table: pd.DataFrame, path: Path, index: bool = True) -> None:
+    """Write a Parquet table in one step, as ``replacing`` does."""
+    with replacing(path) as file:
+        table.to_parquet(file, index=index)
+
+
+def write_arrays(path: Path, arrays: Mapping[str, Any], compressed: bool = True) -> None:
+    """Write arrays by name as an npz file in one step, as ``replacing`` does."""
+    import numpy as np
+
+    with replacing(path) as unfinished, unfinished.open("wb") as file:
+        (np.savez_compressed if compressed else np.savez)(file, allow_pickle=False, **arrays)

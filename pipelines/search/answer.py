@@ -57,19 +57,16 @@ def write_predictions(
     table: dict[str, Any] = {"row": np.arange(len(truth)), "true": truth}
     if dataset.task == REGRESSION:
         table["predicted"] = predicted.astype(float)
-        pd.DataFrame(table).to_parquet(path / names.RESIDUALS)
+        names.write_table(pd.DataFrame(table), path / names.RESIDUALS)
         return {"test_error": None, "n_test_errors": None}
-    pd.DataFrame(table | {"predicted": predicted, **more}).to_parquet(path / names.PREDICTIONS)
+    table |= {"predicted": predicted, **more}
+    names.write_table(pd.DataFrame(table), path / names.PREDICTIONS)
     wrong = np.flatnonzero(predicted != truth)
     images = dataset.pictures or dataset
     if images.image_shape is not None:
-        np.savez_compressed(
-            path / names.WRONG,
-            row=wrong,
-            true=truth[wrong],
-            predicted=predicted[wrong],
-            X=images.X_test[wrong],
-        )
+        arrays = {"true": truth, "predicted": predicted, "X": images.X_test}
+        of_wrong = {name: array[wrong] for name, array in arrays.items()}
+        names.write_arrays(path / names.WRONG, {"row": wrong, **of_wrong})
     return {"test_error": len(wrong) / len(truth), "n_test_errors": len(wrong)}
 
 

@@ -279,7 +279,7 @@ class SearchJob(job.Job[Chosen]):
         first = tasks_for_workers(self.problem, self._first_stages, n_workers)
         self._run(session, cluster, first)
         self.cells = tabulate(self.rows.values(), self.problem.columns)
-        self.cells.to_parquet(session.path / names.CELLS)
+        names.write_table(self.cells, session.path / names.CELLS)
         # Learning curves and outer folds are of what the rows so far say is best.
         more, n_splits = list[Task](), len(self.splits[SEARCH, 1.0])
         for stage, share in self.splits:
@@ -368,10 +368,11 @@ class SearchJob(job.Job[Chosen]):
         remarks = remarks_on(self.dataset, baseline, scores.tolist(), metadata.get("test_error"))
         if (CURVE, 0.1) in self.splits:
             curve = tabulate(rows, self.problem.columns, CURVE)
-            curve.to_parquet(path / names.LEARNING_CURVE)
+            names.write_table(curve, path / names.LEARNING_CURVE)
         if (OUTER, 1.0) in self.splits:
             metadata["nested"] = nested_estimate(rows, self._chosen())
-            tabulate(rows, self.problem.columns, OUTER).to_parquet(path / names.NESTED)
+            nested = tabulate(rows, self.problem.columns, OUTER)
+            names.write_table(nested, path / names.NESTED)
         remarks += metadata.get("remarks", [])
         return {**metadata, "baseline": baseline, "remarks": remarks}
 

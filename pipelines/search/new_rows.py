@@ -16,6 +16,7 @@ from pipelines.data.tables.kinds import level_of
 from pipelines.data.tables.table import counted_classes
 from pipelines.data.tables.words import counted, short
 from pipelines.errors import InputError, opt
+from pipelines.run_folder.names import replacing, write_table
 from pipelines.run_folder.record import Record, read_record
 
 if TYPE_CHECKING:
@@ -229,12 +230,13 @@ class NewRows:
         try:
             to.parent.mkdir(parents=True, exist_ok=True)
             if to.suffix == ".parquet":
-                table.to_parquet(to, index=False)
+                write_table(table, to, index=False)
             else:
                 for name, kind in table.dtypes.items():
                     if kind.kind not in "biufcmM":
                         table[name] = table[name].astype(object).map(_harmless)
-                table.rename(columns=_harmless).to_csv(to, index=False)
+                with replacing(to) as file:
+                    table.rename(columns=_harmless).to_csv(file, index=False)
         except OSError as error:
             raise InputError(
                 f"{opt('output')} must be a file that can be written, got {to}: "

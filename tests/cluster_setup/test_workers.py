@@ -23,11 +23,33 @@ from cluster_setup.workers import (
 def test_workers_that_die_while_they_are_asked_are_asked_again() -> None:
     answers = [OSError("the worker died"), {}, {"tcp://127.0.0.1:1": {"host": "h"}}]
     client = Mock()
-    client.run.side_effect = answers
+
+    def sync(function: object, *arguments: object, **how: object) -> object:
+        answer = answers.pop(0) if function is client._run and answers else {}
+        if isinstance(answer, OSError):
+            raise answer
+        return answer
+
+    client.sync = sync
     assert describe_workers(client) == [{"address": "tcp://127.0.0.1:1", "host": "h"}]
-    client.run.side_effect = None
-    client.run.return_value = {}  # no worker is no worker with a GPU
+    # No worker is no worker with a GPU.
     with pytest.raises(ClusterError, match="none answered"):
+        describe_workers(client)
+
+
+def test_workers_that_do_not_answer_are_named() -> None:
+    client = Mock()
+    seen = {"tcp://h:1": {"last_seen": 100.0}, "tcp://h:2": {"last_seen": 60.0}}
+    client.scheduler_info.return_value = {"workers": seen}
+
+    def sync(function: object, *arguments: object, callback_timeout: float, **how: object) -> None:
+        if function is client._run:
+            raise TimeoutError
+
+    client.sync = sync
+    with pytest.raises(
+        ClusterError, match=r"workers that answer, of those at .* tcp://h:2 did not"
+    ):
         describe_workers(client)
 
 

@@ -99,5 +99,7 @@ def test_another_rule_for_dangling_nodes_is_refused(gpu_stand_in):
 
 
 def test_it_is_refused_where_it_is_not_installed(tmp_path):
-    with pytest.raises(InputError, match="got gpu: cugraph is not installed; leave it out"):
+    with pytest.raises(
+        InputError, match=r"got gpu: cugraph is not installed; run .*\[gpu\]., or leave it out"
+    ):
         distributed_pagerank(None, RandomGraph("erdos", 10, 1), tmp_path, device="gpu")

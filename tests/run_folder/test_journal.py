@@ -2,6 +2,9 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
+import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -9,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipelines.errors import InputError
-from pipelines.run_folder.journal import Journal
+from pipelines.run_folder.journal import FolderLost, Journal
+from pipelines.run_folder.names import RECORD
 
 PLACE = {"worker": "w", "started": 1.5, "seconds": 0.5}
 RECORDS = [
@@ -87,3 +91,144 @@ def test_a_record_that_does_not_fit_the_disk_leaves_no_trace(
 def test_two_runs_cannot_write_one_journal(tmp_path: Path) -> None:
     with Journal(tmp_path / "journal"), pytest.raises(InputError, match="another process"):
         Journal(tmp_path / "journal")
+
+
+LINE = {"task": "next", **PLACE, "rows": []}
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pipelines.run_folder.journal.SECONDS_BETWEEN_LOOKS", 0.0)
+
+
+def delete(folder: Path) -> None:
+    shutil.rmtree(folder)
+
+
+def rename(folder: Path) -> None:
+    folder.rename(folder.with_name("elsewhere"))
+
+
+def replace_by_a_copy(folder: Path) -> None:
+    rename(folder)
+    shutil.copytree(folder.with_name("elsewhere"), folder)
+
+
+def put_a_file_there(folder: Path) -> None:
+    shutil.rmtree(folder)
+    folder.touch()
+
+
+@pytest.mark.parametrize("what", [delete, rename, replace_by_a_copy, put_a_file_there])
+@pytest.mark.parametrize("n_before", [0, 2])
+def test_a_folder_that_is_gone_is_said_at_the_next_record(
+    what: Callable[[Path], None], n_before: int, tmp_path: Path, impatient: None
+) -> None:
+    folder = tmp_path / "run"
+    folder.mkdir()
+    (folder / RECORD).touch()
+    with Journal(folder / "journal.jsonl") as journal:
+        for record in RECORDS[:n_before]:
+            journal.append(record)
+        what(folder)
+        with pytest.raises(FolderLost, match=str(folder)) as lost:
+            journal.append(LINE)
+    renamed = what in (rename, replace_by_a_copy) and sys.platform == "linux"
+    assert lost.value.now == (tmp_path / "elsewhere" if renamed else None)
+
+
+def test_it_is_found_though_the_working_folder_changes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, impatient: None
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with Journal(Path("journal")) as journal:
+        monkeypatch.chdir("/")
+        journal.append(LINE)
+
+
+@pytest.mark.parametrize("code", [errno.ESTALE, errno.EIO, errno.EACCES, errno.ETIMEDOUT])
+def test_a_file_system_that_does_not_answer_ends_no_run(
+    code: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_answer(path: object, **how: object) -> os.stat_result:
+        raise OSError(code, os.strerror(code))
+
+    with Journal(tmp_path / "journal") as journal:
+        monkeypatch.setattr(os, "stat", no_answer)
+        journal.append(LINE)
+        monkeypatch.undo()
+        assert journal.records == [LINE]
+
+
+def test_a_file_that_is_not_there_for_a_moment_ends_no_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, impatient: None
+) -> None:
+    answers, stat = [FileNotFoundError(), FileNotFoundError()], os.stat
+
+    def late(path: Path) -> os.stat_result:
+        if answers:
+            raise answers.pop()
+        return stat(path)
+
+    with Journal(tmp_path / "journal") as journal:
+        monkeypatch.setattr(os, "stat", late)
+        journal.append(LINE)
+        monkeypatch.undo()
+    assert answers == []
+
+
+def test_a_file_that_has_got_another_number_ends_no_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Journal(tmp_path / "journal") as journal:
+        monkeypatch.setattr(os.path, "samestat", lambda one, other: False)
+        journal.append(LINE)
+        monkeypatch.undo()
+
+
+def stale_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the next call of fsync say what a file server says that was started anew."""
+    errors, fsync = [OSError(errno.ESTALE, os.strerror(errno.ESTALE))], os.fsync
+
+    def stale(descriptor: int) -> None:
+        if errors:
+            raise errors.pop()
+        fsync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", stale)
+
+
+def test_a_stale_handle_is_opened_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "journal"
+    write(path, RECORDS)
+    with Journal(path) as journal:
+        stale_once(monkeypatch)
+        journal.append(LINE)
+        with pytest.raises(InputError, match="another process"):
+            Journal(path)
+        journal.append(LINE)
+    with Journal(path) as journal:
+        assert journal.records == [*RECORDS, LINE, LINE]
+
+
+@pytest.mark.parametrize("replaced", [False, True])
+def test_a_stale_handle_of_a_folder_that_is_gone_is_said(
+    replaced: bool,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    impatient: None,
+) -> None:
+    folder = tmp_path / "run"
+    folder.mkdir()
+    with Journal(folder / "journal") as journal:
+        journal.append(RECORDS[0])
+        delete(folder)
+        if replaced:
+            folder.mkdir()
+            write(folder / "journal", RECORDS[1:])
+        stale_once(monkeypatch)
+        with pytest.raises(FolderLost):
+            journal.append(LINE)
+    if replaced:
+        with Journal(folder / "journal") as other:
+            assert other.records == RECORDS[1:]

@@ -7,6 +7,7 @@ import importlib.util
 from dataclasses import dataclass
 from difflib import get_close_matches
 
+from cluster_setup.installation import install_line
 from pipelines.errors import InputError, opt
 from pipelines.svm.backends.base import Backend
 from pipelines.svm.search import Settings
@@ -75,6 +76,6 @@ def resolve_backend(name: str, device: str) -> str:
         other = opt("device", "cpu") if asked == "auto" else opt("solver", "auto")
         raise InputError(
             f"{opt('solver', name)} needs {entry.needs}, which is not installed here; "
-            f"run pip install -c constraints.txt '.[{entry.extra}]', or use {other}"
+            f"run {install_line(str(entry.extra))}, or use {other}"
         )
     return name

@@ -8,8 +8,7 @@ import dask
 import pytest
 from distributed import LocalCluster
 
-from cluster_setup import open_cluster
-from cluster_setup.kinds import address
+from cluster_setup import open_cluster, waits
 from cluster_setup.security import write_keys
 
 Refusal = Callable[..., str]
@@ -26,7 +25,7 @@ def test_no_scheduler_at_the_address(refusal: Refusal) -> None:
 
 
 def test_a_scheduler_without_workers(monkeypatch: pytest.MonkeyPatch, refusal: Refusal) -> None:
-    monkeypatch.setattr(address, "SECONDS_FOR_WORKERS", 0.5)
+    monkeypatch.setattr(waits, "SECONDS_FOR_WORKERS", 0.5)
     with LocalCluster(n_workers=0, host="127.0.0.1", dashboard_address="127.0.0.1:0") as cluster:
         words = refusal(cluster.scheduler_address)
     assert "must have 1 worker(s), has 0" in words
@@ -56,3 +55,41 @@ def test_a_running_scheduler_is_used_and_left_running(tmp_path: Path, protocol: 
         for numbers in ((1, 2), (3, 4)):
             with open_cluster(cluster.scheduler_address) as client:
                 assert client.submit(sum, numbers).result() == sum(numbers)
+
+
+@pytest.mark.parametrize("protocol", ["tcp", "tls", "ws"])
+def test_what_takes_a_connection_and_says_nothing_is_not_waited_for(
+    protocol: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, refusal: Refusal
+) -> None:
+    monkeypatch.setattr(waits, "SECONDS_TO_ANSWER", 1)
+    keys = write_keys(tmp_path).get_tls_config_for_role("client")
+    own = {
+        "distributed.comm.tls.ca-file": keys["ca_file"],
+        "distributed.comm.tls.client.cert": keys["cert"],
+        "distributed.comm.tls.client.key": keys["key"],
+    }
+    with socket.socket() as silent, dask.config.set(own):
+        silent.bind(("127.0.0.1", 0))
+        silent.listen()
+        at = f"{protocol}://127.0.0.1:{silent.getsockname()[1]}"
+        words = refusal(at)
+    assert words.startswith(f"--cluster must be the address of a running scheduler, got {at}: ")
+    assert ("certificate that its scheduler" in words) == (protocol == "tls")
+
+
+@pytest.mark.parametrize(
+    ("settings", "variable", "value"),
+    [
+        ({}, "DASK_DISTRIBUTED__COMM__TLS__CA_FILE", "nothing"),
+        ({"ca-file": __file__}, "DASK_DISTRIBUTED__COMM__TLS__CLIENT__CERT", "nothing"),
+        ({"ca-file": "gone.pem"}, "DASK_DISTRIBUTED__COMM__TLS__CA_FILE", "gone.pem"),
+    ],
+)
+def test_an_encrypted_address_needs_a_certificate(
+    settings: dict[str, str], variable: str, value: str, refusal: Refusal
+) -> None:
+    own = {f"distributed.comm.tls.{name}": file for name, file in settings.items()}
+    with dask.config.set(own):
+        words = refusal("tls://127.0.0.1:1")
+    assert f"{variable} must name a file, got {value}: docs/how-to/own-scheduler.md" in words
+    assert "dask scheduler" not in words

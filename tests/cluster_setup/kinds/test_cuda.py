@@ -43,7 +43,7 @@ def test_cuda_without_a_gpu(monkeypatch: pytest.MonkeyPatch, refusal: Refusal) -
 
 def test_cuda_without_dask_cuda(monkeypatch: pytest.MonkeyPatch, refusal: Refusal) -> None:
     gpus(monkeypatch, ["H200"], installed=False)
-    assert "needs dask-cuda, which is not installed here; run pip install" in refusal("cuda")
+    assert "needs dask-cuda, which is not installed here; run " in refusal("cuda")
 
 
 def test_cuda_with_more_workers_than_gpus(

@@ -1,11 +1,14 @@
 from __future__ import annotations
 
 import os
+import threading
 from urllib.request import urlopen
 
 import psutil
+import pytest
 
 from cluster_setup import open_cluster
+from cluster_setup.shutdown import threads_left
 
 
 def test_tasks_run_in_this_process_and_no_port_is_opened() -> None:
@@ -26,3 +29,29 @@ def test_it_shows_its_dashboard_where_that_is_asked_for() -> None:
 def _ports() -> set[int]:
     here = psutil.Process().net_connections("inet")
     return {one.laddr.port for one in here if one.status == psutil.CONN_LISTEN}
+
+
+BEGUN, GOES_ON = threading.Event(), threading.Event()
+
+
+def compute() -> None:
+    BEGUN.set()
+    GOES_ON.wait()
+
+
+def test_who_leaves_early_does_not_wait_for_what_computes() -> None:
+    def interrupted() -> None:
+        with open_cluster("threads", 1) as client:
+            future = client.submit(compute)
+            BEGUN.wait()
+            future.cancel()
+            raise KeyboardInterrupt
+
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            interrupted()
+        assert threads_left()
+    finally:
+        GOES_ON.set()
+    while threads_left():
+        pass
