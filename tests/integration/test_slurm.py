@@ -81,7 +81,35 @@ def test_a_full_queue_is_waited_for_and_said(profile: Profile) -> None:
     finally:
         scontrol("partitionname=all", "state=up")
     # At the first look the second job may still be on its way.
-    assert re.fullmatch(r"queue      (1 job|2 jobs) waiting \(PartitionDown\)", said[0])
+    assert re.fullmatch(
+        r"queue      (1 job|2 jobs) waiting \(PartitionDown\); (1|2) will not start by \w+: its "
+        r"administrators have closed the partition; change partition in the profile",
+        said[0],
+    )
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"cores": 64}, "no node of the partition has what a job asks for; change cores (64), "),
+        ({"directives": ["--hold"]}, "a job is held; scontrol release "),
+        ({"walltime": "02:00:00"}, "a job may not be that long; change walltime (02:00:00), "),
+    ],
+)
+def test_jobs_that_will_not_start_are_said_with_what_to_change(
+    profile: Profile, tmp_path: Path, changes: dict[str, Any], words: str
+) -> None:
+    said = tmp_path / "said"
+    scontrol("partitionname=all", "maxtime=60")
+    try:
+        with said.open("w") as stdout:
+            launcher = _start(profile(**changes), "--results", str(tmp_path / "run"), stdout=stdout)
+            wait_until(lambda: "2 will not start by themselves: " in said.read_text())
+    finally:
+        launcher.send_signal(signal.SIGTERM)
+        launcher.wait()
+        scontrol("partitionname=all", "maxtime=infinite")
+    assert f"2 will not start by themselves: {words}" in said.read_text()
 
 
 def test_jobs_that_die_at_once_end_the_run_in_one_line(
@@ -108,6 +136,8 @@ def test_jobs_that_die_at_once_end_the_run_in_one_line(
     assert len(done.stderr.splitlines()) == 1
     assert "jobs in a row ended before their worker connected" in done.stderr
     assert "printed: module: cuda/99 is not here" in done.stderr
+    (log,) = re.findall(r"its log is (\S+)", done.stderr)
+    assert Path(log).read_text() == "module: cuda/99 is not here\n"
     assert not (tmp_path / "run").exists()
 
 
@@ -190,9 +220,8 @@ def _python_with_dask_cuda() -> str:
 def _start(profile: str, *more: str, **how: Any) -> subprocess.Popen[str]:
     return subprocess.Popen(
         [*COMMAND, *LONGER, "--cluster", "slurm", "--profile", profile, "--workers", "2", *more],
-        stdout=subprocess.DEVNULL,
         text=True,
-        **how,
+        **{"stdout": subprocess.DEVNULL, **how},
     )
 
 
