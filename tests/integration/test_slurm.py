@@ -15,12 +15,12 @@ import pandas as pd
 import pytest
 
 from cluster_setup import ClusterError, open_cluster
-from cluster_setup.workers import forecast_workers
+from cluster_setup.workers import forecast_workers, workers_present
 from pipelines.run.tasks import OnCluster
 from pipelines.svm_grid import main
 from tests.command_runs import cells, record
 
-from .conftest import jobs_in_queue, scontrol, wait_until, worker_processes
+from .conftest import SECONDS_TO_WAIT, jobs_in_queue, scontrol, wait_until, worker_processes
 from .naps import all_done, begun, naps
 
 Profile = Callable[..., str]
@@ -110,6 +110,24 @@ def test_jobs_that_will_not_start_are_said_with_what_to_change(
         launcher.wait()
         scontrol("partitionname=all", "maxtime=infinite")
     assert f"2 will not start by themselves: {words}" in said.read_text()
+
+
+def test_who_is_there_is_told_when_all_jobs_are_cancelled_and_none_may_start(
+    profile: Profile,
+) -> None:
+    said: list[str] = []
+    with open_cluster("slurm", 2, profile=profile(), echo=said.append) as client:
+        client.wait_for_workers(2, timeout=SECONDS_TO_WAIT)
+        assert str(workers_present(client)) == "2 workers"
+        scontrol("partitionname=all", "state=down")
+        try:
+            subprocess.run(["scancel", *jobs_in_queue()], check=True)
+            nobody = "0 of 2 workers, 2 jobs waiting (PartitionDown)"
+            wait_until(lambda: str(workers_present(client)) == nobody)
+            wait_until(lambda: said and "2 will not start by themselves" in said[-1])
+        finally:
+            scontrol("partitionname=all", "state=up")
+        wait_until(lambda: str(workers_present(client)) == "2 workers")
 
 
 def test_jobs_that_die_at_once_end_the_run_in_one_line(
