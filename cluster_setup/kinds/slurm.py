@@ -27,8 +27,8 @@ OBSTACLES = [
         (
             "PartitionConfig|BadConstraints|PartitionNodeLimit|Partition(Max|Min)Nodes",
             Obstacle(
-                "no node of the partition has what a job asks for",
-                ("cores", "memory", "gres", "partition", "directives"),
+                "the partition does not have what a job asks for",
+                ("cores", "memory", "gres", "walltime", "partition", "directives"),
             ),
         ),
         (

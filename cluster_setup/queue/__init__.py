@@ -128,6 +128,7 @@ class Watchdog:
         self._profile, self._logs = profile, logs
         self._gpu = wants_gpu(options, profile)
         self._waiting: dict[str, JobState] = {}
+        self._before: dict[str, JobState] = {}  # what waited at the look before
         self._said, self._said_at = "", time.monotonic()
         self._deaths = self._refusals = self._n_registered = 0
         self._stopped = False
@@ -167,10 +168,16 @@ class Watchdog:
 
     def obstacle(self) -> str:
         """Return why jobs will not start by themselves and what to change; empty where they may."""
-        obstacle = next((one.obstacle for one in self._waiting.values() if one.obstacle), None)
+        # Of two looks in a row: a queue may correct the first reason that it gives.
+        stuck = {
+            job: state.obstacle
+            for job, state in sorted(self._waiting.items())
+            if state.obstacle and state == self._before.get(job)
+        }
+        obstacle = next(iter(stuck.values()), None)
         if obstacle is None:
             return ""
-        jobs = sorted(job for job, one in self._waiting.items() if one.obstacle == obstacle)
+        jobs = [job for job, of_job in stuck.items() if of_job == obstacle]
         will = "will not" if obstacle.is_certain else "may not"
         own = "itself" if len(jobs) == 1 else "themselves"
         way_out = obstacle.way_out(jobs, self._profile, self._gpu)
@@ -185,6 +192,7 @@ class Watchdog:
         states = await self._queue.states([job.job_id for job in jobs.values() if job.job_id])
         if states is None or self._stopped:  # a queue that does not answer says nothing
             return
+        self._before = self._waiting
         self._waiting = {job: state for job, state in states.items() if state.waits}
         self._tell()
         if len(cluster.registered) > self._n_registered:

@@ -87,7 +87,8 @@ OF_A_SITE = Profile(
     [
         (
             "PartitionConfig",
-            "cores (64), memory (1.0GiB), gres (gpu:1), partition (gpu) or directives",
+            "cores (64), memory (1.0GiB), gres (gpu:1), walltime (01:00:00), partition (gpu) "
+            "or directives",
         ),
         ("PartitionDown", "partition (gpu)"),
         ("PartitionTimeLimit", "walltime (01:00:00), partition (gpu) or directives"),
@@ -153,9 +154,9 @@ def test_the_way_out_for_a_job_without_a_gpu() -> None:
     )
     assert obstacle is not None
     way_out = obstacle.way_out(["7"], OF_A_SITE, gpu=False)
-    assert (
-        way_out
-        == "change cores (64), memory (1.0GiB), cpu_partition (cpu) or directives in the profile"
+    assert way_out == (
+        "change cores (64), memory (1.0GiB), walltime (01:00:00), cpu_partition (cpu) or "
+        "directives in the profile"
     )
 
 
