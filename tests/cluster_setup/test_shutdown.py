@@ -30,7 +30,8 @@ def test_a_worker_that_is_slow_to_die_takes_nothing_from_a_run() -> None:
 
 def schedulers_alive() -> int:
     gc.collect()
-    return sum(isinstance(one, Scheduler) for one in gc.get_objects())
+    # By its type: some objects of torch warn when they are asked for their class.
+    return sum(issubclass(type(held), Scheduler) for held in gc.get_objects())
 
 
 @pytest.mark.parametrize("dashboard", ["off", "0"])
