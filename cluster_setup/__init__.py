@@ -11,7 +11,7 @@ import logging
 import sys
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from difflib import get_close_matches
 from multiprocessing import current_process
@@ -22,6 +22,7 @@ from urllib.parse import urlsplit
 from cluster_setup.errors import ClusterError
 from cluster_setup.options import KINDS, ClusterOptions
 from cluster_setup.settings import settings_of
+from cluster_setup.shutdown import forget_schedulers
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -148,7 +149,10 @@ def open_cluster(
     warnings.filterwarnings("ignore", "(?s)Port .* is already in use", module="distributed.node")
     # Nothing is kept there: a busy machine is slow to make a folder, and that is all.
     warnings.filterwarnings("ignore", "Creating scratch directories")
-    with dask.config.set(settings_of(options.dashboard)), module.open_client(options) as client:
+    with ExitStack() as ending:
+        ending.callback(forget_schedulers)
+        ending.enter_context(dask.config.set(settings_of(options.dashboard)))
+        client = ending.enter_context(module.open_client(options))
         if "ipykernel" in sys.modules:
             # JupyterLab's Dask panel searches for the default of a notebook's kernel. Dask has no
             # public way of it for a client that is there; it takes it back when that closes.

@@ -1,13 +1,15 @@
-"""Signals that end a run, and the closing of a cluster within a time limit."""
+"""Signals that end a run, and the closing of a cluster: within a time limit, and altogether."""
 
 from __future__ import annotations
 
 import os
 import signal
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import cache
 from types import FrameType
 from typing import Any
 
@@ -68,3 +70,17 @@ def close_or_kill(cluster: Any) -> None:
             if pid := getattr(worker, "pid", None):
                 with suppress(ProcessLookupError):  # it has just ended
                     os.kill(pid, signal.SIGKILL)
+
+
+def forget_schedulers() -> None:
+    """Empty the caches of Dask that keep every scheduler of this process, and all that it held."""
+    from distributed import core
+
+    # Both are unbounded (distributed 2026.7) and keep what they are called with: the handlers of a
+    # scheduler, which are bound methods, and itself. They are private: a version may lack them.
+    if (expects_comm := getattr(core, "_expects_comm", None)) is not None:
+        expects_comm.cache_clear()
+    # Not imported where no dashboard was. Its cache is in a closure: another takes its place.
+    pages: Any = sys.modules.get("distributed.dashboard.scheduler")
+    if hasattr(getattr(pages, "template_variables", None), "__wrapped__"):
+        pages.template_variables = cache(pages.template_variables.__wrapped__)

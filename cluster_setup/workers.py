@@ -152,6 +152,39 @@ def forecast_workers(client: Client) -> WorkerForecast:
     return WorkerForecast(watchdog.n_wanted, watchdog.coming, watchdog.given_up)
 
 
+@dataclass(frozen=True)
+class Presence:
+    """Who is there to work now.
+
+    Attributes
+    ----------
+    workers : int
+    wanted : int
+        Workers that were asked for; 0 where nobody asks.
+    waiting : str
+        How many jobs wait in a queue and why, in words; empty where none does.
+    """
+
+    workers: int = 0
+    wanted: int = 0
+    waiting: str = ""
+
+    def __str__(self) -> str:
+        of_all = f" of {self.wanted}" if self.workers < self.wanted else ""
+        n = max(self.workers, self.wanted)
+        waiting = f", {self.waiting}" if self.waiting else ""
+        return f"{self.workers}{of_all} worker{'s' * (n != 1)}{waiting}"
+
+
+def workers_present(client: Client) -> Presence:
+    """Return how many workers the cluster of ``client`` has now, and what waits in its queue."""
+    n_workers = len(client.scheduler_info(n_workers=-1)["workers"])
+    watchdog = getattr(client.cluster, "watchdog", None)
+    if watchdog is None:
+        return Presence(n_workers)
+    return Presence(n_workers, watchdog.n_wanted, watchdog.waiting())
+
+
 def threads_per_task(workers: list[dict[str, Any]]) -> int:
     """Return how many threads each task may use so that tasks that share cores fill them.
 

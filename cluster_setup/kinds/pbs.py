@@ -9,7 +9,9 @@ from typing import Any
 from cluster_setup import queue
 from cluster_setup.profiles import Profile
 from cluster_setup.queue import jobs
-from cluster_setup.queue.jobs import JobState, Queue
+from cluster_setup.queue.jobs import JobState, Obstacle, Queue
+
+HELD = Obstacle("a job is held", ("directives",), "qrls")
 
 
 def _parse_states(output: str) -> dict[str, JobState]:
@@ -18,8 +20,9 @@ def _parse_states(output: str) -> dict[str, JobState]:
     for words in map(str.split, output.splitlines()):
         if len(words) >= 6 and words[0][0].isdigit() and words[-2] not in "CFX":
             # dask-jobqueue knows a job by its number alone.
-            number = words[0].split(".")[0]
-            found[number] = JobState(waits=words[-2] in "QHWT", reason=f"state {words[-2]}")
+            number, state = words[0].split(".")[0], words[-2]
+            obstacle = HELD if state == "H" else None
+            found[number] = JobState(state in "QHWT", f"state {state}", obstacle)
     return found
 
 

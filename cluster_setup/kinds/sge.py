@@ -9,15 +9,18 @@ from typing import Any
 from cluster_setup import queue
 from cluster_setup.profiles import Profile
 from cluster_setup.queue import jobs
-from cluster_setup.queue.jobs import JobState, Queue
+from cluster_setup.queue.jobs import JobState, Obstacle, Queue
+
+HELD = Obstacle("a job is held", ("directives",), "qrls")
 
 
 def _parse_states(output: str) -> dict[str, JobState]:
-    """Parse ``job-ID  prior  name  user  state ...``: ``qw`` waits, ``E`` never starts."""
+    """Parse ``job-ID  prior  name  user  state ...``: ``q`` waits, ``h`` is held, ``E`` ended."""
     found = {}
     for words in map(str.split, output.splitlines()):
         if len(words) >= 5 and words[0].isdigit() and "E" not in words[4]:
-            found[words[0]] = JobState(waits="q" in words[4], reason=f"state {words[4]}")
+            obstacle = HELD if "h" in words[4] else None
+            found[words[0]] = JobState("q" in words[4], f"state {words[4]}", obstacle)
     return found
 
 

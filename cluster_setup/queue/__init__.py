@@ -8,10 +8,11 @@ is noticed by nobody else.
 
 from __future__ import annotations
 
+import re
 import shutil
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -32,6 +33,10 @@ SECONDS_BETWEEN_LINES = 60
 DEATHS_IN_A_ROW = 3  # of jobs whose worker never registered, until no more are asked for
 REFUSALS_IN_A_ROW = 20  # of the queue to take a job, once the run is under way
 LINES_OF_LOG = 3
+NO_LOG = (
+    "left no log; shared_folder in the profile must be a folder that its node can write, or it was "
+    "cancelled before it began"
+)
 
 
 @contextmanager
@@ -85,15 +90,9 @@ def open_client(queue: Queue, options: ClusterOptions) -> Iterator[Client]:
         ending.callback(lambda: queue.cancel_all(watchdog.jobs))
         ending.callback(watchdog.stop)
         client = ending.enter_context(Client(cluster, set_as_default=False))
-        line, last = "", time.monotonic()
         while not cluster.scheduler_info["workers"]:
             if watchdog.given_up:
                 raise ClusterError(watchdog.given_up)
-            waiting = watchdog.waiting()
-            if waiting != line or (waiting and time.monotonic() - last > SECONDS_BETWEEN_LINES):
-                line, last = waiting, time.monotonic()
-                if waiting:
-                    options.echo(f"queue      {waiting}")
             time.sleep(0.1)
         yield client
 
@@ -125,8 +124,12 @@ class Watchdog:
         from tornado.ioloop import PeriodicCallback
 
         self.given_up: str | None = None
-        self._cluster, self._queue, self._logs, self._echo = cluster, queue, logs, options.echo
+        self._cluster, self._queue, self._echo = cluster, queue, options.echo
+        self._profile, self._logs = profile, logs
+        self._gpu = wants_gpu(options, profile)
         self._waiting: dict[str, JobState] = {}
+        self._before: dict[str, JobState] = {}  # what waited at the look before
+        self._said, self._said_at = "", time.monotonic()
         self._deaths = self._refusals = self._n_registered = 0
         self._stopped = False
         self._adapts = options.adaptive is not None  # Dask decides how many jobs there are
@@ -163,6 +166,23 @@ class Watchdog:
         counted = f"{len(self._waiting)} job" + "s" * (len(self._waiting) != 1)
         return f"{counted} waiting" + (f" ({reasons})" if reasons else "")
 
+    def obstacle(self) -> str:
+        """Return why jobs will not start by themselves and what to change; empty where they may."""
+        # Of two looks in a row: a queue may correct the first reason that it gives.
+        stuck = {
+            job: state.obstacle
+            for job, state in sorted(self._waiting.items())
+            if state.obstacle and state == self._before.get(job)
+        }
+        obstacle = next(iter(stuck.values()), None)
+        if obstacle is None:
+            return ""
+        jobs = [job for job, of_job in stuck.items() if of_job == obstacle]
+        will = "will not" if obstacle.is_certain else "may not"
+        own = "itself" if len(jobs) == 1 else "themselves"
+        way_out = obstacle.way_out(jobs, self._profile, self._gpu)
+        return f"{len(jobs)} {will} start by {own}: {obstacle.why}; {way_out}"
+
     async def check(self) -> None:
         """Drop jobs that have ended, count those that never came up, replace what is missing."""
         if self._stopped:
@@ -172,7 +192,9 @@ class Watchdog:
         states = await self._queue.states([job.job_id for job in jobs.values() if job.job_id])
         if states is None or self._stopped:  # a queue that does not answer says nothing
             return
+        self._before = self._waiting
         self._waiting = {job: state for job, state in states.items() if state.waits}
+        self._tell()
         if len(cluster.registered) > self._n_registered:
             self._n_registered, self._deaths = len(cluster.registered), 0
         for name, job in jobs.items():
@@ -190,15 +212,27 @@ class Watchdog:
                     )
             elif name not in cluster.registered:
                 self._deaths += 1
-                if self._deaths >= DEATHS_IN_A_ROW:
-                    log = next(iter(sorted(self._logs.glob(f"*{job.job_id}*"))), None)
+                if self._deaths >= DEATHS_IN_A_ROW and self.given_up is None:
+                    log = kept_log(self._logs, str(job.job_id))
                     self._give_up(
                         f"--cluster {kind}: {self._deaths} jobs in a row ended before their worker "
-                        f"connected; the last one, {job.job_id}, printed: {tail_of(log)}; "
-                        f"its log is {log or 'not in ' + str(self._logs)}"
+                        f"connected; the last one, {job.job_id}, "
+                        + (f"printed: {tail_of(log)}; its log is {log}" if log else NO_LOG)
                     )
         if self.given_up is None and not self._adapts:
             cluster.scale(self.n_wanted)
+
+    def _tell(self) -> None:
+        """Say which jobs wait and why: where no worker is there, or one will not start."""
+        waiting, obstacle = self.waiting(), self.obstacle()
+        nobody = not self._present()
+        line = f"{waiting}; {obstacle}" if obstacle else waiting
+        line = line if nobody or obstacle else ""
+        again = nobody and time.monotonic() - self._said_at > SECONDS_BETWEEN_LINES
+        if line and (line != self._said or again):
+            self._echo(f"queue      {line}")
+            self._said_at = time.monotonic()
+        self._said = line
 
     def _present(self) -> set[str]:
         return {worker["name"] for worker in self._cluster.scheduler_info["workers"].values()}
@@ -212,10 +246,25 @@ class Watchdog:
                 self._echo(f"warning    {reason}; the run goes on with the workers it has")
 
 
-def tail_of(log: Path | None) -> str:
+def kept_log(folder: Path, job: str) -> Path | None:
+    """Move a job's log from the run's private folder, which is removed, to the one that holds it.
+
+    None where there is none.
+    """
+    logs = sorted(folder.iterdir())
+    log = next((log for log in logs if job in re.findall(r"\d+", log.name)), None)  # not 17 for 7
+    if log is None:
+        return None
+    with suppress(OSError):  # another user's file may stand in its place
+        log.chmod(0o600)
+        return log.replace(folder.parent / f"job{job}.log")
+    return log
+
+
+def tail_of(log: Path) -> str:
     """Return the last lines of a job's own log, on one line."""
     try:
-        lines = log.read_text(errors="replace").splitlines() if log else []
+        lines = log.read_text(errors="replace").splitlines()
     except OSError:
         lines = []
     kept = [" ".join(line.split()) for line in lines if line.strip()]

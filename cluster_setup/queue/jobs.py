@@ -15,6 +15,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from pydantic import ByteSize
+
 from cluster_setup.errors import ClusterError
 from cluster_setup.installation import install_line
 from cluster_setup.options import ClusterOptions
@@ -31,7 +33,49 @@ from cluster_setup.settings import (
 # A worker's web pages are for the node itself.
 NO_WEB_PAGES = ("--no-dashboard", "--dashboard-address", f"{LOOPBACK}:0")
 SECONDS_TO_ANSWER = 60
+JOBS_NAMED = 5
 NONE_IS_KNOWN = ("invalid job id", "unknown job", "has finished")
+
+
+@dataclass(frozen=True)
+class Obstacle:
+    """Why a job will not start by itself, however long it waits, and the way out.
+
+    Attributes
+    ----------
+    why : str
+    keys : tuple of str
+        Of the profile, to be changed.
+    command : str
+        Of the queue, where one on the job will do; may be empty.
+    is_certain : bool
+        False where it may yet start, when other jobs have ended.
+    """
+
+    why: str
+    keys: tuple[str, ...]
+    command: str = ""
+    is_certain: bool = True
+
+    def way_out(self, jobs: Sequence[str], profile: Profile, gpu: bool) -> str:
+        """Return what the user can do for these jobs, in words, with the profile's values."""
+        parts = []
+        if self.command:
+            more = " ..." if len(jobs) > JOBS_NAMED else ""
+            parts.append(f"{self.command} {' '.join(jobs[:JOBS_NAMED])}{more}")
+        keys = []
+        for key in self.keys:
+            if key == "gres" and not gpu:
+                continue
+            if key == "partition" and profile.cpu_partition and not gpu:
+                key = "cpu_partition"
+            value = getattr(profile, key)
+            if isinstance(value, ByteSize):
+                value = value.human_readable()
+            keys.append(f"{key} ({value})" if value and key != "directives" else key)
+        *first, last = keys
+        parts.append(f"change {', '.join(first)}{' or ' * bool(first)}{last} in the profile")
+        return ", or ".join(parts)
 
 
 @dataclass(frozen=True)
@@ -40,6 +84,7 @@ class JobState:
 
     waits: bool
     reason: str = ""
+    obstacle: Obstacle | None = None
 
 
 @dataclass(frozen=True)

@@ -26,6 +26,7 @@ from distributed import KilledWorker, wait
 from distributed.client import FutureCancelledError
 from distributed.comm import CommClosedError
 
+from cluster_setup.workers import forecast_workers
 from pipelines.graph import cugraph, partitions
 from pipelines.graph.edges import check_node_count, no_edges_error
 from pipelines.graph.files import PART_BYTES, EdgeFile
@@ -308,7 +309,7 @@ def _in_spite_of_deaths(client: Client, step: Callable[[], Value]) -> Value:
 
 
 def _gather(client: Client, futures: list[Future]) -> list[Any]:
-    """Return the results of all futures, for which there must be a worker at any time."""
+    """Return the results of all futures, for which there must be a worker, or one that may come."""
     while True:
         try:
             with client.as_current():
@@ -318,7 +319,10 @@ def _gather(client: Client, futures: list[Future]) -> list[Any]:
             try:
                 client.wait_for_workers(1, timeout=1)
             except TimeoutError:
-                raise RunStopped("no worker is left; ranks so far are kept") from None
+                forecast = forecast_workers(client)
+                if not forecast.coming:  # else jobs wait in a queue, for hours if need be
+                    why = forecast.reason or "no worker is left"
+                    raise RunStopped(f"{why}; ranks so far are kept") from None
 
 
 def iterations_kept(folder: Path) -> int:

@@ -12,7 +12,12 @@ from matplotlib.ticker import MaxNLocator
 from pipelines.report.style import INK, PALE, SKY, VERMILLION, WHITE, WIDE
 from pipelines.report.wording import duration, shortened
 from pipelines.run_folder.reading import FinishedTask
-from pipelines.run_folder.work_time import idle_periods, shown_seconds, worker_timelines
+from pipelines.run_folder.work_time import (
+    idle_periods,
+    is_within_session,
+    shown_seconds,
+    worker_timelines,
+)
 
 MOST_LABELS = 40
 # Seconds of a unit of time, its name, and the seconds from which on it is too small.
@@ -64,7 +69,8 @@ def timeline(tasks: Sequence[FinishedTask], workers: Sequence[str] = ()) -> Figu
     for start, stop in breaks:
         x = place(stop) - seam / 2 / second
         axes.axvline(x, color=INK, ls=(0, (3, 3)), lw=1, zorder=3)
-        stopped = f"stopped for {duration(stop - start)}"
+        what = "no worker" if is_within_session(tasks, start, stop) else "stopped"
+        stopped = f"{what} for {duration(stop - start)}"
         axes.text(x, -0.55, stopped, ha="center", va="bottom", fontsize=8.5)
     axes.xaxis.set_major_locator(MaxNLocator(12, steps=[1, 2, 5, 10]))
     axes.set(xlim=(0, end), ylim=(len(rows) - 0.5, -0.5))

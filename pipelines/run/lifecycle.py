@@ -185,7 +185,7 @@ class Session:
         """Open what the tasks ``todo`` are given to as they come back."""
         runner, cost = cluster.runner, sum(task.cost for task in todo)
         quiet = self.echo is quiet_echo
-        with show_progress(len(todo), cost, quiet, lambda: runner.n_workers) as progress:
+        with show_progress(len(todo), cost, quiet, runner.presence) as progress:
             yield JournalWriter(self.journal, progress, todo)
 
     def finish(self, metadata: Mapping[str, Any]) -> None:

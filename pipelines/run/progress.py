@@ -13,6 +13,7 @@ from contextlib import contextmanager, suppress
 from importlib.util import find_spec
 from typing import Any
 
+from cluster_setup.workers import Presence
 from pipelines.console import echo, printable
 from pipelines.run.outcomes import Task
 
@@ -47,11 +48,11 @@ class Progress:
     n_tasks : int
     cost : float
         Predicted, of all of them.
-    n_workers : function that tells how many workers there are, or None
+    presence : function that tells who is there to work, or None
     """
 
     def __init__(
-        self, n_tasks: int = 0, cost: float = 0.0, n_workers: Callable[[], int] | None = None
+        self, n_tasks: int = 0, cost: float = 0.0, presence: Callable[[], Presence] | None = None
     ) -> None:
         self._n_tasks, self._total = n_tasks, cost
         self._n_done = self._n_failed = 0
@@ -59,10 +60,11 @@ class Progress:
         self._compiled = 0  # functions that the task at work has begun to compile
         self._cost_done = 0.0
         self._inside: dict[str, tuple[float, float]] = {}  # of a task at work: cost, share done
-        self._started = time.monotonic()
-        self._ask, self._n_workers = n_workers, 0
+        self._started = self._looked = time.monotonic()
+        self._deserted = 0.0  # seconds without a worker
+        self._ask, self._present = presence, Presence()
         self._guard = threading.Lock()
-        self.count_workers()
+        self.look_for_workers()
 
     def advance(self, task: Task, failed: bool) -> None:
         """Count one more finished task."""
@@ -89,12 +91,16 @@ class Progress:
         with self._guard:
             self._best = text
 
-    def count_workers(self) -> None:
-        """Ask how many workers there are now."""
-        if self._ask is not None:
-            # A scheduler too busy to answer, or gone, as whoever waits for tasks will say.
-            with suppress(Exception):
-                self._n_workers = self._ask()
+    def look_for_workers(self) -> None:
+        """Ask who is there to work now."""
+        if self._ask is None:
+            return
+        before, self._looked = self._looked, time.monotonic()
+        if not self._present.workers:
+            self._deserted += self._looked - before
+        # A scheduler too busy to answer, or gone, as whoever waits for tasks will say.
+        with suppress(Exception):
+            self._present = self._ask()
 
     def show(self, ended: bool = False) -> None:
         """Show it as it is now, by the clock or because a task has ended."""
@@ -121,18 +127,20 @@ class Progress:
         if self._n_failed:
             parts.append(f"{self._n_failed} failed")
         if self._ask is not None:
-            parts.append(f"{self._n_workers} worker" + "s" * (self._n_workers != 1))
+            parts.append(str(self._present))
         return ", ".join(parts)
 
     @property
     def times(self) -> str:
         """The time that has passed, and the time that is left where that can be told."""
         done, elapsed = self._done_by_now, time.monotonic() - self._started
+        n_workers = self._present.workers
         # The first tasks may be mostly compilation; what tells of itself from inside is compiled.
-        compiles = self._n_done <= max(1, self._n_workers) and elapsed < SECONDS_OF_COMPILATION
-        if not done or self._n_done == self._n_tasks or (compiles and not self._inside):
+        compiles = self._n_done <= max(1, n_workers) and elapsed < SECONDS_OF_COMPILATION
+        deserted = self._ask is not None and not n_workers
+        if not done or self._n_done == self._n_tasks or (compiles and not self._inside) or deserted:
             return clock(elapsed)
-        left = elapsed * max(0.0, self._total - done) / done
+        left = (elapsed - self._deserted) * max(0.0, self._total - done) / done
         return f"{clock(elapsed)}, about {clock(left)} left"
 
     @property
@@ -226,11 +234,11 @@ class _Bar(Progress):
 
 @contextmanager
 def show_progress(
-    n_tasks: int, cost: float, quiet: bool, n_workers: Callable[[], int] | None = None
+    n_tasks: int, cost: float, quiet: bool, presence: Callable[[], Presence] | None = None
 ) -> Iterator[Progress]:
     """Show the progress of ``n_tasks`` tasks whose predicted costs add up to ``cost``.
 
-    ``n_workers`` tells how many workers there are at that moment.
+    ``presence`` tells who is there to work at that moment.
     """
     if quiet or not n_tasks:
         yield Progress()
@@ -240,12 +248,12 @@ def show_progress(
         from rich.console import Console
 
         has_bar = has_bar or Console().is_jupyter
-    shown: Progress = (_Bar if has_bar else _Lines)(n_tasks, cost, n_workers)
+    shown: Progress = (_Bar if has_bar else _Lines)(n_tasks, cost, presence)
     ended = threading.Event()
 
     def look_on() -> None:
         while not ended.wait(SECONDS_BETWEEN_LOOKS):
-            shown.count_workers()
+            shown.look_for_workers()
             with shown._guard:
                 if not ended.is_set():
                     shown.show()

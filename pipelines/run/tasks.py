@@ -14,7 +14,7 @@ from contextlib import contextmanager, nullcontext, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from cluster_setup.workers import forecast_workers, slot_left
+from cluster_setup.workers import Presence, forecast_workers, slot_left, workers_present
 from pipelines.data.placement import Placed, scatter
 from pipelines.run.errors import RunStopped, stop_if_lost
 from pipelines.run.events import Line, Message, ProgressEvent, to_scheduler
@@ -96,6 +96,10 @@ class InProcess(_Runner):
     def __init__(self, n_threads: int) -> None:
         self.n_workers = n_threads
 
+    def presence(self) -> Presence:
+        """Return who is there to work now."""
+        return Presence(self.n_workers)
+
     def close(self) -> None:
         pass  # the caller has what tasks share
 
@@ -171,6 +175,10 @@ class OnCluster(_Runner):
         """Workers the cluster has, or will have when its queue has let them start."""
         present = len(self.client.scheduler_info(n_workers=-1)["workers"])
         return max(present, forecast_workers(self.client).wanted)
+
+    def presence(self) -> Presence:
+        """Return who is there to work now."""
+        return workers_present(self.client)
 
     def close(self) -> None:
         self._scattered, self._copies = None, []

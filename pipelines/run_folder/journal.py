@@ -34,8 +34,9 @@ class TaskRecord(Part, Generic[AnyRow]):
     """A line: a task, where and when it was done, and its rows; none where it failed whole.
 
     ``cost`` is what was predicted of it, in any unit of time, ``run`` the fingerprint of the run
-    it belongs to, and ``files`` are what it left beside; older runs have none of these. The most
-    memory in use meanwhile is in bytes, of the worker's process and of its GPU.
+    it belongs to, ``session`` counts from 1, and ``files`` are what it left beside; older runs have
+    none of these. The most memory in use meanwhile is in bytes, of the worker's process and of its
+    GPU.
     """
 
     task: str
@@ -48,6 +49,7 @@ class TaskRecord(Part, Generic[AnyRow]):
     peak_gpu_memory: Count | None = None
     rows: list[AnyRow]
     run: str | None = None
+    session: Count = 0
     files: dict[FileName, FileDigest] = Field(default_factory=dict)
 
 
@@ -124,6 +126,7 @@ class Journal:
                     self.records.append(record)
                 else:
                     self.n_foreign += 1
+        self._session = 1 + max((record.get("session", 0) for record in self.records), default=0)
         if write and whole < len(content):
             self._file.truncate(whole)
         self._size = whole
@@ -139,6 +142,7 @@ class Journal:
         OSError
             The record could not be stored; the file is as it was before.
         """
+        record = record | {"session": self._session}
         if self.fingerprint is not None:
             record = record | {"run": self.fingerprint}
         line = json.dumps(record, allow_nan=False).encode().removesuffix(b"}")

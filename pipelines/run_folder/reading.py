@@ -28,6 +28,7 @@ class FinishedTask:
     Unix seconds; ``compile_seconds`` are among its ``seconds``. ``cost`` was predicted, in a task
     of time of its own; None in the journals of older runs. ``memory`` is the most bytes that were
     in use meanwhile: ``peak_memory`` of the worker's process, ``peak_gpu_memory`` of its GPU.
+    ``session`` counts from 1; 0 in the journals of older runs.
     """
 
     name: str
@@ -38,6 +39,7 @@ class FinishedTask:
     compile_seconds: float = 0.0
     cost: float | None = None
     memory: Mapping[str, int] = field(default_factory=dict)
+    session: int = 0
 
     @property
     def workers(self) -> list[str]:
@@ -182,6 +184,7 @@ def tasks_of(journal: Iterable[Mapping[str, Any]]) -> tuple[FinishedTask, ...]:
             record.get("compile_seconds", 0.0),
             record.get("cost"),
             {name: record[name] for name in MEMORY if record.get(name)},
+            record.get("session", 0),
         )
         for record in journal
     ]

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import accumulate, pairwise
 
 from pipelines.run_folder.reading import FinishedTask
 
@@ -43,12 +43,12 @@ def worker_timelines(
     for task in tasks:
         for worker in task.workers:
             own.setdefault(worker, []).append(task)
-    parts, timelines = _parts(tasks), []
+    sessions, timelines = _sessions(tasks), []
     for worker, some in own.items():
         busy = sum(end - start for start, end in _spans(some))
         present = sum(
             end - start
-            for start, end in parts
+            for start, end in sessions
             if not some or any(start <= task.started <= end for task in some)
         )
         timelines.append(WorkerTimeline(worker, tuple(some), busy, present))
@@ -58,12 +58,32 @@ def worker_timelines(
 def busy_share(tasks: Sequence[FinishedTask], workers: Sequence[str] = ()) -> float | None:
     """The share of the workers' time that they were at work; None without a task.
 
-    A worker is there from the first unit of a session of the run, whoever runs it, to the end of
-    the last one. Of several sessions those count in which it had a task; all, if it never had one.
+    Their time is that from the first task of a session to the end of its last, for as many workers
+    as were there at once: the time in which one is lost, and until another takes its place, counts.
     """
     rows = worker_timelines(tasks, workers)
-    present = sum(row.present_seconds for row in rows)
+    present = sum(
+        _most_at_once(rows, start, end, workers) * (end - start) for start, end in _sessions(tasks)
+    )
     return sum(row.busy_seconds for row in rows) / present if present else None
+
+
+def _most_at_once(
+    rows: Sequence[WorkerTimeline], start: float, end: float, known: Collection[str]
+) -> int:
+    """Return the most workers that a session had at once, each from its first task to its last.
+
+    Those that ``run.json`` knows were there when it began, and to its end if they had no task.
+    """
+    changes: list[tuple[float, int]] = []
+    for row in rows:
+        some = [task for task in row.tasks if start <= task.started <= end]
+        if some or not row.tasks:
+            came = start if row.worker in known or not some else some[0].started
+            left = max((task.ended for task in some), default=end)
+            changes += [(came, 1), (left, -1)]
+    there = accumulate(change for _, change in sorted(changes))
+    return max(1, *there)
 
 
 def idle_periods(tasks: Sequence[FinishedTask]) -> list[tuple[float, float]]:
@@ -89,6 +109,13 @@ def shown_seconds(tasks: Sequence[FinishedTask]) -> float:
     return sum(end - start for start, end in _parts(tasks))
 
 
+def is_within_session(tasks: Sequence[FinishedTask], start: float, end: float) -> bool:
+    """Return whether an idle period lies within one session: nobody was there, none stopped it."""
+    before = [task.session for task in tasks if task.ended <= start]
+    after = [task.session for task in tasks if task.started >= end]
+    return bool(before and after) and 0 < before[-1] == after[0]
+
+
 def compile_seconds(tasks: Sequence[FinishedTask]) -> float:
     """Return the compile seconds: workers compile side by side, so the longest counts."""
     by_worker: dict[str, float] = {}
@@ -106,6 +133,17 @@ def peaks(tasks: Sequence[FinishedTask]) -> dict[str, dict[str, int]]:
             known = found.setdefault(worker, {})
             known |= {name: max(n, known.get(name, 0)) for name, n in task.memory.items()}
     return found
+
+
+def _sessions(tasks: Sequence[FinishedTask]) -> list[tuple[float, float]]:
+    """Return start and end of the work of each session; where that is not known, of each part."""
+    by_session: dict[int, list[FinishedTask]] = {}
+    for task in tasks:
+        by_session.setdefault(task.session, []).append(task)
+    sessions = _parts(by_session.pop(0, []))
+    for some in by_session.values():
+        sessions.append((min(task.started for task in some), max(task.ended for task in some)))
+    return sessions
 
 
 def _parts(tasks: Sequence[FinishedTask]) -> list[tuple[float, float]]:

@@ -109,7 +109,7 @@ class Features:
             assert shape is not None
             runner = cluster.runner
             work = partial(features_of_batch, shape=shape, device=cluster.device)
-            with show_progress(len(tasks), len(tasks), quiet, lambda: runner.n_workers) as progress:
+            with show_progress(len(tasks), len(tasks), quiet, runner.presence) as progress:
                 for outcome in runner.outcomes(work, (self.extractor, sides), tasks):
                     if outcome.error is not None:
                         raise RunStopped(f"features could not be computed: {outcome.error}")

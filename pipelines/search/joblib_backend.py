@@ -183,7 +183,7 @@ class SearchBackend(ParallelBackendBase):
         fits: dict[Task, list[Fit]] = {}
         cost = sum(task.cost for task in tasks)
         quiet = not self._verbose
-        with show_progress(len(tasks), cost, quiet, lambda: runner.n_workers) as progress:
+        with show_progress(len(tasks), cost, quiet, runner.presence) as progress:
             for outcome in runner.outcomes(work, problem, tasks):
                 progress.advance(outcome.task, outcome.error is not None)
                 if outcome.error is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import subprocess
 import sys
@@ -10,7 +11,9 @@ from unittest.mock import Mock
 
 import psutil
 import pytest
+from distributed import Scheduler
 
+from cluster_setup import open_cluster
 from cluster_setup.on_this_machine import started
 
 ROOT = Path(__file__).parents[2]
@@ -23,6 +26,23 @@ def test_a_worker_that_is_slow_to_die_takes_nothing_from_a_run() -> None:
         pass
     with pytest.raises(KeyboardInterrupt), started("local", lambda: cluster):
         raise KeyboardInterrupt
+
+
+def schedulers_alive() -> int:
+    gc.collect()
+    # By its type: some objects of torch warn when they are asked for their class.
+    return sum(issubclass(type(held), Scheduler) for held in gc.get_objects())
+
+
+@pytest.mark.parametrize("dashboard", ["off", "0"])
+def test_a_cluster_that_is_closed_leaves_no_scheduler(dashboard: str) -> None:
+    before = schedulers_alive()
+    for _ in range(3):
+        with open_cluster("threads", 1, dashboard=dashboard) as client:
+            assert client.submit(sum, (1, 2)).result() == 3
+            assert schedulers_alive() == before + 1
+        del client
+    assert schedulers_alive() == before
 
 
 CANNOT_CLOSE = """

@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import MagicMock
 
 import numpy as np
 import pandas as pd
@@ -18,6 +19,7 @@ from distributed import Client
 from distributed.comm import CommClosedError
 
 from cluster_setup import open_cluster
+from cluster_setup.workers import WorkerForecast
 from pipelines.errors import InputError
 from pipelines.graph import compute_pagerank, distributed, partitions
 from pipelines.graph.distributed import distributed_pagerank
@@ -192,6 +194,20 @@ def test_a_cluster_without_workers_stops_the_run(tmp_path, monkeypatch):
         pytest.raises(RunStopped, match="no worker is left; ranks so far are kept"),
     ):
         distributed_pagerank(client, graph, tmp_path, stop=stop, callback=callback)
+
+
+def test_jobs_that_wait_in_a_queue_are_waited_for(monkeypatch):
+    def never(*of_all, **how):
+        raise TimeoutError
+
+    forecasts = [WorkerForecast(1, coming=True), WorkerForecast(1, reason="three jobs died")]
+    monkeypatch.setattr(distributed, "wait", never)
+    monkeypatch.setattr(distributed, "forecast_workers", lambda client: forecasts.pop(0))
+    client = MagicMock()
+    client.wait_for_workers = never
+    with pytest.raises(RunStopped, match="three jobs died; ranks so far are kept"):
+        distributed._gather(client, [])
+    assert not forecasts
 
 
 def test_bad_input_is_one_line(in_process, tmp_path):

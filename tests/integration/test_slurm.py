@@ -15,12 +15,12 @@ import pandas as pd
 import pytest
 
 from cluster_setup import ClusterError, open_cluster
-from cluster_setup.workers import forecast_workers
+from cluster_setup.workers import forecast_workers, workers_present
 from pipelines.run.tasks import OnCluster
 from pipelines.svm_grid import main
 from tests.command_runs import cells, record
 
-from .conftest import jobs_in_queue, scontrol, wait_until, worker_processes
+from .conftest import SECONDS_TO_WAIT, jobs_in_queue, scontrol, wait_until, worker_processes
 from .naps import all_done, begun, naps
 
 Profile = Callable[..., str]
@@ -72,7 +72,8 @@ def test_a_full_queue_is_waited_for_and_said(profile: Profile) -> None:
 
     def echo(line: str) -> None:
         said.append(line)
-        scontrol("partitionname=all", "state=up")
+        if "will not start" in line:
+            scontrol("partitionname=all", "state=up")
 
     scontrol("partitionname=all", "state=down")
     try:
@@ -81,7 +82,54 @@ def test_a_full_queue_is_waited_for_and_said(profile: Profile) -> None:
     finally:
         scontrol("partitionname=all", "state=up")
     # At the first look the second job may still be on its way.
-    assert re.fullmatch(r"queue      (1 job|2 jobs) waiting \(PartitionDown\)", said[0])
+    waiting = r"queue      (1 job|2 jobs) waiting \(PartitionDown\)"
+    assert re.fullmatch(waiting, said[0])
+    way_out = "its administrators have closed the partition; change partition in the profile"
+    assert any(
+        re.fullmatch(rf"{waiting}; . will not start by \w+: {way_out}", line) for line in said
+    )
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"cores": 64}, "the partition does not have what a job asks for; change cores (64), "),
+        ({"directives": ["--hold"]}, "a job is held; scontrol release "),
+        ({"walltime": "02:00:00"}, "a job may not be that long; change walltime (02:00:00), "),
+    ],
+)
+def test_jobs_that_will_not_start_are_said_with_what_to_change(
+    profile: Profile, tmp_path: Path, changes: dict[str, Any], words: str
+) -> None:
+    said = tmp_path / "said"
+    scontrol("partitionname=all", "maxtime=60")
+    try:
+        with said.open("w") as stdout:
+            launcher = _start(profile(**changes), "--results", str(tmp_path / "run"), stdout=stdout)
+            line = f"; 2 will not start by themselves: {words}"
+            wait_until(lambda: line in said.read_text())
+    finally:
+        launcher.send_signal(signal.SIGTERM)
+        launcher.wait()
+        scontrol("partitionname=all", "maxtime=infinite")
+
+
+def test_who_is_there_is_told_when_all_jobs_are_cancelled_and_none_may_start(
+    profile: Profile,
+) -> None:
+    said: list[str] = []
+    with open_cluster("slurm", 2, profile=profile(), echo=said.append) as client:
+        client.wait_for_workers(2, timeout=SECONDS_TO_WAIT)
+        assert str(workers_present(client)) == "2 workers"
+        scontrol("partitionname=all", "state=down")
+        try:
+            subprocess.run(["scancel", *jobs_in_queue()], check=True)
+            nobody = "0 of 2 workers, 2 jobs waiting (PartitionDown)"
+            wait_until(lambda: str(workers_present(client)) == nobody)
+            wait_until(lambda: said and "2 will not start by themselves" in said[-1])
+        finally:
+            scontrol("partitionname=all", "state=up")
+        wait_until(lambda: str(workers_present(client)) == "2 workers")
 
 
 def test_jobs_that_die_at_once_end_the_run_in_one_line(
@@ -108,6 +156,8 @@ def test_jobs_that_die_at_once_end_the_run_in_one_line(
     assert len(done.stderr.splitlines()) == 1
     assert "jobs in a row ended before their worker connected" in done.stderr
     assert "printed: module: cuda/99 is not here" in done.stderr
+    (log,) = re.findall(r"its log is (\S+)", done.stderr)
+    assert Path(log).read_text() == "module: cuda/99 is not here\n"
     assert not (tmp_path / "run").exists()
 
 
@@ -190,9 +240,8 @@ def _python_with_dask_cuda() -> str:
 def _start(profile: str, *more: str, **how: Any) -> subprocess.Popen[str]:
     return subprocess.Popen(
         [*COMMAND, *LONGER, "--cluster", "slurm", "--profile", profile, "--workers", "2", *more],
-        stdout=subprocess.DEVNULL,
         text=True,
-        **how,
+        **{"stdout": subprocess.DEVNULL, **how},
     )
 
 

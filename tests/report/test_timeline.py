@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 from matplotlib.figure import Figure
 
@@ -50,6 +52,13 @@ def test_the_time_between_a_stop_and_its_resumption_is_cut_out():
     figure = drawn(timeline(tasks))
     assert max(right for _, right, _ in bars(figure)) < 180
     assert "stopped for 13 h 52 min" in [text.get_text() for text in figure.axes[0].texts]
+
+
+def test_a_time_without_a_worker_is_not_called_a_stop():
+    tasks = [replace(one, session=1) for one in (task("a", 0, 6), task("b", 106, 5))]
+    figure = drawn(timeline(tasks))
+    texts = [text.get_text() for text in figure.axes[0].texts]
+    assert texts == ["5 %", "5 %", "no worker for 1 min 40 s"]
 
 
 def test_idle_time_within_a_run_is_not_cut_out():

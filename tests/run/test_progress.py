@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from cluster_setup.workers import Presence
 from pipelines.run import progress
 from pipelines.run.progress import Progress, clock, show_progress
 
@@ -30,7 +31,7 @@ def now(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 def test_lines_count_tasks_failures_workers_and_the_time_left(
     now: list[float], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with show_progress(3, cost=10.0, quiet=False, n_workers=lambda: 1) as shown:
+    with show_progress(3, cost=10.0, quiet=False, presence=lambda: Presence(1)) as shown:
         now[0] += 5
         shown.advance(task("a", 1.0), failed=False)  # nothing yet: ten seconds between lines
         assert capsys.readouterr().out == ""
@@ -48,7 +49,7 @@ def test_lines_count_tasks_failures_workers_and_the_time_left(
 def test_no_time_is_told_from_first_tasks_that_may_be_compilation(
     now: list[float], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with show_progress(40, cost=40.0, quiet=False, n_workers=lambda: 2) as shown:
+    with show_progress(40, cost=40.0, quiet=False, presence=lambda: Presence(2)) as shown:
         for name in "abc":
             now[0] += 20
             shown.advance(task(name), failed=False)
@@ -72,6 +73,25 @@ def test_a_task_that_tells_of_itself_counts_by_its_share(now: list[float]) -> No
     assert (counts.percent, counts.at_work) == (90, "quick: 50 %")
     counts.advance(task("quick", 2.0), failed=False)
     assert (counts.percent, counts.times, counts.at_work) == (100, "15 s", "")
+
+
+def test_no_time_is_told_while_nobody_works_and_that_time_does_not_count(now: list[float]) -> None:
+    present = [Presence(2, 2)]
+    counts = Progress(4, 4.0, lambda: present[0])
+
+    def look(seconds: int) -> tuple[str, str]:
+        now[0] += seconds
+        counts.look_for_workers()
+        return counts.tasks, counts.times
+
+    for name in "abc":
+        counts.advance(task(name), failed=False)
+    assert look(30) == ("3 of 4 tasks, 2 workers", "30 s, about 10 s left")
+    present[0] = Presence(0, 2, "2 jobs waiting (PartitionDown)")
+    deserted = "3 of 4 tasks, 0 of 2 workers, 2 jobs waiting (PartitionDown)"
+    assert [look(1), look(100)] == [(deserted, "31 s"), (deserted, "2:11 min")]
+    present[0] = Presence(1, 2)
+    assert look(1) == ("3 of 4 tasks, 1 of 2 workers", "2:12 min, about 10 s left")
 
 
 def test_rounding_does_not_make_a_run_look_finished(now: list[float]) -> None:
@@ -100,20 +120,20 @@ def test_it_is_shown_by_the_clock_where_no_task_ends(
     monkeypatch.setattr(progress, "SECONDS_BETWEEN_LOOKS", 0.01)
     monkeypatch.setattr(progress, "SECONDS_OF_SILENCE", 0.02)
 
-    def ask() -> int:
+    def ask() -> Presence:
         raise RuntimeError("the client is closed")
 
-    with show_progress(1, cost=1.0, quiet=False, n_workers=ask):
+    with show_progress(1, cost=1.0, quiet=False, presence=ask):
         shown_again.wait()
 
 
 def test_a_scheduler_that_does_not_answer_stops_nothing(
     now: list[float], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def ask() -> int:
+    def ask() -> Presence:
         raise TimeoutError
 
-    with show_progress(1, cost=1.0, quiet=False, n_workers=ask) as shown:
+    with show_progress(1, cost=1.0, quiet=False, presence=ask) as shown:
         shown.advance(task("a"), failed=False)
     assert capsys.readouterr().out == "progress   100 %, 1 of 1 tasks, 0 workers, 0.0 s\n"
 
@@ -132,7 +152,7 @@ def test_a_terminal_gets_a_bar_of_whole_lines(
     columns: int, now: list[float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     terminal = terminal_of(monkeypatch, columns)
-    with show_progress(2, cost=4.0, quiet=False, n_workers=lambda: 12) as shown:
+    with show_progress(2, cost=4.0, quiet=False, presence=lambda: Presence(12)) as shown:
         now[0] += 3725
         shown.update(task("svm-gamma=0.000123457 5 folds 24 C", 3.0), 0.5)
         shown.best("best so far 12.34 % error on 5 folds, C = 2.68e+03, gamma = 0.000123")
@@ -150,7 +170,7 @@ def test_compiling_has_a_line_of_its_own_until_the_fits_begin(
     now: list[float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     terminal = terminal_of(monkeypatch, 100)
-    with show_progress(2, cost=4.0, quiet=False, n_workers=lambda: 1) as shown:
+    with show_progress(2, cost=4.0, quiet=False, presence=lambda: Presence(1)) as shown:
         shown.update(task("a", 3.0), 0.0, compiled=12)
         assert "compiling (12 functions so far), once on this machine" in terminal.getvalue()
         shown.advance(task("b", 1.0), failed=False)
@@ -223,7 +243,7 @@ def test_a_clock_is_read_by_people(seconds: float, text: str) -> None:
 def test_by_the_clock_nothing_is_shown_before_the_silence_was_long(
     now: list[float], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    lines = progress._Lines(1, 1.0, lambda: 1)
+    lines = progress._Lines(1, 1.0, lambda: Presence(1))
     now[0] += progress.SECONDS_OF_SILENCE - 1
     lines.show()
     assert capsys.readouterr().out == ""

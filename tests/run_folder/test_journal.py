@@ -17,7 +17,8 @@ from pipelines.run_folder.names import RECORD
 
 PLACE = {"worker": "w", "started": 1.5, "seconds": 0.5}
 RECORDS = [
-    {"task": f"u{i}", **PLACE, "rows": [{"C": 10.0**i, "error": 1 / (i + 3)}]} for i in range(5)
+    {"task": f"u{i}", **PLACE, "session": 1, "rows": [{"C": 10.0**i, "error": 1 / (i + 3)}]}
+    for i in range(5)
 ]
 
 
@@ -46,8 +47,9 @@ def test_a_journal_cut_anywhere_keeps_every_whole_record(
         n_whole = content[:cut].count(b"\n")
         assert journal.records == RECORDS[:n_whole]
         journal.append({"task": "after", **PLACE, "rows": []})
+    after = {"task": "after", **PLACE, "rows": [], "session": 2 if n_whole else 1}
     with Journal(path) as journal:
-        assert journal.records == [*RECORDS[:n_whole], {"task": "after", **PLACE, "rows": []}]
+        assert journal.records == [*RECORDS[:n_whole], after]
 
 
 @given(place=st.integers(min_value=0), bit=st.integers(min_value=0, max_value=7))

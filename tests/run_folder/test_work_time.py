@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from pipelines.run_folder.reading import FinishedTask, tasks_of
@@ -35,6 +37,24 @@ def test_a_worker_of_one_session_is_not_missed_in_the_other() -> None:
     tasks = [task("a", 0, 100), task("b", 50_000, 80), task("b", 50_080, 20)]
     assert [row.present_seconds for row in worker_timelines(tasks)] == [100, 100]
     assert busy_share(tasks) == pytest.approx(1)
+
+
+def in_session(number: int, *tasks: FinishedTask) -> list[FinishedTask]:
+    return [replace(one, session=number) for one in tasks]
+
+
+def test_the_time_in_which_no_worker_was_there_counts_within_a_session() -> None:
+    tasks = in_session(1, task("a", 0, 6), task("b", 0, 6), task("c", 106, 5), task("d", 106, 5))
+    assert busy_share(tasks, ["a", "b"]) == pytest.approx(22 / 222)
+    resumed = [*tasks[:2], *in_session(2, *tasks[2:])]
+    assert busy_share(resumed, ["a", "b"]) == pytest.approx(1)
+    old = [replace(one, session=0) for one in tasks]  # of a version that did not say
+    assert busy_share(old, ["a", "b"]) == pytest.approx(1)
+
+
+def test_a_worker_and_the_one_that_replaced_it_are_one() -> None:
+    tasks = in_session(1, task("a", 0, 50), task("b", 0, 20), task("b", 20, 80), task("c", 60, 40))
+    assert busy_share(tasks, ["a", "b"]) == pytest.approx(190 / 200)
 
 
 def test_a_gang_is_at_work_on_all_its_workers() -> None:

@@ -3,18 +3,22 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import sys
+from pathlib import Path
 
 import pytest
 
 from cluster_setup.kinds import pbs, sge, slurm
 from cluster_setup.kinds.slurm import QUEUE
-from cluster_setup.queue.jobs import JobState, Queue
+from cluster_setup.profiles import Profile
+from cluster_setup.queue import kept_log
+from cluster_setup.queue.jobs import Queue
 
 SQUEUE = """\
 7|RUNNING|None
 8|PENDING|Resources
 9|COMPLETING|None
 10|PENDING|Priority
+11|PENDING|JobHeldUser
 """
 PBS = """\
 Job id            Name             User              Time Use S Queue
@@ -22,6 +26,7 @@ Job id            Name             User              Time Use S Queue
 101.head          pleasingly       ada               00:01:02 R gpu
 102.head          pleasingly       ada                      0 Q gpu
 103.head          pleasingly       ada               00:00:01 C gpu
+104.head          pleasingly       ada                      0 H gpu
 """
 SGE = """\
 job-ID  prior   name       user         state submit/start at     queue        slots ja-task-ID
@@ -29,6 +34,7 @@ job-ID  prior   name       user         state submit/start at     queue        s
     201 0.50500 pleasingly ada          r     11/20/2026 10:00:00 all.q@node1      8
     202 0.50500 pleasingly ada          qw    11/20/2026 10:00:00                  8
     203 0.50500 pleasingly ada          Eqw   11/20/2026 10:00:00                  8
+    204 0.00000 pleasingly ada          hqw   11/20/2026 10:00:00                  8
 """
 
 
@@ -38,16 +44,132 @@ job-ID  prior   name       user         state submit/start at     queue        s
         (
             slurm.QUEUE,
             SQUEUE,
-            {"7": (False, ""), "8": (True, "Resources"), "10": (True, "Priority")},
+            {
+                "7": (False, ""),
+                "8": (True, "Resources"),
+                "10": (True, "Priority"),
+                "11": (True, "JobHeldUser", "scontrol release"),
+            },
         ),
-        (pbs.QUEUE, PBS, {"101": (False, "state R"), "102": (True, "state Q")}),
-        (sge.QUEUE, SGE, {"201": (False, "state r"), "202": (True, "state qw")}),
+        (
+            pbs.QUEUE,
+            PBS,
+            {"101": (False, "state R"), "102": (True, "state Q"), "104": (True, "state H", "qrls")},
+        ),
+        (
+            sge.QUEUE,
+            SGE,
+            {
+                "201": (False, "state r"),
+                "202": (True, "state qw"),
+                "204": (True, "state hqw", "qrls"),
+            },
+        ),
     ],
 )
 def test_the_words_of_a_queue_are_understood(
     queue: Queue, said: str, states: dict[str, tuple[bool, str]]
 ) -> None:
-    assert queue.parse_states(said) == {job: JobState(*state) for job, state in states.items()}
+    told = {
+        job: (state.waits, state.reason, *([state.obstacle.command] if state.obstacle else []))
+        for job, state in queue.parse_states(said).items()
+    }
+    assert told == states
+
+
+OF_A_SITE = Profile(
+    queue="slurm", cores=64, memory=2**30, gres="gpu:1", cpu_partition="cpu", partition="gpu"
+)
+
+
+@pytest.mark.parametrize(
+    ("reason", "change"),
+    [
+        (
+            "PartitionConfig",
+            "cores (64), memory (1.0GiB), gres (gpu:1), walltime (01:00:00), partition (gpu) "
+            "or directives",
+        ),
+        ("PartitionDown", "partition (gpu)"),
+        ("PartitionTimeLimit", "walltime (01:00:00), partition (gpu) or directives"),
+        ("AssocMaxWallDurationPerJobLimit", "walltime (01:00:00), partition (gpu) or directives"),
+        ("AssocMaxCpuMinutesPerJobLimit", "walltime (01:00:00), cores (64) or gres (gpu:1)"),
+        ("QOSMaxCpuPerJobLimit", "cores (64), account or directives"),
+        ("QOSMaxMemoryPerNode", "memory (1.0GiB), account or directives"),
+        ("QOSMinGRES", "gres (gpu:1), account or directives"),
+        ("AssocGrpCPUMinutesLimit", "account or directives"),
+        (
+            "Job's account not known, so it can't use this partition (all allows ada)",
+            "account, partition (gpu) or directives",
+        ),
+        ("DependencyNeverSatisfied", "directives"),
+    ],
+)
+def test_jobs_that_will_not_start_by_themselves(reason: str, change: str) -> None:
+    obstacle = slurm.QUEUE.parse_states(f"7|PENDING|{reason}\n")["7"].obstacle
+    assert obstacle is not None
+    assert obstacle.is_certain
+    assert obstacle.way_out(["7"], OF_A_SITE, gpu=True) == f"change {change} in the profile"
+
+
+@pytest.mark.parametrize(
+    "reason",
+    [
+        "None",
+        "Resources",
+        "Priority",
+        "BeginTime",
+        "Licenses",
+        "Dependency",
+        "Reservation",
+        "ReqNodeNotAvail, UnavailableNodes:node[1-4]",
+        "ReqNodeNotAvail, Reserved for maintenance",
+        "Nodes required for job are DOWN, DRAINED or reserved for jobs in higher priority",
+    ],
+)
+def test_jobs_that_only_wait(reason: str) -> None:
+    assert slurm.QUEUE.parse_states(f"7|PENDING|{reason}\n")["7"].obstacle is None
+
+
+@pytest.mark.parametrize(
+    "reason",
+    [
+        "AssocMaxJobsLimit",
+        "QOSMaxCpuPerUserLimit",
+        "AssocGrpCpuLimit",
+        "AssocGrpCPURunMinutesLimit",
+        "QOSMaxJobsPerUserLimit",
+        "MaxMemoryPerAccount",
+    ],
+)
+def test_a_limit_on_jobs_together_may_pass(reason: str) -> None:
+    obstacle = slurm.QUEUE.parse_states(f"7|PENDING|{reason}\n")["7"].obstacle
+    assert obstacle is not None
+    assert not obstacle.is_certain
+
+
+def test_the_way_out_for_a_job_without_a_gpu() -> None:
+    (obstacle,) = (
+        state.obstacle for state in slurm.QUEUE.parse_states("7|PENDING|BadConstraints").values()
+    )
+    assert obstacle is not None
+    way_out = obstacle.way_out(["7"], OF_A_SITE, gpu=False)
+    assert way_out == (
+        "change cores (64), memory (1.0GiB), walltime (01:00:00), cpu_partition (cpu) or "
+        "directives in the profile"
+    )
+
+
+def test_the_log_of_a_job_outlives_the_folder_of_its_run(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    folder.mkdir()
+    for name in ("17.log", "7.log", "pleasingly.o70"):
+        (folder / name).write_text(name)
+    kept = kept_log(folder, "7")
+    assert kept is not None
+    assert (kept.parent, kept.read_text()) == (tmp_path, "7.log")
+    assert kept.stat().st_mode & 0o077 == 0
+    assert kept_log(folder, "8") is None
 
 
 def saying(out: str, err: str, status: int) -> Queue:
