@@ -180,8 +180,6 @@ class PathSVC(ClassifierMixin, PathEstimator):
             The limit of iterations ended the fit.
         """
         self._validate_params()
-        if self.probability:
-            return self.fit_calibrated(X, y, sample_weight)
         rows, y = self.validated(X, y)
         classes, codes = np.unique(y, return_inverse=True)
         if len(classes) < 2:
@@ -191,6 +189,8 @@ class PathSVC(ClassifierMixin, PathEstimator):
         if isinstance(self.class_weight, Mapping):
             factors = factors_by_code(self.class_weight, classes)
             settings = replace(settings, class_weight=factors)
+        if self.probability:  # whose own checks are those of the splits' rows
+            return self.fit_calibrated(X, y, sample_weight)
         found = self._solve(rows, codes, gamma, settings, weights)
         self.classes_, self.n_support_ = classes, found.n_support
         self.n_iter_ = found.n_iterations.astype(np.int32)
