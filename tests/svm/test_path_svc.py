@@ -206,9 +206,9 @@ def test_with_probabilities_a_fit_looks_at_its_input_as_without() -> None:
         (X, y, np.where(y, 1, 0)),
     ]
     for given in bad:
-        with pytest.raises(ValueError) as error:
+        with pytest.raises(ValueError, match=r"\w") as error:
             plain.fit(*given)
-        with pytest.raises(ValueError) as same:
+        with pytest.raises(ValueError, match=r"\w") as same:
             calibrated.fit(*given)
         assert str(same.value) == str(error.value)
     with pytest.raises(ValueError, match="provided less than 5 examples for at least one class"):
