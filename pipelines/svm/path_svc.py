@@ -92,6 +92,8 @@ class PathSVC(ClassifierMixin, PathEstimator):
         Signed multipliers as in ``SVC``; of ``decision="ovr"`` and several classes of shape
         (n_classes, n_support), a row for each class against the rest.
     intercept_ : float64 array of shape (n_problems,), as in ``SVC``
+        Where every multiplier is at a bound any value of an interval is optimal, and this is the
+        middle; ``SVC``'s may be another.
     coef_ : float64 array of shape (n_problems, n_features), of ``kernel="linear"``
     n_iter_ : int array of shape (n_problems,), iterations on the whole way to this C
     fit_status_ : int, 0 when every problem converged
