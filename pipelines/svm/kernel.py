@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from pipelines.svm.distances import finish_distances
+
 KERNELS = ("rbf", "linear", "poly", "sigmoid")
 
 # The kernel itself in the place of rows: (n, n) to fit, rows against support vectors to predict.
@@ -47,34 +49,49 @@ class Kernel:
         return self.name not in ("sigmoid", PRECOMPUTED)
 
     def between(self, X: np.ndarray, Z: np.ndarray) -> np.ndarray:
-        """Return the kernel between the rows of ``X`` and of ``Z``, to the last digit that of
-        scikit-learn's ``pairwise_kernels``, whose import takes longer than most predictions.
+        """Return the kernel between the rows of ``X`` and of ``Z``, as scikit-learn's
+        ``pairwise_kernels``, whose import takes longer than most predictions.
 
         Parameters
         ----------
         X, Z : float64 arrays of shape (n, n_features) and (m, n_features)
+            Of ``rbf`` best centred, see ``centre``.
 
         Returns
         -------
         float64 array of shape (n, m)
         """
+        found: np.ndarray = X @ Z.T
         if self.of_distances:
-            found: np.ndarray = -2 * (X @ Z.T)
-            found += np.einsum("ij,ij->i", X, X)[:, None]
-            found += np.einsum("ij,ij->i", Z, Z)
-            np.maximum(found, 0, out=found)
+            norms, other_norms = (np.einsum("ij,ij->i", rows, rows) for rows in (X, Z))
+            finish_distances(found, X, Z, norms, other_norms, found)
             found *= -self.gamma
             return np.exp(found, out=found)
-        found = X @ Z.T
         if self.name != "linear":
             found *= self.gamma
             found += self.coef0
         if self.name == "sigmoid":
             np.tanh(found, out=found)
-        return found**self.degree if self.name == "poly" else found
+        if self.name == "poly":
+            raise_to(found, self.degree)
+        return found
+
+    def centre(self, rows: np.ndarray) -> np.ndarray | float:
+        """Return what to take off all rows: the mean of some, 0 where that changes the kernel."""
+        return rows.mean(axis=0, dtype=np.float64) if self.of_distances and len(rows) else 0.0
 
 
 RBF = Kernel()
+
+
+def raise_to(values: np.ndarray, degree: int) -> None:
+    """Raise values to a small power, in place: numpy's own is slow where they are below 0."""
+    if degree == 0:
+        values[...] = 1
+        return
+    base = values.copy()
+    for _ in range(degree - 1):
+        values *= base
 
 
 def gamma_of(gamma: float | str, X: Any) -> float:

@@ -64,15 +64,18 @@ class _SupportVectors:
         """
         if isinstance(self.scaling, FittedScaling):
             X = np.asarray(X)
+        kernel, support = self.kernel.at(self.gamma), self.support_vectors.astype(np.float64)
+        centre = kernel.centre(support)
+        support -= centre
         step = max(1, BLOCK_ENTRIES // max(1, len(self.support_vectors)))
         found = np.empty((len(X), len(self.intercepts)))
         for start in range(0, len(X), step):
             block = slice(start, start + step)
             rows = self.scaling.transform(rows_of(X, block)).astype(np.float64)
             with np.errstate(over="ignore", invalid="ignore"):
-                if not self.kernel.is_given:
-                    support = self.support_vectors.astype(np.float64)
-                    rows = self.kernel.at(self.gamma).between(rows, support)
+                if not kernel.is_given:
+                    rows -= centre
+                    rows = kernel.between(rows, support)
                 found[block] = rows @ self.coefficients + self.intercepts
             if not np.isfinite(found[block]).all():
                 raise ValueError(

@@ -92,6 +92,8 @@ class PathSVC(ClassifierMixin, PathEstimator):
         Signed multipliers as in ``SVC``; of ``decision="ovr"`` and several classes of shape
         (n_classes, n_support), a row for each class against the rest.
     intercept_ : float64 array of shape (n_problems,), as in ``SVC``
+        Where every multiplier is at a bound any value of an interval is optimal, and this is the
+        middle; ``SVC``'s may be another.
     coef_ : float64 array of shape (n_problems, n_features), of ``kernel="linear"``
     n_iter_ : int array of shape (n_problems,), iterations on the whole way to this C
     fit_status_ : int, 0 when every problem converged
@@ -180,8 +182,6 @@ class PathSVC(ClassifierMixin, PathEstimator):
             The limit of iterations ended the fit.
         """
         self._validate_params()
-        if self.probability:
-            return self.fit_calibrated(X, y, sample_weight)
         rows, y = self.validated(X, y)
         classes, codes = np.unique(y, return_inverse=True)
         if len(classes) < 2:
@@ -191,6 +191,8 @@ class PathSVC(ClassifierMixin, PathEstimator):
         if isinstance(self.class_weight, Mapping):
             factors = factors_by_code(self.class_weight, classes)
             settings = replace(settings, class_weight=factors)
+        if self.probability:  # whose own checks are those of the splits' rows
+            return self.fit_calibrated(X, y, sample_weight)
         found = self._solve(rows, codes, gamma, settings, weights)
         self.classes_, self.n_support_ = classes, found.n_support
         self.n_iter_ = found.n_iterations.astype(np.int32)

@@ -65,6 +65,7 @@ class PathSVR(RegressorMixin, PathEstimator):
     n_support_ : int array of shape (1,)
     dual_coef_ : float64 array of shape (1, n_support), as in ``SVR``
     intercept_ : float64 array of shape (1,)
+        The middle of an interval where every multiplier is at a bound, as for ``PathSVC``.
     coef_ : float64 array of shape (1, n_features), of ``kernel="linear"``
     n_iter_ : int, iterations on the whole way to this C
     fit_status_ : int, 0 when it converged

@@ -28,7 +28,7 @@ class Solutions:
     coefficients : float64, or float32 where that is large, (n_folds, n, n_classes, n_C), or None
         ``ovo``: the multipliers of each sorted row in the problem of its class
         against each other class.
-    multipliers : float32 (1, n_classes, n_C, n) or None
+    multipliers : float64 (1, n_classes, n_C, n) or None
         ``ovr`` of a single fold: the multipliers of every row; of several folds
         only the decision values are kept.
     decisions : float32 (n_folds, n_problems, n_C, n) or None

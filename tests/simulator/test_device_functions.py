@@ -110,3 +110,14 @@ def test_the_worst_rows_are_taken_and_their_changes_taken_off(quota, kinds):
     np.testing.assert_allclose(
         after, residual - kernel[:, members[:m]].astype(np.float64) @ used, rtol=1e-5, atol=1e-5
     )
+
+
+def test_distances_within_a_wide_column_keep_their_digits() -> None:
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.normal(size=(120, 5)), 2e4 * (np.arange(120) % 2)])
+    true = ((X[:, None] - X) ** 2).sum(axis=2)
+    for offset in (0.0, 1e9):
+        rows = prepare_rows(X + offset, Kernel(), np, False)
+        np.testing.assert_allclose(symmetric_products(rows, Kernel(), np), true, rtol=1e-5)
+        across = cross_products(rows[:50], rows, Kernel(), np)
+        np.testing.assert_allclose(across, true[:50], rtol=1e-5)

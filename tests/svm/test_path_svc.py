@@ -187,3 +187,29 @@ def test_probabilities_of_weighted_labels_are_those_of_weighted_codes() -> None:
     np.testing.assert_array_equal(by_label.predict(X), by_label.classes_[by_code.predict(X)])
     unweighted = PathSVC(probability=True).fit(X, codes)
     assert not np.array_equal(by_code.predict_proba(X), unweighted.predict_proba(X))
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.DataConversionWarning")
+def test_with_probabilities_a_fit_looks_at_its_input_as_without() -> None:
+    X, y = TWO
+    plain, calibrated = PathSVC(), PathSVC(probability=True)
+    assert (
+        calibrated.fit(X, y[:, None]).predict_proba(X) == calibrated.fit(X, y).predict_proba(X)
+    ).all()
+    bad: list[tuple[Any, ...]] = [
+        (X[:, :0], y),
+        (X[:0], y[:0]),
+        ([["a"], ["b"]], [0, 1]),
+        (X, np.where(y, np.nan, 0)),
+        (X, np.ones(200)),
+        (X, y, np.ones(5)),
+        (X, y, np.where(y, 1, 0)),
+    ]
+    for given in bad:
+        with pytest.raises(ValueError, match=r"\w") as error:
+            plain.fit(*given)
+        with pytest.raises(ValueError, match=r"\w") as same:
+            calibrated.fit(*given)
+        assert str(same.value) == str(error.value)
+    with pytest.raises(ValueError, match="provided less than 5 examples for at least one class"):
+        calibrated.fit(X[:10], np.arange(10) < 3)

@@ -12,7 +12,7 @@ from functools import partial
 import numpy as np
 
 from pipelines.svm.cpu.blocks import class_pulls
-from pipelines.svm.cpu.kernels import finish_distances, kernel_values
+from pipelines.svm.cpu.kernels import kernel_values
 from pipelines.svm.cpu.problem import BETA, CHOSEN, FALL, RESIDUAL, TRIAL_RESIDUAL, Path, new_state
 from pipelines.svm.cpu.smo import solve_dense
 from pipelines.svm.cpu.solve import Walker
@@ -25,6 +25,7 @@ from pipelines.svm.cpu.working_set import (
     select,
     subtract_rows,
 )
+from pipelines.svm.distances import finish_distances
 from pipelines.svm.kernel import Kernel
 from pipelines.svm.rules import INNER_GAP, SCALE_SHARE
 from pipelines.svm.solutions import CONVERGED, ITERATION_LIMIT, STALLED
@@ -57,7 +58,8 @@ class KernelRows:
         self.kernel, self.n_computed = kernel, 0
         self._rows, self._pool = rows, pool
         self._norms = np.einsum("ij,ij->i", rows, rows)
-        self.diagonal = self._values(self._norms[:, None].copy(), slice(0, n), None)[:, 0]
+        own = np.zeros(n, np.float32) if kernel.of_distances else self._norms.astype(np.float32)
+        self.diagonal = kernel_values(own[:, None], kernel)[:, 0]
         self.capacity = int(min(n, max(64, memory_bytes // (4 * n))))
         self._slot = np.full(n, -1, np.int64)
         self._owner = np.full(self.capacity, -1, np.int64)
@@ -70,22 +72,16 @@ class KernelRows:
             for piece in pieces
         ]
 
-    def _values(
-        self, products: np.ndarray, some: slice | np.ndarray, others: slice | np.ndarray | None
-    ) -> np.ndarray:
-        """Return kernel from float64 products; ``others`` None: each row with itself."""
-        shared = np.empty(products.shape, np.float32)
-        if not self.kernel.of_distances:
-            shared[...] = products
-        elif others is None:
-            shared[...] = 0
-        else:
-            finish_distances(products, self._norms[some], self._norms[others], shared)
-        return kernel_values(shared, self.kernel, shared)
-
     def block(self, some: np.ndarray, others: slice | np.ndarray) -> np.ndarray:
         """Return kernel of some rows against others; float32 (len(some), len(others))."""
-        return self._values(self._rows[some] @ self._rows[others].T, some, others)
+        rows, beside, norms = self._rows[some], self._rows[others], self._norms
+        products = rows @ beside.T
+        shared = np.empty(products.shape, np.float32)
+        if self.kernel.of_distances:
+            finish_distances(products, rows, beside, norms[some], norms[others], shared)
+        else:
+            shared[...] = products
+        return kernel_values(shared, self.kernel, shared)
 
     def new_columns(self, members: np.ndarray, first: int) -> np.ndarray:
         """Return kernel of the members from ``first`` on against all members, its last

@@ -6,8 +6,7 @@ from typing import Any
 import numpy as np
 
 from pipelines.svm.compiled import compiled
-from pipelines.svm.cpu.kernels import finish_distances, raise_to
-from pipelines.svm.kernel import Kernel
+from pipelines.svm.kernel import Kernel, raise_to
 
 # Values of all features that are worked on at once: they stay in a core's cache.
 _TILE_VALUES = 1 << 15
@@ -145,26 +144,14 @@ class ExactKernel:
             return self._all
 
     def between(self, places: np.ndarray, others: np.ndarray) -> np.ndarray:
-        """Return the kernel of some rows against others, float64 (m, n)."""
+        """Return the kernel of some rows against others, float64 (m, n); of ``rbf`` not less 1."""
         some = np.asarray(self._rows[places], np.float64)
         values = np.empty((len(some), len(others)))
         for at in range(0, len(others), _ROWS_AT_ONCE):
             part = slice(at, at + _ROWS_AT_ONCE)
             beside = np.asarray(self._rows[others[part]], np.float64)
-            values[:, part] = exact_values(some, beside, self._kernel)
+            values[:, part] = self._kernel.between(some, beside)
         return values
-
-
-def exact_values(rows: np.ndarray, others: np.ndarray, kernel: Kernel) -> np.ndarray:
-    """Return the kernel between two sets of rows, float64 (len(rows), len(others)).
-
-    For ``rbf`` the rows are best centred, as ``prepare_rows`` does.
-    """
-    values = rows @ others.T
-    if kernel.of_distances:
-        norms = np.einsum("ij,ij->i", rows, rows)
-        finish_distances(values, norms, np.einsum("ij,ij->i", others, others), values)
-    return _apply(values, kernel)
 
 
 def _apply(values: np.ndarray, kernel: Kernel) -> np.ndarray:

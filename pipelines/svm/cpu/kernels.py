@@ -9,15 +9,12 @@ from concurrent.futures import Executor
 
 import numpy as np
 
-from pipelines.svm.kernel import Kernel
+from pipelines.svm.distances import PIECE_BYTES, finish_distances, single_will_do
+from pipelines.svm.kernel import Kernel, raise_to
 
 # Up to this many multiplications the products are made in float64, which takes
 # twice as long as float32 and is still short.
 _FLOAT64_PRODUCTS = 2e10
-
-# Rows of a kernel worked on at once: the piece stays in a core's cache between
-# the operations that make it.
-_PIECE_BYTES = 1 << 19
 
 # Rows of a block of products that one thread makes.
 _BLOCK_ROWS = 1024
@@ -26,8 +23,7 @@ _BLOCK_ROWS = 1024
 def prepare_rows(X: np.ndarray, kernel: Kernel, order: np.ndarray | None = None) -> np.ndarray:
     """Return rows ready for ``shared_products``: contiguous, float32 or float64, in ``order``.
 
-    For ``rbf`` the mean is taken off first: distances do not change and the
-    products they are the small difference of do shrink.
+    For ``rbf`` the mean is taken off first, see ``distances``.
 
     Parameters
     ----------
@@ -36,7 +32,7 @@ def prepare_rows(X: np.ndarray, kernel: Kernel, order: np.ndarray | None = None)
 
     Returns
     -------
-    float64 array of the same shape, or float32 where the data set is large
+    float64 array of the same shape, or float32 where the data set is large and that will do
     """
     if kernel.is_given:
         given = X if order is None else X[np.ix_(order, order)]
@@ -44,30 +40,10 @@ def prepare_rows(X: np.ndarray, kernel: Kernel, order: np.ndarray | None = None)
     n, n_features = X.shape
     large = float(n) * n * n_features > _FLOAT64_PRODUCTS
     if kernel.of_distances:
-        X = np.subtract(X, X.mean(axis=0, dtype=np.float64))
+        X = np.subtract(X, kernel.centre(X))
+        large = large and single_will_do(X)
     rows = np.ascontiguousarray(X, dtype=np.float32 if large else np.float64)
     return rows if order is None else rows[order]
-
-
-def finish_distances(
-    products: np.ndarray, norms: np.ndarray, other_norms: np.ndarray, out: np.ndarray
-) -> None:
-    """Set ``out = norms + other_norms - 2 products``; rounding noise becomes exact 0."""
-    noise = 8 * np.finfo(products.dtype).eps
-    step = max(1, _PIECE_BYTES // (products.itemsize * max(1, products.shape[1])))
-    # Made once: in Dask's workers the pages of such arrays are given back each time.
-    sums_of, distances_of = np.empty(
-        (2, min(step, len(products)), products.shape[1]), products.dtype
-    )
-    for at in range(0, len(products), step):
-        piece = slice(at, at + step)
-        sums, distances = (some[: len(products[piece])] for some in (sums_of, distances_of))
-        np.add(norms[piece, None], other_norms[None, :], out=sums)
-        np.multiply(products[piece], -2, out=distances)
-        distances += sums
-        sums *= noise
-        distances[distances <= sums] = 0
-        out[piece] = distances
 
 
 def shared_products(rows: np.ndarray, kernel: Kernel, pool: Executor | None = None) -> np.ndarray:
@@ -89,17 +65,19 @@ def shared_products(rows: np.ndarray, kernel: Kernel, pool: Executor | None = No
         return rows.astype(np.float32)
     n = len(rows)
     out, norms = np.empty((n, n), np.float32), np.empty(n, rows.dtype)
-    step = n if pool is None else _BLOCK_ROWS
+    step = n if pool is None and rows.dtype == np.float32 else _BLOCK_ROWS
     pieces = [slice(at, min(at + step, n)) for at in range(0, n, step)]
 
     def on_diagonal(a: slice) -> None:
         products = rows[a] @ rows[a].T  # numpy calls BLAS syrk
         norms[a] = np.diagonal(products)
-        _finish(products, kernel, norms[a], norms[a], out[a, a])
+        if kernel.of_distances:
+            np.fill_diagonal(products, 0)  # far from a distance that has to be mended
+        _finish(products, kernel, rows[a], rows[a], norms[a], norms[a], out[a, a])
 
     def above_it(pair: tuple[slice, slice]) -> None:
         a, b = pair
-        _finish(rows[a] @ rows[b].T, kernel, norms[a], norms[b], out[a, b])
+        _finish(rows[a] @ rows[b].T, kernel, rows[a], rows[b], norms[a], norms[b], out[a, b])
         out[b, a] = out[a, b].T
 
     over = map if pool is None else pool.map
@@ -113,13 +91,15 @@ def shared_products(rows: np.ndarray, kernel: Kernel, pool: Executor | None = No
 def _finish(
     products: np.ndarray,
     kernel: Kernel,
+    rows: np.ndarray,
+    others: np.ndarray,
     norms: np.ndarray,
     other_norms: np.ndarray,
     out: np.ndarray,
 ) -> None:
     """Turn inner products and squared norms into the products that all gammas share."""
     if kernel.of_distances:
-        finish_distances(products, norms, other_norms, out)
+        finish_distances(products, rows, others, norms, other_norms, out)
     else:
         out[...] = products
 
@@ -131,10 +111,15 @@ def cross_products(rows: np.ndarray, others: np.ndarray, kernel: Kernel) -> np.n
     -------
     float32 array of shape (len(rows), len(others))
     """
-    products = rows @ others.T
-    out = products if products.dtype == np.float32 else np.empty(products.shape, np.float32)
     norms, other_norms = (np.einsum("ij,ij->i", some, some) for some in (rows, others))
-    _finish(products, kernel, norms, other_norms, out)
+    if rows.dtype == np.float32:
+        out = rows @ others.T
+        _finish(out, kernel, rows, others, norms, other_norms, out)
+        return out
+    out = np.empty((len(rows), len(others)), np.float32)
+    for at in range(0, len(rows), _BLOCK_ROWS):  # no second matrix in double precision
+        a = slice(at, at + _BLOCK_ROWS)
+        _finish(rows[a] @ others.T, kernel, rows[a], others, norms[a], other_norms, out[a])
     return out
 
 
@@ -153,16 +138,6 @@ def _apply(shared: np.ndarray, out: np.ndarray, kernel: Kernel) -> None:
         raise_to(out, kernel.degree)
     else:
         np.tanh(out, out=out)
-
-
-def raise_to(values: np.ndarray, degree: int) -> None:
-    """Raise values to a small power, in place: numpy's own is slow where they are below 0."""
-    if degree == 0:
-        values[...] = 1
-        return
-    base = values.copy()
-    for _ in range(degree - 1):
-        values *= base
 
 
 def kernel_values(
@@ -197,7 +172,7 @@ def run_pieces(
     work: Callable[[slice], None], n_rows: int, row_bytes: int, pool: Executor | None
 ) -> None:
     """Call ``work`` on slices of rows of about half a MiB, on the pool's threads."""
-    step = max(1, _PIECE_BYTES // max(1, row_bytes))
+    step = max(1, PIECE_BYTES // max(1, row_bytes))
     pieces = [slice(at, min(at + step, n_rows)) for at in range(0, n_rows, step)]
     if pool is None or len(pieces) == 1:
         for piece in pieces:

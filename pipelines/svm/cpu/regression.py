@@ -19,7 +19,6 @@ import numpy as np
 from pipelines.data.fits import Fit, Predictions, Progress
 from pipelines.svm.cpu.beyond_memory import KernelRows, largest_working_set, walk_rows
 from pipelines.svm.cpu.by_fold import solve_by_fold
-from pipelines.svm.cpu.exact import exact_values
 from pipelines.svm.cpu.fit import path_to
 from pipelines.svm.cpu.kernels import kernel_values, prepare_rows, shared_products
 from pipelines.svm.cpu.problem import Path
@@ -299,5 +298,5 @@ class _Solver:
             if others is None:
                 between = self.given[np.ix_(some, train)]
             else:
-                between = exact_values(self.rows[some].astype(np.float64), others, self.kernel)
+                between = self.kernel.between(self.rows[some].astype(np.float64), others)
             out[..., at : at + step] = coefficients @ between.T

@@ -21,6 +21,10 @@ _SAMPLE = 128
 # and distances small.
 _UNCERTAIN = 1e-6
 
+# Where that is less than the tolerance a few rows may be in doubt.  Where more than this share is,
+# gamma is so large that 1 - exp(-x) is 1 in single precision, and what is left of exp(-x) decides.
+_MANY = 0.05
+
 
 def pair_parts(
     kernel: np.ndarray, coefficients: np.ndarray, starts: np.ndarray, n_C: int
@@ -173,8 +177,8 @@ def _score_rows(
 ) -> tuple[Scores, np.ndarray, np.ndarray]:
     """Score all rows of ``kernel``; return also C's and rows whose prediction rounding may change.
 
-    Where decision values are asked for, those are all rows, at each C at which one value is less
-    certain than the solution.
+    Where decision values are asked for, those are all rows, too, at each C at which one value is
+    less certain than the solution.
     """
     n_C, n_classes = intercepts.shape[1], search.layout.n_classes
     parts = pair_parts(kernel, coefficients, starts, n_C)
@@ -182,13 +186,14 @@ def _score_rows(
     scores = Scores(vote(values, n_classes).T)
     # Over the rows first, which are beside each other: ten times as fast as over all at once.
     within = _UNCERTAIN * np.abs(parts).max(axis=3, initial=0.0).max(axis=(0, 1)).astype(np.float64)
+    doubtful = np.zeros((n_C, len(kernel)), bool)
+    doubtful[undecided(values, within, n_classes)] = True
+    uncertain = within > search.settings.tol
+    doubtful &= (uncertain | (doubtful.mean(axis=1) > _MANY))[:, None]
     if search.with_values:
         scores.values = values.transpose(2, 0, 1).astype(np.float32)
-        Cs, rows = np.nonzero(np.tile(within[:, None] > search.settings.tol, len(kernel)))
-    elif within.max(initial=0.0) > search.settings.tol:
-        Cs, rows = undecided(values, within, n_classes)
-    else:
-        Cs = rows = np.empty(0, np.int64)
+        doubtful |= uncertain[:, None]
+    Cs, rows = np.nonzero(doubtful)
     return scores, Cs, rows
 
 
@@ -209,8 +214,11 @@ def _score_again(
     some, among = np.unique(doubtful), slice(Cs.min(), Cs.max() + 1)
     coefficients = solutions.pairs[fold][:, :, among]
     support = np.flatnonzero(solutions.support[fold, among].any(axis=0))
+    values = exact(rows[some], support)
+    if coefficients.dtype == np.float32:
+        values -= 1  # whose sum is 0 but for their rounding
     again, _, _ = _score_rows(
-        exact(rows[some], support),
+        values,
         coefficients[support],
         np.searchsorted(support, search.layout.starts),
         np.ascontiguousarray(solutions.intercepts[fold][:, among]),
@@ -240,12 +248,10 @@ def score_two(
     size = 1.0 + np.abs(solutions.intercepts[fold, 0])
     size[:single] = np.abs(parts).max(axis=(0, 1, 3), initial=0.0)
     within = _UNCERTAIN * size
-    scores = Scores((values <= 0).astype(np.int64))
+    scores, near = Scores((values <= 0).astype(np.int64)), np.abs(values) < within
     if search.with_values:
         scores.values = values[:, None].copy()
-        near = np.tile(within > search.settings.tol, (len(rows), 1))
-    else:
-        near = np.abs(values) < within
+        near |= within > search.settings.tol
     if exact is not None and near.any():
         doubtful, Cs = np.nonzero(near)
         _score_again(scores, rows, Cs, doubtful, exact, fold, solutions, search)

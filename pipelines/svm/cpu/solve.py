@@ -128,7 +128,7 @@ def solve_rest(
     """
     out.decisions = search.empty_decisions()
     if len(search.weights) == 1:
-        out.multipliers = np.zeros(out.decisions.shape, np.float32)
+        out.multipliers = np.zeros(out.decisions.shape)
     walker, pulls = open_kernel(search.layout.starts, search.weights)
     guard = threading.Lock()
 

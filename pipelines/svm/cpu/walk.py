@@ -74,6 +74,9 @@ _SINGLE, _ROUNDED_SHARE = 6e-8, 0.5
 # Newton's method works on the free rows, and up to as many and this of those that violate most.
 _MOST_VIOLATING = 200
 
+# The sum of a solution's multipliers, of the largest bound.
+_BALANCED = 1e-11
+
 # Beside the words for how a solution ended: it is hard, and has not ended.
 _HARD = -1
 
@@ -322,6 +325,18 @@ class _HardWalk:
             self._use_kernel()
             self._make_residuals()
 
+    def _balance(self) -> None:
+        """See that multipliers sum to 0: what Newton steps miss is small, but so may C be."""
+        beta, lower, upper = self.state[BETA], self.state[LOWER], self.state[UPPER]
+        rows = np.flatnonzero((lower < beta) & (beta < upper))
+        excess = float(beta.sum())
+        if not rows.size or abs(excess) <= _BALANCED * float((upper - lower).max()):
+            return
+        balanced = np.clip(beta[rows] - excess / rows.size, lower[rows], upper[rows])
+        change = balanced - beta[rows]
+        beta[rows] = balanced
+        self.subtract(RESIDUAL, rows, change)
+
     def solve(self, level: float, tol: float, limit: int) -> tuple[int, int]:
         """Solve working sets until every row meets the stopping rule; iterations and status."""
         state, numbers, n, work = self.state, self.numbers, self.state.shape[1], self._work
@@ -329,6 +344,7 @@ class _HardWalk:
         while True:
             top, bottom, i, j = optimality(state, n)
             if not (top - bottom >= tol):
+                self._balance()
                 return done, CONVERGED
             if done >= limit:
                 return done, ITERATION_LIMIT
