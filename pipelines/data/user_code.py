@@ -1,0 +1,150 @@
+"""Code that an option's value names: where it lies, and what it is by its content."""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import importlib.util
+import site
+import sysconfig
+from collections.abc import Iterator
+from contextlib import suppress
+from importlib.metadata import PackageNotFoundError, packages_distributions, version
+from pathlib import Path
+from typing import Any
+
+from pipelines.data.user_files import USER_ERRORS
+
+# Where classes lie that go by short names: a run that names one of these names no code of others.
+KNOWN = ("sklearn.", "pipelines.svm.", "xgboost.")
+FILES = (".yaml", ".yml")  # that may name code
+
+
+def named_code(value: str | None) -> list[str]:
+    """Return the value if it names an object, ``FILE.py:NAME`` or ``package.module:NAME``."""
+    return [value] if value is not None and ":" in value else []
+
+
+def absolute_name(value: str) -> str:
+    """Return ``FILE.py:NAME`` by its absolute path: workers find it, and a resumed run."""
+    path, _, name = value.rpartition(":")
+    return f"{Path(path).expanduser().absolute()}:{name}" if path.endswith(".py") else value
+
+
+def is_known(name: str) -> bool:
+    """Return whether it is the import path of a class in a package that this program knows."""
+    return name.startswith(KNOWN) and not name.endswith(FILES) and not {":", "/"} & set(name)
+
+
+def code_in(value: Any) -> Iterator[str]:
+    """Give the texts within a parameter's value that may name code, as ``network`` of an ensemble
+    does, or a file that names some."""
+    if isinstance(value, str):
+        if ":" in value or value.endswith(FILES):
+            yield value
+    elif isinstance(value, dict):
+        yield from code_in(list(value.values()))
+    elif isinstance(value, list | tuple | set):
+        for part in value:
+            yield from code_in(part)
+
+
+def content_of(name: str) -> tuple[dict[str, str], dict[str, str]]:
+    """Return what the object of that name is by content.
+
+    Parameters
+    ----------
+    name : ``FILE.py:NAME``, ``package.module:NAME``, ``package.module.NAME`` or ``FILE.yaml``
+
+    Returns
+    -------
+    sources : SHA-256, in hex, of its module's file and of those files beside it that it imports
+    versions : of the distribution that it comes from, where it is installed
+    """
+    module, colon, _ = name.rpartition(":")
+    if not colon:
+        module = name.rpartition(".")[0]
+    if module.endswith(".py"):
+        path = Path(module).expanduser()
+        return _sources(path, path.parent), {}
+    if name.endswith(FILES):
+        return {Path(name).name: digest_of(Path(name).expanduser()) or ""}, {}
+    top = module.partition(".")[0]
+    if top == "sklearn" or name.startswith(KNOWN):
+        return {}, {}  # their versions are compared whatever is named
+    if top == "pipelines":  # of networks
+        return {}, _versions("torch", "torchvision")
+    origin: str | None = None
+    with suppress(*USER_ERRORS):  # what cannot be imported is refused where it is
+        spec = importlib.util.find_spec(module)
+        origin = spec.origin if spec is not None else None
+    if origin is None or not Path(origin).is_file():
+        return {}, {}
+    path = Path(origin)
+    if any(path.is_relative_to(folder) for folder in _installed_folders()):
+        return {}, _versions(*packages_distributions().get(top, ()))
+    root = path.parents[module.count(".") + (path.name == "__init__.py")]
+    packages = [root.joinpath(*module.split(".")[:n]) for n in range(1, module.count(".") + 1)]
+    return _sources(path, root, *(package / "__init__.py" for package in packages)), {}
+
+
+def digest_of(path: Path) -> str | None:
+    """Return the SHA-256, in hex, of a file; None where there is none that can be read."""
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError:
+        return None
+
+
+def _versions(*distributions: str) -> dict[str, str]:
+    versions = {}
+    for name in distributions:
+        with suppress(PackageNotFoundError):
+            versions[name] = version(name).partition("+")[0]
+    return versions
+
+
+def _installed_folders() -> set[str]:
+    folders = [sysconfig.get_path(name) for name in ("purelib", "platlib", "stdlib", "platstdlib")]
+    return {*folders, *site.getsitepackages(), site.getusersitepackages()}
+
+
+def _sources(path: Path, root: Path, *more: Path) -> dict[str, str]:
+    """Return digests of files and of all files below ``root`` that they import, by their paths."""
+    digests, todo = dict[str, str](), [path, *more]
+    while todo:
+        source = todo.pop()
+        label = source.relative_to(root).as_posix()
+        digest = None if label in digests else digest_of(source)
+        if digest is not None:
+            digests[label] = digest
+            todo += _imported(source, root)
+    return digests
+
+
+def _imported(source: Path, root: Path) -> Iterator[Path]:
+    """Give the files below ``root`` that may be what a source imports by a statement."""
+    try:
+        tree = ast.parse(source.read_bytes())
+    except (OSError, SyntaxError, ValueError, RecursionError):  # whoever imports it says so
+        return
+    for node in ast.walk(tree):
+        paths = list[Path]()
+        if isinstance(node, ast.Import):
+            paths = [root / alias.name.replace(".", "/") for alias in node.names]
+            paths += [source.parent / alias.name.replace(".", "/") for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            module = (node.module or "").replace(".", "/")
+            folders = [root, source.parent]
+            if node.level:
+                folders = [source.parents[min(node.level, len(source.parents)) - 1]]
+            paths = [folder / module for folder in folders]
+            paths += [path / alias.name for path in paths for alias in node.names]
+        for path in paths:
+            # Importing a.b runs a, too.
+            for place in (path, *path.parents):
+                files = place.parent / f"{place.name}.py", place / "__init__.py"
+                yield from (file for file in files if file.is_relative_to(root) and file.is_file())
+                if place == root:
+                    break
