@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import random
 import shutil
 import subprocess
 import sys
@@ -110,6 +111,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     tree = Path(options.tree).resolve()
     all_kinds = kinds(options.seed)
     chosen = options.only or [*all_kinds, "calls"]
+    draw = random.Random(options.seed)
+    numbers = {kind: options.number or sample(draw, len(all_kinds.get(kind, ())) or 300, options.sample) for kind in chosen}
     root = Path(tempfile.mkdtemp(prefix="adversary-", dir=options.folder))
     results: list[Result] = []
 
@@ -124,10 +127,10 @@ def main(argv: Sequence[str] | None = None) -> int:
             for kind in chosen
             if kind != "calls"
             for number, (name, build) in enumerate(all_kinds[kind])
-            if not options.number or number in options.number
+            if number in numbers[kind]
         ]
         if "calls" in chosen:
-            for result in try_calls(tree, options.seed, options.number or ()):
+            for result in try_calls(tree, options.seed, numbers["calls"]):
                 keep(result)
         for future in as_completed(waiting):
             keep(future.result())
@@ -136,6 +139,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     if options.results:
         Path(options.results).write_text(text)
     return 0 if all(result.verdict.kind == "held" for result in results) else 1
+
+
+def sample(draw: random.Random, n: int, size: int | None) -> list[int]:
+    return list(range(n)) if size is None else sorted(draw.sample(range(n), min(n, size)))
 
 
 def report(results: list[Result], seed: int, tree: Path, root: Path) -> str:
@@ -163,6 +170,7 @@ def _parser() -> argparse.ArgumentParser:
     add = parser.add_argument
     add("--seed", type=int, default=1, metavar="N", help="default: 1")
     add("--only", action="append", metavar="KIND", help="this kind alone; may be repeated")
+    add("--sample", type=int, metavar="N", help="at most N cases of each kind, drawn by the seed")
     add("--number", action="append", type=int, metavar="N", help="this case of the kind alone")
     add("--tree", default=str(ROOT), metavar="FOLDER", help="whose program is tried (default: this one)")
     add("--jobs", type=int, default=2, metavar="N", help="so many at a time (default: 2)")

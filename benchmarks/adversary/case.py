@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import random
 import signal
@@ -15,6 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
+HERE = threading.local()  # the server of a thread
 VERDICTS = ("held", "wrong", "refusal", "traceback", "hang", "lost")
 SECONDS = 60
 Check = Callable[[str], str]
@@ -88,6 +90,8 @@ class Place:
         seconds: float = SECONDS,
     ) -> Ended:
         """Run the program to its end; all that it started is killed after ``seconds``."""
+        if not env and ("local" not in argv or "threads" in argv):
+            return self._forked([str(word) for word in argv], cwd or self.folder, seconds)
         process = subprocess.Popen(
             self.command(argv),
             stdin=subprocess.DEVNULL,
@@ -104,6 +108,30 @@ class Place:
             process.communicate()
             raise
         return Ended(process.returncode, said.decode(errors="replace"), _text(complained))
+
+    def _forked(self, argv: list[str], cwd: Path, seconds: float) -> Ended:
+        server = getattr(HERE, "server", None)
+        if server is None or server.poll() is not None:
+            server = HERE.server = subprocess.Popen(
+                [sys.executable, str(Path(__file__).with_name("server.py"))],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                env=self.environment(),
+                bufsize=0,
+            )
+        out, err = self.folder / ".out", self.folder / ".err"
+        request = json.dumps([argv, str(cwd), str(out), str(err)])
+        server.stdin.write(f"{request}\n".encode())
+        pid = int(server.stdout.readline())
+        timer = threading.Timer(seconds, os.killpg, (pid, signal.SIGKILL))
+        timer.start()
+        status = int(server.stdout.readline())
+        late = timer.finished.is_set()
+        timer.cancel()
+        if late and status == -signal.SIGKILL:
+            raise subprocess.TimeoutExpired(argv, seconds)
+        return Ended(status, _text(out.read_bytes()), _text(err.read_bytes()))
 
     def twin(self, argv: Sequence[object], *files: Path) -> Path:
         """The run of clean input, made once; ``argv`` without ``--results``."""

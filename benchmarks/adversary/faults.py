@@ -111,6 +111,16 @@ def judged(ended: Ended | None, sent: set[int]) -> Verdict | None:
     return None
 
 
+def calm(place: Place, words: list[Any]) -> Ended | None:
+    """An undisturbed session, on threads where figures do not depend on workers."""
+    if words[0] in ("pagerank", "data_parallel"):
+        return Session(place, words).wait()
+    try:
+        return place.run([*words, *THREADS], seconds=SECONDS)
+    except subprocess.TimeoutExpired:
+        return None
+
+
 def finish(place: Place, argv: list[Any], folder: Path, resumable: bool = True, twin: list[Any] | None = None, files: tuple[Path, ...] = ()) -> Verdict:
     """Resume without the fault, and compare."""
     before = records(folder)
@@ -118,10 +128,10 @@ def finish(place: Place, argv: list[Any], folder: Path, resumable: bool = True, 
         if before:
             return Verdict("lost", f"{len(before)} records, but no run.json")
         shutil.rmtree(folder, ignore_errors=True)
-        session = Session(place, [*argv, "--results", folder])
+        words = [*argv, "--results", folder]
     else:
-        session = Session(place, [argv[0], "--resume", folder])
-    ended = session.wait()
+        words = [argv[0], "--resume", folder]
+    ended = calm(place, words)
     if bad := judged(ended, set()):
         return bad
     assert ended is not None
