@@ -83,8 +83,15 @@ def try_calls(tree: Path, seed: int, numbers: Sequence[int]) -> Iterator[Result]
     left = [number for number in numbers or range(len(names)) if number < len(names)]
     # A folder's benchmarks would hide ours: the module is given as a file.
     while left:
-        argv = [sys.executable, str(Path(__file__).with_name("calls.py")), str(seed), *map(str, left)]
-        process = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=env, text=True)
+        argv = [
+            sys.executable,
+            str(Path(__file__).with_name("calls.py")),
+            str(seed),
+            *map(str, left),
+        ]
+        process = subprocess.Popen(
+            argv, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=env, text=True
+        )
         assert process.stdout is not None
         for line in process.stdout:
             number, *words = json.loads(line)
@@ -93,7 +100,9 @@ def try_calls(tree: Path, seed: int, numbers: Sequence[int]) -> Iterator[Result]
                 current, began = number, time.monotonic()
                 continue
             command = f"PYTHONPATH={tree} python {argv[1]} {seed} {number}"
-            yield Result("calls", number, names[number], Verdict(*words), command, time.monotonic() - began)
+            yield Result(
+                "calls", number, names[number], Verdict(*words), command, time.monotonic() - began
+            )
             current = -1
         if process.wait() and current >= 0:
             died = Verdict("traceback", f"the process died: {process.returncode}")
@@ -101,7 +110,8 @@ def try_calls(tree: Path, seed: int, numbers: Sequence[int]) -> Iterator[Result]
 
 
 def _call_names(env: dict[str, str]) -> list[str]:
-    code = f"import runpy, json; print(json.dumps(list(runpy.run_path({str(Path(__file__).with_name('calls.py'))!r})['CALLS'])))"
+    path = str(Path(__file__).with_name("calls.py"))
+    code = f"import json, runpy; print(json.dumps(list(runpy.run_path({path!r})['CALLS'])))"
     return list(json.loads(subprocess.check_output([sys.executable, "-c", code], env=env)))
 
 
@@ -112,14 +122,18 @@ def main(argv: Sequence[str] | None = None) -> int:
     all_kinds = kinds(options.seed)
     chosen = options.only or [*all_kinds, "calls"]
     draw = random.Random(options.seed)
-    numbers = {kind: options.number or sample(draw, len(all_kinds.get(kind, ())) or 300, options.sample) for kind in chosen}
+    numbers = {
+        kind: options.number or sample(draw, len(all_kinds.get(kind, ())) or 300, options.sample)
+        for kind in chosen
+    }
     root = Path(tempfile.mkdtemp(prefix="adversary-", dir=options.folder))
     results: list[Result] = []
 
     def keep(result: Result) -> None:
         results.append(result)
         if result.verdict.kind != "held":
-            print(f"{result.kind} {result.number} ({result.name}): {result.verdict.kind}: {result.verdict.detail}", flush=True)
+            case = f"{result.kind} {result.number} ({result.name})"
+            print(f"{case}: {result.verdict.kind}: {result.verdict.detail}", flush=True)
 
     with ThreadPoolExecutor(options.jobs) as pool:
         waiting = [
@@ -147,22 +161,31 @@ def sample(draw: random.Random, n: int, size: int | None) -> list[int]:
 
 def report(results: list[Result], seed: int, tree: Path, root: Path) -> str:
     """Markdown: counts by kind, then every case that did not hold."""
-    commit = subprocess.run(["git", "-C", str(tree), "rev-parse", "--short=12", "HEAD"], capture_output=True, text=True)
+    commit = subprocess.run(
+        ["git", "-C", str(tree), "rev-parse", "--short=12", "HEAD"], capture_output=True, text=True
+    )
     heads = [*VERDICTS, "untried"]
     lines = [f"# Adversary, seed {seed}, commit {commit.stdout.strip()}", ""]
     lines += ["| kind | tried | " + " | ".join(heads) + " |", "|---" * (len(heads) + 2) + "|"]
     for kind in [*dict.fromkeys(result.kind for result in results), "all"]:
         part = [result for result in results if kind in (result.kind, "all")]
         count = Counter(result.verdict.kind for result in part)
-        lines.append(f"| {kind} | {len(part)} | " + " | ".join(str(count[head]) for head in heads) + " |")
+        lines.append(
+            f"| {kind} | {len(part)} | " + " | ".join(str(count[head]) for head in heads) + " |"
+        )
     lines += ["", "| case | name | verdict | what | command |", "|---|---|---|---|---|"]
     for result in sorted(results, key=lambda r: (r.kind, r.number)):
         if result.verdict.kind != "held":
             detail = result.verdict.detail.replace("|", "/").replace("\n", " ")
-            command = result.command.replace(str(root), "ROOT").replace("\n", "\\n").replace("|", "/")
-            lines.append(f"| {result.kind} {result.number} | {result.name} | {result.verdict.kind} | {detail} | `{command[:300]}` |")
+            command = (
+                result.command.replace(str(root), "ROOT").replace("\n", "\\n").replace("|", "/")
+            )
+            cells = (f"{result.kind} {result.number}", result.name, result.verdict.kind, detail)
+            lines.append(f"| {' | '.join(cells)} | `{command[:300]}` |")
     seconds = sum(result.seconds for result in results)
-    return "\n".join([*lines, "", f"{seconds:.0f} s of cases; those that did not hold are in {root.name}.", ""])
+    return "\n".join(
+        [*lines, "", f"{seconds:.0f} s of cases; those that did not hold are in {root.name}.", ""]
+    )
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -172,7 +195,12 @@ def _parser() -> argparse.ArgumentParser:
     add("--only", action="append", metavar="KIND", help="this kind alone; may be repeated")
     add("--sample", type=int, metavar="N", help="at most N cases of each kind, drawn by the seed")
     add("--number", action="append", type=int, metavar="N", help="this case of the kind alone")
-    add("--tree", default=str(ROOT), metavar="FOLDER", help="whose program is tried (default: this one)")
+    add(
+        "--tree",
+        default=str(ROOT),
+        metavar="FOLDER",
+        help="whose program is tried (default: this one)",
+    )
     add("--jobs", type=int, default=2, metavar="N", help="so many at a time (default: 2)")
     add("--folder", metavar="DIR", help="where cases are built (default: that of temporary files)")
     add("--results", metavar="FILE.md", help="where the table is written, too")

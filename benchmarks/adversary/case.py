@@ -13,6 +13,7 @@ import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -110,7 +111,7 @@ class Place:
         return Ended(process.returncode, said.decode(errors="replace"), _text(complained))
 
     def _forked(self, argv: list[str], cwd: Path, seconds: float) -> Ended:
-        server = getattr(HERE, "server", None)
+        server: Any = getattr(HERE, "server", None)
         if server is None or server.poll() is not None:
             server = HERE.server = subprocess.Popen(
                 [sys.executable, str(Path(__file__).with_name("server.py"))],

@@ -18,14 +18,26 @@ from benchmarks.adversary.figures import ranks_differ, read
 
 Edges = list[tuple[Any, Any, float]]
 BASE = ["pagerank", "--tol", "1e-13", "--workers", "1", "--cluster", "threads", "--quiet"]
-SHARED = ["pagerank", "--tol", "1e-13", "--workers", "2", "--cluster", "local", "--quiet", "--distributed"]
+SHARED = [
+    "pagerank",
+    "--tol",
+    "1e-13",
+    "--workers",
+    "2",
+    "--cluster",
+    "local",
+    "--quiet",
+    "--distributed",
+]
 
 
 def drawn(seed: int, n: int = 40, m: int = 160) -> Edges:
     """Repeated edges, self-loops and dangling nodes as they fall."""
     rng = np.random.default_rng(seed)
     a, b = rng.integers(0, n - 4, m), rng.integers(0, n, m)
-    return [(f"n{i}", f"n{j}", float(w)) for i, j, w in zip(a, b, rng.integers(1, 9, m), strict=True)]
+    return [
+        (f"n{i}", f"n{j}", float(w)) for i, j, w in zip(a, b, rng.integers(1, 9, m), strict=True)
+    ]
 
 
 def exact(edges: Edges, **keywords: Any) -> dict[str, float]:
@@ -44,8 +56,17 @@ def listing(edges: Edges, sep: str = ",", head: str = "from,to,w\n", end: str = 
     return head + "".join(f"{i}{sep}{j}{sep}{w:g}{end}" for i, j, w in edges)
 
 
-def _case(place: Place, name: str, content: bytes | str, edges: Edges | None, *options: str,
-          weighted: bool = True, refusal: str = "may", base: list[str] = BASE, **keywords: Any) -> Case:
+def _case(
+    place: Place,
+    name: str,
+    content: bytes | str,
+    edges: Edges | None,
+    *options: str,
+    weighted: bool = True,
+    refusal: str = "may",
+    base: list[str] = BASE,
+    **keywords: Any,
+) -> Case:
     path = place.write(name, content)
     weight = ["--weight", "w"] if weighted else []
     argv = [*base, "--edges", str(path), *weight, *options, "--results", str(place.out)]
@@ -63,8 +84,13 @@ def _case(place: Place, name: str, content: bytes | str, edges: Edges | None, *o
 Make = Callable[[Place, Edges], Case]
 
 
-def _csv(change: Callable[[Edges], str | bytes], means: Callable[[Edges], Edges] | None = lambda e: e,
-         *options: str, name: str = "e.csv", **keywords: Any) -> Make:
+def _csv(
+    change: Callable[[Edges], str | bytes],
+    means: Callable[[Edges], Edges] | None = lambda e: e,
+    *options: str,
+    name: str = "e.csv",
+    **keywords: Any,
+) -> Make:
     return lambda place, edges: _case(
         place, name, change(edges), means(edges) if means else None, *options, **keywords
     )
@@ -84,18 +110,22 @@ def _ids(names: Callable[[int], str], *options: str, **keywords: Any) -> Make:
     return _csv(lambda e: listing(change(e)), change, *options, **keywords)
 
 
-def _arrow(change: Callable[[pd.DataFrame], Any], refusal: str = "may", sound: bool = True) -> Make:
+def _arrow(change: Callable[[Any], Any], refusal: str = "may", sound: bool = True) -> Make:
     def make(place: Place, edges: Edges) -> Case:
         new = change(pd.DataFrame(edges, columns=["from", "to", "w"]))
         path = place.folder / "e.parquet"
         table = new if isinstance(new, pa.Table) else pa.Table.from_pandas(new)
         pq.write_table(table, path)
-        return _case(place, "e.parquet", path.read_bytes(), edges if sound else None, refusal=refusal)
+        return _case(
+            place, "e.parquet", path.read_bytes(), edges if sound else None, refusal=refusal
+        )
 
     return make
 
 
-def _personal(rows: Callable[[Edges], dict[str, float]], dangling: str, text: str = "node,v\n") -> Make:
+def _personal(
+    rows: Callable[[Edges], dict[str, float]], dangling: str, text: str = "node,v\n"
+) -> Make:
     def make(place: Place, edges: Edges) -> Case:
         jump = rows(edges)
         file = place.write("p.csv", text + "".join(f"{k},{v!r}\n" for k, v in jump.items()))
@@ -108,7 +138,9 @@ def _personal(rows: Callable[[Edges], dict[str, float]], dangling: str, text: st
     return make
 
 
-def _weights(change: Callable[[float], str], means: Callable[[float], float] | None, refusal: str = "may") -> Make:
+def _weights(
+    change: Callable[[float], str], means: Callable[[float], float] | None, refusal: str = "may"
+) -> Make:
     def build(place: Place, edges: Edges) -> Case:
         body = "from,to,w\n" + "".join(f"{i},{j},{change(w)}\n" for i, j, w in edges)
         meant = [(i, j, means(w)) for i, j, w in edges] if means else None
@@ -120,7 +152,9 @@ def _weights(change: Callable[[float], str], means: Callable[[float], float] | N
 def _hub(place: Place, edges: Edges) -> Case:
     """Weights of which one exceeds the others by 1e15: no small one may vanish."""
     more = [*edges, ("n0", "n1", 1e15)]
-    return _case(place, "e.csv", "from,to,w\n" + "".join(f"{i},{j},{w!r}\n" for i, j, w in more), more)
+    return _case(
+        place, "e.csv", "from,to,w\n" + "".join(f"{i},{j},{w!r}\n" for i, j, w in more), more
+    )
 
 
 EDGES: dict[str, Make] = {
@@ -129,17 +163,38 @@ EDGES: dict[str, Make] = {
     "carriage returns": _csv(lambda e: listing(e).replace("\n", "\r\n")),
     "carriage returns alone": _csv(lambda e: listing(e).replace("\n", "\r")),
     "semicolons": _csv(lambda e: listing(e, ";", "from;to;w\n")),
-    "decimal commas": _csv(lambda e: listing(e, ";", "from;to;w\n", ",5\n"), lambda e: [(i, j, w + 0.5) for i, j, w in e]),
+    "decimal commas": _csv(
+        lambda e: listing(e, ";", "from;to;w\n", ",5\n"),
+        lambda e: [(i, j, w + 0.5) for i, j, w in e],
+    ),
     "quoted": _csv(lambda e: "from,to,w\n" + "".join(f'"{i}","{j}","{w:g}"\n' for i, j, w in e)),
-    "names with commas": _csv(lambda e: "from,to,w\n" + "".join(f'"{i},x","{j},x",{w:g}\n' for i, j, w in e), lambda e: [(i + ",x", j + ",x", w) for i, j, w in e]),
+    "names with commas": _csv(
+        lambda e: "from,to,w\n" + "".join(f'"{i},x","{j},x",{w:g}\n' for i, j, w in e),
+        lambda e: [(i + ",x", j + ",x", w) for i, j, w in e],
+    ),
     "spaces after commas": _csv(lambda e: listing(e, ", ", "from, to, w\n")),
     "no header": _csv(lambda e: listing(e, head=""), None, weighted=False, refusal="may"),
-    "no header, three columns": lambda p, e: _case(p, "e.csv", listing(e, head=""), plain(e), weighted=False),
-    "header of numbers": _csv(lambda e: listing(e, head="1,2,w\n"), lambda e: plain(e), weighted=False),
-    "columns by other order": _csv(lambda e: "w,to,from\n" + "".join(f"{w:g},{j},{i}\n" for i, j, w in e), lambda e: e, "--source", "from", "--target", "to"),
+    "no header, three columns": lambda p, e: _case(
+        p, "e.csv", listing(e, head=""), plain(e), weighted=False
+    ),
+    "header of numbers": _csv(
+        lambda e: listing(e, head="1,2,w\n"), lambda e: plain(e), weighted=False
+    ),
+    "columns by other order": _csv(
+        lambda e: "w,to,from\n" + "".join(f"{w:g},{j},{i}\n" for i, j, w in e),
+        lambda e: e,
+        "--source",
+        "from",
+        "--target",
+        "to",
+    ),
     "source is target": _csv(listing, None, "--source", "from", "--target", "from"),
-    "weight is target": _csv(lambda e: "from,w,to\n" + "".join(f"{i},3,{j}\n" for i, j, _ in e), None, "--target", "w"),
-    "two columns of a name": _csv(lambda e: listing(e, head="from,to,to\n"), None, weighted=False, refusal="must"),
+    "weight is target": _csv(
+        lambda e: "from,w,to\n" + "".join(f"{i},3,{j}\n" for i, j, _ in e), None, "--target", "w"
+    ),
+    "two columns of a name": _csv(
+        lambda e: listing(e, head="from,to,to\n"), None, weighted=False, refusal="must"
+    ),
     "ids with zeros": _ids(lambda k: f"{k:03d}" if k % 2 else f"{k}"),
     "ids 1 and 01": _ids(lambda k: f"{'0' * (k % 2)}{k // 2 + 1}"),
     "ids 1 and 1.0": _ids(lambda k: f"{k // 2}{'.0' * (k % 2)}"),
@@ -165,13 +220,42 @@ EDGES: dict[str, Make] = {
     "a long line": _csv(lambda e: listing(e) + "n1,n2,3,4\n", None, refusal="must"),
     "an open quote": _csv(lambda e: listing(e) + '"n1,n2,3\nn4,n5,1\n', None, refusal="must"),
     "comments in a csv": _csv(lambda e: "# made by hand\n" + listing(e)),
-    "percent comments in a txt": _csv(lambda e: "% made by hand\n" + listing(plain(e), "\t", "").replace("\t1\n", "\n"), plain, name="e.txt", weighted=False),
-    "tabs and spaces in a txt": _csv(lambda e: "".join(f"{i} \t {j}\n" for i, j, _ in e), plain, name="e.txt", weighted=False),
-    "spaces before a txt's lines": _csv(lambda e: "".join(f"  {i} {j} \n" for i, j, _ in e), plain, name="e.txt", weighted=False),
-    "comments amid a txt": _csv(lambda e: "".join(f"{i} {j}\n# half\n" for i, j, _ in e), plain, name="e.txt", weighted=False),
-    "commas in a txt": _csv(lambda e: "".join(f"{i},{j}\n" for i, j, _ in e), plain, name="e.txt", weighted=False),
-    "a header in a txt": _csv(lambda e: "FromNodeId ToNodeId\n" + "".join(f"{i[1:]} {j[1:]}\n" for i, j, _ in e), lambda e: [(i[1:], j[1:], 1.0) for i, j, _ in e], name="e.txt", weighted=False),
-    "Matrix Market in a txt": _csv(lambda e: "%%MatrixMarket matrix coordinate pattern general\n40 40 160\n" + "".join(f"{i[1:]} {j[1:]}\n" for i, j, _ in e), lambda e: [(i[1:], j[1:], 1.0) for i, j, _ in e], name="e.txt", weighted=False),
+    "percent comments in a txt": _csv(
+        lambda e: "% made by hand\n" + listing(plain(e), "\t", "").replace("\t1\n", "\n"),
+        plain,
+        name="e.txt",
+        weighted=False,
+    ),
+    "tabs and spaces in a txt": _csv(
+        lambda e: "".join(f"{i} \t {j}\n" for i, j, _ in e), plain, name="e.txt", weighted=False
+    ),
+    "spaces before a txt's lines": _csv(
+        lambda e: "".join(f"  {i} {j} \n" for i, j, _ in e), plain, name="e.txt", weighted=False
+    ),
+    "comments amid a txt": _csv(
+        lambda e: "".join(f"{i} {j}\n# half\n" for i, j, _ in e),
+        plain,
+        name="e.txt",
+        weighted=False,
+    ),
+    "commas in a txt": _csv(
+        lambda e: "".join(f"{i},{j}\n" for i, j, _ in e), plain, name="e.txt", weighted=False
+    ),
+    "a header in a txt": _csv(
+        lambda e: "FromNodeId ToNodeId\n" + "".join(f"{i[1:]} {j[1:]}\n" for i, j, _ in e),
+        lambda e: [(i[1:], j[1:], 1.0) for i, j, _ in e],
+        name="e.txt",
+        weighted=False,
+    ),
+    "Matrix Market in a txt": _csv(
+        lambda e: (
+            "%%MatrixMarket matrix coordinate pattern general\n40 40 160\n"
+            + "".join(f"{i[1:]} {j[1:]}\n" for i, j, _ in e)
+        ),
+        lambda e: [(i[1:], j[1:], 1.0) for i, j, _ in e],
+        name="e.txt",
+        weighted=False,
+    ),
     "gzip by a false name": _csv(lambda e: gzip.compress(listing(e).encode())),
     "gzip": _csv(lambda e: gzip.compress(listing(e).encode()), name="e.csv.gz"),
     "json": _csv(lambda e: json.dumps(e), None, refusal="must", name="e.json"),
@@ -193,23 +277,74 @@ EDGES: dict[str, Make] = {
     "personalise one node": _personal(lambda e: {e[0][0]: 3.0}, "uniform"),
     "personalise, tiny": _personal(lambda e: {e[0][0]: 1e-310, e[1][0]: 3e-310}, "personalised"),
     "personalise, huge": _personal(lambda e: {e[0][0]: 1e308, e[1][0]: 1.7e308}, "uniform"),
-    "personalise all alike": _personal(lambda e: dict.fromkeys(dict.fromkeys(i for i, _, _ in e), 1.0), "personalised"),
+    "personalise all alike": _personal(
+        lambda e: dict.fromkeys(dict.fromkeys(i for i, _, _ in e), 1.0), "personalised"
+    ),
     "personalise a stranger": _personal(lambda e: {"nobody": 1.0, e[0][0]: 1.0}, "uniform"),
-    "personalise nothing": lambda p, e: _case(p, "e.csv", listing(e), None, "--personalise", str(p.write("p.csv", "node,v\nn1,0\n")), refusal="must"),
-    "personalise a node twice": lambda p, e: _case(p, "e.csv", listing(e), None, "--personalise", str(p.write("p.csv", f"node,v\n{e[0][0]},1\n{e[0][0]},2\n")), refusal="may"),
+    "personalise nothing": lambda p, e: _case(
+        p,
+        "e.csv",
+        listing(e),
+        None,
+        "--personalise",
+        str(p.write("p.csv", "node,v\nn1,0\n")),
+        refusal="must",
+    ),
+    "personalise a node twice": lambda p, e: _case(
+        p,
+        "e.csv",
+        listing(e),
+        None,
+        "--personalise",
+        str(p.write("p.csv", f"node,v\n{e[0][0]},1\n{e[0][0]},2\n")),
+        refusal="may",
+    ),
     "parquet of categories": _arrow(lambda d: d.astype({"from": "category", "to": "category"})),
-    "parquet of one dictionary each": _arrow(lambda d: d.assign(to=pd.Categorical(d["to"], sorted(set(d["to"]))[::-1]))),
+    "parquet of one dictionary each": _arrow(
+        lambda d: d.assign(to=pd.Categorical(d["to"], sorted(set(d["to"]))[::-1]))
+    ),
     "parquet with an index": _arrow(lambda d: d.set_index("from"), sound=False),
     "parquet of nullable weights": _arrow(lambda d: d.convert_dtypes()),
-    "parquet of bytes": _arrow(lambda d: pa.Table.from_pandas(d).set_column(0, "from", pa.array([s.encode() for s in d["from"]]))),
-    "parquet of mixed ids": _arrow(lambda d: d.assign(**{"from": [int(s[1:]) for s in d["from"]]}), sound=False),
-    "parquet of floats": _arrow(lambda d: d.assign(**{"from": [float(s[1:]) for s in d["from"]], "to": [float(s[1:]) for s in d["to"]]}), sound=False),
-    "parquet with a null": _arrow(lambda d: d.assign(to=d["to"].where(d.index > 3)), refusal="must"),
-    "distributed, quoted": lambda p, e: _case(p, "e.csv", "from,to,w\n" + "".join(f'"{i}","{j}","{w:g}"\n' for i, j, w in e), e, base=SHARED),
+    "parquet of bytes": _arrow(
+        lambda d: pa.Table.from_pandas(d).set_column(
+            0, "from", pa.array([s.encode() for s in d["from"]])
+        )
+    ),
+    "parquet of mixed ids": _arrow(
+        lambda d: d.assign(**{"from": [int(s[1:]) for s in d["from"]]}), sound=False
+    ),
+    "parquet of floats": _arrow(
+        lambda d: d.assign(
+            **{"from": [float(s[1:]) for s in d["from"]], "to": [float(s[1:]) for s in d["to"]]}
+        ),
+        sound=False,
+    ),
+    "parquet with a null": _arrow(
+        lambda d: d.assign(to=d["to"].where(d.index > 3)), refusal="must"
+    ),
+    "distributed, quoted": lambda p, e: _case(
+        p,
+        "e.csv",
+        "from,to,w\n" + "".join(f'"{i}","{j}","{w:g}"\n' for i, j, w in e),
+        e,
+        base=SHARED,
+    ),
     "distributed, ids with zeros": _ids(lambda k: f"{'0' * (k % 2)}{k // 2 + 1}", base=SHARED),
     "distributed, beyond doubles": _ids(lambda k: str(2**53 + k), base=SHARED),
-    "distributed, text late": lambda p, e: _case(p, "e.csv", listing([(i[1:], j[1:], w) for i, j, w in e] * 20 + [("late", "1", 1.0)]), [(i[1:], j[1:], w) for i, j, w in e] * 20 + [("late", "1", 1.0)], base=SHARED),
-    "distributed, line breaks in names": lambda p, e: _case(p, "e.csv", "from,to,w\n" + "".join(f'"{i}\nx","{j}\nx",{w:g}\n' for i, j, w in e), [(i + "\nx", j + "\nx", w) for i, j, w in e], base=SHARED),
+    "distributed, text late": lambda p, e: _case(
+        p,
+        "e.csv",
+        listing([(i[1:], j[1:], w) for i, j, w in e] * 20 + [("late", "1", 1.0)]),
+        [(i[1:], j[1:], w) for i, j, w in e] * 20 + [("late", "1", 1.0)],
+        base=SHARED,
+    ),
+    "distributed, line breaks in names": lambda p, e: _case(
+        p,
+        "e.csv",
+        "from,to,w\n" + "".join(f'"{i}\nx","{j}\nx",{w:g}\n' for i, j, w in e),
+        [(i + "\nx", j + "\nx", w) for i, j, w in e],
+        base=SHARED,
+    ),
 }
 
 

@@ -10,12 +10,12 @@ import socket
 import subprocess
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
-import numpy as np
 import psutil
 
 from benchmarks.adversary.case import Ended, Place, Verdict, fell
@@ -28,11 +28,60 @@ LOCAL = ["--cluster", "local", "--workers", "2"]
 THREADS = ["--cluster", "threads", "--workers", "1"]
 GRID = ["svm_grid", "--limit", "400", "--n-c", "4", "--n-gamma", "8", "--folds", "3", *LOCAL]
 LIGHT = ["svm_grid", "--limit", "400", "--n-c", "4", "--n-gamma", "8", "--folds", "3", *THREADS]
-TREES = ["cross_validate", "--limit", "400", "--folds", "4", *LOCAL, "--estimator", "forest",
-         "--param", "n_estimators=20", "max_depth=2,3,4,5", "--estimator", "tree", "--param", "max_depth=2,3"]
-RANKS = ["pagerank", "--nodes", "30000", "--tol", "0", "--iterations", "80", "--distributed", "--checkpoint-every", "5", *LOCAL]
-NETS = ["nn_bagging", "--limit", "200", "--n-bootstrap", "4", "--n-tuning", "2", "--max-epochs", "3", "--folds", "3", *LOCAL]
-TRAIN = ["data_parallel", "--points", "2000", "--epochs", "40", "--checkpoint-seconds", "0.5", *LOCAL]
+TREES = [
+    "cross_validate",
+    "--limit",
+    "400",
+    "--folds",
+    "4",
+    *LOCAL,
+    "--estimator",
+    "forest",
+    "--param",
+    "n_estimators=20",
+    "max_depth=2,3,4,5",
+    "--estimator",
+    "tree",
+    "--param",
+    "max_depth=2,3",
+]
+RANKS = [
+    "pagerank",
+    "--nodes",
+    "30000",
+    "--tol",
+    "0",
+    "--iterations",
+    "80",
+    "--distributed",
+    "--checkpoint-every",
+    "5",
+    *LOCAL,
+]
+NETS = [
+    "nn_bagging",
+    "--limit",
+    "200",
+    "--n-bootstrap",
+    "4",
+    "--n-tuning",
+    "2",
+    "--max-epochs",
+    "3",
+    "--folds",
+    "3",
+    *LOCAL,
+]
+TRAIN = [
+    "data_parallel",
+    "--points",
+    "2000",
+    "--epochs",
+    "40",
+    "--checkpoint-seconds",
+    "0.5",
+    *LOCAL,
+]
 ALL = [GRID, LIGHT, TREES, RANKS, NETS, TRAIN]
 SECONDS = 100
 Fault = Callable[[Place], Verdict]
@@ -41,14 +90,31 @@ Fault = Callable[[Place], Verdict]
 class Session:
     """A process of the program and all that it starts, found again by a mark."""
 
-    def __init__(self, place: Place, argv: list[Any], prefix: list[str] = [], env: dict[str, str] = {}, **keywords: Any) -> None:
+    def __init__(
+        self,
+        place: Place,
+        argv: list[Any],
+        prefix: Sequence[str] = (),
+        env: Mapping[str, str] = MappingProxyType({}),
+        **keywords: Any,
+    ) -> None:
         self.mark = uuid.uuid4().hex
         kept = place.environment({**env, "ADVERSARY": self.mark})
         kept = {name: value for name, value in kept.items() if value != "UNSET"}
         self.out, self.err = place.folder / f"{self.mark}.out", place.folder / f"{self.mark}.err"
         with open(self.out, "wb") as out, open(self.err, "wb") as err:
-            streams = {"stdin": subprocess.DEVNULL, "stdout": out, "stderr": err, "cwd": place.folder}
-            self.process = subprocess.Popen([*prefix, *place.command(argv)], env=kept, start_new_session=True, **{**streams, **keywords})
+            streams = {
+                "stdin": subprocess.DEVNULL,
+                "stdout": out,
+                "stderr": err,
+                "cwd": place.folder,
+            }
+            self.process = subprocess.Popen(
+                [*prefix, *place.command(argv)],
+                env=kept,
+                start_new_session=True,
+                **{**streams, **keywords},
+            )
         self.sent: set[int] = set()
 
     def signal(self, number: int) -> None:
@@ -83,7 +149,9 @@ class Session:
                 process.kill()
         if hung:
             return None
-        return Ended(status, self.out.read_text(errors="replace"), self.err.read_text(errors="replace"))
+        return Ended(
+            status, self.out.read_text(errors="replace"), self.err.read_text(errors="replace")
+        )
 
     def until(self, n: int, folder: Path) -> bool:
         """Wait for ``n`` records of the journal; False if the run ended first."""
@@ -121,7 +189,14 @@ def calm(place: Place, words: list[Any]) -> Ended | None:
         return None
 
 
-def finish(place: Place, argv: list[Any], folder: Path, resumable: bool = True, twin: list[Any] | None = None, files: tuple[Path, ...] = ()) -> Verdict:
+def finish(
+    place: Place,
+    argv: list[Any],
+    folder: Path,
+    resumable: bool = True,
+    twin: list[Any] | None = None,
+    files: tuple[Path, ...] = (),
+) -> Verdict:
     """Resume without the fault, and compare."""
     before = records(folder)
     if not (folder / "run.json").exists():
@@ -146,12 +221,25 @@ def finish(place: Place, argv: list[Any], folder: Path, resumable: bool = True, 
     return Verdict("lost", f"computed again: {again[:3]}") if again else Verdict("held")
 
 
-def hurt_run(argv: list[Any] | None, hurt: Hurt | None = None, prefix: list[str] = [], env: dict[str, str] = {}, amid: bool = True, **keywords: Any) -> Fault:
+def hurt_run(
+    argv: list[Any] | None,
+    hurt: Hurt | None = None,
+    prefix: Sequence[str] = (),
+    env: Mapping[str, str] = MappingProxyType({}),
+    amid: bool = True,
+    **keywords: Any,
+) -> Fault:
     """Hurt a run amid its tasks (or from its start), let it end, then resume it."""
 
     def fault(place: Place) -> Verdict:
         words = argv or place.random.choice(ALL)
-        session = Session(place, [*words, "--results", place.out], _at(place, prefix), {k: v.replace("HERE", str(place.folder)) for k, v in env.items()}, **keywords)
+        session = Session(
+            place,
+            [*words, "--results", place.out],
+            _at(place, prefix),
+            {k: v.replace("HERE", str(place.folder)) for k, v in env.items()},
+            **keywords,
+        )
         if hurt:
             tasks = len(records(place.twin(words)))
             if amid and words[0] in ("pagerank", "data_parallel"):
@@ -169,7 +257,7 @@ def hurt_run(argv: list[Any] | None, hurt: Hurt | None = None, prefix: list[str]
     return fault
 
 
-def _at(place: Place, words: list[str]) -> list[str]:
+def _at(place: Place, words: Sequence[str]) -> list[str]:
     return [word.replace("HERE", str(place.folder)) for word in words]
 
 
@@ -198,7 +286,11 @@ def children(number: int, times: int = 1, pause: float = 0.5, share: float = 1.0
 
 def paused(who: str, seconds: float) -> Hurt:
     def hurt(session: Session, folder: Path, place: Place) -> None:
-        processes = {"all": session.all, "children": session.children, "launcher": lambda: [psutil.Process(session.process.pid)]}[who]()
+        processes = {
+            "all": session.all,
+            "children": session.children,
+            "launcher": lambda: [psutil.Process(session.process.pid)],
+        }[who]()
         for number in (signal.SIGSTOP, signal.SIGCONT):
             for process in processes:
                 with contextlib.suppress(psutil.Error):
@@ -261,8 +353,10 @@ def mounted(folder: Path, options: str) -> Iterator[Path]:
         subprocess.run(["umount", "-l", folder], check=False)
 
 
-def small_disk(options: str, argv: list[Any], more: str = "size=64m,nr_inodes=5000", env: str = "") -> Fault:
-    """The results (or the folder that ``env`` names) on a small disk, enlarged before it is resumed."""
+def small_disk(
+    options: str, argv: list[Any], more: str = "size=64m,nr_inodes=5000", env: str = ""
+) -> Fault:
+    """The results (or the folder that ``env`` names) on a small disk; resumed on a larger one."""
 
     def fault(place: Place) -> Verdict:
         with ExitStack() as stack:
@@ -297,9 +391,38 @@ def edited(change: Callable[[Path, Place], Any], sound: bool, pagerank: bool = F
     """
 
     def fault(place: Place) -> Verdict:
-        data = place.write("mine.csv", listing(drawn(place.seed, 400, 9000)) if pagerank else text(clean(place.seed, 400)))
-        base = (["pagerank", "--edges", data, "--tol", "0", "--iterations", "60", "--distributed", *LOCAL] if pagerank else
-                ["svm_grid", "--dataset", data, "--target", "kind", "--n-c", "4", "--n-gamma", "6", "--folds", "3", *THREADS])
+        data = place.write(
+            "mine.csv",
+            listing(drawn(place.seed, 400, 9000)) if pagerank else text(clean(place.seed, 400)),
+        )
+        base = (
+            [
+                "pagerank",
+                "--edges",
+                data,
+                "--tol",
+                "0",
+                "--iterations",
+                "60",
+                "--distributed",
+                *LOCAL,
+            ]
+            if pagerank
+            else [
+                "svm_grid",
+                "--dataset",
+                data,
+                "--target",
+                "kind",
+                "--n-c",
+                "4",
+                "--n-gamma",
+                "6",
+                "--folds",
+                "3",
+                *THREADS,
+            ]
+        )
         twin = place.twin(base, data)
         session = Session(place, [*base, "--results", place.out])
         if pagerank:
@@ -324,6 +447,27 @@ def edited(change: Callable[[Path, Place], Any], sound: bool, pagerank: bool = F
         return Verdict("lost", ended.complained.strip()) if sound else Verdict("held")
 
     return fault
+
+
+def _touched(path: Path, place: Place) -> None:
+    os.utime(path, (1, 1))
+
+
+def _piped(path: Path, place: Place) -> None:
+    path.unlink()
+    os.mkfifo(path)
+
+
+def _linked(path: Path, place: Place) -> None:
+    path.rename(path.with_name("m2.csv"))
+    path.symlink_to("m2.csv")
+
+
+def _as_long(path: Path, place: Place) -> None:
+    """Another edge, in a file of the same size and time."""
+    stat = path.stat()
+    path.write_text(path.read_text().replace("n1,", "n2,", 1))
+    os.utime(path, ns=(stat.st_atime_ns, stat.st_mtime_ns))
 
 
 def twice(*argv: list[Any], resume: bool = False, link: bool = False) -> Fault:
@@ -369,7 +513,9 @@ def same_second(place: Place) -> Verdict:
     runs = [run.parent for run in place.folder.glob("results/*/run.json")]
     if len(runs) != len(done):
         return Verdict("lost", f"{len(done)} runs ended well, {len(runs)} folders")
-    wrong = [why for run in runs if (why := inconsistency(run) or difference(run, place.twin(words)))]
+    wrong = [
+        why for run in runs if (why := inconsistency(run) or difference(run, place.twin(words)))
+    ]
     return Verdict("wrong", wrong[0]) if wrong else Verdict("held")
 
 
@@ -423,33 +569,135 @@ def _shell(line: str) -> list[str]:
 
 K, T, I = signal.SIGKILL, signal.SIGTERM, signal.SIGINT  # noqa: E741
 FAULTS: dict[str, Fault] = {
-    "interrupted three times": hurt_run(None, signals(I, I, I, pause=0.2)), "ended and killed": hurt_run(None, signals(T, K, pause=1.0)), "interrupted early": hurt_run(None, signals(I), amid=False), "ended early": hurt_run(None, signals(T), amid=False),
-    "quit": hurt_run(None, signals(signal.SIGQUIT)), "SIGUSR1": hurt_run(LIGHT, signals(signal.SIGUSR1)), "SIGPIPE": hurt_run(GRID, signals(signal.SIGPIPE)), "SIGXCPU": hurt_run(GRID, signals(signal.SIGXCPU)), "SIGABRT": hurt_run(TREES, signals(signal.SIGABRT)),
-    "stopped for 8 s": hurt_run(None, paused("launcher", 8)), "all stopped for 35 s": hurt_run(GRID, paused("all", 35)), "workers stopped for 12 s": hurt_run(TREES, paused("children", 12)), "training stopped for 8 s": hurt_run(TRAIN, paused("children", 8)),
-    "ranks stopped for 8 s": hurt_run(RANKS, paused("all", 8)), "children killed": hurt_run(GRID, children(K)), "children killed, trees": hurt_run(TREES, children(K)), "children killed thrice": hurt_run(GRID, children(K, 3, 2.5)), "children ended": hurt_run(NETS, children(T)),
-    "half the children killed, ranks": hurt_run(RANKS, children(K, share=0.5)), "half the children killed, training": hurt_run(TRAIN, children(K, share=0.5)), "children interrupted": hurt_run(GRID, children(I)), "children with a bus error": hurt_run(TREES, children(signal.SIGBUS)),
-    "children quit": hurt_run(TRAIN, children(signal.SIGQUIT)), "workers killed at their start": hurt_run(GRID, children(K, 8, 0.4), amid=False), "launcher killed, training": hurt_run(TRAIN, signals(K)), "launcher killed, ranks": hurt_run(RANKS, signals(K)),
-    "killed again and again": again_and_again, "24 files": hurt_run(GRID, prefix=_limit("--nofile=24")), "64 files": hurt_run(GRID, prefix=_limit("--nofile=64")), "128 files, ranks": hurt_run(RANKS, prefix=_limit("--nofile=128")),
-    "1 GB of addresses": hurt_run(LIGHT, prefix=_limit("--as=1000000000")), "3 GB of addresses": hurt_run(GRID, prefix=_limit("--as=3000000000")), "files of 9 kB": hurt_run(LIGHT, prefix=_limit("--fsize=9000")), "files of 60 kB": hurt_run(TREES, prefix=_limit("--fsize=60000")),
-    "6 s of processor": hurt_run(GRID, prefix=_limit("--cpu=6")), "little stack": hurt_run(LIGHT, prefix=_limit("--stack=262144")), "no core of locked memory": hurt_run(LIGHT, prefix=_limit("--memlock=0")),
-    "TMPDIR missing": hurt_run(GRID, env={"TMPDIR": "/nowhere/tmp"}), "TMPDIR a file": hurt_run(TRAIN, env={"TMPDIR": "/etc/hostname"}), "HOME missing": hurt_run(LIGHT, env={"HOME": "/nowhere"}), "HOME a file": hurt_run(GRID, env={"HOME": "/etc/hostname", "XDG_CACHE_HOME": "UNSET"}),
-    "no HOME, no PATH": hurt_run(LIGHT, env={"HOME": "UNSET", "PATH": "UNSET"}), "caches are files": hurt_run(GRID, env={"XDG_CACHE_HOME": "/etc/hostname", "MPLCONFIGDIR": "/etc/hostname", "NUMBA_CACHE_DIR": "/etc/hostname"}),
-    "no cache of numba": hurt_run(LIGHT, env={"NUMBA_CACHE_DIR": "/proc/1/nope"}), "locale of ASCII": hurt_run(LIGHT, env={"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONIOENCODING": "ascii", "PYTHONCOERCECLOCALE": "0"}), "locale of nowhere": hurt_run(TREES, env={"LC_ALL": "xx_YY.UTF-9", "LANG": "xx"}),
-    "zone of nowhere": hurt_run(LIGHT, env={"TZ": "Mars/Olympus"}), "COLUMNS of nonsense": hurt_run(LIGHT, env={"COLUMNS": "-1", "TERM": "UNSET"}), "threads of nonsense": hurt_run(LIGHT, env={"NUMBA_NUM_THREADS": "99", "OMP_NUM_THREADS": "x"}),
-    "backend of nonsense": hurt_run(LIGHT, env={"MPLBACKEND": "nonsense"}), "optimised away": hurt_run(TREES, env={"PYTHONOPTIMIZE": "2"}), "warnings are errors": hurt_run(LIGHT, env={"PYTHONWARNINGS": "error"}), "Dask of nonsense": hurt_run(GRID, env={"DASK_DISTRIBUTED__COMM__TIMEOUTS__CONNECT": "soon"}),
-    "a proxy of nowhere": hurt_run(GRID, env={"http_proxy": "http://127.0.0.1:9", "https_proxy": "http://127.0.0.1:9"}), "no standard output": hurt_run(LIGHT, prefix=_shell("exec 1>&-;")), "no standard streams": hurt_run(GRID, prefix=_shell("exec 0<&- 1>&- 2>&-;")),
-    "output to a full device": hurt_run(LIGHT, prefix=_shell("exec 1>/dev/full;")), "output to a closed pipe": hurt_run(GRID, prefix=["bash", "-c", '"$@" | head -1', "bash"]), "the folder is gone": cwd_gone,
-    "disk of 9 inodes": small_disk("size=9m,nr_inodes=9", LIGHT), "disk of 24 kB, trees": small_disk("size=24k", TREES), "disk of 300 kB, ranks": small_disk("size=300k", RANKS, "size=200m"), "disk of 60 kB, training": small_disk("size=60k", TRAIN, "size=200m"),
-    "TMPDIR of 16 kB": small_disk("size=16k", GRID, env="TMPDIR"), "cache of 16 kB": small_disk("size=16k", LIGHT, env="NUMBA_CACHE_DIR"), "disk turns read-only": read_only(GRID), "disk turns read-only, ranks": read_only(TREES),
-    "renamed": moved(_renamed), "replaced": moved(_replaced), "removed": moved(_removed), "copied": moved(_copied), "run.json removed": hurt_run(GRID, on_folder(lambda f: (f / "run.json").unlink())),
-    "journal removed": hurt_run(LIGHT, on_folder(lambda f: (f / "journal.jsonl").unlink())), "journal emptied": hurt_run(TREES, on_folder(lambda f: os.truncate(f / "journal.jsonl", 0))), "journal replaced": hurt_run(GRID, on_folder(lambda f: (f / "j").write_bytes(b"x" * 99) and (f / "j").replace(f / "journal.jsonl"))),
-    "members removed": hurt_run(NETS, on_folder(lambda f: shutil.rmtree(f / "members"))), "checkpoints removed": hurt_run(TRAIN, on_folder(lambda f: shutil.rmtree(f / "checkpoints"))),
-    "data touched": edited(lambda p, _: os.utime(p, (1, 1)), True), "data written again": edited(lambda p, _: p.write_bytes(p.read_bytes()), True), "a cell changed": edited(lambda p, _: p.write_text(p.read_text().replace("Bonn", "Wien", 1)), False),
-    "rows swapped": edited(lambda p, _: p.write_text("\n".join([(r := p.read_text().split("\n"))[0], *r[2:-1], r[1], ""])), False), "a row more": edited(lambda p, _: p.write_text(p.read_text() + "3,9,40,Bonn,ant\n"), False), "a column renamed": edited(lambda p, _: p.write_text(p.read_text().replace("age", "old", 1)), False),
-    "data removed": edited(lambda p, _: p.unlink(), False), "data a pipe": edited(lambda p, _: (p.unlink(), os.mkfifo(p)), False), "data a link": edited(lambda p, q: (p.rename(p.with_name("m2.csv")), p.symlink_to("m2.csv")), True), "labels renamed": edited(lambda p, _: p.write_text(p.read_text().replace("ant", "axe")), False),
-    "edges touched": edited(lambda p, _: os.utime(p, (1, 1)), True, True), "a weight changed": edited(lambda p, _: p.write_text(p.read_text().replace(",1\n", ",2\n", 1)), False, True), "an edge changed, as long": edited(lambda p, _: (s := p.stat(), p.write_text(p.read_text().replace("n1,", "n2,", 1)), os.utime(p, ns=(s.st_atime_ns, s.st_mtime_ns))), False, True),
-    "two starts at once": twice(GRID, LIGHT, TREES), "two starts at once, ranks": twice(RANKS), "two starts at once, training": twice(TRAIN), "resumed twice at once": twice(GRID, NETS, resume=True), "resumed twice by a link": twice(LIGHT, TREES, resume=True, link=True), "four in a second": same_second,
-    "dashboard's port taken": taken(GRID, 8787), "dashboard's own port taken": taken(TREES, 18787, "--dashboard", "18787"),
+    "interrupted three times": hurt_run(None, signals(I, I, I, pause=0.2)),
+    "ended and killed": hurt_run(None, signals(T, K, pause=1.0)),
+    "interrupted early": hurt_run(None, signals(I), amid=False),
+    "ended early": hurt_run(None, signals(T), amid=False),
+    "quit": hurt_run(None, signals(signal.SIGQUIT)),
+    "SIGUSR1": hurt_run(LIGHT, signals(signal.SIGUSR1)),
+    "SIGPIPE": hurt_run(GRID, signals(signal.SIGPIPE)),
+    "SIGXCPU": hurt_run(GRID, signals(signal.SIGXCPU)),
+    "SIGABRT": hurt_run(TREES, signals(signal.SIGABRT)),
+    "stopped for 8 s": hurt_run(None, paused("launcher", 8)),
+    "all stopped for 35 s": hurt_run(GRID, paused("all", 35)),
+    "workers stopped for 12 s": hurt_run(TREES, paused("children", 12)),
+    "training stopped for 8 s": hurt_run(TRAIN, paused("children", 8)),
+    "ranks stopped for 8 s": hurt_run(RANKS, paused("all", 8)),
+    "children killed": hurt_run(GRID, children(K)),
+    "children killed, trees": hurt_run(TREES, children(K)),
+    "children killed thrice": hurt_run(GRID, children(K, 3, 2.5)),
+    "children ended": hurt_run(NETS, children(T)),
+    "half the children killed, ranks": hurt_run(RANKS, children(K, share=0.5)),
+    "half the children killed, training": hurt_run(TRAIN, children(K, share=0.5)),
+    "children interrupted": hurt_run(GRID, children(I)),
+    "children with a bus error": hurt_run(TREES, children(signal.SIGBUS)),
+    "children quit": hurt_run(TRAIN, children(signal.SIGQUIT)),
+    "workers killed at their start": hurt_run(GRID, children(K, 8, 0.4), amid=False),
+    "launcher killed, training": hurt_run(TRAIN, signals(K)),
+    "launcher killed, ranks": hurt_run(RANKS, signals(K)),
+    "killed again and again": again_and_again,
+    "24 files": hurt_run(GRID, prefix=_limit("--nofile=24")),
+    "64 files": hurt_run(GRID, prefix=_limit("--nofile=64")),
+    "128 files, ranks": hurt_run(RANKS, prefix=_limit("--nofile=128")),
+    "1 GB of addresses": hurt_run(LIGHT, prefix=_limit("--as=1000000000")),
+    "3 GB of addresses": hurt_run(GRID, prefix=_limit("--as=3000000000")),
+    "files of 9 kB": hurt_run(LIGHT, prefix=_limit("--fsize=9000")),
+    "files of 60 kB": hurt_run(TREES, prefix=_limit("--fsize=60000")),
+    "6 s of processor": hurt_run(GRID, prefix=_limit("--cpu=6")),
+    "little stack": hurt_run(LIGHT, prefix=_limit("--stack=262144")),
+    "no core of locked memory": hurt_run(LIGHT, prefix=_limit("--memlock=0")),
+    "TMPDIR missing": hurt_run(GRID, env={"TMPDIR": "/nowhere/tmp"}),
+    "TMPDIR a file": hurt_run(TRAIN, env={"TMPDIR": "/etc/hostname"}),
+    "HOME missing": hurt_run(LIGHT, env={"HOME": "/nowhere"}),
+    "HOME a file": hurt_run(GRID, env={"HOME": "/etc/hostname", "XDG_CACHE_HOME": "UNSET"}),
+    "no HOME, no PATH": hurt_run(LIGHT, env={"HOME": "UNSET", "PATH": "UNSET"}),
+    "caches are files": hurt_run(
+        GRID,
+        env={
+            "XDG_CACHE_HOME": "/etc/hostname",
+            "MPLCONFIGDIR": "/etc/hostname",
+            "NUMBA_CACHE_DIR": "/etc/hostname",
+        },
+    ),
+    "no cache of numba": hurt_run(LIGHT, env={"NUMBA_CACHE_DIR": "/proc/1/nope"}),
+    "locale of ASCII": hurt_run(
+        LIGHT,
+        env={
+            "LC_ALL": "C",
+            "PYTHONUTF8": "0",
+            "PYTHONIOENCODING": "ascii",
+            "PYTHONCOERCECLOCALE": "0",
+        },
+    ),
+    "locale of nowhere": hurt_run(TREES, env={"LC_ALL": "xx_YY.UTF-9", "LANG": "xx"}),
+    "zone of nowhere": hurt_run(LIGHT, env={"TZ": "Mars/Olympus"}),
+    "COLUMNS of nonsense": hurt_run(LIGHT, env={"COLUMNS": "-1", "TERM": "UNSET"}),
+    "threads of nonsense": hurt_run(LIGHT, env={"NUMBA_NUM_THREADS": "99", "OMP_NUM_THREADS": "x"}),
+    "backend of nonsense": hurt_run(LIGHT, env={"MPLBACKEND": "nonsense"}),
+    "optimised away": hurt_run(TREES, env={"PYTHONOPTIMIZE": "2"}),
+    "warnings are errors": hurt_run(LIGHT, env={"PYTHONWARNINGS": "error"}),
+    "Dask of nonsense": hurt_run(GRID, env={"DASK_DISTRIBUTED__COMM__TIMEOUTS__CONNECT": "soon"}),
+    "a proxy of nowhere": hurt_run(
+        GRID, env={"http_proxy": "http://127.0.0.1:9", "https_proxy": "http://127.0.0.1:9"}
+    ),
+    "no standard output": hurt_run(LIGHT, prefix=_shell("exec 1>&-;")),
+    "no standard streams": hurt_run(GRID, prefix=_shell("exec 0<&- 1>&- 2>&-;")),
+    "output to a full device": hurt_run(LIGHT, prefix=_shell("exec 1>/dev/full;")),
+    "output to a closed pipe": hurt_run(GRID, prefix=["bash", "-c", '"$@" | head -1', "bash"]),
+    "the folder is gone": cwd_gone,
+    "disk of 9 inodes": small_disk("size=9m,nr_inodes=9", LIGHT),
+    "disk of 24 kB, trees": small_disk("size=24k", TREES),
+    "disk of 300 kB, ranks": small_disk("size=300k", RANKS, "size=200m"),
+    "disk of 60 kB, training": small_disk("size=60k", TRAIN, "size=200m"),
+    "TMPDIR of 16 kB": small_disk("size=16k", GRID, env="TMPDIR"),
+    "cache of 16 kB": small_disk("size=16k", LIGHT, env="NUMBA_CACHE_DIR"),
+    "disk turns read-only": read_only(GRID),
+    "disk turns read-only, ranks": read_only(TREES),
+    "renamed": moved(_renamed),
+    "replaced": moved(_replaced),
+    "removed": moved(_removed),
+    "copied": moved(_copied),
+    "run.json removed": hurt_run(GRID, on_folder(lambda f: (f / "run.json").unlink())),
+    "journal removed": hurt_run(LIGHT, on_folder(lambda f: (f / "journal.jsonl").unlink())),
+    "journal emptied": hurt_run(TREES, on_folder(lambda f: os.truncate(f / "journal.jsonl", 0))),
+    "journal replaced": hurt_run(
+        GRID,
+        on_folder(
+            lambda f: (f / "j").write_bytes(b"x" * 99) and (f / "j").replace(f / "journal.jsonl")
+        ),
+    ),
+    "members removed": hurt_run(NETS, on_folder(lambda f: shutil.rmtree(f / "members"))),
+    "checkpoints removed": hurt_run(TRAIN, on_folder(lambda f: shutil.rmtree(f / "checkpoints"))),
+    "data touched": edited(_touched, True),
+    "data written again": edited(lambda p, _: p.write_bytes(p.read_bytes()), True),
+    "a cell changed": edited(
+        lambda p, _: p.write_text(p.read_text().replace("Bonn", "Wien", 1)), False
+    ),
+    "rows swapped": edited(
+        lambda p, _: p.write_text(
+            "\n".join([(r := p.read_text().split("\n"))[0], *r[2:-1], r[1], ""])
+        ),
+        False,
+    ),
+    "a row more": edited(lambda p, _: p.write_text(p.read_text() + "3,9,40,Bonn,ant\n"), False),
+    "a column renamed": edited(
+        lambda p, _: p.write_text(p.read_text().replace("age", "old", 1)), False
+    ),
+    "data removed": edited(lambda p, _: p.unlink(), False),
+    "data a pipe": edited(_piped, False),
+    "data a link": edited(_linked, True),
+    "labels renamed": edited(lambda p, _: p.write_text(p.read_text().replace("ant", "axe")), False),
+    "edges touched": edited(_touched, True, True),
+    "a weight changed": edited(
+        lambda p, _: p.write_text(p.read_text().replace(",1\n", ",2\n", 1)), False, True
+    ),
+    "an edge changed, as long": edited(_as_long, False, True),
+    "two starts at once": twice(GRID, LIGHT, TREES),
+    "two starts at once, ranks": twice(RANKS),
+    "two starts at once, training": twice(TRAIN),
+    "resumed twice at once": twice(GRID, NETS, resume=True),
+    "resumed twice by a link": twice(LIGHT, TREES, resume=True, link=True),
+    "four in a second": same_second,
+    "dashboard's port taken": taken(GRID, 8787),
+    "dashboard's own port taken": taken(TREES, 18787, "--dashboard", "18787"),
 }
-
-_ = np

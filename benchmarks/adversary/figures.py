@@ -21,12 +21,16 @@ def read(folder: Path) -> dict[str, Any]:
         found["ranks"] = dict(zip(ranks["node"].map(str), ranks.iloc[:, 1], strict=True))
     if (path := folder / "candidates.parquet").exists():
         table = pd.read_parquet(path)
-        names = [n for n in ("algorithm", "params", "C", "gamma", "epsilon", "member") if n in table]
+        names = [
+            n for n in ("algorithm", "params", "C", "gamma", "epsilon", "member") if n in table
+        ]
         names += ["candidate"] if "member" in table else []
         column = next(n for n in ("error_mean", "score_mean", "loss_mean", "loss") if n in table)
         if table[column].isna().all() and "score_mean" in table:
             column = "score_mean"
-        keys = [tuple(_rounded(value) for value in row) for row in table[names].itertuples(index=False)]
+        keys = [
+            tuple(_rounded(value) for value in row) for row in table[names].itertuples(index=False)
+        ]
         found["candidates"] = dict(zip(keys, table[column], strict=True))
     if (path := folder / "test_predictions.parquet").exists():
         table = pd.read_parquet(path)
@@ -34,7 +38,7 @@ def read(folder: Path) -> dict[str, Any]:
         found["predicted"] = table["predicted"].to_numpy()
     if (path := folder / "epochs.parquet").exists():
         table = pd.read_parquet(path)
-        found["losses"] = table[[n for n in table if "loss" in n][0]].to_numpy()
+        found["losses"] = table[next(n for n in table if "loss" in str(n))].to_numpy()
     return found
 
 
@@ -92,7 +96,9 @@ def inconsistency(folder: Path) -> str:
     cells = cells[cells["stage"] == "search"]
     if len(table) == 0 or table["score_mean"].isna().all():
         return "a finished run without a score"
-    names = [name for name in ("algorithm", "params", "C", "gamma") if name in table and name in cells]
+    names = [
+        name for name in ("algorithm", "params", "C", "gamma") if name in table and name in cells
+    ]
     means = cells.groupby(names)["score"].mean()
     listed = table.set_index(names)["score_mean"]
     complete = table.set_index(names)["n_ok"] == cells.groupby(names).size().max()
@@ -102,11 +108,13 @@ def inconsistency(folder: Path) -> str:
     top = table["score_mean"].iloc[0]
     if np.isfinite(top) and top < table.loc[complete.to_numpy(), "score_mean"].max() - 1e-12:
         return "the first candidate is not the best"
-    if (path := folder / "test_predictions.parquet").exists() and record.get("test_error") is not None:
+    if (path := folder / "test_predictions.parquet").exists() and record.get(
+        "test_error"
+    ) is not None:
         rows = pd.read_parquet(path)
         error = float((rows["true"] != rows["predicted"]).mean())
-        said = record["test_error"]
+        said: Any = record["test_error"]
         said = said.get("error") if isinstance(said, dict) else said
-        if record["dataset"]["task"] == "classification" and abs(error - said) > 1e-9:
+        if record["dataset"]["task"] == "classification" and abs(error - float(said)) > 1e-9:
             return f"test error {said}, but the predictions have {error}"
     return ""

@@ -10,10 +10,27 @@ import os
 import runpy
 import sys
 
-HEAVY = ("sklearn.model_selection", "sklearn.pipeline", "sklearn.neighbors", "sklearn.tree", "pandas",
-         "pyarrow.parquet", "numba", "torch", "distributed", "matplotlib.figure", "matplotlib.backends.backend_agg",
-         "scipy.stats", "pipelines.svm_grid", "pipelines.cross_validate", "pipelines.pagerank", "pipelines.nn_bagging",
-         "pipelines.data_parallel", "pipelines.report", "pipelines.report.page")
+HEAVY = (
+    "sklearn.model_selection",
+    "sklearn.pipeline",
+    "sklearn.neighbors",
+    "sklearn.tree",
+    "pandas",
+    "pyarrow.parquet",
+    "numba",
+    "torch",
+    "distributed",
+    "matplotlib.figure",
+    "matplotlib.backends.backend_agg",
+    "scipy.stats",
+    "pipelines.svm_grid",
+    "pipelines.cross_validate",
+    "pipelines.pagerank",
+    "pipelines.nn_bagging",
+    "pipelines.data_parallel",
+    "pipelines.report",
+    "pipelines.report.page",
+)
 
 
 def serve(requests: int, answers: int) -> list[str] | None:
