@@ -462,9 +462,7 @@ CALLS: dict[str, Any] = {
     ),
     "SVC, weight of one": svc(same, weights=lambda rng, n: 2.0),
     "SVC, class weights of text": svc(_labels("a", "b", "c"), class_weight={"a": 2, "b": 0.5}),
-    "SVC, class weights of strangers": svc(
-        _labels("a", "b", "c"), class_weight={"a": 2, "zz": 0.5}
-    ),
+    "SVC, class weights of no class": svc(_labels("a", "b", "c"), class_weight={"a": 2, "zz": 0.5}),
     "SVC, class weight 0": svc(same, class_weight={0: 0.0}),
     "SVC, class weight negative": svc(same, class_weight={0: -1.0}),
     "SVC, class weights of floats": svc(same, class_weight={0.0: 5.0, 1: 1}),

@@ -188,8 +188,10 @@ def _flipped(raw: bytes, place: Place) -> bytes:
     return bytes(out)
 
 
-def _lines(change: Callable[[list[bytes]], list[bytes]]) -> Build:
-    return _journal(lambda raw, place: b"".join(line + b"\n" for line in change(raw.splitlines())))
+def _lines(change: Callable[[list[bytes]], list[bytes]], **keywords: Any) -> Build:
+    return _journal(
+        lambda raw, place: b"".join(line + b"\n" for line in change(raw.splitlines())), **keywords
+    )
 
 
 def _words(
@@ -279,29 +281,33 @@ H = ["length", "width", "age", "city", "kind"]
 FOLDERS: dict[str, Build] = {
     "journal, blank lines": _lines(lambda lines: [x for line in lines for x in (b"", line, b" ")]),
     "journal, line ends of Windows": _lines(lambda lines: [line + b"\r" for line in lines]),
-    "journal with a mark": _journal(lambda raw, p: b"\xef\xbb\xbf" + raw),
+    "journal with a mark": _journal(lambda raw, p: b"\xef\xbb\xbf" + raw, keep=False),
     "journal reversed": _lines(lambda lines: lines[::-1]),
     "journal twice": _lines(lambda lines: lines * 2),
     "journal of utf-16": _journal(lambda raw, p: raw.decode().encode("utf-16")),
     "journal emptied": _journal(lambda raw, p: b""),
     "journal, 10 MB of NUL": _journal(lambda raw, p: raw + bytes(10**7)),
-    "journal, a bit": _journal(_flipped),
-    "journal, bits": _journal(lambda raw, p: _flipped(_flipped(_flipped(raw, p), p), p)),
+    "journal, a bit": _journal(_flipped, keep=False),
+    "journal, bits": _journal(
+        lambda raw, p: _flipped(_flipped(_flipped(raw, p), p), p), keep=False
+    ),
     "journal, lines of other JSON": _lines(
         lambda lines: [b"null", b"[]", b"{}", b"1e999", b'"x"', b"[" * 5000, *lines]
     ),
     "journal spaced otherwise": _lines(
         lambda lines: [
             json.dumps(json.loads(line), separators=(",", ":")).encode() for line in lines
-        ]
+        ],
+        keep=False,
     ),
     "journal, keys sorted": _lines(
-        lambda lines: [json.dumps(json.loads(line), sort_keys=True).encode() for line in lines]
+        lambda lines: [json.dumps(json.loads(line), sort_keys=True).encode() for line in lines],
+        keep=False,
     ),
     "journal, better scores": _journal(
-        lambda raw, p: raw.replace(b'"n_errors": ', b'"n_errors": 0')
+        lambda raw, p: raw.replace(b'"n_errors": ', b'"n_errors": 0'), keep=False
     ),
-    "journal joined": _journal(lambda raw, p: raw.replace(b"\n", b" ", 1)),
+    "journal joined": _journal(lambda raw, p: raw.replace(b"\n", b" ", 1), keep=False),
     "journal, first line cut": _journal(lambda raw, p: raw[p.random.randrange(1, 500) :]),
     "journal deleted": _file("journal.jsonl", lambda f, p: f.unlink(), whole=False),
     "journal a folder": _file("journal.jsonl", _folder, whole=False),
@@ -310,7 +316,7 @@ FOLDERS: dict[str, Build] = {
     "journal a link": _file("journal.jsonl", _away, whole=False),
     "finished, journal emptied": _file("journal.jsonl", lambda f, p: f.write_bytes(b"")),
     "finished, journal of another": _file("journal.jsonl", _of_other),
-    "finished, a bit of the journal": _file("journal.jsonl", _flip),
+    "finished, a bit of the journal": _file("journal.jsonl", _flip, keep=False),
     **{
         f"run.json: {name}": _file("run.json", _content(raw), whole=False)
         for name, raw in {
