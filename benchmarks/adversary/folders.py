@@ -315,7 +315,7 @@ FOLDERS: dict[str, Build] = {
     "journal a loop": _file("journal.jsonl", _loop, whole=False),
     "journal a link": _file("journal.jsonl", _away, whole=False),
     "finished, journal emptied": _file("journal.jsonl", lambda f, p: f.write_bytes(b"")),
-    "finished, journal of another": _file("journal.jsonl", _of_other),
+    "finished, journal of another": _file("journal.jsonl", _of_other, keep=False),
     "finished, a bit of the journal": _file("journal.jsonl", _flip, keep=False),
     **{
         f"run.json: {name}": _file("run.json", _content(raw), whole=False)

@@ -310,7 +310,7 @@ BUILDERS: dict[str, Callable[[Place, Rows], Variant]] = {
         r, "9007199254740992", "9007199254740993", "9007199254740994"
     ),
     "labels that singles merge": lambda p, r: _labels(r, "16777216", "16777217", "16777218"),
-    "labels 1.10, 1.1 and 1.9": lambda p, r: _labels(r, "1.1", "1.10", "1.9"),
+    "labels 01, 1 and 2": lambda p, r: _labels(r, "01", "1", "2"),
     "labels None, no and yes": lambda p, r: _labels(r, "None", "no", "yes"),
     "a class called NA": lambda p, r: Variant(
         text(_renamed(r, {"ant": "NA"})), r, names=("kind", "missing", "target")
