@@ -6,6 +6,7 @@ through scikit-learn's own ``_fit_and_score``, and every result has the form of 
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -14,6 +15,7 @@ from itertools import product
 from typing import Any
 
 from pipelines.data.fits import Fit, Progress
+from pipelines.errors import error_line
 from pipelines.search.scoring import PREDICTIONS, CandidateScorer
 from pipelines.search.shared import PlainFits, SharedFit, shared_fit_of
 from pipelines.search.shared.base import WEIGHTS, Rows, SplitRows, convergence_noted
@@ -145,7 +147,7 @@ def fit_group(
         except Exception as error:  # each by itself, and each with its own error
             if not hasattr(estimators[0], "fit"):
                 raise
-            apart = f"{type(error).__name__}: {error}"
+            apart = error_line(error)
     for split, candidate in missing:
         fit = Fit(candidate, split, apart=apart)
         options = fit_options(split, candidate) if fit_options else SILENT
@@ -168,6 +170,14 @@ def _fit_alone(
     from pipelines.sklearn_private import fit_and_score
 
     train, test = (rows.of_part(fit.split, name) for name in ("train", "test"))
+    failures: dict[str, str] = {}
+
+    def score(estimator: Any, X: Any, y: Any) -> dict[str, float]:
+        scores = scorer.by_name(estimator, X, y)
+        failures.update({name: one for name, one in scores.items() if isinstance(one, str)})
+        return scores | dict.fromkeys(failures, math.nan)
+
+    how = scorer.options | ({} if scorer.given is not None else {"scorer": score})
     with convergence_noted() as noted:
         fit.scores = fit_and_score(
             clone(estimator),
@@ -177,9 +187,11 @@ def _fit_alone(
             test=test,
             return_n_test_samples=True,
             return_times=True,
-            **scorer.options,
+            **how,
             **options,
         )
+    if failures:
+        fit.scores["test_scores"] |= failures
     fit.converged = not noted
     fit.n_steps = len(estimator.steps) - 1 if hasattr(estimator, "named_steps") else 0
     fit.n_steps_made = fit.n_steps
