@@ -48,6 +48,10 @@ Work = Callable[..., Any]
 NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
+class TaskEndedError(RuntimeError):
+    """Code of the user's ended a task by something that is not an error, such as ``sys.exit``."""
+
+
 def needs_of(task: Any) -> Sequence[str]:
     """Return names of the tasks whose results a task's work takes."""
     return getattr(task, "needs", ())
@@ -60,6 +64,7 @@ class Outcome(Generic[AnyTask]):
     ``part`` is what its rows are called where others were told before: the name that a task
     of them alone would have, empty where there are none; None for the task's own. ``cost`` is
     what was predicted of that part. ``memory`` is what ``peak_memory`` says of its worker.
+    ``exception`` is what the last attempt raised; None where its worker died.
     """
 
     task: AnyTask
@@ -72,6 +77,7 @@ class Outcome(Generic[AnyTask]):
     part: str | None = None
     cost: float | None = None
     memory: Mapping[str, int] = field(default_factory=dict)
+    exception: BaseException | None = None
 
 
 class Results:
@@ -120,12 +126,12 @@ def measured(
             else:
                 result = work(*arguments, **({"report": reporter} if reporter else {}))
         except SystemExit as error:  # code of the user's ends its task, not the worker
-            raise RuntimeError(f"the task ended Python with {error!r}") from None
+            raise TaskEndedError(f"the task ended Python with {error!r}") from None
         except BaseException as error:
             # Nobody interrupts a thread: it is the user's code, and Dask would wait for ever.
             if isinstance(error, Exception) or current_thread() is main_thread():
                 raise
-            raise RuntimeError(f"the task raised {error_line(error)}") from None
+            raise TaskEndedError(f"the task raised {error_line(error)}") from None
     return {
         "result": result,
         "worker": address,

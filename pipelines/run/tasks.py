@@ -122,7 +122,7 @@ class InProcess(_Runner):
                     for future in done:
                         task, error = running.pop(future), future.exception()
                         if error is not None:
-                            outcome = Outcome(task, error=describe(error))
+                            outcome = Outcome(task, error=describe(error), exception=error)
                         else:
                             outcome = Outcome(task, **future.result())
                         results.keep(outcome)
@@ -141,7 +141,7 @@ class InProcess(_Runner):
             try:
                 outcome = Outcome(task, **measured(work, shared, task, results.of(task)))
             except Exception as error:
-                outcome = Outcome(task, error=describe(error))
+                outcome = Outcome(task, error=describe(error), exception=error)
             results.keep(outcome)
             yield outcome
 
@@ -258,7 +258,7 @@ class OnCluster(_Runner):
 
         Without, where their data were lost. Between them, the news of those at work.
         """
-        from distributed import as_completed
+        from distributed import KilledWorker, as_completed
 
         ready = [task for task in waiting if results.suffice(task)]
         blocked = [task for task in waiting if not results.suffice(task)]
@@ -281,8 +281,12 @@ class OnCluster(_Runner):
                     for future in some:
                         batch, outcomes = futures.pop(future), None
                         if future.status == "error":
-                            error = describe(future.exception())
-                            outcomes = [Outcome(task, error=error) for task in batch]
+                            raised = future.exception()
+                            error = describe(raised)
+                            raised = None if isinstance(raised, KilledWorker) else raised
+                            outcomes = [
+                                Outcome(task, error=error, exception=raised) for task in batch
+                            ]
                         elif (each := found.get(future.key)) is not None:
                             each = each if len(batch) > 1 else [each]
                             outcomes = [

@@ -21,6 +21,7 @@ from sklearn.utils.parallel import Parallel, delayed
 from pipelines.data.fits import Fit
 from pipelines.data.placement import FoldedData, to_device
 from pipelines.data.scaling import Scaling
+from pipelines.run.outcomes import TaskEndedError
 from pipelines.run.progress import show_progress
 from pipelines.run.tasks import OnCluster, Runner
 from pipelines.search.candidates import Candidate
@@ -186,12 +187,15 @@ class SearchBackend(ParallelBackendBase):
         with show_progress(len(tasks), cost, quiet, lambda: runner.n_workers) as progress:
             for outcome in runner.outcomes(work, problem, tasks):
                 progress.advance(outcome.task, outcome.error is not None)
-                if outcome.error is not None:
+                if outcome.error is None:
+                    fits[outcome.task] = outcome.result
+                elif outcome.exception is None or isinstance(outcome.exception, TaskEndedError):
+                    error = f"a worker could not fit {outcome.task.name}: {outcome.error}"
                     if problem.scorer.error_score == "raise":
-                        raise ValueError(outcome.error)
-                    what = f"a worker could not fit {outcome.task.name}"
-                    raise RuntimeError(f"{what}: {outcome.error}")
-                fits[outcome.task] = outcome.result
+                        raise RuntimeError(error)
+                    fits[outcome.task] = failed_fits(problem, outcome.task, error)
+                else:  # what scikit-learn would not have caught either
+                    raise outcome.exception
         return [fits[task] for task in tasks]
 
 
@@ -267,6 +271,16 @@ def in_batches(problem: Problem, tasks: Sequence[Task], n_jobs: int) -> list[lis
         size = -(-len(numbers) // n_jobs)
         batches += [numbers[start : start + size] for start in range(0, len(numbers), size)]
     return batches
+
+
+def failed_fits(problem: Problem, task: Task, error: str) -> list[Fit]:
+    """Return the fits of a task that gave none, with the numbers of candidates and splits."""
+    fits = []
+    for _, candidate, split, _ in task.places:
+        n_rows = len(problem.splits[SEARCH, 1.0][split][1])
+        scores = problem.scorer.failed(error, n_rows)
+        fits.append(Fit(candidate, split, scores=scores, n_fits=0))
+    return fits
 
 
 def fits_of_tasks(
