@@ -15,6 +15,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from cluster_setup.workers import forecast_workers
+from pipelines.data.generators import generators_kept
 from pipelines.data.placement import Placed
 from pipelines.run.errors import RunStopped
 from pipelines.run.events import Line, Message, ProgressEvent, to_scheduler
@@ -70,14 +71,17 @@ class _Runner(ABC):
         RunStopped
             No worker is left and none came.
         """
-        event = self._reached(work, shared, tasks, Results(tasks, known), reports=False)
-        return (one for one in event if isinstance(one, Outcome))
+        with generators_kept():  # where tasks run in this process they seed them
+            for event in self._reached(work, shared, tasks, Results(tasks, known), reports=False):
+                if isinstance(event, Outcome):
+                    yield event
 
     def outcomes_and_events(
         self, work: Work, shared: Any, tasks: Sequence[AnyTask], known: Mapping[str, Any] = NOTHING
     ) -> Iterator[Outcome[AnyTask] | ProgressEvent]:
         """Yield outcomes like ``outcomes``, and between them the progress events of ``work``."""
-        return self._reached(work, shared, tasks, Results(tasks, known), reports=True)
+        with generators_kept():
+            yield from self._reached(work, shared, tasks, Results(tasks, known), reports=True)
 
     @abstractmethod
     def _reached(

@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 
 from pipelines.data.dataset import REGRESSION, Dataset, copy_of
+from pipelines.data.generators import seed_generators
 from pipelines.run_folder import names
 from pipelines.run_folder.names import FAILED
 from pipelines.search.fitting import limited, with_jobs
@@ -32,6 +33,7 @@ def refit_and_test(problem: Problem, refit: Refit, n_threads: int = 1) -> dict[s
     with limited(n_threads), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         estimator = with_jobs(clone(problem.used(refit.member).estimator), n_threads)
+        seed_generators(problem.seed, "refit")
         # What runs in this process beside it sees the same rows, and some estimators write.
         estimator.fit(copy_of(data.X), copy_of(data.y))
         found = problem.scorer.by_name(estimator, copy_of(data.X_test), data.y_test)

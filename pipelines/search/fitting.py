@@ -15,6 +15,7 @@ from itertools import product
 from typing import Any
 
 from pipelines.data.fits import Fit, Progress
+from pipelines.data.generators import seed_generators
 from pipelines.errors import error_line
 from pipelines.search.scoring import PREDICTIONS, CandidateScorer
 from pipelines.search.shared import PlainFits, SharedFit, shared_fit_of
@@ -151,10 +152,16 @@ def fit_group(
     for split, candidate in missing:
         fit = Fit(candidate, split, apart=apart)
         options = fit_options(split, candidate) if fit_options else SILENT
+        seed_generators(rows.seed, *_place(rows, split), group.members[candidate])
         _fit_alone(fit, estimators[candidate], rows, scorer, options)
         yield fit
         if group.shared is None:
             yield Progress((split + (candidate + 1) / len(estimators)) / rows.n_splits)
+
+
+def _place(rows: SplitRows, split: int) -> tuple[Hashable, int]:
+    """Return what names a split among all of the search."""
+    return rows.name, int(rows.numbers[split])
 
 
 def _fit_alone(
@@ -221,12 +228,14 @@ def _fit_together(
             started = time.perf_counter()
             X, y = rows.train(0)
             cache = whole.data.placement.get("steps", StepCache)
-            unprepared, key = Rows(X, rows.asked(0)), (whole.name, whole.numbers[places[0]])
+            unprepared, key = Rows(X, rows.asked(0)), (whole.seed, *_place(whole, places[0]))
             steps, rows.prepared, n_made = cache.prepare(
                 parts[0][0], group.most, unprepared, y, key
             )
             seconds = (time.perf_counter() - started) / len(candidates)
         finals = [final for _, final in parts]
+        if hasattr(candidates[0], "fit"):
+            seed_generators(whole.seed, *_place(whole, places[0]), group.members[0])
         for item in shared.fit_splits(rows, finals, scorer.methods):
             if isinstance(item, Progress):
                 yield item.within(places[0] / n, len(places) / n)

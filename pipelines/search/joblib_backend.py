@@ -19,6 +19,7 @@ from sklearn.base import clone
 from sklearn.utils.parallel import Parallel, delayed
 
 from pipelines.data.fits import Fit
+from pipelines.data.generators import generators_kept, state_of_generators
 from pipelines.data.placement import FoldedData, to_device
 from pipelines.data.scaling import Scaling
 from pipelines.run.outcomes import TaskEndedError
@@ -156,7 +157,9 @@ class SearchBackend(ParallelBackendBase):
         problem = problem_of(named, self._kinds)
         n_splits, results = len(problem.splits[SEARCH, 1.0]), list[Any]([None] * len(calls))
         tasks = make_tasks(problem)
-        for task, fits in zip(tasks, self._run(problem, tasks, options), strict=True):
+        with generators_kept():
+            by_task = self._run(problem, tasks, options)
+        for task, fits in zip(tasks, by_task, strict=True):
             shared = problem.groups[task.group].shared
             for fit in fits:
                 results[fit.candidate * n_splits + fit.split] = fit.scores
@@ -246,7 +249,10 @@ def problem_of(calls: Sequence[Mapping[str, Any]], kinds: Sequence[SharedFit] = 
     data = _SearchData(first["X"], first["y"], nothing, nothing, (), Scaling("none"), place=place)
     estimators = [candidate.estimator for candidate in candidates]
     groups = group_candidates(estimators, scorer, kinds=kinds)
-    return Problem(data, tuple(candidates), {(SEARCH, 1.0): splits}, scorer, tuple(groups))
+    # As their draws would have done, those of this search depend on the state that it meets.
+    seed = state_of_generators()
+    splits_of = {(SEARCH, 1.0): splits}
+    return Problem(data, tuple(candidates), splits_of, scorer, tuple(groups), seed=seed)
 
 
 def _numbers(rows: Any) -> np.ndarray:

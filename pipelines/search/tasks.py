@@ -41,6 +41,7 @@ class Problem:
     groups : tuple of Group, candidates that are fitted together
     columns : names of parameters that rows have as columns of their own
     device : "cpu" or "gpu", where workers compute
+    seed : decides, with candidate and split, what a fit draws from global generators
     """
 
     data: FoldedData
@@ -50,6 +51,7 @@ class Problem:
     groups: tuple[Group, ...]
     columns: tuple[str, ...] = ()
     device: str = "cpu"
+    seed: int | str = 0
 
     def used(self, member: int) -> Substitute:
         """Return the estimator to fit for a candidate; call it where it is fitted."""
@@ -226,6 +228,7 @@ def fit_task(
         estimators[0],
         scorer.parts,
         scorer.fit_params,
+        seed=problem.seed,
     )
     with limits:
         for item in fit_group(group, estimators, rows, scorer, fit_options):

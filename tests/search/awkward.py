@@ -146,11 +146,20 @@ class NoParams(Nearest):
 
 
 class Draws(Nearest):
-    """Draws from the global generators of random numbers."""
+    """Draws from numpy's global generator of random numbers."""
 
     def fit(self, X: Any, y: Any) -> Any:
         super().fit(X, y)
-        self.means_ = self.means_ + np.random.normal(size=self.means_.shape) * random.random()  # noqa: NPY002
+        self.means_ = self.means_ + np.random.normal(size=self.means_.shape)  # noqa: NPY002
+        return self
+
+
+class DrawsFromPython(Nearest):
+    """Draws from Python's, from which Dask draws, too."""
+
+    def fit(self, X: Any, y: Any) -> Any:
+        super().fit(X, y)
+        self.means_ = self.means_ + np.array([[random.gauss()] for _ in self.means_])
         return self
 
 

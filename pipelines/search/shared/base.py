@@ -81,6 +81,7 @@ class SplitRows:
     parts : those that are predicted
     fit_params : metadata of all rows, such as ``sample_weight``
     prepared : the rows of one split as they are after the first steps of pipelines
+    seed : of the search, for what its fits draw from global generators
     """
 
     data: FoldedData
@@ -92,6 +93,7 @@ class SplitRows:
     parts: Sequence[str] = ("test",)
     fit_params: Mapping[str, Any] | None = None
     prepared: Rows | None = None
+    seed: int | str = 0
     _found: dict[tuple[int, str], tuple[Any, Any]] = field(default_factory=dict, init=False)
 
     @property

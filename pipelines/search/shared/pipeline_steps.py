@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from pipelines.data.dataset import copy_of
+from pipelines.data.generators import seed_generators
 from pipelines.search.shared.base import Rows, identity, is_repeatable
 
 MOST_BYTES = 2**30  # of transformed rows that are kept for the next pipelines
@@ -115,6 +116,7 @@ class StepCache:
             key = (key, step.key, most)
             with self._lock:
                 if key not in self._transformed:
+                    seed_generators(key)
                     self._transformed[key] = _fit(step, before, y, most)
                     n_made += 1
                 self._transformed.move_to_end(key)
