@@ -145,6 +145,13 @@ class NoParams(Nearest):
         raise RuntimeError("they are secret")
 
 
+class CannotBeMade(Nearest):
+    """Fails where it is made."""
+
+    def __init__(self, k: int = 1) -> None:
+        raise OSError("its file is gone")
+
+
 class Draws(Nearest):
     """Draws from numpy's global generator of random numbers."""
 

@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 
 from pipelines import cross_validate
+from pipelines.errors import InputError
 from pipelines.run.errors import RunStopped
 from pipelines.run_folder import names
 from pipelines.search.scoring import predictions_as
@@ -90,6 +91,20 @@ def test_a_text_that_is_no_unicode_is_written_out(tmp_path: Path) -> None:
     status = cells(tmp_path).set_index("candidate")["status"]
     assert set(status[0]) == {"ok"}
     assert set(status[1]) == {"failed: KeyError: 'no \\udc80 here\\nnor there'"}
+
+
+@pytest.mark.parametrize(
+    ("estimator", "says"),
+    [
+        ("NoParams", r"get_params gives its parameters, got .* \(RuntimeError: they are secret\)"),
+        ("CannotBeMade", r"made without arguments, got .* \(OSError: its file is gone\)"),
+    ],
+)
+def test_a_class_that_fails_before_any_fit_is_refused(
+    estimator: str, says: str, tmp_path: Path
+) -> None:
+    with pytest.raises(InputError, match=says):
+        run(estimator, tmp_path)
 
 
 def test_an_interrupt_from_an_estimator_is_the_failure_of_its_fit(tmp_path: Path) -> None:
