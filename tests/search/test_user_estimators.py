@@ -111,7 +111,7 @@ def test_an_interrupt_from_an_estimator_is_the_failure_of_its_fit(tmp_path: Path
     run("Interrupts", tmp_path)
     status = cells(tmp_path).set_index("candidate")["status"]
     assert set(status[0]) == {"ok"}
-    assert set(status[1]) == {"failed: RuntimeError: the task raised KeyboardInterrupt"}
+    assert set(status[1]) == {"failed: TaskEndedError: the task raised KeyboardInterrupt"}
     assert json.loads((tmp_path / "run.json").read_text())["status"] == "finished"
 
 
