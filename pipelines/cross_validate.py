@@ -157,7 +157,13 @@ class CrossValidation(SearchJob[Options]):
         scorer = CandidateScorer(self.scoring)
         groups = group_candidates([one.estimator for one in self.candidates], scorer)
         return Problem(
-            self.data, tuple(self.candidates), self.splits, scorer, tuple(groups), device=device
+            self.data,
+            tuple(self.candidates),
+            self.splits,
+            scorer,
+            tuple(groups),
+            device=device,
+            seed=self.options.seed,
         )
 
     def configure(self, cluster: Cluster) -> dict[str, Any]:

@@ -9,6 +9,8 @@ from typing import Any, Self
 
 # Private characters, which no message has otherwise: they enclose a name and, perhaps, a value.
 _BEGIN, _IS, _END = "\ue000", "\ue001", "\ue002"
+_TRACEBACK = "Traceback (most recent call last):\n"
+_LONGEST = 1000  # letters of an error; some hold an array
 _NAMED = re.compile(f"{_BEGIN}([^{_IS}{_END}]*)(?:{_IS}([^{_END}]*))?{_END}")
 
 
@@ -56,6 +58,34 @@ class InputError(ValueError):
         for name, other in names.items():
             message = re.sub(f"{_BEGIN}{name}(?=[{_IS}{_END}])", _BEGIN + other, message)
         return type(self)(message)
+
+
+def error_line(error: BaseException | str) -> str:
+    """Return an error as one line that every file can hold: its type, and what it says first.
+
+    Parameters
+    ----------
+    error : an exception, or its traceback as text; text without one is cut to its first line
+    """
+    if isinstance(error, BaseException):
+        kind, text = f"{type(error).__name__}: ", _said(error)
+    else:
+        kind, text = "", error.rpartition(_TRACEBACK)[2] if _TRACEBACK in error else error
+        if text is not error:  # the frames are indented, and the type follows
+            text = "".join(re.split(r"(?m)^(?=\S)", text, maxsplit=1)[1:]) or text
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    line = kind + lines[0] if lines else kind.rstrip(": ")
+    if not kind and line.endswith(":") and len(lines) > 1:  # what it says begins below its type
+        line += f" {lines[1]}"
+    line = line.encode(errors="backslashreplace").decode()  # half of a surrogate pair
+    return line if len(line) <= _LONGEST else f"{line[:_LONGEST]}..."
+
+
+def _said(error: BaseException) -> str:
+    try:
+        return str(error)
+    except Exception as other:
+        return f"its text cannot be had ({type(other).__name__})"
 
 
 def program(command: str) -> str:

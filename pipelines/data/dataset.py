@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -34,6 +35,22 @@ def channels_height_width(shape: ImageShape) -> tuple[int, int, int]:
 def rows_of(X: Any, rows: Any) -> Any:
     """Return rows, by number or slice, of an array or a DataFrame."""
     return X.iloc[rows] if hasattr(X, "iloc") else X[rows]
+
+
+def copy_of(X: Any) -> Any:
+    """Return rows in memory of their own, for code that may write to what it is given."""
+    if isinstance(X, np.ndarray):
+        return X.copy(order="K")
+    return X.copy() if hasattr(X, "copy") else copy.deepcopy(X)
+
+
+def read_only(X: Any) -> Any:
+    """Return rows that cannot be written to: of an array a view, of anything else a copy."""
+    if not isinstance(X, np.ndarray):
+        return copy_of(X)
+    view = X.view()
+    view.flags.writeable = False
+    return view
 
 
 @dataclass(frozen=True, eq=False)

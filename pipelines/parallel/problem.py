@@ -217,7 +217,8 @@ class Problem:
         with torch.inference_mode():
             for first in range(mine.start, mine.stop, BLOCK):
                 block = slice(first, min(first + BLOCK, mine.stop))
-                some = self.prepare({name: one[block] for name, one in columns.items()})
+                # A network may write to what it is given, and these rows are measured again.
+                some = self.prepare({name: one[block].clone() for name, one in columns.items()})
                 outputs, y = network(some["X"]), some["y"]
                 sums[0] += self.loss(outputs, y)
                 if self.task == CLASSES:

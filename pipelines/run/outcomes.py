@@ -18,12 +18,14 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from inspect import isgeneratorfunction
+from threading import current_thread, main_thread
 from types import MappingProxyType
 from typing import Any, Generic, Protocol, TypeVar
 
 from cluster_setup.workers import peak_memory
 from pipelines.data.fits import Progress
 from pipelines.data.placement import Placed
+from pipelines.errors import error_line
 from pipelines.run.errors import OUT_OF_MEMORY, is_out_of_memory
 from pipelines.run.events import Line, ProgressReporter
 
@@ -46,6 +48,10 @@ Work = Callable[..., Any]
 NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
+class TaskEndedError(RuntimeError):
+    """Code of the user's ended a task by something that is not an error, such as ``sys.exit``."""
+
+
 def needs_of(task: Any) -> Sequence[str]:
     """Return names of the tasks whose results a task's work takes."""
     return getattr(task, "needs", ())
@@ -58,6 +64,7 @@ class Outcome(Generic[AnyTask]):
     ``part`` is what its rows are called where others were told before: the name that a task
     of them alone would have, empty where there are none; None for the task's own. ``cost`` is
     what was predicted of that part. ``memory`` is what ``peak_memory`` says of its worker.
+    ``exception`` is what the last attempt raised; None where its worker died.
     """
 
     task: AnyTask
@@ -70,6 +77,7 @@ class Outcome(Generic[AnyTask]):
     part: str | None = None
     cost: float | None = None
     memory: Mapping[str, int] = field(default_factory=dict)
+    exception: BaseException | None = None
 
 
 class Results:
@@ -118,7 +126,12 @@ def measured(
             else:
                 result = work(*arguments, **({"report": reporter} if reporter else {}))
         except SystemExit as error:  # code of the user's ends its task, not the worker
-            raise RuntimeError(f"the task ended Python with {error!r}") from None
+            raise TaskEndedError(f"the task ended Python with {error!r}") from None
+        except BaseException as error:
+            # Nobody interrupts a thread: it is the user's code, and Dask would wait for ever.
+            if isinstance(error, Exception) or current_thread() is main_thread():
+                raise
+            raise TaskEndedError(f"the task raised {error_line(error)}") from None
     return {
         "result": result,
         "worker": address,
@@ -200,5 +213,4 @@ def describe(error: BaseException) -> str:
         return OUT_OF_MEMORY
     if type(error).__name__ == "KilledWorker":
         return f"its worker died {error.allowed_failures + 1} times"  # type: ignore[attr-defined]
-    lines = str(error).strip().splitlines()
-    return f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
+    return error_line(error)

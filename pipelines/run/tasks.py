@@ -15,6 +15,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from cluster_setup.workers import Presence, forecast_workers, slot_left, workers_present
+from pipelines.data.generators import generators_kept
 from pipelines.data.placement import Placed, scatter
 from pipelines.run.errors import RunStopped, stop_if_lost
 from pipelines.run.events import Line, Message, ProgressEvent, to_scheduler
@@ -70,14 +71,17 @@ class _Runner(ABC):
         RunStopped
             No worker is left and none came.
         """
-        event = self._reached(work, shared, tasks, Results(tasks, known), reports=False)
-        return (one for one in event if isinstance(one, Outcome))
+        with generators_kept():  # where tasks run in this process they seed them
+            for event in self._reached(work, shared, tasks, Results(tasks, known), reports=False):
+                if isinstance(event, Outcome):
+                    yield event
 
     def outcomes_and_events(
         self, work: Work, shared: Any, tasks: Sequence[AnyTask], known: Mapping[str, Any] = NOTHING
     ) -> Iterator[Outcome[AnyTask] | ProgressEvent]:
         """Yield outcomes like ``outcomes``, and between them the progress events of ``work``."""
-        return self._reached(work, shared, tasks, Results(tasks, known), reports=True)
+        with generators_kept():
+            yield from self._reached(work, shared, tasks, Results(tasks, known), reports=True)
 
     @abstractmethod
     def _reached(
@@ -126,7 +130,7 @@ class InProcess(_Runner):
                     for future in done:
                         task, error = running.pop(future), future.exception()
                         if error is not None:
-                            outcome = Outcome(task, error=describe(error))
+                            outcome = Outcome(task, error=describe(error), exception=error)
                         else:
                             outcome = Outcome(task, **future.result())
                         results.keep(outcome)
@@ -145,7 +149,7 @@ class InProcess(_Runner):
             try:
                 outcome = Outcome(task, **measured(work, shared, task, results.of(task)))
             except Exception as error:
-                outcome = Outcome(task, error=describe(error))
+                outcome = Outcome(task, error=describe(error), exception=error)
             results.keep(outcome)
             yield outcome
 
@@ -270,7 +274,7 @@ class OnCluster(_Runner):
 
         Without, where their data were lost. Between them, the news of those at work.
         """
-        from distributed import as_completed
+        from distributed import KilledWorker, as_completed
 
         ready = [task for task in waiting if results.suffice(task)]
         blocked = [task for task in waiting if not results.suffice(task)]
@@ -293,8 +297,12 @@ class OnCluster(_Runner):
                     for future in some:
                         batch, outcomes = futures.pop(future), None
                         if future.status == "error":
-                            error = describe(future.exception())
-                            outcomes = [Outcome(task, error=error) for task in batch]
+                            raised = future.exception()
+                            error = describe(raised)
+                            raised = None if isinstance(raised, KilledWorker) else raised
+                            outcomes = [
+                                Outcome(task, error=error, exception=raised) for task in batch
+                            ]
                         elif (each := found.get(future.key)) is not None:
                             each = each if len(batch) > 1 else [each]
                             outcomes = [

@@ -11,10 +11,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from pipelines.data.dataset import REGRESSION, Dataset
+from pipelines.data.dataset import REGRESSION, Dataset, copy_of
+from pipelines.data.generators import seed_generators
 from pipelines.run_folder import names
 from pipelines.run_folder.names import FAILED
 from pipelines.search.fitting import limited, with_jobs
+from pipelines.search.scoring import predictions_as
 from pipelines.search.tasks import Problem, Refit, Row, finite
 
 
@@ -31,11 +33,40 @@ def refit_and_test(problem: Problem, refit: Refit, n_threads: int = 1) -> dict[s
     with limited(n_threads), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         estimator = with_jobs(clone(problem.used(refit.member).estimator), n_threads)
-        estimator.fit(data.X, data.y)
-        found = problem.scorer.scorer(estimator, data.X_test, data.y_test)
-        predicted = np.asarray(estimator.predict(data.X_test))
+        seed_generators(problem.seed, "refit")
+        # What runs in this process beside it sees the same rows, and some estimators write.
+        estimator.fit(copy_of(data.X), copy_of(data.y))
+        found = problem.scorer.by_name(estimator, copy_of(data.X_test), data.y_test)
+        predicted = predictions_as(data.y.dtype, estimator.predict(copy_of(data.X_test)))
+    check_predictions(predicted, data.y_test, data.y)
     scores = {name: finite(score) for name, score in found.items()}
     return {"predicted": predicted, "scores": scores}
+
+
+def check_predictions(predicted: np.ndarray, truth: np.ndarray, y: np.ndarray) -> None:
+    """Check that predictions of test rows are what targets are.
+
+    Parameters
+    ----------
+    predicted : as ``predictions_as`` returns them
+    truth : of the test rows
+    y : of the training rows: class codes 0 to n_classes - 1, or numbers
+
+    Raises
+    ------
+    ValueError
+        They are of another shape, no numbers, or none of the classes.
+    """
+    if predicted.shape != truth.shape:
+        raise ValueError(
+            f"predict must give an array of shape {truth.shape}, and gives {predicted.shape}"
+        )
+    if y.dtype.kind not in "iu":
+        predicted.astype(float)  # says what is none
+    elif len(others := np.setdiff1d(predicted, np.arange(y.max() + 1))):
+        raise ValueError(
+            f"predict must give class codes from 0 to {y.max()}, and gives {others[0]}"
+        )
 
 
 def write_predictions(

@@ -19,7 +19,7 @@ from pipelines.data.placement import FoldedData
 from pipelines.data.scaling import Scaling
 from pipelines.data.user_code import absolute_name, code_in
 from pipelines.data.user_files import USER_ERRORS, read_yaml
-from pipelines.errors import InputError, opt
+from pipelines.errors import InputError, error_line, opt
 
 if TYPE_CHECKING:
     from pipelines.data.tables import Kinds
@@ -272,14 +272,25 @@ def estimator_of(name: str, task: str, seed: int) -> Any:
             f"{error}; "
             f"write a subclass that sets them"
         ) from None
+    except USER_ERRORS as error:
+        raise InputError(
+            f"{opt('estimator')} must be a class that can be made without arguments, got {name} "
+            f"({error_line(error)}); correct it"
+        ) from None
+    try:
+        parameters = estimator.get_params()
+    except USER_ERRORS as error:
+        raise InputError(
+            f"{opt('estimator')} must be a class whose get_params gives its parameters, got {name} "
+            f"({error_line(error)}); correct it"
+        ) from None
     is_other = is_regressor if task == CLASSIFICATION else is_classifier
     if is_other(estimator) or not hasattr(estimator, "predict"):
         raise of_other_task
     if name == "svm" and task == REGRESSION:
         # C and epsilon mean little where a target may be of any size.
         estimator.set_params(scale_target=True)
-    seeded = "random_state" in estimator.get_params()
-    return estimator.set_params(random_state=seed) if seeded else estimator
+    return estimator.set_params(random_state=seed) if "random_state" in parameters else estimator
 
 
 def _import_class(name: str, path: str) -> type:

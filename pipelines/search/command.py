@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from pipelines.console import Echo, phase
+from pipelines.data.generators import watch
 from pipelines.errors import InputError, opt
 from pipelines.nn.settings import OF_NETWORKS
 from pipelines.run import job
@@ -315,6 +316,12 @@ class SearchJob(job.Job[Chosen]):
                 else:
                     journal_writer.record(event, rows)
                 self.rows |= {place_of(row): row for row in rows}
+        if watch.drawn and cluster.kind == "threads" and cluster.runner.n_workers > 1:
+            session.echo(
+                "warning    an estimator draws from numpy's or torch's global generator, which "
+                "threads share: another run may give other scores; use --cluster local, "
+                "--workers 1, or a random_state"
+            )
 
     def _chosen(self) -> list[tuple[dict[str, int], int | None]]:
         """Return what the inner search of each outer fold chose."""

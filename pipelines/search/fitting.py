@@ -6,6 +6,7 @@ through scikit-learn's own ``_fit_and_score``, and every result has the form of 
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -14,6 +15,8 @@ from itertools import product
 from typing import Any
 
 from pipelines.data.fits import Fit, Progress
+from pipelines.data.generators import seed_generators
+from pipelines.errors import error_line
 from pipelines.search.scoring import PREDICTIONS, CandidateScorer
 from pipelines.search.shared import PlainFits, SharedFit, shared_fit_of
 from pipelines.search.shared.base import WEIGHTS, Rows, SplitRows, convergence_noted
@@ -145,14 +148,20 @@ def fit_group(
         except Exception as error:  # each by itself, and each with its own error
             if not hasattr(estimators[0], "fit"):
                 raise
-            apart = f"{type(error).__name__}: {error}"
+            apart = error_line(error)
     for split, candidate in missing:
         fit = Fit(candidate, split, apart=apart)
         options = fit_options(split, candidate) if fit_options else SILENT
+        seed_generators(rows.seed, *_place(rows, split), group.members[candidate])
         _fit_alone(fit, estimators[candidate], rows, scorer, options)
         yield fit
         if group.shared is None:
             yield Progress((split + (candidate + 1) / len(estimators)) / rows.n_splits)
+
+
+def _place(rows: SplitRows, split: int) -> tuple[Hashable, int]:
+    """Return what names a split among all of the search."""
+    return rows.name, int(rows.numbers[split])
 
 
 def _fit_alone(
@@ -168,6 +177,14 @@ def _fit_alone(
     from pipelines.sklearn_private import fit_and_score
 
     train, test = (rows.of_part(fit.split, name) for name in ("train", "test"))
+    failures: dict[str, str] = {}
+
+    def score(estimator: Any, X: Any, y: Any) -> dict[str, float]:
+        scores = scorer.by_name(estimator, X, y)
+        failures.update({name: one for name, one in scores.items() if isinstance(one, str)})
+        return scores | dict.fromkeys(failures, math.nan)
+
+    how = scorer.options | ({} if scorer.given is not None else {"scorer": score})
     with convergence_noted() as noted:
         fit.scores = fit_and_score(
             clone(estimator),
@@ -177,9 +194,11 @@ def _fit_alone(
             test=test,
             return_n_test_samples=True,
             return_times=True,
-            **scorer.options,
+            **how,
             **options,
         )
+    if failures:
+        fit.scores["test_scores"] |= failures
     fit.converged = not noted
     fit.n_steps = len(estimator.steps) - 1 if hasattr(estimator, "named_steps") else 0
     fit.n_steps_made = fit.n_steps
@@ -209,12 +228,14 @@ def _fit_together(
             started = time.perf_counter()
             X, y = rows.train(0)
             cache = whole.data.placement.get("steps", StepCache)
-            unprepared, key = Rows(X, rows.asked(0)), (whole.name, whole.numbers[places[0]])
+            unprepared, key = Rows(X, rows.asked(0)), (whole.seed, *_place(whole, places[0]))
             steps, rows.prepared, n_made = cache.prepare(
                 parts[0][0], group.most, unprepared, y, key
             )
             seconds = (time.perf_counter() - started) / len(candidates)
         finals = [final for _, final in parts]
+        if hasattr(candidates[0], "fit"):
+            seed_generators(whole.seed, *_place(whole, places[0]), group.members[0])
         for item in shared.fit_splits(rows, finals, scorer.methods):
             if isinstance(item, Progress):
                 yield item.within(places[0] / n, len(places) / n)

@@ -38,6 +38,10 @@ class GridSearch(GridSearchCV):
     fit has metadata other than ``sample_weight``, or scores are given by a function that looks
     at the estimator, less or nothing is shared.
 
+    Rows that fits share are never written to, so that train scores are of the rows as they were.
+    Before each fit the global generators of random numbers are seeded, by the state they had
+    before the search, the candidate and the split; the refit finds them in that state again.
+
     Parameters
     ----------
     estimator : scikit-learn estimator

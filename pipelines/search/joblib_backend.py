@@ -19,8 +19,10 @@ from sklearn.base import clone
 from sklearn.utils.parallel import Parallel, delayed
 
 from pipelines.data.fits import Fit
+from pipelines.data.generators import generators_kept, state_of_generators
 from pipelines.data.placement import FoldedData, to_device
 from pipelines.data.scaling import Scaling
+from pipelines.run.outcomes import TaskEndedError
 from pipelines.run.progress import show_progress
 from pipelines.run.tasks import OnCluster, Runner
 from pipelines.search.candidates import Candidate
@@ -155,7 +157,9 @@ class SearchBackend(ParallelBackendBase):
         problem = problem_of(named, self._kinds)
         n_splits, results = len(problem.splits[SEARCH, 1.0]), list[Any]([None] * len(calls))
         tasks = make_tasks(problem)
-        for task, fits in zip(tasks, self._run(problem, tasks, options), strict=True):
+        with generators_kept():
+            by_task = self._run(problem, tasks, options)
+        for task, fits in zip(tasks, by_task, strict=True):
             shared = problem.groups[task.group].shared
             for fit in fits:
                 results[fit.candidate * n_splits + fit.split] = fit.scores
@@ -186,12 +190,15 @@ class SearchBackend(ParallelBackendBase):
         with show_progress(len(tasks), cost, quiet, runner.presence) as progress:
             for outcome in runner.outcomes(work, problem, tasks):
                 progress.advance(outcome.task, outcome.error is not None)
-                if outcome.error is not None:
+                if outcome.error is None:
+                    fits[outcome.task] = outcome.result
+                elif outcome.exception is None or isinstance(outcome.exception, TaskEndedError):
+                    error = f"a worker could not fit {outcome.task.name}: {outcome.error}"
                     if problem.scorer.error_score == "raise":
-                        raise ValueError(outcome.error)
-                    what = f"a worker could not fit {outcome.task.name}"
-                    raise RuntimeError(f"{what}: {outcome.error}")
-                fits[outcome.task] = outcome.result
+                        raise RuntimeError(error)
+                    fits[outcome.task] = failed_fits(problem, outcome.task, error)
+                else:  # what scikit-learn would not have caught either
+                    raise outcome.exception
         return [fits[task] for task in tasks]
 
 
@@ -242,7 +249,10 @@ def problem_of(calls: Sequence[Mapping[str, Any]], kinds: Sequence[SharedFit] = 
     data = _SearchData(first["X"], first["y"], nothing, nothing, (), Scaling("none"), place=place)
     estimators = [candidate.estimator for candidate in candidates]
     groups = group_candidates(estimators, scorer, kinds=kinds)
-    return Problem(data, tuple(candidates), {(SEARCH, 1.0): splits}, scorer, tuple(groups))
+    # As their draws would have done, those of this search depend on the state that it meets.
+    seed = state_of_generators()
+    splits_of = {(SEARCH, 1.0): splits}
+    return Problem(data, tuple(candidates), splits_of, scorer, tuple(groups), seed=seed)
 
 
 def _numbers(rows: Any) -> np.ndarray:
@@ -267,6 +277,16 @@ def in_batches(problem: Problem, tasks: Sequence[Task], n_jobs: int) -> list[lis
         size = -(-len(numbers) // n_jobs)
         batches += [numbers[start : start + size] for start in range(0, len(numbers), size)]
     return batches
+
+
+def failed_fits(problem: Problem, task: Task, error: str) -> list[Fit]:
+    """Return the fits of a task that gave none, with the numbers of candidates and splits."""
+    fits = []
+    for _, candidate, split, _ in task.places:
+        n_rows = len(problem.splits[SEARCH, 1.0][split][1])
+        scores = problem.scorer.failed(error, n_rows)
+        fits.append(Fit(candidate, split, scores=scores, n_fits=0))
+    return fits
 
 
 def fits_of_tasks(

@@ -6,6 +6,7 @@ import math
 import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cached_property, partial
@@ -13,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from pipelines.data.dataset import CLASSIFICATION, Dataset
+from pipelines.data.dataset import CLASSIFICATION, Dataset, copy_of
 from pipelines.data.fits import Fit, Predictions
-from pipelines.errors import InputError, opt
+from pipelines.errors import InputError, error_line, opt
 from pipelines.search.shared.base import SplitRows
 
 ACCURACY = "accuracy"  # scored without scikit-learn, whose import takes longer than a short search
@@ -158,22 +159,33 @@ class CandidateScorer:
         X, _ = see()
         if not hasattr(estimator, "fit"):  # of a search that does without scikit-learn
             estimator = estimator.as_estimator()
-        predicted = PredictedEstimator(estimator, fit, X, part, self.labels)
         if self.given is None:
-            labels = truth if self.labels is None else self.labels[truth]
-            return {
-                name: score.strip().splitlines()[-1].removeprefix("ValueError: ").rstrip(".")
-                if isinstance(score, str)
-                else score
-                for name, score in self.scorer(predicted, X, labels).items()
-            }
+            return self.by_name(estimator, X, truth, fit, part)
         from pipelines.sklearn_private import score
 
-        # One that asks for predictions does not look at the rest.
-        looks = "?" in self.methods
-        return score(
-            estimator if looks else predicted, X, truth, self.given, params, self.error_score
+        if "?" in self.methods:  # it may look at all, and write to what it is given
+            X, truth = copy_of(X), copy_of(truth)
+        else:
+            estimator = PredictedEstimator(estimator, fit, X, part, self.labels)
+        return score(estimator, X, truth, self.given, params, self.error_score)
+
+    def by_name(
+        self, estimator: Any, X: Any, truth: np.ndarray, fit: Fit | None = None, part: str = "test"
+    ) -> dict[str, Any]:
+        """Return the score, or why there is none, for each name.
+
+        Parameters
+        ----------
+        fit : has the predictions of these rows; by default the estimator is asked for them
+        """
+        predicted = PredictedEstimator(
+            estimator, fit or Fit(0, 0), X, part, self.labels, as_targets=truth.dtype
         )
+        labels = truth if self.labels is None else self.labels[truth]
+        return {
+            name: error_line(score).rstrip(".") if isinstance(score, str) else score
+            for name, score in self.scorer(predicted, X, labels).items()
+        }
 
     def failed(self, reason: str, n_rows: int) -> dict[str, Any]:
         """Return the result of a fit that gave nothing, as ``_fit_and_score`` has it.
@@ -215,14 +227,37 @@ def methods_of(scorer: Any) -> set[str]:
     return {"decision_function" if "decision_function" in methods else methods[0]}
 
 
+def predictions_as(kind: np.dtype[Any], values: Any) -> np.ndarray:
+    """Return what an estimator predicts in the form of targets of that type.
+
+    In one dimension; class codes as such even where they came as floats, flags or objects.
+    """
+    found = np.asarray(values)
+    if found.ndim == 2 and found.shape[1] == 1:
+        found = found[:, 0]
+    if kind.kind not in "iu" or found.dtype == kind:
+        return found
+    with suppress(TypeError, ValueError, OverflowError), np.errstate(invalid="ignore"):
+        codes = found.astype(kind)
+        if np.array_equal(codes, found):
+            return codes
+    return found
+
+
 class PredictedEstimator:
     """An estimator whose predictions of the rows of a split are known, for a scorer."""
 
     def __init__(
-        self, estimator: Any, fit: Fit, X: Any, part: str, labels: np.ndarray | None
+        self,
+        estimator: Any,
+        fit: Fit,
+        X: Any,
+        part: str,
+        labels: np.ndarray | None,
+        as_targets: np.dtype[Any] | None = None,
     ) -> None:
         self._estimator, self._fit, self._X, self._part = estimator, fit, X, part
-        self._labels = labels
+        self._labels, self._as_targets = labels, as_targets
 
     def __getattr__(self, name: str) -> Any:
         if name == "classes_" and self._fit.classes is not None:
@@ -233,9 +268,14 @@ class PredictedEstimator:
 
         def predict(X: Any, **how: Any) -> Any:
             if X is not self._X or how or self._fit.predict is None:
-                return found(X, **how)
-            values = self._fit.predict(name, self._part)
-            return self._labelled(values) if name == "predict" else values
+                values = found(copy_of(X) if X is self._X else X, **how)
+            else:
+                values = self._fit.predict(name, self._part)
+            if name != "predict":
+                return values
+            if self._as_targets is not None:
+                values = predictions_as(self._as_targets, values)
+            return values if self._fit.predict is None else self._labelled(values)
 
         predict.__name__ = name  # scikit-learn asks how it is called
         return predict
@@ -258,7 +298,7 @@ class PredictedEstimator:
                 type(final).score is usual.score or shared_fit_of(final) is not None
             ):
                 return float(usual.score(self, X, y, **weights))
-        return float(self._estimator.score(X, y, **weights))
+        return float(self._estimator.score(copy_of(X), y, **weights))
 
     def __sklearn_tags__(self) -> Any:
         return self._estimator.__sklearn_tags__()

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from pipelines.data.dataset import CLASSIFICATION, Dataset, rows_of
+from pipelines.data.dataset import CLASSIFICATION, Dataset, copy_of, rows_of
 from pipelines.data.folds import make_folds
 from pipelines.data.user_files import USER_ERRORS, load_object
 from pipelines.errors import InputError, opt
@@ -145,6 +145,7 @@ def _of_function(kind: str, X: Any, y: np.ndarray, groups: np.ndarray | None) ->
         )
     function = load_object("cv", kind)
     try:
+        X, y, groups = map(copy_of, (X, y, groups))  # which it may write to
         made = function(X, y, groups)
         made = made.split(X, y, groups) if hasattr(made, "split") else made
         splits = [(np.asarray(train), np.asarray(test)) for train, test in made]

@@ -12,6 +12,7 @@ from typing import Any
 
 from pipelines.data.fits import Fit, Progress
 from pipelines.data.placement import FoldedData
+from pipelines.errors import error_line
 from pipelines.run_folder.names import FAILED, NOT_CONVERGED, OK
 from pipelines.search.candidates import Candidate
 from pipelines.search.fitting import PLAIN, FitOptions, Group, fit_group, limited, with_jobs
@@ -40,6 +41,7 @@ class Problem:
     groups : tuple of Group, candidates that are fitted together
     columns : names of parameters that rows have as columns of their own
     device : "cpu" or "gpu", where workers compute
+    seed : decides, with candidate and split, what a fit draws from global generators
     """
 
     data: FoldedData
@@ -49,6 +51,7 @@ class Problem:
     groups: tuple[Group, ...]
     columns: tuple[str, ...] = ()
     device: str = "cpu"
+    seed: int | str = 0
 
     def used(self, member: int) -> Substitute:
         """Return the estimator to fit for a candidate; call it where it is fitted."""
@@ -225,6 +228,7 @@ def fit_task(
         estimators[0],
         scorer.parts,
         scorer.fit_params,
+        seed=problem.seed,
     )
     with limits:
         for item in fit_group(group, estimators, rows, scorer, fit_options):
@@ -245,7 +249,7 @@ def fit_task(
                     )
                     item = replace(fit, candidate=item.candidate, split=split)
                     item.implementation = substitute(plain, "cpu").implementation
-                    reason = error.strip().splitlines()[-1]
+                    reason = error_line(error)
                     item.reason = f"{used.implementation} failed: {reason}"
             yield item
 
@@ -302,11 +306,11 @@ def _row_of(problem: Problem, task: Task, split: int, member: int, fit: Fit) -> 
     scores = {name: finite(by_name.get(name)) for name in names}
     status = OK if fit.converged else NOT_CONVERGED
     if fit.scores["fit_error"]:
-        status = f"{FAILED}: {fit.scores['fit_error'].strip().splitlines()[-1]}"
+        status = f"{FAILED}: {error_line(fit.scores['fit_error'])}"
     elif scores[names[0]] is None:
         reason = by_name.get(names[0])
         status = f"{FAILED}: scoring {names[0]}: " + (
-            reason if isinstance(reason, str) else f"it gives {reason}"
+            error_line(reason) if isinstance(reason, str) else f"it gives {reason}"
         )
     failed = status.startswith(FAILED)
     n_errors = None if failed else fit.n_errors

@@ -71,13 +71,14 @@ def test_a_last_batch_that_leaves_a_rank_fewer_than_two_rows_joins_the_one_befor
         assert min(len(batch) for rank in ranks for batch in rank) >= least
     else:  # rather none than one
         assert 1 not in [len(batch) for rank in ranks for batch in rank]
-    assert {len(rank) for rank in ranks} == {max(1, (n_rows - least * n_ranks) // (batch_size * n_ranks) + 1)}
+    n_batches = max(1, (n_rows - least * n_ranks) // (batch_size * n_ranks) + 1)
+    assert {len(rank) for rank in ranks} == {n_batches}
 
 
 def test_more_ranks_take_over_what_fewer_left_of_an_epoch():
+    options = {"batch_size": 8, "n_ranks": 4, "position": N - 3}
     found = [
-        [batch.rows.tolist() for batch in Batches(ROWS, batch_size=8, rank=r, n_ranks=4, position=N - 3)]
-        for r in range(4)
+        [batch.rows.tolist() for batch in Batches(ROWS, rank=rank, **options)] for rank in range(4)
     ]
     assert [[len(batch) for batch in rank] for rank in found] == [[3], [0], [0], [0]]
 

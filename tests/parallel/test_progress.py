@@ -200,3 +200,18 @@ def test_no_step_reads_a_number_from_the_device(sync, tmp_path):
             train(PROBLEM, order, Group(0, 1, "cpu"), lambda event: None)
         reads.append(counted.n)
     assert reads[0] == reads[1] > 0
+
+
+def test_a_network_that_writes_to_its_rows_is_measured_on_the_same_ones_again():
+    class Centres(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = torch.nn.Linear(1, 1)
+
+        def forward(self, X):
+            return self.layer(X.sub_(1.0))
+
+    network, group = Centres(), Group(0, 1, "cpu")
+    held = {name: torch.from_numpy(one) for name, one in PROBLEM.validation.items()}
+    first = PROBLEM.measure(network, held, group)
+    assert PROBLEM.measure(network, held, group) == first

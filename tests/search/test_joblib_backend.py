@@ -19,9 +19,11 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import KFold, cross_val_score
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 from pipelines import GridSearch
 from pipelines.search.joblib_backend import SearchBackend
+from pipelines.search.shared.pipeline_steps import StepCache
 
 X, y = load_iris(return_X_y=True)
 backends: list[tuple[type[ParallelBackendBase], int]] = []
@@ -176,6 +178,27 @@ def test_workers_keep_nothing_of_a_search_that_ended(one_worker: Client) -> None
         search = GridSearch(KNeighborsClassifier(), grid, cv=3, client=one_worker).fit(X, y)
         assert search.fits == (6, 3)
         while set(one_worker.run_on_scheduler(shared_on)) - set(before):
+            time.sleep(0.05)
+    finally:
+        gc.enable()
+
+
+def n_step_caches() -> int:
+    return sum(isinstance(one, StepCache) for one in gc.get_objects())
+
+
+def test_no_transformed_rows_outlive_a_search(one_worker: Client) -> None:
+    """Not even until Python's garbage collection."""
+    gc.collect()
+    before = n_step_caches(), one_worker.submit(n_step_caches, pure=False).result()
+    gc.disable()
+    try:
+        pipeline, grid = make_pipeline(StandardScaler(), LogisticRegression()), {"memory": [None]}
+        for client in (None, one_worker):
+            search = GridSearch(pipeline, grid, cv=3, client=client).fit(X, y)
+            assert search.fits == (3, 3)
+        assert n_step_caches() == before[0]
+        while one_worker.submit(n_step_caches, pure=False).result() != before[1]:
             time.sleep(0.05)
     finally:
         gc.enable()

@@ -84,6 +84,15 @@ def test_a_function_of_ones_own_gives_pairs_or_a_splitter(tmp_path: Path) -> Non
     assert len(split(kind)) == 6
 
 
+def test_a_function_that_writes_to_the_rows_changes_none(tmp_path: Path) -> None:
+    before = X.copy(), Y.copy(), GROUPS.copy()
+    split(
+        of_ones_own(tmp_path, "X[:] = 0; y[:] = 0; groups[:] = 0; return [([0], [1]), ([1], [0])]")
+    )
+    for found, kept in zip((X, Y, GROUPS), before, strict=True):
+        np.testing.assert_array_equal(found, kept)
+
+
 @pytest.mark.parametrize(
     ("body", "words"),
     [

@@ -19,7 +19,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from pipelines.data.dataset import rows_of
+from pipelines.data.dataset import copy_of, read_only, rows_of
 from pipelines.data.fits import Fit, Progress
 from pipelines.data.placement import FoldedData, Placement, to_device
 
@@ -81,6 +81,7 @@ class SplitRows:
     parts : those that are predicted
     fit_params : metadata of all rows, such as ``sample_weight``
     prepared : the rows of one split as they are after the first steps of pipelines
+    seed : of the search, for what its fits draw from global generators
     """
 
     data: FoldedData
@@ -92,6 +93,7 @@ class SplitRows:
     parts: Sequence[str] = ("test",)
     fit_params: Mapping[str, Any] | None = None
     prepared: Rows | None = None
+    seed: int | str = 0
     _found: dict[tuple[int, str], tuple[Any, Any]] = field(default_factory=dict, init=False)
 
     @property
@@ -254,7 +256,15 @@ class SharedFit(ABC):
 
 
 class SharedEstimators(SharedFit):
-    """Kinds that give a fitted estimator for each candidate, split by split, from one fit."""
+    """Kinds that give a fitted estimator for each candidate, split by split, from one fit.
+
+    Attributes
+    ----------
+    own : function of rows or targets that others share
+        Returns them as the estimators are given them, who may write to them.
+    """
+
+    own = staticmethod(read_only)
 
     @abstractmethod
     def fit(self, estimators: Sequence[Any], X: Any, y: Any, **weights: Any) -> list[Any]:
@@ -263,7 +273,7 @@ class SharedEstimators(SharedFit):
         Parameters
         ----------
         estimators : unfitted; they may be used up
-        X, y : training rows
+        X, y : training rows; arrays are read-only
         weights : ``sample_weight``, where there is one
         """
 
@@ -283,6 +293,8 @@ class SharedEstimators(SharedFit):
 
         (X, y), weights, asked = rows.train(split), rows.weights(split), rows.asked(split)
         fresh = [clone(one) for one in estimators] if rows.n_splits > 1 else estimators
+        # Others are fitted on these rows, too; what fails on them is fitted by itself on a copy.
+        X, y = self.own(X), self.own(y)
         started = time.perf_counter()
         with convergence_noted() as noted:
             fitted = self.fit(fresh, X, y, **({} if weights is None else {WEIGHTS: weights}))
@@ -290,11 +302,15 @@ class SharedEstimators(SharedFit):
 
         @cache
         def together(method: str, part: str) -> list[np.ndarray] | None:
-            return self.predict(fitted, method, asked[part]) if len(fitted) > 1 else None
+            X = self.own(asked[part])
+            return self.predict(fitted, method, X) if len(fitted) > 1 else None
 
         def predict(i: int, method: str, part: str) -> np.ndarray:
             found = together(method, part)
-            return getattr(fitted[i], method)(asked[part]) if found is None else found[i]
+            if found is not None:
+                return found[i]
+            predicted: np.ndarray = getattr(fitted[i], method)(self.own(asked[part]))
+            return predicted
 
         for i, estimator in enumerate(fitted):
             fit = Fit(i, split, partial(predict, i), estimator, fit_seconds=seconds)
@@ -326,9 +342,12 @@ class PlainFits(SharedEstimators):
     name = "plain"
     types = ()
     shared = ()
+    own = staticmethod(copy_of)
 
     def fit(self, estimators: Sequence[Any], X: Any, y: Any, **weights: Any) -> list[Any]:
-        return [estimator.fit(X, y, **weights) for estimator in estimators]
+        for estimator in estimators:  # a group has one; what its fit returns may be anything
+            estimator.fit(X, y, **weights)
+        return list(estimators)
 
 
 def identity(estimator: Any, without: Collection[str] = ()) -> Hashable:

@@ -10,6 +10,7 @@ import numpy as np
 from scipy import linalg
 from sklearn.linear_model import Ridge, RidgeClassifier
 
+from pipelines.data.dataset import read_only
 from pipelines.search.shared.base import SharedEstimators
 
 
@@ -38,7 +39,7 @@ class Ridges(SharedEstimators):
 
     def fit(self, estimators: Sequence[Any], X: Any, y: Any, **weights: Any) -> list[Any]:
         """See ``SharedEstimators.fit``; the first plainly, for all that is no coefficient."""
-        first = estimators[0].fit(X, y)
+        first = estimators[0].fit(read_only(X), y)
         rows = np.asarray(X)
         rows = rows if rows.dtype == np.float32 else rows.astype(np.float64)
         if hasattr(first, "classes_"):

@@ -11,6 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from pipelines.data.dataset import copy_of
+from pipelines.data.generators import seed_generators
 from pipelines.search.shared.base import Rows, identity, is_repeatable
 
 MOST_BYTES = 2**30  # of transformed rows that are kept for the next pipelines
@@ -114,6 +116,7 @@ class StepCache:
             key = (key, step.key, most)
             with self._lock:
                 if key not in self._transformed:
+                    seed_generators(key)
                     self._transformed[key] = _fit(step, before, y, most)
                     n_made += 1
                 self._transformed.move_to_end(key)
@@ -151,11 +154,12 @@ def _fit(step: Step, rows: Rows, y: Any, most: int | None) -> tuple[Any, Rows]:
     transformer = clone(step.transformer)
     if most is not None:
         transformer.set_params(n_components=most)
+    X, y = copy_of(rows.fit), copy_of(y)  # some write to what they are given
     if hasattr(transformer, "fit_transform"):
-        trained = transformer.fit_transform(rows.fit, y)
+        trained = transformer.fit_transform(X, y)
     else:
-        trained = transformer.fit(rows.fit, y).transform(rows.fit)
-    asked = {name: transformer.transform(one) for name, one in rows.asked.items()}
+        trained = transformer.fit(X, y).transform(X)
+    asked = {name: transformer.transform(copy_of(one)) for name, one in rows.asked.items()}
     return transformer, Rows(trained, asked)
 
 
