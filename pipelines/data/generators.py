@@ -1,0 +1,103 @@
+"""The global generators of random numbers, numpy's, Python's and torch's, which a process shares.
+
+An estimator without ``random_state`` may draw from them. They are seeded before each fit, by
+what is fitted, so that it draws the same wherever it is fitted and whatever was fitted before:
+but for fits on threads of one process, which draw from the same generators in any order.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import random
+import sys
+from collections.abc import Hashable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+
+class Watch:
+    """Notes whether something draws from the generators that were seeded, numpy's or torch's.
+
+    Not of Python's: Dask draws from that.
+
+    Attributes
+    ----------
+    state : of them after they were last seeded; empty before
+    drawn : bool, whether they were in another state later
+    """
+
+    state = b""
+    drawn = False
+
+    def look(self) -> None:
+        """Note whether anything has drawn from them."""
+        self.drawn |= bool(self.state) and self.state != _bytes_of(_states()[1:])
+
+
+watch = Watch()
+
+
+def seed_generators(*place: Hashable) -> None:
+    """Seed the global generators by a place; equal places, equal draws in every process.
+
+    Parameters
+    ----------
+    place : numbers, texts, and tuples of them
+    """
+    watch.look()
+    digest = hashlib.sha256(repr(place).encode()).digest()
+    number = int.from_bytes(digest[:4], "little")
+    random.seed(digest)
+    np.random.seed(number)  # noqa: NPY002
+    if torch := _torch():
+        torch.manual_seed(number)
+    watch.state = _bytes_of(_states()[1:])
+
+
+def state_of_generators() -> str:
+    """Return a text that tells the states of the global generators from others."""
+    return hashlib.sha256(_bytes_of(_states())).hexdigest()
+
+
+@contextmanager
+def generators_kept() -> Iterator[None]:
+    """Leave the global generators, after the block, as they were before it."""
+    of_python, of_numpy, of_torch = _states()
+    watch.state, watch.drawn = b"", False
+    try:
+        yield
+    finally:
+        watch.look()
+        watch.state = b""
+        random.setstate(of_python)
+        np.random.set_state(of_numpy)  # noqa: NPY002
+        if of_torch is not None:
+            _torch().set_rng_state(of_torch[0])
+            if of_torch[1]:
+                _torch().cuda.set_rng_state_all(of_torch[1])
+
+
+def _states() -> tuple[Any, Any, Any]:
+    """Return the states of Python's, numpy's and torch's; None where torch is not imported."""
+    of_torch = None
+    if torch := _torch():
+        of_gpus = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else []
+        of_torch = torch.get_rng_state(), of_gpus
+    return random.getstate(), np.random.get_state(), of_torch  # noqa: NPY002
+
+
+def _bytes_of(state: Any) -> bytes:
+    """Return what tells a state from others, arrays and tensors in it whole."""
+    if isinstance(state, tuple | list):
+        return b"".join(map(_bytes_of, state))
+    if hasattr(state, "cpu"):
+        state = state.cpu().numpy()
+    return state.tobytes() if hasattr(state, "tobytes") else repr(state).encode()
+
+
+def _torch() -> Any:
+    """Return torch where it is imported, whole."""
+    torch = sys.modules.get("torch")
+    return torch if hasattr(torch, "manual_seed") and hasattr(torch, "cuda") else None
