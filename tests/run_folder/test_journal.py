@@ -159,7 +159,7 @@ def test_a_file_system_that_does_not_answer_ends_no_run(
         monkeypatch.setattr(os, "stat", no_answer)
         journal.append(LINE)
         monkeypatch.undo()
-        assert journal.records == [LINE]
+        assert journal.records == [LINE | {"session": 1}]
 
 
 def test_a_file_that_is_not_there_for_a_moment_ends_no_run(
@@ -210,7 +210,7 @@ def test_a_stale_handle_is_opened_again(tmp_path: Path, monkeypatch: pytest.Monk
             Journal(path)
         journal.append(LINE)
     with Journal(path) as journal:
-        assert journal.records == [*RECORDS, LINE, LINE]
+        assert journal.records == [*RECORDS, *2 * [LINE | {"session": 1}]]
 
 
 @pytest.mark.parametrize("replaced", [False, True])
