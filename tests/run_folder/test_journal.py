@@ -210,7 +210,7 @@ def test_a_stale_handle_is_opened_again(tmp_path: Path, monkeypatch: pytest.Monk
             Journal(path)
         journal.append(LINE)
     with Journal(path) as journal:
-        assert journal.records == [*RECORDS, *2 * [LINE | {"session": 1}]]
+        assert journal.records == [*RECORDS, *2 * [LINE | {"session": 2}]]
 
 
 @pytest.mark.parametrize("replaced", [False, True])
