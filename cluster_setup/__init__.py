@@ -144,7 +144,8 @@ def open_cluster(
             'opens it under a line of its own: if __name__ == "__main__":'
         )
     logging.getLogger("asyncio").addFilter(_is_no_interrupted_wait)
-    logging.getLogger("distributed.client").addFilter(_is_no_lost_scheduler)
+    for name in ("client", "batched"):
+        logging.getLogger(f"distributed.{name}").addFilter(_is_no_lost_scheduler)
     # Another port is taken then, and the dashboard's address is always said.
     warnings.filterwarnings("ignore", "(?s)Port .* is already in use", module="distributed.node")
     # Nothing is kept there: a busy machine is slow to make a folder, and that is all.
@@ -170,7 +171,9 @@ def _is_no_interrupted_wait(record: logging.LogRecord) -> bool:
 
 def _is_no_lost_scheduler(record: logging.LogRecord) -> bool:
     """Return False for what Dask's client logs of a scheduler that has ended: an error says it."""
-    return not str(record.msg).startswith("Failed to reconnect to scheduler")
+    return not str(record.msg).startswith(
+        ("Failed to reconnect to scheduler", "Batched Comm Closed")
+    )
 
 
 def join(options: ClusterOptions) -> None:

@@ -35,6 +35,8 @@ def install_line(extra: str, anew: bool = False) -> str:
         pins = FOLDER / "constraints.txt"
         pinned = ["-c", str(pins)] if pins.is_file() and not anew else []
         return join([*program, *pinned, "-e", f"{FOLDER}[{extra}]"])
+    if installed is None:
+        return f"pip install of the packages that the extra {extra} of this program asks for"
     source = _source(installed)
     return join([*program, *([f"{NAME}[{extra}] @ {source}"] if source else _packages(extra))])
 
@@ -47,9 +49,9 @@ def _installer(installed: Distribution | None) -> list[str]:
     return [uv, "pip", "install", "-p", sys.prefix]
 
 
-def _source(installed: Distribution | None) -> str | None:
+def _source(installed: Distribution) -> str | None:
     """Return the URL that it was installed from (PEP 610); None for an index, or what is gone."""
-    recorded = json.loads((installed and installed.read_text("direct_url.json")) or "{}")
+    recorded = json.loads(installed.read_text("direct_url.json") or "{}")
     url: str | None = recorded.get("url")
     if url is None or (url.startswith("file:") and not Path(unquote(urlsplit(url).path)).exists()):
         return None

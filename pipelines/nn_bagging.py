@@ -202,6 +202,7 @@ class Bagging(job.Job[Options]):
         "--resume results/nn_bagging-20261120-140055",
     )
     reusable = True  # --explain
+    lasting = ("space",)  # which run.json has, and candidates are drawn from
 
     @staticmethod
     def predict(argv: Sequence[str]) -> int:

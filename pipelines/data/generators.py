@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import random
 import sys
+import threading
 from collections.abc import Hashable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -33,10 +34,12 @@ class Watch:
 
     def look(self) -> None:
         """Note whether anything has drawn from them."""
-        self.drawn |= bool(self.state) and self.state != _bytes_of(_states()[1:])
+        self.drawn |= bool(self.state) and self.state != _bytes_of(_watched())
 
 
 watch = Watch()
+_lock = threading.RLock()
+_kept: dict[int, Any] = {}  # threads within ``generators_kept``, and what the first of them found
 
 
 def seed_generators(*place: Hashable) -> None:
@@ -46,46 +49,65 @@ def seed_generators(*place: Hashable) -> None:
     ----------
     place : numbers, texts, and tuples of them
     """
-    watch.look()
     digest = hashlib.sha256(repr(place).encode()).digest()
     number = int.from_bytes(digest[:4], "little")
-    random.seed(digest)
-    np.random.seed(number)  # noqa: NPY002
-    if torch := _torch():
-        torch.manual_seed(number)
-    watch.state = _bytes_of(_states()[1:])
+    with _lock:  # or threads that seed look like one that draws
+        watch.look()
+        random.seed(digest)
+        np.random.seed(number)  # noqa: NPY002
+        if torch := _torch():
+            torch.manual_seed(number)
+        watch.state = _bytes_of(_watched())
 
 
 def state_of_generators() -> str:
     """Return a text that tells the states of the global generators from others."""
-    return hashlib.sha256(_bytes_of(_states())).hexdigest()
+    return hashlib.sha256(_bytes_of(_watched())).hexdigest()
 
 
 @contextmanager
 def generators_kept() -> Iterator[None]:
     """Leave the global generators, after the block, as they were before it."""
-    of_python, of_numpy, of_torch = _states()
-    watch.state, watch.drawn = b"", False
+    me = threading.get_ident()
+    with _lock:
+        is_outer, found = me not in _kept, _states()
+        if is_outer:
+            _kept[me] = next(iter(_kept.values()), found)
+            found = _kept[me]
+        watch.state, watch.drawn = b"", False
     try:
         yield
     finally:
-        watch.look()
-        watch.state = b""
-        random.setstate(of_python)
-        np.random.set_state(of_numpy)  # noqa: NPY002
-        if of_torch is not None:
-            _torch().set_rng_state(of_torch[0])
-            if of_torch[1]:
-                _torch().cuda.set_rng_state_all(of_torch[1])
+        with _lock:
+            watch.look()
+            watch.state = b""
+            if is_outer:
+                del _kept[me]
+            if not is_outer or not _kept:  # else others are still at it
+                _restore(*found)
+
+
+def _restore(of_python: Any, of_numpy: Any, of_torch: Any) -> None:
+    random.setstate(of_python)
+    np.random.set_state(of_numpy)  # noqa: NPY002
+    if of_torch is not None:
+        _torch().set_rng_state(of_torch[0])
+        if of_torch[1]:
+            _torch().cuda.set_rng_state_all(of_torch[1])
 
 
 def _states() -> tuple[Any, Any, Any]:
     """Return the states of Python's, numpy's and torch's; None where torch is not imported."""
+    return random.getstate(), *_watched()
+
+
+def _watched() -> tuple[Any, Any]:
+    """Return the states of numpy's and torch's, which are compared."""
     of_torch = None
     if torch := _torch():
         of_gpus = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else []
         of_torch = torch.get_rng_state(), of_gpus
-    return random.getstate(), np.random.get_state(), of_torch  # noqa: NPY002
+    return np.random.get_state(), of_torch  # noqa: NPY002
 
 
 def _bytes_of(state: Any) -> bytes:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 import hashlib
 import importlib.util
+import os
+import re
 import site
 import sysconfig
 from collections.abc import Iterator
@@ -18,6 +20,8 @@ from pipelines.data.user_files import USER_ERRORS
 # Where classes lie that go by short names: a run that names one of these names no code of others.
 KNOWN = ("sklearn.", "pipelines.svm.", "xgboost.")
 FILES = (".yaml", ".yml")  # that may name code
+OWN = tuple(Path(__file__).parents[2] / name for name in ("pipelines", "cluster_setup"))
+OBJECT = re.compile(r".*\.py:\w+|[\w.]+:\w+", re.DOTALL)  # as an option names one
 
 
 def named_code(value: str | None) -> list[str]:
@@ -28,7 +32,12 @@ def named_code(value: str | None) -> list[str]:
 def absolute_name(value: str) -> str:
     """Return ``FILE.py:NAME`` by its absolute path: workers find it, and a resumed run."""
     path, _, name = value.rpartition(":")
-    return f"{Path(path).expanduser().absolute()}:{name}" if path.endswith(".py") else value
+    return f"{expanded(path).absolute()}:{name}" if path.endswith(".py") else value
+
+
+def expanded(path: str) -> Path:
+    """Return a path from a home; from one that is not known as it is, and who opens it says so."""
+    return Path(os.path.expanduser(path))
 
 
 def is_known(name: str) -> bool:
@@ -40,7 +49,7 @@ def code_in(value: Any) -> Iterator[str]:
     """Give the texts within a parameter's value that may name code, as ``network`` of an ensemble
     does, or a file that names some."""
     if isinstance(value, str):
-        if ":" in value or value.endswith(FILES):
+        if OBJECT.fullmatch(value) or value.endswith(FILES):
             yield value
     elif isinstance(value, dict):
         yield from code_in(list(value.values()))
@@ -65,10 +74,10 @@ def content_of(name: str) -> tuple[dict[str, str], dict[str, str]]:
     if not colon:
         module = name.rpartition(".")[0]
     if module.endswith(".py"):
-        path = Path(module).expanduser()
+        path = expanded(module)
         return _sources(path, path.parent), {}
     if name.endswith(FILES):
-        return {Path(name).name: digest_of(Path(name).expanduser()) or ""}, {}
+        return {Path(name).name: digest_of(expanded(name)) or ""}, {}
     top = module.partition(".")[0]
     if top == "sklearn" or name.startswith(KNOWN):
         return {}, {}  # their versions are compared whatever is named
@@ -93,7 +102,7 @@ def digest_of(path: Path) -> str | None:
     try:
         with path.open("rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
-    except OSError:
+    except (OSError, ValueError):  # a NUL in its name
         return None
 
 
@@ -142,6 +151,8 @@ def _imported(source: Path, root: Path) -> Iterator[Path]:
             paths = [folder / module for folder in folders]
             paths += [path / alias.name for path in paths for alias in node.names]
         for path in paths:
+            if any(path.is_relative_to(folder) for folder in OWN):
+                continue  # this program, which is compared as a whole
             # Importing a.b runs a, too.
             for place in (path, *path.parents):
                 files = place.parent / f"{place.name}.py", place / "__init__.py"

@@ -25,7 +25,7 @@ Piece = tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.float64] | None]
 MOST_NODES = 2**31 - 1
 
 # Weights but 0: one rank over the sum of so many is a float32 number, as an iteration holds it.
-LEAST_WEIGHT, MOST_WEIGHT = 1e-30, 1e18
+LEAST_WEIGHT, MOST_WEIGHT = 1e-30, 1e24
 
 
 @dataclass(frozen=True, eq=False)
@@ -200,6 +200,8 @@ def check_number(name: str, value: Any, whole: bool = False) -> None:
 
 
 def _arrow(column: Any, where: str) -> pa.Array:
+    if isinstance(column, pd.Series) and isinstance(column.dtype, np.dtype):
+        column = column.to_numpy()
     if isinstance(column, np.ndarray) and not column.dtype.isnative:  # as arrow has them
         column = column.astype(column.dtype.newbyteorder("="))
     try:

@@ -13,6 +13,7 @@ import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar, cast
 
@@ -307,12 +308,18 @@ def options_of_resumed_run(
                 f"{flag_of(name)} must stay {shown(was)} when resuming {folder}, "
                 f"got {shown(value)}; remove it, or start a new run with --results"
             )
-    for name in fields:
-        if name not in given and (words := _code_words(options, name)):
-            raise InputError(
-                f"{flag_of(name)} of the run in {folder} names code, which runs only if you name "
-                f"it, too: look at it, then resume with {shlex.join(words)}"
-            )
+    unnamed = {
+        name: words
+        for name in fields
+        if name not in given and (words := _code_words(options, name))
+    }
+    if unnamed:
+        flags, again = ", ".join(map(flag_of, unnamed)), shlex.join(chain(*unnamed.values()))
+        verb = "names" if len(unnamed) == 1 else "name"
+        raise InputError(
+            f"{flags} of the run in {folder} {verb} code, which runs only if you name it, too: "
+            f"look at it, then resume with {again}"
+        )
     return dataclasses.replace(options, **given)
 
 

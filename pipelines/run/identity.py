@@ -11,7 +11,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from pipelines.data.user_code import content_of, digest_of
+from pipelines.data.user_code import content_of, digest_of, expanded
 from pipelines.errors import flag_of
 
 # Rooms of this program whose code decides results; others run, record and show them.
@@ -48,18 +48,21 @@ def identity_of(options: Any, packages: Iterable[str]) -> Identity:
         if not about["changes_results"] or value is None:
             continue
         digests = dict[str, str]()
-        if about["path"] == "file" and (digest := digest_of(Path(value).expanduser())):
+        if about["path"] == "file" and (digest := digest_of(expanded(value))):
             digests[CONTENT] = digest
         for name in about["code"](value) if about["code"] else ():
             sources, of_packages = content_of(name)
-            digests |= sources
+            for label, digest in sources.items():
+                while digests.get(label, digest) != digest:  # two files of one name
+                    label += " (another)"
+                digests[label] = digest
             versions |= of_packages
         if digests:
             inputs[field.name] = digests
     return {"inputs": inputs, "versions": versions}
 
 
-def changes_of(was: Identity, now: Identity, candidate_options: Iterable[str] = ()) -> Changes:
+def differences(was: Identity, now: Identity, candidate_options: Iterable[str] = ()) -> Changes:
     """Return what differs between two identities, each as it was and as it is.
 
     Parameters
@@ -133,7 +136,7 @@ def _this_program() -> str:
     root, digest = Path(__file__).parents[1], hashlib.sha256()
     for room in DECIDING:
         for path in sorted((root / room).rglob("*")):
-            if path.suffix in (".py", ".yaml"):
+            if path.suffix in (".py", ".yaml") and path.is_file():
                 digest.update(path.relative_to(root).as_posix().encode() + b"\0")
                 digest.update(path.read_bytes())
     try:

@@ -35,7 +35,7 @@ from pipelines.run.dry_run import first_rows, plan_workers, what_is_left
 from pipelines.run.errors import NO_MEMORY, RunStopped, is_out_of_memory
 from pipelines.run.function import as_function
 from pipelines.run.groups import Chosen, options_of_resumed_run
-from pipelines.run.identity import changes_of, identity_of, in_words, recorded_identity
+from pipelines.run.identity import differences, identity_of, in_words, recorded_identity
 from pipelines.run.lifecycle import Data, Session, open_session
 from pipelines.run.options import parse_options
 from pipelines.run.outcomes import Task
@@ -59,6 +59,7 @@ class Job(ABC, Generic[Chosen]):
     kind_of_options : dataclass, a ``RunOptions``
     reusable : bool
         Whether a finished run may be asked for another answer when it is resumed.
+    lasting : names of options whose files may not change, even if that is accepted
     run : function of options as keywords, returns a ``Run``
     options : of that kind
     record : dict
@@ -73,6 +74,7 @@ class Job(ABC, Generic[Chosen]):
     examples: ClassVar[tuple[str, ...]] = ()
     kind_of_options: ClassVar[type[Any]]
     reusable: ClassVar[bool] = False
+    lasting: ClassVar[tuple[str, ...]] = ()
     run: ClassVar[Callable[..., Run]]
 
     @classmethod
@@ -136,19 +138,21 @@ class Job(ABC, Generic[Chosen]):
             Something has changed, and that was not accepted.
         """
         identity, is_whole = recorded_identity(was, self.identity)
-        changes = changes_of(identity, self.identity, candidates)
+        changes = differences(identity, self.identity, candidates)
         words = in_words(changes)
+        sides = identity["inputs"], self.identity["inputs"]
+        lasting = any(sides[0].get(name) != sides[1].get(name) for name in self.lasting)
         if not is_whole:
             more = f"; {words}" if words else ""
             echo(
                 f"warning    {what} does not say which files, code and packages it began with: "
                 f"they are not checked{more}"
             )
-        elif changes and not self.options.accept_changed:
+        elif changes and (lasting or not self.options.accept_changed):
+            way_out = "" if lasting else f", or accept it with {opt('accept_changed')}"
             raise InputError(
                 f"{what} must go on with what it began with, but {words}: its rows would be of "
-                f"both; restore that, start a new run with {opt('results')}, or accept it with "
-                f"{opt('accept_changed')}"
+                f"both; restore that, start a new run with {opt('results')}{way_out}"
             )
         elif changes:
             echo(f"accepted   of {what}: {words}")

@@ -165,11 +165,26 @@ class SearchJob(job.Job[Chosen]):
             for row in record["rows"]
             if not row["status"].startswith(names.FAILED)
         }
+        was = session.record.get("identity", self.identity)["inputs"]
+        if session.record.get("accepted") or was != self.identity["inputs"]:
+            self._drop_rows_of_others()
         self._extended = {}
         extend = cast("SearchOptions", self.options).extend
         if extend is not None and not session.folder.has_begun:
             self._extended = self._rows_to_extend(Path(extend), session.echo)
             self.rows |= self._extended
+
+    def _drop_rows_of_others(self) -> None:
+        """Keep rows of candidates and splits that are where they were before options changed."""
+        candidates = self.make_problem("cpu", 1).candidates
+        names_now = [_identity(candidate.algorithm, candidate.text) for candidate in candidates]
+        self.rows = {
+            place: row
+            for place, row in self.rows.items()
+            if row["candidate"] < len(candidates)
+            and row["split"] < len(self.splits.get((row["stage"], row["share"]), ()))
+            and _identity(row["algorithm"], row["params"]) == names_now[row["candidate"]]
+        }
 
     def _rows_to_extend(self, path: Path, echo: Echo) -> dict[Place, Row]:
         """Return the rows of another run whose candidates are candidates of this one, too.

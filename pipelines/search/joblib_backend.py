@@ -159,6 +159,7 @@ class SearchBackend(ParallelBackendBase):
         tasks = make_tasks(problem)
         with generators_kept():
             by_task = self._run(problem, tasks, options)
+        np.random.random()  # noqa: NPY002 - the next search draws others
         for task, fits in zip(tasks, by_task, strict=True):
             shared = problem.groups[task.group].shared
             for fit in fits:

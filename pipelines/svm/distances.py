@@ -24,7 +24,7 @@ PIECE_BYTES = 1 << 19
 _DIFFERENCES = 1 << 18
 
 # Rows whose neighbours are looked at to tell whether single precision will do.
-_SAMPLE = 8
+_SAMPLE, _FAR = 8, 64
 
 
 def least_share(dtype: Any) -> float:
@@ -51,6 +51,7 @@ def finish_distances(
     out : float array of shape (n, m), which may be ``products``, output
     """
     share = least_share(products.dtype)
+    names: list[np.ndarray] = []  # of rows and of others, made where many distances are small
     step = max(1, PIECE_BYTES // (products.itemsize * max(1, products.shape[1])))
     # Made once: in Dask's workers the pages of such arrays are given back each time.
     sums_of, distances_of = np.empty(
@@ -63,6 +64,12 @@ def finish_distances(
         np.multiply(products[piece], -2, out=distances)
         distances += sums
         sums *= share
+        if np.count_nonzero(distances <= sums) > 2 * len(rows):
+            names = names or [
+                np.array([hash(x.tobytes()) for x in some]) for some in (rows, others)
+            ]
+            equal = names[0][piece, None] == names[1]
+            distances[equal], sums[equal] = 0, -1  # done
         mend_small(distances, sums, rows[piece], others)
         out[piece] = distances
 
@@ -94,8 +101,11 @@ def single_will_do(rows: Any, xp: Any = np) -> bool:
 
     It does not where a row's neighbour, unless it is equal, is too close for its norm.
     """
-    some = rows[:: max(1, len(rows) // _SAMPLE)]
-    sums = (some * some).sum(axis=1)[:, None] + xp.einsum("ij,ij->i", rows, rows)
+    norms = xp.einsum("ij,ij->i", rows, rows)
+    # And those far out, in order: what single precision takes off them is most.
+    far = xp.argsort(norms)[-_FAR:]
+    some = xp.concatenate([rows[:: max(1, len(rows) // _SAMPLE)], rows[far]])
+    sums = (some * some).sum(axis=1)[:, None] + norms
     distances = sums - 2 * (some @ rows.T)
     mend_small(distances, sums * least_share(np.float64), some, rows, xp)
     return not bool(((distances > 0) & (distances <= sums * least_share(np.float32))).any())

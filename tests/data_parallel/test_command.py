@@ -250,7 +250,8 @@ def test_what_fails_and_what_diverges_is_said_and_the_rest_goes_on(tmp_path, cap
     run = record(folder)
     assert run["status"] == "stopped"
     assert pd.read_parquet(folder / "epochs.parquet")["status"][0].startswith("failed: RuntimeErr")
-    assert main(["--resume", str(folder), "--quiet"]) == 0  # what failed is tried again
+    again = ["--resume", str(folder), "--quiet", *own[:2]]
+    assert main(again) == 0  # what failed is tried again
     assert record(folder)["n_failed"] == 0
     (tmp_path / "tried").unlink()
     (tmp_path / "mended").unlink()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import importlib
 import json
 import shutil
@@ -12,11 +13,13 @@ from pathlib import Path
 
 import pytest
 
+from pipelines.data import user_code
 from pipelines.errors import InputError
 from pipelines.run import identity
 from tests.command_runs import ON_THREADS, record
 
-KEPT = Path(__file__).parents[1] / "run_folder" / "kept"
+ROOT = Path(__file__).parents[2]
+KEPT = ROOT / "tests" / "run_folder" / "kept"
 FOLDS = "from sizes import N\nfrom sklearn.model_selection import KFold\ndef folds(X, y, groups):\n"
 FOLDS += "    return KFold(N, shuffle=True, random_state=0)\n"
 SMALL = ["--limit", "150", *ON_THREADS, "--quiet"]
@@ -49,7 +52,7 @@ def refused(command: str, words: list[str], capsys: pytest.CaptureFixture[str]) 
     assert importlib.import_module(f"pipelines.{command}").main(words) == 2
     said = capsys.readouterr().err
     assert said.count("\n") == 1
-    assert "--accept-changed" in said
+    assert ("--accept-changed" in said) is ("--space" not in said)
     return said
 
 
@@ -336,3 +339,76 @@ def test_an_installed_package_is_its_version() -> None:
         {"joblib": metadata.version("joblib")},
     )
     assert identity.content_of("json:JSONDecoder") == ({}, {})
+
+
+def test_rows_of_a_candidate_that_an_accepted_grid_moved_are_not_anothers(
+    mine: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from pipelines.cross_validate import main
+
+    grid = mine / "grid.yaml"
+    grid.write_text("knn: {n_neighbors: [1, 90]}\n")
+    options = ["--preprocess", "none", "--grid", str(grid)]
+    run, again = stopped("cross_validate", mine / "run", *options)
+    journal = run / "journal.jsonl"
+    journal.write_text("".join(journal.read_text().splitlines(keepends=True)[:1]))
+    grid.write_text("knn: {n_neighbors: [90, 1]}\n")
+    refused("cross_validate", again, capsys)
+    assert main([*again, "--accept-changed"]) == 0
+    fresh = mine / "fresh"
+    assert main([*SMALL, *options, "--results", str(fresh)]) == 0
+    for name in ("best", "test_error"):
+        assert record(run)[name] == record(fresh)[name]
+
+
+def test_an_edited_space_is_refused_even_where_changes_are_accepted(
+    mine: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    space = mine / "space.yaml"
+    space.write_text((ROOT / "pipelines/nn/spaces/mlp.yaml").read_text())
+    options = ["--space", str(space), "--n-bootstrap", "1", "--n-tuning", "1", "--max-epochs", "1"]
+    _, again = stopped("nn_bagging", mine / "run", *options)
+    space.write_text(space.read_text() + "# other\n")
+    capsys.readouterr()
+    assert importlib.import_module("pipelines.nn_bagging").main([*again, "--accept-changed"]) == 2
+    said = capsys.readouterr().err
+    assert "content of --space was" in said
+    assert "or accept it" not in said
+
+
+def test_two_files_of_one_name_are_both_compared(mine: Path) -> None:
+    names = []
+    for folder in ("a", "b"):
+        (mine / folder).mkdir()
+        (mine / folder / "net.py").write_text(f"class N:\n    place = {folder!r}\n")
+        names.append(f"{mine / folder / 'net.py'}:N")
+    options = dataclasses.make_dataclass(
+        "Options",
+        [
+            (
+                "network",
+                list,
+                dataclasses.field(
+                    default_factory=lambda: names,
+                    metadata={"changes_results": True, "path": None, "code": list},
+                ),
+            )
+        ],
+    )
+    before = identity.identity_of(options(), ())
+    assert len(before["inputs"]["network"]) == 2
+    (mine / "a" / "net.py").write_text("class N:\n    place = None\n")
+    assert identity.identity_of(options(), ()) != before
+
+
+def test_a_file_in_a_checkout_brings_none_of_this_program() -> None:
+    imported = set(user_code._imported(Path(__file__), ROOT))
+    assert ROOT / "tests" / "command_runs.py" in imported
+    assert not [path for path in imported if path.is_relative_to(ROOT / "pipelines")]
+
+
+def test_a_home_that_is_not_known_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    from pipelines.svm_grid import main
+
+    assert main(["--cv", "~nobody-of-that-name/x.py:folds", *SMALL]) == 2
+    assert capsys.readouterr().err.count("\n") == 1

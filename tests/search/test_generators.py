@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import random
 import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +20,12 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from pipelines import GridSearch, cross_validate
-from pipelines.data.generators import generators_kept, seed_generators, state_of_generators
+from pipelines.data.generators import (
+    generators_kept,
+    seed_generators,
+    state_of_generators,
+    watch,
+)
 from pipelines.run_folder import names
 from tests.search.awkward import DrawingStep, Draws, DrawsFromPython
 
@@ -55,9 +62,11 @@ def test_it_draws_the_same_in_processes_of_joblib() -> None:
         np.testing.assert_array_equal(scores(estimator, grid, 3, n_jobs=2), here)
 
 
-def test_a_search_leaves_the_generators_of_its_caller_as_they_were(one_worker: Client) -> None:
+def test_a_search_draws_one_number_from_its_caller(one_worker: Client) -> None:
+    """Of numpy's, as the next search must draw others."""
     for client in (None, one_worker):
         seed_generators("before")
+        np.random.random()  # noqa: NPY002
         expected = random.random(), np.random.random()  # noqa: NPY002
         seed_generators("before")
         GridSearch(Draws(), {"k": [1, 2]}, cv=3, refit=False, client=client).fit(X, y)
@@ -134,4 +143,36 @@ def test_generators_are_kept_where_a_fit_fails() -> None:
     before = state_of_generators()
     with pytest.raises(ValueError, match="drew"):
         GridSearch(Fails(), {}, cv=3, error_score="raise").fit(X, y)
+    assert state_of_generators() == before
+
+
+def test_threads_that_only_seed_draw_nothing() -> None:
+    with generators_kept(), ThreadPoolExecutor(4) as pool:
+        list(pool.map(seed_generators, range(400)))
+    assert not watch.drawn
+
+
+def test_equal_seeds_of_numpy_are_equal_searches_and_repeats_are_others() -> None:
+    search = GridSearch(Draws(), {"k": [1, 2]}, cv=3, refit=False)
+    found = []
+    for state in (1, 2):  # of Python's generator, which starts anywhere
+        random.seed(state)
+        np.random.seed(0)  # noqa: NPY002
+        found += [search.fit(X, y).cv_results_["mean_test_score"].tolist() for _ in range(2)]
+    assert found[:2] == found[2:]
+    assert found[0] != found[1]
+
+
+def test_two_searches_on_threads_leave_the_generators_as_they_were() -> None:
+    start = threading.Barrier(2)
+
+    def use(number: int) -> None:
+        start.wait()
+        with generators_kept():
+            for step in range(100):
+                seed_generators(number, step)
+
+    before = state_of_generators()
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(use, range(2)))
     assert state_of_generators() == before
