@@ -65,9 +65,9 @@ def _packages(extra: str) -> list[str]:
     """Return what an extra asks for, as its metadata have it."""
     from packaging.requirements import Requirement
 
-    asked = [
+    requirements = [
         need
         for need in map(Requirement, distribution(NAME).requires or ())
         if need.marker and need.marker.evaluate({"extra": extra})
     ]
-    return [f"{need.name}{need.specifier}" for need in asked]
+    return [f"{need.name}{need.specifier}" for need in requirements]

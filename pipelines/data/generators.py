@@ -39,7 +39,9 @@ class Watch:
 
 watch = Watch()
 _lock = threading.RLock()
-_kept: dict[int, Any] = {}  # threads within ``generators_kept``, and what the first of them found
+_kept: dict[
+    int, Any
+] = {}  # threads within ``generators_kept``, and the states before the first of them
 
 
 def seed_generators(*place: Hashable) -> None:
@@ -70,10 +72,10 @@ def generators_kept() -> Iterator[None]:
     """Leave the global generators, after the block, as they were before it."""
     me = threading.get_ident()
     with _lock:
-        is_outer, found = me not in _kept, _states()
+        is_outer, states = me not in _kept, _states()
         if is_outer:
-            _kept[me] = next(iter(_kept.values()), found)
-            found = _kept[me]
+            _kept[me] = next(iter(_kept.values()), states)
+            states = _kept[me]
         watch.state, watch.drawn = b"", False
     try:
         yield
@@ -84,7 +86,7 @@ def generators_kept() -> Iterator[None]:
             if is_outer:
                 del _kept[me]
             if not is_outer or not _kept:  # else others are still at it
-                _restore(*found)
+                _restore(*states)
 
 
 def _restore(of_python: Any, of_numpy: Any, of_torch: Any) -> None:

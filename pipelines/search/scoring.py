@@ -232,16 +232,16 @@ def predictions_as(kind: np.dtype[Any], values: Any) -> np.ndarray:
 
     In one dimension; class codes as such even where they came as floats, flags or objects.
     """
-    found = np.asarray(values)
-    if found.ndim == 2 and found.shape[1] == 1:
-        found = found[:, 0]
-    if kind.kind not in "iu" or found.dtype == kind:
-        return found
+    predicted = np.asarray(values)
+    if predicted.ndim == 2 and predicted.shape[1] == 1:
+        predicted = predicted[:, 0]
+    if kind.kind not in "iu" or predicted.dtype == kind:
+        return predicted
     with suppress(TypeError, ValueError, OverflowError), np.errstate(invalid="ignore"):
-        codes = found.astype(kind)
-        if np.array_equal(codes, found):
+        codes = predicted.astype(kind)
+        if np.array_equal(codes, predicted):
             return codes
-    return found
+    return predicted
 
 
 class PredictedEstimator:

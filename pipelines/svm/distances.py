@@ -51,7 +51,7 @@ def finish_distances(
     out : float array of shape (n, m), which may be ``products``, output
     """
     share = least_share(products.dtype)
-    names: list[np.ndarray] = []  # of rows and of others, made where many distances are small
+    hashes: list[np.ndarray] = []  # of rows and of others, where many distances are small
     step = max(1, PIECE_BYTES // (products.itemsize * max(1, products.shape[1])))
     # Made once: in Dask's workers the pages of such arrays are given back each time.
     sums_of, distances_of = np.empty(
@@ -59,16 +59,16 @@ def finish_distances(
     )
     for at in range(0, len(products), step):
         piece = slice(at, at + step)
-        sums, distances = (some[: len(products[piece])] for some in (sums_of, distances_of))
+        sums, distances = (array[: len(products[piece])] for array in (sums_of, distances_of))
         np.add(norms[piece, None], other_norms[None, :], out=sums)
         np.multiply(products[piece], -2, out=distances)
         distances += sums
         sums *= share
         if np.count_nonzero(distances <= sums) > 2 * len(rows):
-            names = names or [
-                np.array([hash(x.tobytes()) for x in some]) for some in (rows, others)
+            hashes = hashes or [
+                np.array([hash(row.tobytes()) for row in side]) for side in (rows, others)
             ]
-            equal = names[0][piece, None] == names[1]
+            equal = hashes[0][piece, None] == hashes[1]
             distances[equal], sums[equal] = 0, -1  # done
         mend_small(distances, sums, rows[piece], others)
         out[piece] = distances
@@ -104,8 +104,8 @@ def single_will_do(rows: Any, xp: Any = np) -> bool:
     norms = xp.einsum("ij,ij->i", rows, rows)
     # And those far out, in order: what single precision takes off them is most.
     far = xp.argsort(norms)[-_FAR:]
-    some = xp.concatenate([rows[:: max(1, len(rows) // _SAMPLE)], rows[far]])
-    sums = (some * some).sum(axis=1)[:, None] + norms
-    distances = sums - 2 * (some @ rows.T)
-    mend_small(distances, sums * least_share(np.float64), some, rows, xp)
+    sample = xp.concatenate([rows[:: max(1, len(rows) // _SAMPLE)], rows[far]])
+    sums = (sample * sample).sum(axis=1)[:, None] + norms
+    distances = sums - 2 * (sample @ rows.T)
+    mend_small(distances, sums * least_share(np.float64), sample, rows, xp)
     return not bool(((distances > 0) & (distances <= sums * least_share(np.float32))).any())

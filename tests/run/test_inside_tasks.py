@@ -74,12 +74,11 @@ def test_a_command_within_a_task_has_processes_of_its_own_where_it_may(
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("outer", ["processes"], indirect=True)  # only they have an address
 @pytest.mark.parametrize("command", SMALL)
 def test_a_command_within_a_task_takes_the_workers_of_its_own_cluster(
     command: str, outer: Client, tmp_path: Path
 ) -> None:
-    if not has_processes(outer):
-        pytest.skip("a cluster within a process has no address that --cluster takes")
     tasks = [
         outer.submit(run, command, str(tmp_path / f"run-{i}"), outer.scheduler.address, pure=False)
         for i in range(2)  # on every worker, so that no thread is left but by who waits
