@@ -135,11 +135,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     tree = Path(options.tree).resolve()
     all_kinds = kinds(options.seed)
     chosen = options.only or [*all_kinds, "calls"]
-    draw = random.Random(options.seed)
     numbers = {}
     for kind in chosen:
         n = len(all_kinds[kind]) if kind in all_kinds else N_CALLS
         size = n if options.all else min(n, options.sample or SAMPLE[kind])
+        # A draw of its own, so that --only tries the cases that the whole would.
+        draw = random.Random(f"{options.seed} {kind}")
         numbers[kind] = options.number or sorted(draw.sample(range(n), size))
     root = Path(tempfile.mkdtemp(prefix="adversary-", dir=options.folder))
     results: list[Result] = []
