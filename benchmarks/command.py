@@ -6,6 +6,7 @@ import argparse
 from collections.abc import Callable
 
 from benchmarks.keep import RESULTS
+from cluster_setup.errors import ClusterError
 from pipelines.console import print_error
 from pipelines.errors import InputError
 from pipelines.run.options import OneLineParser
@@ -69,5 +70,8 @@ def exit_status(command: str, run: Callable[[], None]) -> int:
         run()
     except InputError as error:
         print_error(command, error.flagged())
+        return 2
+    except ClusterError as error:
+        print_error(command, str(error))
         return 2
     return 0

@@ -1,7 +1,7 @@
 """Estimators of other packages, searched everywhere alike: ``python -m benchmarks.third_party``.
 
 Each is searched by ``GridSearch`` on threads of this process, on processes of Dask on this
-machine and, with ``--address``, on the workers of a scheduler that runs. Scores of every split
+machine and, with ``--profile``, on the jobs of a queue. Scores of every split
 are held against those of scikit-learn's ``GridSearchCV``; those of estimators that draw from
 global generators, where there are no two equal searches of scikit-learn's, against one thread's.
 Estimators whose package is missing are listed. One that differs or fails ends with status 1.
@@ -23,13 +23,12 @@ import numpy as np
 
 from benchmarks.command import add_count, add_results, exit_status
 from benchmarks.keep import keep, markdown_table, stamped
-from benchmarks.peers.estimators import CLASSES, ENTRIES, NUMBERS, PACKAGES, Entry
+from benchmarks.peers.estimators import CLASSES, ENTRIES, NUMBERS, PACKAGES, TOLERANCE, Entry
 from pipelines.errors import error_line
 from pipelines.run.options import OneLineParser
 
 COMMAND = "benchmarks.third_party"
 EQUAL, DIFFERS, FAILED, MISSING = "equal", "differs", "failed", "missing"
-TOLERANCE = 1e-9  # of scores; sums of several threads end in another order
 THREADS, PROCESSES = "threads", "processes"
 
 
@@ -45,16 +44,14 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _parser() -> OneLineParser:
     parser = OneLineParser(prog=f"python -m {COMMAND}", description=__doc__)
     add = parser.add_argument
-    add("--address", metavar="ADDRESS", help="a scheduler whose workers search, too")
+    add("--profile", metavar="NAME", help="of a queue whose jobs search, too")
     add("--kind", action="append", help="whose estimators, for instance xgboost; default: all")
-    add_count(parser, "--workers", 2, "of the processes on this machine")
+    add_count(parser, "--workers", 2, "of the processes on this machine, and jobs of the queue")
     add_results(parser)
     return parser
 
 
 def _run(options: argparse.Namespace) -> list[str]:
-    from distributed import Client
-
     from cluster_setup import open_cluster
 
     entries = [one for one in ENTRIES if options.kind is None or one.kind in options.kind]
@@ -62,10 +59,9 @@ def _run(options: argparse.Namespace) -> list[str]:
     with ExitStack() as stack:
         places: dict[str, Any] = {THREADS: None}
         places[PROCESSES] = stack.enter_context(open_cluster("local", options.workers))
-        if options.address:
-            places[options.address.partition("://")[0]] = stack.enter_context(
-                Client(options.address)
-            )
+        if options.profile:
+            queue = open_cluster("slurm", options.workers, profile=options.profile)
+            places["slurm"] = stack.enter_context(queue)
         found = [_compared(entry, data[entry.task], places) for entry in entries]
     record = stamped("third_party", packages=_versions(), places=list(places), estimators=found)
     text = page(record)
@@ -125,7 +121,7 @@ def _compared(
         # Threads share a generator: there one at a time.
         n_jobs = None if client or not entry.repeatable else 2
         search = GridSearch(estimator, entry.grid, client=client, n_jobs=n_jobs, **how)
-        outcomes[place] = _outcome(search, rows, expected)
+        outcomes[place] = _outcome(search, rows, expected, entry.tolerance)
     print(entry.kind, entry.name, *(f"{place} {one['outcome']}" for place, one in outcomes.items()))
     return about | {"places": outcomes}
 
@@ -144,13 +140,13 @@ def _scores(search: Any, rows: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
 
 
 def _outcome(
-    search: Any, rows: tuple[np.ndarray, np.ndarray], expected: np.ndarray
+    search: Any, rows: tuple[np.ndarray, np.ndarray], expected: np.ndarray, tolerance: float
 ) -> dict[str, str]:
     try:
         difference = float(np.abs(_scores(search, rows) - expected).max())
     except Exception as error:
         return {"outcome": FAILED, "says": error_line(error)}
-    equal = difference <= TOLERANCE  # not where it is NaN
+    equal = difference <= tolerance  # not where it is NaN
     return {
         "outcome": EQUAL if equal else DIFFERS,
         "says": f"largest difference of a score {difference:.2g}",
@@ -182,17 +178,20 @@ def page(record: dict[str, Any]) -> str:
     ]
     packages = ", ".join(f"{name} {one or 'missing'}" for name, one in record["packages"].items())
     about = ["whose", "estimator"]
+    others = "".join(
+        f", of {one.name} {one.tolerance:g}" for one in ENTRIES if one.tolerance != TOLERANCE
+    )
     return (
         f"# Estimators of other packages, {record['date']}\n\n"
         "Each searched by `GridSearch` with two or more candidates on three folds, and every score "
-        f"held against the same search elsewhere; equal is within {TOLERANCE:g}. scikit-learn "
-        f"{record['versions'].get('scikit-learn', '?')}; {packages}.\n\n"
+        f"held against the same search elsewhere; equal is within {TOLERANCE:g}{others}. "
+        f"scikit-learn {record['versions'].get('scikit-learn', '?')}; {packages}.\n\n"
         f"{markdown_table(['whose', 'on', 'estimators', *outcomes], counts)}\n\n"
         "## What is not equal\n\n"
         + (markdown_table([*about, "on", "outcome", "it says"], rest) if rest else "Nothing.")
         + f"\n\n## All\n\n{markdown_table([*about, 'held against', *places], every)}\n\n"
-        f"{in_words(record['machine'])}. Repeat it: `python -m {COMMAND}`, with `--address` on the "
-        "workers of a scheduler too.\n"
+        f"{in_words(record['machine'])}. Repeat it: `python -m {COMMAND}`, with "
+        "`--profile` on the jobs of a queue, too.\n"
     )
 
 

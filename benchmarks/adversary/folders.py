@@ -28,10 +28,9 @@ Change = Callable[[Path, Place], object]
 def records(folder: Path) -> dict[str, float]:
     """When each task of the journal began; lines that are no JSON are left out."""
     tasks: dict[str, float] = {}
-    try:
-        lines = (folder / "journal.jsonl").read_bytes().splitlines()
-    except OSError:
+    if not (path := folder / "journal.jsonl").is_file():  # a pipe would be waited for
         return tasks
+    lines = path.read_bytes().splitlines()
     for line in lines:
         try:
             record = json.loads(line)

@@ -328,7 +328,7 @@ BUILDERS: dict[str, Callable[[Place, Rows], Variant]] = {
     "levels 1 and 1.0": lambda p, r: _city(r, "1|1.0|1.00|2"),
     "levels beyond doubles": lambda p, r: _city(r, "|".join(str(2**53 + i) for i in range(4))),
     "levels TRUE and true": lambda p, r: _city(r, "FALSE|TRUE|false|true"),
-    "levels with brackets": lambda p, r: _city(r, "[a]|<b>|{c}|~d"),
+    "levels with brackets": lambda p, r: _city(r, "<a>|[b]|{c}|~d"),
     **{
         f"{what}, {command[0]} {command[2]}": _moved(shift, scale, command)
         for what, shift, scale in [

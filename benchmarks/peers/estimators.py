@@ -11,6 +11,9 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin
 
 CLASSES, NUMBERS = "classification", "regression"
+TOLERANCE = 1e-9  # of scores; sums of several threads end in another order
+# Ours and LIBSVM stop at different points within tol, 1e-3 of predictions.
+TOLERANCES = {"SVR": 1e-6}
 
 
 @dataclass(frozen=True)
@@ -24,6 +27,7 @@ class Entry:
     grid : its candidates
     task : "classification" or "regression"
     repeatable : whether two fits of scikit-learn's on equal rows are equal
+    tolerance : what two equal scores differ by at most
     """
 
     kind: str
@@ -32,6 +36,11 @@ class Entry:
     grid: Mapping[str, Sequence[Any]]
     task: str = CLASSES
     repeatable: bool = True
+
+    @property
+    def tolerance(self) -> float:
+        """See above."""
+        return TOLERANCES.get(self.name, TOLERANCE)
 
 
 class Nearest(ClassifierMixin, BaseEstimator):

@@ -5,7 +5,6 @@ Shipped ones lie here, a user's own in ``~/.config/pleasingly/``.
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import reprlib
@@ -26,6 +25,7 @@ from pydantic import (
 
 from cluster_setup.errors import ClusterError
 from cluster_setup.options import MOST_WORKERS, rmm_pool_size
+from cluster_setup.yaml_files import read_yaml
 
 SHIPPED = Path(__file__).parent
 MOST = 10**6  # of cores, and of seconds that are waited for
@@ -107,8 +107,6 @@ class Profile(BaseModel):
     @field_validator("walltime", mode="before")
     @classmethod
     def _clock(cls, value: Any) -> Any:
-        if type(value) is int:  # YAML reads 12:00:00 as a number to base 60
-            value = f"{value // 3600}:{value // 60 % 60:02d}:{value % 60:02d}"
         if not WALLTIME.fullmatch(str(value)):
             raise ValueError("must be HH:MM:SS or D-HH:MM:SS")
         return value
@@ -172,21 +170,15 @@ def load_profile(name: str | None, queue: str | None = None) -> Profile:
 
 
 def _read(name: str, seen: tuple[str, ...]) -> dict[str, Any]:
-    import yaml
-
     path = _path(name)
     if str(path) in seen:
         raise ClusterError(f"--profile {name} must not be its own base; change base in {path}")
     try:
-        values = yaml.safe_load(path.read_text())
-        json.dumps(values, skipkeys=True, default=str)  # an alias may lie within its own anchor
+        values = read_yaml(path)
     except (OSError, UnicodeDecodeError) as error:
         raise ClusterError(f"--profile {path} cannot be read: {error}") from None
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        place = getattr(error, "problem_mark", None)
-        why = str(error).partition("\n")[0]
-        where = f" at line {place.line + 1}" if place else f" ({why})"
-        raise ClusterError(f"--profile {path} is not valid YAML{where}") from None
+    except ValueError as error:
+        raise ClusterError(f"--profile {path} is not valid YAML ({error})") from None
     if not isinstance(values, dict):
         raise ClusterError(f"--profile {path} must hold lines of 'key: value', it does not")
     base = values.pop("base", None)

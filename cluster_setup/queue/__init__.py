@@ -69,8 +69,9 @@ def open_client(queue: Queue, options: ClusterOptions) -> Iterator[Client]:
         ExitStack() as ending,
     ):
         keys = security.write_keys(folder) if options.tls else None
+        kind = cluster_class(queue)
         try:
-            cluster = cluster_class(queue)(
+            cluster = kind(
                 security=keys,
                 protocol="tls://" if keys else open_protocol(),
                 scheduler_options=scheduler_dashboard(options.dashboard),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import json
 from pathlib import Path
 from typing import Any
 
@@ -46,13 +45,11 @@ def read_yaml(path: str | Path, must_be: str) -> Any:
     ------
     InputError
     """
-    import yaml
+    from cluster_setup import yaml_files
 
     try:
-        content = yaml.safe_load(Path(path).expanduser().read_text(encoding="utf-8"))
-        json.dumps(content, skipkeys=True, default=str)  # an alias may lie within its own anchor
-        return content
-    except (OSError, ValueError, RecursionError, yaml.YAMLError) as error:
+        return yaml_files.read_yaml(Path(path).expanduser())
+    except (OSError, ValueError) as error:
         why = " ".join(str(getattr(error, "strerror", None) or error).split())
         raise InputError(
             f"{must_be} a YAML file that can be read, got {path} ({why}); check it"

@@ -376,7 +376,8 @@ class SearchJob(job.Job[Chosen]):
         )
         scores = candidates["score_mean"]
         if scores.isna().all():
-            raise RunStopped(f"every candidate failed: {self.cells['status'].iloc[0]}")
+            reason = self.cells["status"].iloc[0].removeprefix("failed: ")
+            raise RunStopped(f"every candidate failed: {reason}")
         # Of many rows it takes long.
         n_rows = f"all {len(self.dataset.X_train):,} training rows{self.refitted_besides}"
         with phase(session.echo, f"refit      fitting the best candidate on {n_rows}"):

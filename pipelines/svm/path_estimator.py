@@ -132,7 +132,8 @@ class PathEstimator(BaseEstimator):
 
     def gamma_of(self, X: np.ndarray) -> float:
         """Return the number that ``gamma`` stands for on these rows."""
-        return 1.0 if self._is_given else gamma_of(self.gamma, X)
+        has_none = self._is_given or self.kernel == "linear"
+        return 1.0 if has_none else gamma_of(self.gamma, X)
 
     def _keep_fit(self, X: np.ndarray, support: np.ndarray, status: Any, **machine: Any) -> None:
         """Take over a solution; ``machine`` are the fields of its machine that are its own."""

@@ -147,7 +147,7 @@ def checked(
     X: np.ndarray, y: Any, gammas: Any, Cs: Any, folds: Any
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, list[tuple[np.ndarray, np.ndarray]]]:
     """Return a call's labels, gammas, C's and folds as arrays."""
-    check_size(X)
+    check_size(X, gammas)
     return (
         np.asarray(y),
         np.atleast_1d(np.asarray(gammas, dtype=np.float64)),
@@ -156,12 +156,17 @@ def checked(
     )
 
 
-def check_size(X: np.ndarray) -> None:
-    """Refuse values whose squares overflow single precision, which ends at 3e38."""
+def check_size(X: np.ndarray, gammas: Any = 1.0) -> None:
+    """Refuse values whose squares, and gammas that, overflow single precision: it ends at 3e38."""
     largest, most = float(np.abs(X).max(initial=0.0)), np.sqrt(1e37 / max(1, X.shape[1]))
     if not largest <= most:
         raise ValueError(
             f"X must hold values below {most:.0e} in size, got {largest:.3g}; scale its columns"
+        )
+    if not (gamma := float(np.max(gammas))) <= 1e37:
+        raise ValueError(
+            f"gamma must be at most 1e37, got {gamma:.3g} for values of X up to {largest:.3g}; "
+            "scale its columns"
         )
 
 

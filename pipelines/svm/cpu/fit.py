@@ -78,7 +78,7 @@ def fit_path(
     The others are as for ``cross_validate_path``.
     """
     X, asked = np.asarray(X), Settings(**form)
-    check_size(X)
+    check_size(X, gamma)
     Cs = path_to(C) if asked.at().is_definite else np.array([C])
     search = search_all_rows(y, Cs, gamma, asked, sample_weight)
     rows = prepare_rows(X, search.kernel, search.layout.order)

@@ -210,7 +210,7 @@ def _open_solver(
     memory_bytes: int,
 ) -> Iterator[_Solver]:
     """Open a solver with as many threads as the memory allows."""
-    check_size(np.asarray(X))
+    check_size(np.asarray(X), gamma)
     largest, threads = max(map(len, trains)), n_threads or len(os.sched_getaffinity(0))
     # Half of the memory is for rows in double precision. Of the rest each path takes the kernel of
     # twice its rows, and what that is made from.
