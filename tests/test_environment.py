@@ -21,7 +21,7 @@ def conda() -> dict[str, str]:
     content = yaml.safe_load((ROOT / "environment.yml").read_text())
     found = {}
     for line in content["dependencies"]:
-        name, version = re.fullmatch(r"([a-z0-9-]+)(.*)", line).groups()
+        name, version = re.fullmatch(r"([a-z0-9.-]+)(.*)", line).groups()
         found[name] = version
     return found
 

@@ -25,7 +25,12 @@ def write_report(folder: Path) -> Path:
     ------
     pipelines.errors.InputError
         When ``folder`` is no run folder, or a file in it cannot be read.
+    ImportError
+        When matplotlib cannot be imported.
     """
-    from pipelines.report.page import write_page
+    try:
+        from pipelines.report.page import write_page  # draws figures: --help does not wait for it
+    except ValueError as error:  # of MPLBACKEND, or of matplotlib's own settings
+        raise ImportError(f"matplotlib cannot be imported: {error}") from None
 
     return write_page(folder)

@@ -32,9 +32,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     given = parser.parse_args(argv)
 
     from pipelines.console import echo, flush_and_exit, print_error, take_any_terminal
-    from pipelines.report.comparison import distinct, write_comparison
-    from pipelines.report.page import write_page
 
+    try:
+        from pipelines.report.comparison import distinct, write_comparison
+        from pipelines.report.page import write_page
+    except (ImportError, ValueError) as error:  # of MPLBACKEND, or of matplotlib's own settings
+        print_error("report", f"matplotlib cannot be imported: {' '.join(str(error).split())}")
+        return 2
     take_any_terminal()
     name, kind, target = "RUN", "folder", None
     try:

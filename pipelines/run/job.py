@@ -298,11 +298,13 @@ def run_job(kind_of_job: type[Job[Any]], argv: Sequence[str]) -> Path:
         elif job.reusable:
             metadata = job.summarize(session, None)
             session.folder.update(files=digests_of(session.path), **metadata)
+        from pipelines.report import write_report
+
         for line in job.summary_lines(session.record):
             write_line(line)
         try:
             with phase(write_line, "page       drawing the figures"):
-                page = _report(session.path)
+                page = write_report(session.path)
         except FolderLost:
             raise
         except (OSError, ImportError, MemoryError) as error:
@@ -314,15 +316,6 @@ def run_job(kind_of_job: type[Job[Any]], argv: Sequence[str]) -> Path:
         if options.quiet:
             echo(str(session.path))
     return session.folder.path
-
-
-def _report(run: Path) -> Path:
-    """Draw the page of a run; of what matplotlib says where it is imported make one exception."""
-    try:
-        from pipelines.report import write_report  # --help does not wait for it
-    except ValueError as error:  # of its settings, or of MPLBACKEND
-        raise ImportError(f"matplotlib cannot be imported: {error}") from None
-    return write_report(run)
 
 
 def show_dry_run(job: Job[Any], session: Session, data: Data, asked: ClusterOptions) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import warnings
 from collections.abc import Mapping, Sequence
+from copy import copy
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from numpy.typing import ArrayLike
@@ -116,6 +117,14 @@ class GridSearch(GridSearchCV):
             return_train_score=return_train_score,
         )
         self.client = client
+
+    def __sklearn_clone__(self) -> Self:
+        """Return an unfitted search with these parameters; a client is shared, as none is copied."""
+        alike = copy(self)
+        alike.client = None
+        clone: Self = super(GridSearch, alike).__sklearn_clone__()
+        clone.client = self.client
+        return clone
 
     @fit_context(prefer_skip_nested_validation=False)  # type: ignore[untyped-decorator]
     def fit(self, X: ArrayLike, y: ArrayLike | None = None, **params: Any) -> Self:

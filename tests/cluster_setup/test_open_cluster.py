@@ -1,8 +1,10 @@
 from __future__ import annotations
 
 import logging
+import sys
 from collections.abc import Callable
 from importlib.util import find_spec
+from pathlib import Path
 
 import pytest
 from distributed import Client
@@ -46,6 +48,20 @@ def test_a_queue_whose_commands_are_not_here(
     words = refusal(kind)
     assert words.startswith(f"--cluster {kind} needs the command ")
     assert words.endswith("which is not here; start on a login node, or use --cluster local")
+
+
+def test_a_queue_without_its_package(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, refusal: Refusal
+) -> None:
+    """An interface of the profile is not blamed for it."""
+    (tmp_path / "sbatch").touch(mode=0o755)
+    profile = tmp_path / "here.yaml"
+    profile.write_text(f"queue: slurm\nshared_folder: {tmp_path}/shared\n")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setitem(sys.modules, "dask_jobqueue", None)
+    words = refusal("slurm", profile=str(profile))
+    assert words.startswith("--cluster slurm needs dask-jobqueue, which is not installed here; run")
+    assert "interface" not in words
 
 
 def test_what_dask_leaves_after_ctrl_c_is_no_line(

@@ -1,3 +1,4 @@
+import os
 import subprocess
 import sys
 
@@ -71,3 +72,12 @@ def test_importing_the_package_loads_nothing_heavy():
     )
     shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert shown.stdout.strip() == "[]"
+
+
+def test_matplotlib_that_cannot_be_imported_is_one_line(make_run):
+    folder, command = make_run(), [sys.executable, "-m", "pipelines.report"]
+    unusable = {**os.environ, "MPLBACKEND": "nonsense"}
+    ended = subprocess.run([*command, str(folder)], env=unusable, capture_output=True, text=True)
+    (line,) = ended.stderr.splitlines()
+    assert line.startswith("report: matplotlib cannot be imported: Key backend: 'nonsense' is not")
+    assert ended.returncode == 2

@@ -13,7 +13,7 @@ import pytest
 from distributed import Client
 from joblib import delayed, effective_n_jobs, parallel_config
 from joblib.parallel import Parallel, ParallelBackendBase, get_active_backend
-from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin
+from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin, clone
 from sklearn.datasets import load_iris
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import KFold, cross_val_score
@@ -202,3 +202,14 @@ def test_no_transformed_rows_outlive_a_search(one_worker: Client) -> None:
             time.sleep(0.05)
     finally:
         gc.enable()
+
+
+def test_a_search_on_a_client_can_be_cloned(one_worker: Client) -> None:
+    search = GridSearch(KNeighborsClassifier(), {"n_neighbors": [1, 3]}, cv=3, client=one_worker)
+    alike = clone(search.fit(X, y))
+    assert alike.client is one_worker
+    assert alike.estimator is not search.estimator
+    assert not hasattr(alike, "best_params_")
+    scores = cross_val_score(search, X, y, cv=3)
+    plain = GridSearch(KNeighborsClassifier(), {"n_neighbors": [1, 3]}, cv=3)
+    np.testing.assert_array_equal(scores, cross_val_score(plain, X, y, cv=3))

@@ -13,7 +13,7 @@ from sklearn.multiclass import OneVsRestClassifier
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
-from pipelines import PathSVC
+from pipelines import GridSearch, PathSVC
 from pipelines.svm.multiclass import compact, spread
 
 X, y = load_digits(return_X_y=True)
@@ -159,6 +159,10 @@ def test_probabilities_are_those_of_scikit_learns_calibration(
 def test_values_that_end_in_no_number_are_refused() -> None:
     with pytest.raises(ValueError, match=r"X must hold values below .*; scale its columns"):
         PathSVC().fit(WINE * 1e300, KINDS)
+    for search in (PathSVC(), GridSearch(PathSVC(), {"C": [1, 2]}, cv=3, error_score="raise")):
+        with pytest.raises(ValueError, match=r"gamma must be at most 1e37, got .*; scale its"):
+            search.fit(WINE * 1e-30, KINDS)
+    assert PathSVC(kernel="linear").fit(WINE * 1e-30, KINDS).fit_status_ == 0  # it has no gamma
     ours = PathSVC(kernel="poly").fit(WINE, KINDS)
     with pytest.raises(ValueError, match="X must hold values of which a kernel can be made"):
         ours.predict(WINE * 1e200)
