@@ -119,7 +119,7 @@ class GridSearch(GridSearchCV):
         self.client = client
 
     def __sklearn_clone__(self) -> Self:
-        """Return an unfitted search with these parameters; a client is shared, as none is copied."""
+        """Return an unfitted search of these parameters; the client is shared, not copied."""
         alike = copy(self)
         alike.client = None
         clone: Self = super(GridSearch, alike).__sklearn_clone__()

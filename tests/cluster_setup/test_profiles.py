@@ -89,7 +89,7 @@ def test_a_file_is_a_profile(tmp_path: Path) -> None:
         ("queue: slurm\ncores: " + 5000 * "1", "is not valid YAML (Exceeds the limit"),
         ("queue: " + 10**5 * "[", "is not valid YAML (its values lie too deep in one another"),
         ("queue: " + 3000 * "{a: ", "is not valid YAML"),
-        ("queue: slurm\nenvironment: &own {A: *own}", "is not valid YAML (an alias lies within its own anchor)"),
+        ("queue: slurm\nbase: &own {A: *own}", "is not valid YAML (an alias lies within its own"),
         ("- queue", "must hold lines of 'key: value'"),
         ("queue: slurm\nqueue: pbs", 'is not valid YAML (line 2: found duplicate key "queue")'),
         ("queue: slurm\nwalltime: 90", "walltime must be HH:MM:SS or D-HH:MM:SS, got 90"),

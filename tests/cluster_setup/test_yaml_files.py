@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -48,9 +49,8 @@ def test_values_are_those_of_yaml_1_2(tmp_path: Path, text: str, value: object) 
     ],
 )
 def test_what_is_refused(tmp_path: Path, text: str, words: str) -> None:
-    with pytest.raises(ValueError) as caught:
+    with pytest.raises(ValueError, match=f"^{re.escape(words)}") as caught:
         read_yaml(written(tmp_path, text))
-    assert str(caught.value).startswith(words)
     assert "\n" not in str(caught.value)
 
 
