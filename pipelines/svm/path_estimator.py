@@ -176,7 +176,10 @@ class PathEstimator(BaseEstimator):
         """Return decision values of every problem, float64 of shape (n_samples, n_problems)."""
         if callable(self.kernel):
             return self.machine_.decision_values(self._called(X)[:, self.support_])
-        X = self._dense(validate_data(self, X, reset=False, accept_sparse="csr"))
+        # Whole numbers are converted block by block, numbers as text at once, as by the fit.
+        is_text = getattr(getattr(X, "dtype", None), "kind", None) in ("U", "S")
+        dtype: Any = np.float64 if is_text else "numeric"
+        X = self._dense(validate_data(self, X, reset=False, accept_sparse="csr", dtype=dtype))
         return self.machine_.decision_values(X[:, self.support_] if self._is_given else X)
 
     def save(self, path: Path | str) -> None:

@@ -168,6 +168,15 @@ def test_values_that_end_in_no_number_are_refused() -> None:
         ours.predict(WINE * 1e200)
 
 
+def test_numbers_as_text_are_numbers() -> None:
+    """To the fit they were already, as to ``SVC``."""
+    ours, text = PathSVC().fit(WINE, KINDS), WINE.astype(str)
+    np.testing.assert_array_equal(ours.predict(text), ours.predict(WINE))
+    np.testing.assert_array_equal(PathSVC().fit(text, KINDS).predict(text), ours.predict(WINE))
+    with pytest.raises(ValueError, match="could not convert string to float"):
+        ours.predict(np.full((2, WINE.shape[1]), "nine"))
+
+
 def test_a_fit_that_the_limit_ended_warns_as_svc_does() -> None:
     X, y = TWO
     with pytest.warns(ConvergenceWarning, match=r"not converge to tol=0.001 within max_iter=1;"):
