@@ -151,8 +151,8 @@ class Dataset:
 
     @cached_property
     def fingerprint(self) -> str:
-        """SHA-256, in hex, of all arrays with their dtypes and shapes."""
-        digest = hashlib.sha256()
+        """SHA-256, in hex, of all arrays with their dtypes and shapes, and of a table's columns."""
+        digest = hashlib.sha256("\0".join(self.feature_names or ()).encode())
         parts = [self.X_train, self.y_train, self.X_test, self.y_test, self.classes]
         for part in parts if self.groups is None else [*parts, self.groups]:
             columns = [part]

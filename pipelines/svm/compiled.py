@@ -5,9 +5,11 @@ import inspect
 import logging
 import re
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import cache, wraps
 from pathlib import Path
+from pickle import UnpicklingError
 from typing import Any, TypeVar
 
 import numpy as np
@@ -109,6 +111,7 @@ def cached_with(function: _Function, *folders: Path, variant: tuple[Any, ...] = 
     cache: Any = getattr(function, "_cache", None)
     file = getattr(cache, "_cache_file", None)
     if file is not None:  # there is none in numba's simulator, nor where it does not compile
+        cache._guard_against_spurious_io_errors = _goes_on_without_files
         if variant:
             words = re.sub(r"[^\w.]+", "_", "-".join(map(str, variant)))
             name = f"{cache._impl.filename_base}-{words}"
@@ -117,6 +120,25 @@ def cached_with(function: _Function, *folders: Path, variant: tuple[Any, ...] = 
         # Looked at before the rest is read, which may name what the sources no longer have.
         file._version += f" {file._source_stamp}"
     return function
+
+
+@contextmanager
+def _goes_on_without_files() -> Iterator[None]:
+    """Let a fit go on where its code cannot be kept, or was kept badly; say so once."""
+    try:
+        yield
+    except (OSError, EOFError, UnpicklingError) as error:
+        _say_no_files(str(error))
+
+
+@cache
+def _say_no_files(why: str) -> None:
+    # Not the logger of the announcement, which is silent where a run shows progress.
+    logging.getLogger(f"{__name__}.files").warning(
+        "the compiled solver cannot be kept on disk (%s): every process compiles it anew; "
+        "set NUMBA_CACHE_DIR to a folder with room",
+        why,
+    )
 
 
 def kept_by_arguments(make: Callable[..., _Function]) -> Callable[..., _Function]:

@@ -57,7 +57,8 @@ def test_fingerprint_is_the_same_for_equal_arrays(small):
         {"X_test": np.ones((2, 4), np.uint8)},
         {"y_test": np.array([0, 2], np.int32)},
         {"classes": np.array(["a", "b", "d"])},
+        {"feature_names": ["a", "b", "c", "old"]},
     ],
 )
-def test_fingerprint_sees_each_array(small, change):
+def test_fingerprint_sees_each_array_and_the_names_of_columns(small, change):
     assert dataclasses.replace(small, **change).fingerprint != small.fingerprint

@@ -54,7 +54,7 @@ def folder(tmp_path: Path) -> Path:
     return found
 
 
-def said(folder: Path, program: str = "import kernels.outer") -> list[str]:
+def ran(folder: Path, program: str) -> subprocess.CompletedProcess[str]:
     environment = os.environ | {"PYTHONPATH": str(folder.parent), "NUMBA_CACHE_DIR": ""}
     return subprocess.run(
         [sys.executable, "-c", program],
@@ -63,7 +63,11 @@ def said(folder: Path, program: str = "import kernels.outer") -> list[str]:
         capture_output=True,
         text=True,
         check=True,
-    ).stdout.split()
+    )
+
+
+def said(folder: Path, program: str = "import kernels.outer") -> list[str]:
+    return ran(folder, program).stdout.split()
 
 
 @pytest.mark.slow
@@ -112,6 +116,29 @@ def test_options_of_the_compiler_have_files_of_their_own(folder: Path) -> None:
     assert said(folder, pythons) == ["refused", "0", "True"]
     assert said(folder, numpys) == ["inf", "1", "True"]
     assert said(folder, pythons) == ["refused", "1", "True"]
+
+
+FULL = """
+import logging, resource
+logging.basicConfig(format="%(message)s")
+resource.setrlimit(resource.RLIMIT_FSIZE, ({0}, {0}))
+import kernels.outer
+"""
+
+
+def test_a_folder_in_which_nothing_can_be_kept_stops_no_fit(folder: Path) -> None:
+    (folder / "outer.py").write_text(OUTER)
+    (folder / "inner.py").write_text(INNER.format(1))
+    full = ran(folder, FULL.format(0))
+    assert full.stdout.split() == ["2.0", "0"]
+    (line,) = full.stderr.splitlines()
+    assert line.startswith("the compiled solver cannot be kept on disk ([Errno 27] File too large)")
+    assert said(folder) == ["2.0", "0"]
+    for index in (folder / "__pycache__").glob("*.nbi"):
+        index.write_bytes(b"")
+    damaged = ran(folder, FULL.format(-1))
+    assert damaged.stdout.split() == ["2.0", "0"]
+    assert "Ran out of input" in damaged.stderr
 
 
 FIT = """
