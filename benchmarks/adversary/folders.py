@@ -26,7 +26,7 @@ Change = Callable[[Path, Place], object]
 
 
 def records(folder: Path) -> dict[str, float]:
-    """When each task of the journal began; lines that are no JSON are left out."""
+    """When each task of the journal began; failed ones and lines that are no JSON are left out."""
     tasks: dict[str, float] = {}
     if not (path := folder / "journal.jsonl").is_file():  # a pipe would be waited for
         return tasks
@@ -34,8 +34,9 @@ def records(folder: Path) -> dict[str, float]:
     for line in lines:
         try:
             record = json.loads(line)
-            tasks[record["task"]] = record["started"]
-        except (ValueError, KeyError, TypeError):
+            if not all(str(row.get("status")).startswith("failed") for row in record["rows"]):
+                tasks[record["task"]] = record["started"]
+        except (ValueError, KeyError, TypeError, AttributeError):
             continue
     return tasks
 
