@@ -131,8 +131,13 @@ class Session:
         return found
 
     def children(self) -> list[psutil.Process]:
-        """Workers and their nannies' helpers; never the launcher."""
-        return [p for p in self.all() if p.pid != self.process.pid]
+        """Workers and their nannies' helpers; never the launcher.
+
+        Nor Python's resource tracker: it is started again, and then writes a traceback for each
+        name that it does not know, whatever program it is of.
+        """
+        others = [p for p in self.all() if p.pid != self.process.pid]
+        return [p for p in others if "resource_tracker" not in " ".join(p.cmdline())]
 
     def wait(self, seconds: float = SECONDS) -> Ended | None:
         """None after a hang; whatever is left is killed."""
