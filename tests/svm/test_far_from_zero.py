@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 from scipy.spatial.distance import cdist
-from sklearn.datasets import load_digits, make_classification
-from sklearn.model_selection import StratifiedKFold
+from sklearn.datasets import load_digits, load_iris, make_classification
+from sklearn.model_selection import GridSearchCV, StratifiedKFold
 from sklearn.svm import SVC
 
 from benchmarks.shifted_fits import Fit, compare
-from pipelines import PathSVC, PathSVR
+from pipelines import GridSearch, PathSVC, PathSVR
 from pipelines.svm.cpu import kernels
 from pipelines.svm.cpu.beyond_memory import KernelRows
 from pipelines.svm.cpu.fit import fit_path
@@ -150,3 +150,11 @@ def test_multipliers_sum_to_zero_as_seen_from_C(C: float, kernel: str) -> None:
     )
     found = fit_path(X, y, C, 0.2, kernel=kernel)
     assert np.abs(found.dual_coef.sum(axis=1)).max() <= 1e-9 * C
+
+
+@pytest.mark.parametrize("scale", [1e-30, 1e19])
+def test_searches_of_svc_fit_plainly_what_single_precision_cannot_hold(scale: float) -> None:
+    X, y = load_iris(return_X_y=True)
+    searches = [kind(SVC(), {"C": [1, 10]}, cv=3) for kind in (GridSearch, GridSearchCV)]
+    ours, peer = (search.fit(X * scale, y).cv_results_["mean_test_score"] for search in searches)
+    np.testing.assert_array_equal(ours, peer)
