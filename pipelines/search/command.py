@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from pipelines.console import Echo, phase
 from pipelines.data.generators import watch
-from pipelines.errors import InputError, opt
+from pipelines.errors import InputError, flag_of, opt
 from pipelines.nn.settings import OF_NETWORKS
 from pipelines.run import job
 from pipelines.run.chunking import split_for_workers
@@ -377,7 +377,9 @@ class SearchJob(job.Job[Chosen]):
         scores = candidates["score_mean"]
         if scores.isna().all():
             reason = self.cells["status"].iloc[0].removeprefix("failed: ")
-            raise RunStopped(f"every candidate failed: {reason}")
+            names = [n for n in ("estimator", "param", "grid") if getattr(self.options, n, None)]
+            check = f"; check {' and '.join(map(flag_of, names))}" if names else ""
+            raise RunStopped(f"every candidate failed: {reason}{check}")
         # Of many rows it takes long.
         n_rows = f"all {len(self.dataset.X_train):,} training rows{self.refitted_besides}"
         with phase(session.echo, f"refit      fitting the best candidate on {n_rows}"):

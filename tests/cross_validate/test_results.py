@@ -161,6 +161,16 @@ def test_a_candidate_that_fails_is_a_row(
     assert "max_depth" in said
 
 
+def test_where_every_candidate_fails_the_line_names_the_options(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    argv = ["--estimator", "tree", "--param", "max_depth=three", "--limit", "100", "--folds", "2"]
+    assert main([*argv, "--cluster", "threads", "--results", str(tmp_path / "run")]) == 1
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("cross_validate: every candidate failed: sklearn.utils._param_validation")
+    assert "Got 'three' instead.; check --estimator and --param; nothing has finished" in line
+
+
 def test_scores_are_those_of_scikit_learn(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     frame = pd.DataFrame(rng.normal(size=(80, 3)), columns=list("abc"))
