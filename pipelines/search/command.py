@@ -377,8 +377,8 @@ class SearchJob(job.Job[Chosen]):
         scores = candidates["score_mean"]
         if scores.isna().all():
             reason = self.cells["status"].iloc[0].removeprefix("failed: ")
-            names = [n for n in ("estimator", "param", "grid") if getattr(self.options, n, None)]
-            check = f"; check {' and '.join(map(flag_of, names))}" if names else ""
+            chosen = [n for n in ("estimator", "param", "grid") if getattr(self.options, n, None)]
+            check = f"; check {' and '.join(map(flag_of, chosen))}" if chosen else ""
             raise RunStopped(f"every candidate failed: {reason}{check}")
         # Of many rows it takes long.
         n_rows = f"all {len(self.dataset.X_train):,} training rows{self.refitted_besides}"
