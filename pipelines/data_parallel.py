@@ -164,6 +164,7 @@ class DataParallel(job.Job[Options]):
                 except (RunStopped, InputError):
                     raise
                 except OSError as error:
+                    stop_if_lost(cluster.client, scheduler)
                     raise RunStopped(f"the cluster no longer responds ({error})") from None
                 except Exception as error:  # of the network or its rows: a row says so
                     stop_if_lost(cluster.client, scheduler)

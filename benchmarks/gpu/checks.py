@@ -15,7 +15,7 @@ PATH = ("cupy", "numba", "numba_cuda", "scipy", "threadpoolctl", "psutil")
 CLUSTER = ("cupy", "dask", "distributed", "dask_cuda", "pynvml", "pandas", "cryptography")
 GRAPH = ("torch", "numba", "pandas", "pyarrow", "scipy", "psutil")
 RECORDS = ("pydantic", "pydantic_core")
-NETWORKS = ("torch", "sklearn", "yaml", "psutil")
+NETWORKS = ("torch", "sklearn", "ruamel", "psutil")
 COMMAND = (
     *PATH,
     *CLUSTER[1:],
@@ -24,7 +24,7 @@ COMMAND = (
     "pyarrow",
     "matplotlib",
     "jinja2",
-    "yaml",
+    "ruamel",
     "safetensors",
 )
 

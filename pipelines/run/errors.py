@@ -25,11 +25,20 @@ def stop_if_lost(client: Any, address: str) -> None:
     Raises
     ------
     RunStopped
-        It has given up.
+        It has given up, or takes a scheduler that does not answer to be there.
     """
+    from cluster_setup.waits import SECONDS_TO_ANSWER
+
+    answers = True
+    if client.status == "running":  # other connections may break before it notices that its own is
+        try:
+            client.sync(client.scheduler.identity, callback_timeout=SECONDS_TO_ANSWER)
+        except (OSError, TimeoutError):
+            answers = False
     while client.status == "connecting":
+        answers = True  # where it is reached again
         time.sleep(0.1)
-    if client.status != "running":
+    if client.status != "running" or not answers:
         raise RunStopped(f"the scheduler at {address} no longer responds") from None
 
 

@@ -1,0 +1,24 @@
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from distributed import Client
+from distributed.comm import CommClosedError
+
+from pipelines.run.errors import RunStopped, stop_if_lost
+
+
+@pytest.mark.parametrize("error", [CommClosedError("closed"), TimeoutError()])
+def test_a_scheduler_that_is_gone_before_its_client_notices_is_lost(error: Exception) -> None:
+    def asked(*_: Any, **__: Any) -> None:
+        raise error
+
+    client = SimpleNamespace(status="running", sync=asked, scheduler=SimpleNamespace(identity=None))
+    with pytest.raises(RunStopped, match="^the scheduler at tcp://there no longer responds$"):
+        stop_if_lost(client, "tcp://there")
+
+
+def test_a_scheduler_that_answers_is_not_lost(one_worker: Client) -> None:
+    stop_if_lost(one_worker, one_worker.scheduler.address)
