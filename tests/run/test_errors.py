@@ -16,7 +16,7 @@ def test_a_scheduler_that_is_gone_before_its_client_notices_is_lost(error: Excep
         raise error
 
     client = SimpleNamespace(status="running", sync=asked, scheduler=SimpleNamespace(identity=None))
-    with pytest.raises(RunStopped, match="^the scheduler at tcp://there no longer responds$"):
+    with pytest.raises(RunStopped, match=r"^the scheduler at tcp://there no longer responds$"):
         stop_if_lost(client, "tcp://there")
 
 
