@@ -7,7 +7,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
 from types import FrameType
@@ -18,9 +18,9 @@ SECONDS_TO_CLOSE = 60
 _left: list[threading.Thread] = []  # of workers in this process, which were not waited for
 
 
-def leave_threads(name: str) -> None:
-    """Note threads of this process with that in their names, as some that are not waited for."""
-    _left.extend(thread for thread in threading.enumerate() if name in thread.name)
+def leave_threads(threads: Iterable[threading.Thread]) -> None:
+    """Note threads of this process that are not waited for."""
+    _left.extend(threads)
 
 
 def threads_left() -> bool:

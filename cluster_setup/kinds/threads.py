@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from distributed import Client
 
 SECONDS_TO_LEAVE = 1
-THREADS = "Dask-Default-Threads"  # in the names of those that compute
 
 
 @contextmanager
@@ -64,8 +63,9 @@ def open_client(options: ClusterOptions) -> Iterator[Client]:
 async def _leave_workers(cluster: Any) -> None:
     """Close the workers, but do not wait for what they compute: no thread can be interrupted."""
     for worker in list(cluster.workers.values()):
+        # Of this worker alone: other clusters of this process go on.
+        shutdown.leave_threads(worker.executors["default"]._threads)
         await worker.close(timeout=SECONDS_TO_LEAVE, executor_wait=False, nanny=False)
-    shutdown.leave_threads(THREADS)
 
 
 async def _close_ports(cluster: Any, also_of_scheduler: bool) -> None:
