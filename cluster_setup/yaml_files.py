@@ -1,6 +1,7 @@
 """Files of YAML 1.2: profiles of queues, grids and spaces of candidates.
 
-In 1.2 ``1e3`` and ``010`` are the numbers 1000 and 10, and ``1:30`` and ``yes`` are text.
+In 1.2 ``1e3`` and ``010`` are the numbers 1000 and 10, and ``1:30`` is text. So is ``no``, which
+was false before: as text it counts as true in Python, so that it is refused without quotes.
 """
 
 from __future__ import annotations
@@ -8,6 +9,8 @@ from __future__ import annotations
 import warnings
 from pathlib import Path
 from typing import Any
+
+BOOLEANS_BEFORE = ("yes", "no", "on", "off")  # of YAML 1.1
 
 
 def read_yaml(path: Path) -> Any:
@@ -18,17 +21,29 @@ def read_yaml(path: Path) -> Any:
     OSError
         The file cannot be read.
     ValueError
-        It is no YAML, names a key twice, or holds an alias within its own anchor; the message is
-        one line, with the number of the file's.
+        It is no YAML, names a key twice, holds an alias within its own anchor, or ``yes``, ``no``,
+        ``on`` or ``off`` without quotes; the message is one line, with the number of the file's.
     """
     from ruamel.yaml import YAML
+    from ruamel.yaml.constructor import ConstructorError, SafeConstructor
     from ruamel.yaml.error import MantissaNoDotYAML1_1Warning, YAMLError
 
-    text = path.read_text(encoding="utf-8")
+    class Constructor(SafeConstructor):
+        """One that refuses booleans of before."""
+
+    def text_of(constructor: Any, node: Any) -> Any:
+        if node.style is None and node.value.lower() in BOOLEANS_BEFORE:
+            why = f"{node.value} is text in YAML 1.2: write true or false, or '{node.value}'"
+            raise ConstructorError(None, None, why, node.start_mark)
+        return constructor.construct_scalar(node)
+
+    Constructor.add_constructor("tag:yaml.org,2002:str", text_of)
+    text, reader = path.read_text(encoding="utf-8"), YAML(typ="safe", pure=True)
+    reader.Constructor = Constructor
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", MantissaNoDotYAML1_1Warning)  # 1e3 of a %YAML 1.1
         try:
-            content = YAML(typ="safe", pure=True).load(text)
+            content = reader.load(text)
             _check_ends(content)
         except RecursionError:
             raise ValueError("its values lie too deep in one another") from None

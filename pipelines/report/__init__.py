@@ -2,9 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
-__all__ = ["write_report"]
+__all__ = ["matplotlib_imported", "write_report"]
+
+
+@contextmanager
+def matplotlib_imported() -> Iterator[None]:
+    """Let an import fail as such where MPLBACKEND or matplotlib's settings are wrong."""
+    try:
+        yield
+    except ValueError as error:
+        words = " ".join(str(error).split())
+        raise ImportError(f"matplotlib cannot be imported: {words}") from None
 
 
 def write_report(folder: Path) -> Path:
@@ -28,9 +40,7 @@ def write_report(folder: Path) -> Path:
     ImportError
         When matplotlib cannot be imported.
     """
-    try:
-        from pipelines.report.page import write_page  # draws figures: --help does not wait for it
-    except ValueError as error:  # of MPLBACKEND, or of matplotlib's own settings
-        raise ImportError(f"matplotlib cannot be imported: {error}") from None
+    with matplotlib_imported():  # here: --help does not wait for it
+        from pipelines.report.page import write_page
 
     return write_page(folder)

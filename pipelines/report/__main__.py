@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from pipelines.errors import InputError, program
+from pipelines.report import matplotlib_imported
 
 COMPARISON = "comparison.html"  # beside the runs
 
@@ -34,10 +35,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     from pipelines.console import echo, flush_and_exit, print_error, take_any_terminal
 
     try:
-        from pipelines.report.comparison import distinct, write_comparison
-        from pipelines.report.page import write_page
-    except (ImportError, ValueError) as error:  # of MPLBACKEND, or of matplotlib's own settings
-        print_error("report", f"matplotlib cannot be imported: {' '.join(str(error).split())}")
+        with matplotlib_imported():
+            from pipelines.report.comparison import distinct, write_comparison
+            from pipelines.report.page import write_page
+    except ImportError as error:
+        print_error("report", str(error))
         return 2
     take_any_terminal()
     name, kind, target = "RUN", "folder", None
