@@ -229,7 +229,7 @@ def test_ctrl_c_ends_a_run_on_threads_at_once_with_its_rows(tmp_path: Path) -> N
     wait_for_tasks(folder, 3, program)
     program.send_signal(signal.SIGINT)
     _, errors = program.communicate()
-    assert program.returncode == 1
+    assert program.returncode == 1, errors
     assert "stopped on request; finished fits are saved in" in errors
     assert len(errors.splitlines()) == 1
     assert record(folder)["status"] == "stopped"

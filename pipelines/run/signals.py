@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from types import FrameType
+from typing import Any
 
 from cluster_setup.shutdown import handle_signals
+
+SECONDS_UNTIL_AGAIN = 0.05  # by then the finalizer has ended
 
 
 def is_interrupt(error: BaseException) -> bool:
@@ -26,9 +32,14 @@ def is_interrupt(error: BaseException) -> bool:
 def interrupted_once() -> Iterator[None]:
     """Yield while the block runs, the first of these signals raises KeyboardInterrupt.
 
-    The second is answered with a line, the third ends the process at once.
+    The second is answered with a line, the third ends the process at once. A KeyboardInterrupt
+    that Python drops, as it came within a finalizer or the callback of a weak reference, is raised
+    again a moment later.
     """
     n_asked = 0
+    hook = sys.unraisablehook
+    signal_again = partial(signal.pthread_kill, threading.get_ident(), signal.SIGINT)
+    timer = threading.Timer(SECONDS_UNTIL_AGAIN, signal_again)
 
     def interrupt(number: int, frame: FrameType | None) -> None:
         nonlocal n_asked
@@ -42,6 +53,17 @@ def interrupted_once() -> Iterator[None]:
         else:
             os._exit(1)
 
+    def ask_again(dropped: Any) -> None:
+        nonlocal n_asked, timer
+        if not isinstance(dropped.exc_value, KeyboardInterrupt):
+            hook(dropped)
+            return
+        n_asked = 0
+        if not timer.is_alive():
+            timer = threading.Timer(SECONDS_UNTIL_AGAIN, signal_again)
+            timer.start()
+
+    sys.unraisablehook = ask_again
     try:
         with handle_signals(interrupt):
             yield
@@ -49,3 +71,6 @@ def interrupted_once() -> Iterator[None]:
         if is_interrupt(error):
             raise KeyboardInterrupt from error
         raise
+    finally:
+        timer.cancel()
+        sys.unraisablehook = hook

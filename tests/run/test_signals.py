@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
+import threading
 
 import pytest
 
@@ -44,3 +46,26 @@ def test_what_nohup_ignores_stays_ignored() -> None:
         assert signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
     finally:
         signal.signal(signal.SIGHUP, before)
+
+
+class Finalized:
+    """Asked to end while it is finalized, where Python drops what is raised."""
+
+    def __del__(self) -> None:
+        signal.raise_signal(signal.SIGINT)
+        for _ in range(3):  # the handler is called between two instructions
+            pass
+
+
+def finalize_and_wait() -> None:
+    for _ in range(3):
+        Finalized()
+    threading.Event().wait(60)
+
+
+def test_an_interrupt_that_python_drops_comes_again(capsys: pytest.CaptureFixture[str]) -> None:
+    hook = sys.unraisablehook
+    with pytest.raises(KeyboardInterrupt), interrupted_once():
+        finalize_and_wait()
+    assert sys.unraisablehook is hook
+    assert capsys.readouterr().err == ""
