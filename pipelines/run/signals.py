@@ -38,6 +38,7 @@ def interrupted_once() -> Iterator[None]:
     """
     n_asked = 0
     hook = sys.unraisablehook
+    is_main = threading.current_thread() is threading.main_thread()  # others get no signals
     signal_again = partial(signal.pthread_kill, threading.get_ident(), signal.SIGINT)
     timer = threading.Timer(SECONDS_UNTIL_AGAIN, signal_again)
 
@@ -63,7 +64,8 @@ def interrupted_once() -> Iterator[None]:
             timer = threading.Timer(SECONDS_UNTIL_AGAIN, signal_again)
             timer.start()
 
-    sys.unraisablehook = ask_again
+    if is_main:
+        sys.unraisablehook = ask_again
     try:
         with handle_signals(interrupt):
             yield
@@ -73,4 +75,5 @@ def interrupted_once() -> Iterator[None]:
         raise
     finally:
         timer.cancel()
-        sys.unraisablehook = hook
+        if is_main:
+            sys.unraisablehook = hook

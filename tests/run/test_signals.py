@@ -4,6 +4,7 @@ import os
 import signal
 import sys
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -69,3 +70,15 @@ def test_an_interrupt_that_python_drops_comes_again(capsys: pytest.CaptureFixtur
         finalize_and_wait()
     assert sys.unraisablehook is hook
     assert capsys.readouterr().err == ""
+
+
+def test_runs_in_other_threads_leave_the_hook_alone() -> None:
+    """Two that overlap would put back each other's."""
+    with interrupted_once(), ThreadPoolExecutor(1) as pool:
+        hook = sys.unraisablehook
+
+        def hook_of_run() -> object:
+            with interrupted_once():
+                return sys.unraisablehook
+
+        assert pool.submit(hook_of_run).result() is hook
