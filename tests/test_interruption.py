@@ -235,6 +235,27 @@ def test_ctrl_c_ends_a_run_on_threads_at_once_with_its_rows(tmp_path: Path) -> N
     assert record(folder)["status"] == "stopped"
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP], ids=lambda number: number.name)
+def test_what_a_terminal_sends_to_all_processes_ends_a_run_in_a_line(
+    number: signal.Signals, tmp_path: Path
+) -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)  # nohup has it ignored
+    try:
+        folder = tmp_path / "run"
+        long = ["--cluster", "local", "--n-c", "60", "--n-gamma", "500", "--results", str(folder)]
+        program = start("svm_grid", *long)
+    finally:
+        signal.signal(signal.SIGHUP, before)
+    wait_for_tasks(folder, 3, program)
+    os.killpg(program.pid, number)
+    _, errors = program.communicate()
+    assert program.returncode == 1, errors
+    assert "stopped on request; finished fits are saved in" in errors
+    assert len(errors.splitlines()) == 1, errors
+    assert record(folder)["status"] == "stopped"
+
+
 def test_an_interrupt_before_the_run_is_one_line(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -151,12 +151,14 @@ def started(kind: str, start: Callable[[], Any]) -> Iterator[Any]:
         for attempt in range(1, STARTS + 1):
             mask = signal.pthread_sigmask(signal.SIG_BLOCK, set())
             try:
-                # Before SIGINT is blocked: the thread that starts it has that unblocked afterwards.
+                # A terminal that closes sends SIGHUP to every process, as it sends Ctrl-C; both are
+                # for this program, which closes the workers in order. Python's resource tracker
+                # minds SIGHUP alone, and the thread that starts it has SIGINT unblocked afterwards.
+                signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGHUP})
                 resource_tracker.ensure_running()
-                # A terminal sends Ctrl-C to every process; it is for this program, which closes the
-                # workers in order. A thread inherits what is blocked in the one that made it, and a
-                # process what is blocked in its parent's thread: the cluster's own thread, which is
-                # made here, has it blocked for good, and so have all its workers from their birth.
+                # A thread inherits what is blocked in the one that made it, and a process what is
+                # blocked in its parent's thread: the cluster's own thread, which is made here, has
+                # both blocked for good, and so have all its workers from their birth.
                 signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
                 cluster = start()
                 break
