@@ -8,31 +8,37 @@ from __future__ import annotations
 
 import codecs
 import csv
-import io
 import re
 import tempfile
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
+from typing import TextIO
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 ENCODING = "utf-8"
-SAMPLE_LINES = 500  # that are looked at for the header and the widest row
+SAMPLE_LINES = 500  # that are looked at for dialect, header and width
 HEAD_BYTES = 1 << 20
 MOST_HEADER_LINES = 20
 LEAST_SHARE = 0.8  # of the cells of a column of numbers, which are numbers
+MOST_LONG_ROWS = 0.1  # beyond, the lines are those of no one table
+YEARS = range(1500, 2101)
+COMMENT_MARKS = ("#", "%")
+NO_SUCH_CELL = "\x01"  # stands in no text: an empty cell is told from one that a row lacks
+GAPS = {"", "-", "--", "..", "...", ".", "?", "na", "n/a", "nan", "null", "none", "#n/a", "missing"}
 _SEPARATOR_LINE = re.compile(r"sep=(.)\r?\n", re.IGNORECASE)
 _NUMBER = re.compile(
     r"[-+\u2212(]?\s*[$€£¥]?\s*(\d[\d,.'\s\u00a0\u202f]*|\.\d+)([eEdD][-+]?\d+)?\s*[%)]?"
 )
-_MOMENT = re.compile(
-    r"\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}([T ].*)?|\d{1,2}:\d{2}(:\d{2}(\.\d+)?)?"
-)
-GAPS = {"", "-", "--", "..", "...", ".", "?", "na", "n/a", "nan", "null", "none", "#n/a", "missing"}
+_MOMENT = re.compile(r"\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}([T ].*)?|\d{1,2}:\d{2}(:\d{2}(\.\d+)?)?")
+_BLANKS = re.compile(r"[ \t]+")
 
 Row = list[str | None]
 
@@ -42,21 +48,57 @@ class NoTable(ValueError):
 
 
 @dataclass(frozen=True)
+class Dialect:
+    """How lines are split into cells.
+
+    skip : lines above all others that are none of the table, the separator's or comments
+    by_blanks : any number of blanks and tabs stands between cells, and no quotes count
+    """
+
+    delimiter: str
+    quote: str = '"'
+    escape: str = '"'
+    skip: int = 0
+    by_blanks: bool = False
+
+
+@dataclass(frozen=True, eq=False)
 class TextTable:
     """A table as it stands in a text, every cell as text.
 
-    names : of the columns, None where there is no header line
-    cells : a column of text for each; null where a row has no such cell
-    delimiter, encoding : as they were found
-    first_line : number of the file's line with the first row of the table
-    notes : what was left out or joined, each a phrase
+    names : of the columns, None where there is no header line; empty where a column has none. Last
+        columns without a name or a cell that is filled are not among them.
+    cells : a column of text for each, called by its number from 0; null where a row lacks the cell
+    notes : what was left out, joined or converted, each a phrase
+    path, dialect, encoding : how it was read
     """
 
     names: tuple[str, ...] | None
     cells: pa.Table
-    delimiter: str
+    notes: tuple[str, ...]
+    path: Path
+    dialect: Dialect
     encoding: str
-    notes: tuple[str, ...] = ()
+    places: NDArray[np.int64]  # of the rows among all rows of the text, the header's too
+
+    def line_of(self, row: int) -> int:
+        """Return the line of the file, from 1, in which a row of ``cells`` begins."""
+        place = int(self.places[row])
+        with self.path.open(encoding=self.encoding, errors="replace", newline=None) as text:
+            for _ in range(self.dialect.skip):
+                next(text)
+            if self.dialect.by_blanks:
+                full = (n for n, line in enumerate(text, 1) if line.strip())
+                return self.dialect.skip + next(islice(full, place, None))
+            rows = csv.reader(text, delimiter=self.dialect.delimiter[0], quotechar=self.dialect.quote)
+            begin = 1
+            for cells in rows:
+                if cells:
+                    if place == 0:
+                        break
+                    place -= 1
+                begin = rows.line_num + 1
+            return self.dialect.skip + begin
 
 
 def read_text_table(
@@ -77,17 +119,37 @@ def read_text_table(
     NoTable
         It is no table: without a row, several tables in one, no text.
     """
+    notes = []
+    if encoding is None:
+        encoding = encoding_of(path)
+        if encoding not in (ENCODING, "utf-8-sig", "ascii"):
+            notes.append(f"read as {encoding}")
+    with path.open(encoding=encoding, newline=None) as text:
+        try:
+            head = list(islice(text, SAMPLE_LINES))
+        except UnicodeError as error:
+            raise NoTable(f"is no text in {encoding}: {error}") from None
+        is_plain = encoding == ENCODING and text.newlines != "\r"
+    if not any(line.strip() for line in head):
+        raise NoTable("has no row")
     with ExitStack() as stack:
-        found = encoding or encoding_of(path)
-        plain = stack.enter_context(_in_utf8(path, found))
-        dialect = _dialect(plain)
-        cells = _split(plain, dialect)
-    notes = [] if found in (ENCODING, "ascii") else [f"read as {found}"]
-    return _judged(cells, dialect, found, notes, header)
+        plain = path if is_plain else stack.enter_context(_copy(path, encoding, _lines_apart))
+        dialect = notice_dialect(plain, head)
+        if dialect.by_blanks:
+            plain = stack.enter_context(_copy(plain, ENCODING, _blanks_to_tabs))
+        cells = _split(plain, dialect, head)
+    comments = _comments(head)
+    return _judged(cells, header, comments, notes, (path, dialect, encoding))
 
 
 def encoding_of(path: Path) -> str:
-    """Return the encoding of a file: of its mark, UTF-8 if its bytes are, else a likely one."""
+    """Return the encoding of a file: of its mark, UTF-8 if its bytes are, else a likely one.
+
+    Raises
+    ------
+    NoTable
+        The bytes are those of no text.
+    """
     with path.open("rb") as file:
         head = file.read(HEAD_BYTES)
         for mark, name in (
@@ -99,7 +161,7 @@ def encoding_of(path: Path) -> str:
                 return name
         if b"\0" in head:
             for start, name in ((1, "utf-16-le"), (0, "utf-16-be")):
-                if head[start::2].count(0) > 0.4 * len(head):
+                if head[start::2].count(0) > 0.8 * len(head[start::2]):
                     return name
             raise NoTable("holds bytes of 0, which no text has")
         decoder = codecs.getincrementaldecoder(ENCODING)()
@@ -117,130 +179,183 @@ def encoding_of(path: Path) -> str:
     return best.encoding if best is not None else "cp1252"
 
 
+def _comments(head: Sequence[str]) -> list[str]:
+    """Return the lines above all others that begin with a mark of comments."""
+    comments = []
+    for line in head:
+        if not line.startswith(COMMENT_MARKS):
+            break
+        comments.append(line)
+    return comments
+
+
+def notice_dialect(path: Path, head: Sequence[str]) -> Dialect:
+    """Look at a text in UTF-8 and its first lines."""
+    import duckdb
+
+    skip, given = 0, ""
+    if first := _SEPARATOR_LINE.match(head[0]):
+        skip, given = 1, first[1]
+    n_above = max(skip, len(_comments(head)))
+    body = head[n_above:] or head
+    asked = (f", skip={n_above}" if n_above else "") + (f", delim={_literal(given)}" if given else "")
+    with duckdb.connect() as connection:
+        rows = connection.sql(
+            f"SELECT Delimiter, Quote, Escape FROM sniff_csv({_literal(str(path))}, "
+            f"all_varchar=true, null_padding=true, strict_mode=false{asked})"
+        ).fetchall()
+    delimiter, quote, escape = ("" if word == "(empty)" else word or "" for word in rows[0])
+    quote = quote or '"'
+    text = "".join(body)
+    if not given and _is_by_blanks(body, delimiter):
+        return Dialect("\t", quote, quote, skip, by_blanks=True)
+    delimiter = given or delimiter or ","
+    if not delimiter.isspace() and text.count(delimiter + " ") == text.count(delimiter):
+        if quote in text:  # else a cell's quotes would not be its first character
+            delimiter += " "
+    escape = escape or quote
+    if f"\\{quote}" in text:
+        escape = max((quote, "\\"), key=lambda escape: _evenness(body, delimiter, quote, escape))
+    return Dialect(delimiter, quote, escape, skip)
+
+
+def _evenness(lines: Sequence[str], delimiter: str, quote: str, escape: str) -> float:
+    """Return the share of rows that have the most frequent number of cells."""
+    escapes = {"escapechar": escape, "doublequote": False} if escape != quote else {}
+    rows = csv.reader(lines, delimiter=delimiter[0], quotechar=quote, **escapes)
+    widths = Counter(map(len, rows))
+    return widths.most_common(1)[0][1] / widths.total()
+
+
+def _is_by_blanks(lines: Sequence[str], delimiter: str) -> bool:
+    """Return whether lines are of equally many words, with blanks alone between them."""
+    widths = Counter(len(line.split()) for line in lines if line.strip())
+    (width, often), *_ = widths.most_common(1)
+    if width < 2 or often < 0.9 * widths.total():
+        return False
+    if delimiter and not delimiter.isspace() and any(delimiter in line for line in lines):
+        split = Counter(line.count(delimiter) for line in lines if line.strip())
+        return 0 in split and split[0] == split.total()
+    exact = all(len(line.rstrip("\r\n").split(delimiter or "\t")) == width for line in lines if line.strip())
+    return not exact
+
+
 @contextmanager
-def _in_utf8(path: Path, encoding: str) -> Iterator[Path]:
-    """Yield a file of the same text in UTF-8, with line feeds alone between lines."""
-    with path.open("rb") as file:
-        head = file.read(HEAD_BYTES)
-    if encoding in (ENCODING, "ascii") and not (b"\r" in head and b"\n" not in head):
-        yield path
-        return
+def _copy(
+    path: Path, encoding: str, change: Callable[[TextIO], Iterable[str]]
+) -> Iterator[Path]:
+    """Yield a file of the same text in UTF-8, changed, with line feeds between lines."""
     with tempfile.NamedTemporaryFile("w", encoding=ENCODING, newline="", suffix=".csv") as copy:
         with path.open(encoding=encoding, newline=None) as text:
-            while block := text.read(HEAD_BYTES):
-                copy.write(block)
+            try:
+                copy.writelines(change(text))
+            except UnicodeError as error:
+                raise NoTable(f"is no text in {encoding}: {error}") from None
         copy.flush()
         yield Path(copy.name)
 
 
-@dataclass(frozen=True)
-class _Dialect:
-    delimiter: str
-    quote: str
-    escape: str
-    skip: int  # lines
-    width: int  # of the widest row that was looked at
+def _lines_apart(text: TextIO) -> Iterator[str]:
+    while block := text.read(HEAD_BYTES):
+        yield block
+
+
+def _blanks_to_tabs(lines: Iterable[str]) -> Iterator[str]:
+    return (_BLANKS.sub("\t", line.strip()) + "\n" for line in lines)
 
 
 def _literal(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
 
 
-def _dialect(path: Path) -> _Dialect:
+def _split(path: Path, dialect: Dialect, head: Sequence[str]) -> pa.Table:
+    """Return every row of a text, in columns of text called by their number.
+
+    There is one column more than a row of the head has cells, which tells longer rows: DuckDB
+    leaves out what is beyond.
+    """
     import duckdb
 
-    with path.open(encoding=ENCODING, errors="replace", newline="") as file:
-        head = file.read(HEAD_BYTES)
-    skip, given = 0, ""
-    if first := _SEPARATOR_LINE.match(head):
-        skip, given = 1, first[1]
-        head = head[first.end() :]
-    asked = f", delim={_literal(given)}, skip=1" if given else ""
-    with duckdb.connect() as connection:
-        rows = connection.sql(
-            f"SELECT Delimiter, Quote, Escape FROM sniff_csv({_literal(str(path))}, "
-            f"all_varchar=true, null_padding=true, strict_mode=false{asked})"
-        ).fetchall()
-    delimiter, quote, escape = (None if word == "(empty)" else word for word in rows[0])
-    quote = quote or '"'
-    delimiter = given or delimiter or ","
-    lines = head.splitlines(keepends=True)[:SAMPLE_LINES]
     csv.field_size_limit(1 << 30)
-    widest = max((len(row) for row in csv.reader(lines, delimiter=delimiter[0], quotechar=quote)), default=1)
-    widest = max(widest, _most_delimiters(path, delimiter) + 1)
-    return _Dialect(delimiter, quote, escape or quote, skip, widest)
-
-
-def _most_delimiters(path: Path, delimiter: str) -> int:
-    """Return the largest number of delimiters in a line, in quotes or not."""
-    import numpy as np
-
-    most, rest = 0, 0
-    with path.open("rb") as file:
-        while block := file.read(1 << 22):
-            array = np.frombuffer(block, np.uint8)
-            ends = np.flatnonzero(array == 10)
-            hits = np.flatnonzero(array == ord(delimiter[0]) if ord(delimiter[0]) < 128 else array < 0)
-            bounds = np.searchsorted(hits, ends)
-            counts = np.diff(np.concatenate([[0], bounds, [len(hits)]]))
-            counts[0] += rest
-            most, rest = max(most, int(counts.max())), int(counts[-1])
-    return most
-
-
-def _split(path: Path, dialect: _Dialect) -> pa.Table:
-    import duckdb
-
-    columns = ", ".join(f"'c{i}': 'VARCHAR'" for i in range(dialect.width))
+    quote = None if dialect.by_blanks else dialect.quote
+    lines = _blanks_to_tabs(head) if dialect.by_blanks else head
+    rows = csv.reader(
+        lines,
+        delimiter=dialect.delimiter[0],
+        quotechar=quote,
+        quoting=csv.QUOTE_NONE if quote is None else csv.QUOTE_MINIMAL,
+    )
+    n_columns = max(map(len, rows), default=1) + 1
+    columns = ", ".join(f"'{i}': 'VARCHAR'" for i in range(n_columns))
     options = {
         "auto_detect": "false",
         "columns": "{" + columns + "}",
         "delim": _literal(dialect.delimiter),
-        "quote": _literal(dialect.quote),
-        "escape": _literal(dialect.escape),
+        "quote": _literal("" if dialect.by_blanks else dialect.quote),
+        "escape": _literal("" if dialect.by_blanks else dialect.escape),
         "skip": str(dialect.skip),
         "header": "false",
         "null_padding": "true",
         "strict_mode": "false",
         "parallel": "false",  # or padding is refused where a cell holds a line break
-        "nullstr": _literal("\x01"),  # so that an empty cell is told from none
+        "nullstr": _literal(NO_SUCH_CELL),
         "max_line_size": str(1 << 30),
     }
     words = ", ".join(f"{name}={value}" for name, value in options.items())
     with duckdb.connect() as connection:
-        return connection.sql(f"SELECT * FROM read_csv({_literal(str(path))}, {words})").to_arrow_table()
+        query = f"SELECT * FROM read_csv({_literal(str(path))}, {words})"
+        return connection.sql(query).to_arrow_table()
 
 
 def _judged(
-    cells: pa.Table, dialect: _Dialect, encoding: str, notes: list[str], header: bool | None
+    cells: pa.Table,
+    header: bool | None,
+    comments: Sequence[str],
+    notes: list[str],
+    how: tuple[Path, Dialect, str],
 ) -> TextTable:
-    head = [list(row.values()) for row in cells.slice(0, SAMPLE_LINES).to_pylist()]
-    full = [row for row in head if _filled(row)]
+    """Tell header, rows and what is none of the table."""
+    head: list[Row] = [list(row.values()) for row in cells.slice(0, SAMPLE_LINES).to_pylist()]
+    begin = len(comments) - how[1].skip if comments else 0
+    full = [row for row in head[begin:] if _filled(row)]
     if not full:
         raise NoTable("has no row")
     width = Counter(_length(row) for row in full).most_common(1)[0][0]
     below = full[len(full) // 3 :] if len(full) > 6 else full[1:]
     numbers = [_is_numbers([row[i] for row in below]) for i in range(len(head[0]))]
-    begin = 0
     while begin < len(head) - 1 and len(_filled(head[begin])) <= min(1, width - 1):
         begin += 1
     end = _end_of_header(head, begin, numbers, width) if header is None else begin + header
     lines = [row for row in head[begin:end] if _filled(row)]
+    n_above = begin
+    if not lines and header is None and (named := _named_by_comment(head, begin, width)):
+        lines, n_above = [named], n_above - 1
     widths = Counter(_length(row) for row in head[end:] if _filled(row)) or Counter([0])
     (often, n_often), *_ = widths.most_common(1)
     if 2 * n_often < widths.total():
         several = " and ".join(str(width) for width, _ in widths.most_common(3))
         raise NoTable(f"holds several tables, or rows of no one width: {several} cells")
-    width = max([often, *(_length_filled(row) for row in lines)])
-    names = _joined(lines, width) if lines else None
-    if begin:
-        notes.append(f"{begin} line{'s' * (begin > 1)} above the table left out")
+    n_names = width = max([often, *(_length_filled(row) for row in lines)])
+    if lines and (n_named := max(map(_length_filled, lines))) < width:
+        rows = [row for row in head[end:] if _filled(row)]
+        if not any(map(_filled, (row[n_named:] for row in rows))):
+            n_names = n_named  # each row ends with a delimiter
+        elif n_named == width - 1 and len({row[0] for row in rows}) == len(rows) > 1:
+            lines = [["", *line] for line in lines]  # R gives row names no name
+            notes.append("the header has no name for the first column, the row names")
+        else:
+            notes.append(f"the header has {n_named} names for {width} columns")
+    names = _joined(lines, n_names) if lines else None
+    if n_above:
+        notes.append(f"{_counted(n_above, 'line')} above the table left out")
     if len(lines) > 1:
         notes.append(f"{len(lines)} lines of header joined")
-    rows = cells.slice(end)
-    rows, dropped = _without(rows, width, names)
-    notes += dropped
-    return TextTable(names, rows, dialect.delimiter, encoding, tuple(notes))
+    rows, places = _without(cells.slice(end), width, names, notes)
+    return TextTable(names, rows, tuple(notes), *how, places + end)
+
+
+def _counted(n: int, word: str) -> str:
+    return f"{n:,} {word}{'s' * (n != 1)}"
 
 
 def _filled(row: Sequence[str | None]) -> list[str]:
@@ -252,7 +367,8 @@ def _length(row: Row) -> int:
 
 
 def _length_filled(row: Row) -> int:
-    return max((i + 1 for i, cell in enumerate(row) if cell is not None and cell.strip()), default=0)
+    filled = (i + 1 for i, cell in enumerate(row) if cell is not None and cell.strip())
+    return max(filled, default=0)
 
 
 def _is_number(cell: str) -> bool:
@@ -269,25 +385,55 @@ def _is_numbers(cells: Sequence[str | None]) -> bool:
     return bool(present) and sum(map(_is_number, present)) >= LEAST_SHARE * len(present)
 
 
+def _counts(first: Row, below: Sequence[Row], start: int) -> bool:
+    """Return whether cells that are whole numbers are names: columns counted, or years in turn."""
+    counted = [(i, int(cell)) for i, cell in enumerate(first) if cell and cell.strip().isdecimal()]
+    if len(counted) < 2:
+        return False
+    if any(all(value == i + more for i, value in counted) for more in (0, 1, -1)):
+        return True  # as a table without names of its own is given them
+    steps = {after - before for (_, before), (_, after) in zip(counted, counted[1:], strict=False)}
+    if len(steps) > 1 or 0 in steps or not all(value in YEARS for _, value in counted):
+        return False
+    words = [(row[i] or "").strip() for row in below for i, _ in counted]
+    return 2 * sum(word.isdecimal() and int(word) in YEARS for word in words) < len(words)
+
+
 def _end_of_header(head: list[Row], begin: int, numbers: list[bool], width: int) -> int:
     """Return the line of the first row: that which has numbers in columns of numbers."""
+    below = head[begin + 1 :]
+    if _counts(head[begin], below, begin):
+        return begin + 1
     if not any(numbers):
-        first, below = head[begin], head[begin + 1 :]
+        first = head[begin]
         columns = [{row[i] for row in below} for i in range(len(first))]
         filled = [(i, cell) for i, cell in enumerate(first) if cell is not None and cell.strip()]
         known = sum(cell in columns[i] for i, cell in filled)
         return begin + (2 * known < len(filled))
     for line, row in enumerate(head[begin : begin + MOST_HEADER_LINES], begin):
         present = _present([cell for i, cell in enumerate(row) if numbers[i]])
-        if 2 * sum(map(_is_number, present)) >= max(1, len(present)):
-            if len(_filled(row)) > min(1, width - 1):
-                return line
+        is_row = 2 * sum(map(_is_number, present)) >= max(1, len(present))
+        if is_row and len(_filled(row)) > min(1, width - 1):
+            return line
     return begin + 1
+
+
+def _named_by_comment(head: list[Row], begin: int, width: int) -> Row | None:
+    """Return a comment above the first row that names the columns, without its mark."""
+    if not begin or _length_filled(head[begin - 1]) != width or width < 2:
+        return None
+    first, *others = head[begin - 1]
+    if first is None or not first.startswith(COMMENT_MARKS):
+        return None
+    return [first.lstrip("".join(COMMENT_MARKS)).strip(), *others]
 
 
 def _joined(lines: list[Row], width: int) -> tuple[str, ...]:
     """Return names of columns; a cell above several columns belongs to the name of each."""
-    table = [[" ".join((cell or "").split()) for cell in (*row, *[None] * width)][:width] for row in lines]
+    table = [
+        [" ".join((cell or "").split()) for cell in (*row, *[None] * width)][:width]
+        for row in lines
+    ]
     for level, row in enumerate(table[:-1]):
         for i in range(1, width):
             if not row[i] and any(lower[i] for lower in table[level + 1 :]):
@@ -299,26 +445,37 @@ def _blank(column: pa.ChunkedArray) -> pa.ChunkedArray:
     return pc.fill_null(pc.equal(pc.utf8_trim_whitespace(column), ""), True)
 
 
-def _without(rows: pa.Table, width: int, names: tuple[str, ...] | None) -> tuple[pa.Table, list[str]]:
+def _without(
+    rows: pa.Table, width: int, names: tuple[str, ...] | None, notes: list[str]
+) -> tuple[pa.Table, NDArray[np.int64]]:
     """Leave out blank rows, and those with more cells than the table has columns."""
-    notes = []
-    blank = _blank(rows.column(0))
+    keep = pc.invert(_blank(rows.column(0)))
     for i in range(1, rows.num_columns):
-        if not pc.any(blank).as_py():
+        if pc.all(keep).as_py() is not False:
             break
-        blank = pc.and_(blank, _blank(rows.column(i)))
-    rows = rows.filter(pc.invert(blank))
+        keep = pc.or_(keep, pc.invert(_blank(rows.column(i))))
+    n_rows = pc.sum(keep).as_py() or 0
+    if names is not None and n_rows:
+        _refuse_second_header(rows, names)
     for i in range(width, rows.num_columns):
-        more = pc.invert(_blank(rows.column(i)))
-        if n := pc.sum(more).as_py():
-            notes.append(f"{n} row{'s' * (n > 1)} with more cells than the header left out")
-            rows = rows.filter(pc.invert(more))
-    rows = rows.select(range(min(width, rows.num_columns)))
-    if names is not None and rows.num_rows:
-        again = pc.indices_nonzero(pc.equal(pc.utf8_trim_whitespace(rows.column(0)), names[0]))
-        for place in again.to_pylist():
-            cells = [str(cell).strip() for cell in rows.slice(place, 1).to_pylist()[0].values()]
-            same = sum(cell == name for cell, name in zip(cells, names, strict=False))
-            if same > 1 and 2 * same > len(names):
-                raise NoTable(f"holds several tables: its header stands again as row {place + 1}")
-    return rows, notes
+        longer = pc.and_(keep, pc.invert(_blank(rows.column(i))))
+        if n := pc.sum(longer).as_py():
+            if n > MOST_LONG_ROWS * n_rows:
+                raise NoTable(f"has {width} columns, but {n:,} of {n_rows:,} rows are longer")
+            notes.append(f"{_counted(n, 'row')} of more than {width} cells left out")
+            keep = pc.and_(keep, pc.invert(longer))
+    places = np.flatnonzero(keep.to_numpy())
+    rows = rows.select(range(width)).filter(keep)
+    if n := rows.column(width - 1).null_count:
+        notes.append(f"{_counted(n, 'row')} of fewer than {width} cells, the others are missing")
+    return rows, places
+
+
+def _refuse_second_header(rows: pa.Table, names: tuple[str, ...]) -> None:
+    """Raise NoTable where the header stands again among the rows."""
+    again = pc.indices_nonzero(pc.equal(pc.utf8_trim_whitespace(rows.column(0)), names[0]))
+    for place in again.to_pylist():
+        cells = [str(cell).strip() for cell in rows.slice(place, 1).to_pylist()[0].values()]
+        same = sum(cell == name for cell, name in zip(cells, names, strict=False))
+        if same > 1 and 2 * same > len(names):
+            raise NoTable(f"holds several tables: its header stands again as row {place + 1}")
