@@ -38,7 +38,7 @@ _NUMBER = re.compile(
     r"[-+\u2212(]?\s*[$€£¥]?\s*(\d[\d,.'\s\u00a0\u202f]*|\.\d+)([eEdD][-+]?\d+)?\s*[%)]?"
 )
 _MOMENT = re.compile(r"\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}([T ].*)?|\d{1,2}:\d{2}(:\d{2}(\.\d+)?)?")
-_BLANKS = re.compile(r"[ \t]+")
+_WORDS = re.compile(r'"(?:[^"\\]|\\.|"")*"(?!\S)|\S+')
 
 Row = list[str | None]
 
@@ -52,7 +52,7 @@ class Dialect:
     """How lines are split into cells.
 
     skip : lines above all others that are none of the table, the separator's or comments
-    by_blanks : any number of blanks and tabs stands between cells, and no quotes count
+    by_blanks : any number of blanks and tabs stands between cells
     """
 
     delimiter: str
@@ -176,7 +176,9 @@ def encoding_of(path: Path) -> str:
     from charset_normalizer import from_bytes
 
     best = from_bytes(head).best()
-    return best.encoding if best is not None else "cp1252"
+    if best is None or str(best) == head.decode("cp1252", errors="replace"):
+        return "cp1252"
+    return best.encoding
 
 
 def _comments(head: Sequence[str]) -> list[str]:
@@ -210,9 +212,8 @@ def notice_dialect(path: Path, head: Sequence[str]) -> Dialect:
     if not given and _is_by_blanks(body, delimiter):
         return Dialect("\t", quote, quote, skip, by_blanks=True)
     delimiter = given or delimiter or ","
-    if not delimiter.isspace() and text.count(delimiter + " ") == text.count(delimiter):
-        if quote in text:  # else a cell's quotes would not be its first character
-            delimiter += " "
+    if not delimiter.isspace() and text.count(delimiter + " ") == text.count(delimiter) > 0:
+        delimiter += " "  # or quotes would not be the first character of a cell
     escape = escape or quote
     if f"\\{quote}" in text:
         escape = max((quote, "\\"), key=lambda escape: _evenness(body, delimiter, quote, escape))
@@ -228,16 +229,15 @@ def _evenness(lines: Sequence[str], delimiter: str, quote: str, escape: str) -> 
 
 
 def _is_by_blanks(lines: Sequence[str], delimiter: str) -> bool:
-    """Return whether lines are of equally many words, with blanks alone between them."""
-    widths = Counter(len(line.split()) for line in lines if line.strip())
-    (width, often), *_ = widths.most_common(1)
-    if width < 2 or often < 0.9 * widths.total():
+    """Return whether lines are of equally many words, with any number of blanks between them."""
+    full = [line for line in lines if line.strip()]
+    words = [len(_WORDS.findall(line)) for line in full]
+    width, often = Counter(words[1:] or words).most_common(1)[0]  # a header may be shorter
+    if width < 2 or often < 0.9 * len(words[1:] or words):
         return False
-    if delimiter and not delimiter.isspace() and any(delimiter in line for line in lines):
-        split = Counter(line.count(delimiter) for line in lines if line.strip())
-        return 0 in split and split[0] == split.total()
-    exact = all(len(line.rstrip("\r\n").split(delimiter or "\t")) == width for line in lines if line.strip())
-    return not exact
+    if not delimiter or delimiter.isspace():
+        return any(len(line.strip().split(delimiter or "\t")) != n for line, n in zip(full, words, strict=True))
+    return not any(delimiter in line for line in full)
 
 
 @contextmanager
@@ -261,7 +261,7 @@ def _lines_apart(text: TextIO) -> Iterator[str]:
 
 
 def _blanks_to_tabs(lines: Iterable[str]) -> Iterator[str]:
-    return (_BLANKS.sub("\t", line.strip()) + "\n" for line in lines)
+    return ("\t".join(_WORDS.findall(line)) + "\n" for line in lines)
 
 
 def _literal(text: str) -> str:
@@ -277,22 +277,16 @@ def _split(path: Path, dialect: Dialect, head: Sequence[str]) -> pa.Table:
     import duckdb
 
     csv.field_size_limit(1 << 30)
-    quote = None if dialect.by_blanks else dialect.quote
     lines = _blanks_to_tabs(head) if dialect.by_blanks else head
-    rows = csv.reader(
-        lines,
-        delimiter=dialect.delimiter[0],
-        quotechar=quote,
-        quoting=csv.QUOTE_NONE if quote is None else csv.QUOTE_MINIMAL,
-    )
+    rows = csv.reader(lines, delimiter=dialect.delimiter[0], quotechar=dialect.quote)
     n_columns = max(map(len, rows), default=1) + 1
     columns = ", ".join(f"'{i}': 'VARCHAR'" for i in range(n_columns))
     options = {
         "auto_detect": "false",
         "columns": "{" + columns + "}",
         "delim": _literal(dialect.delimiter),
-        "quote": _literal("" if dialect.by_blanks else dialect.quote),
-        "escape": _literal("" if dialect.by_blanks else dialect.escape),
+        "quote": _literal(dialect.quote),
+        "escape": _literal(dialect.escape),
         "skip": str(dialect.skip),
         "header": "false",
         "null_padding": "true",
@@ -321,7 +315,7 @@ def _judged(
     if not full:
         raise NoTable("has no row")
     width = Counter(_length(row) for row in full).most_common(1)[0][0]
-    below = full[len(full) // 3 :] if len(full) > 6 else full[1:]
+    below = full[len(full) // (3 if len(full) > 6 else 2) :]  # no lines of a header
     numbers = [_is_numbers([row[i] for row in below]) for i in range(len(head[0]))]
     while begin < len(head) - 1 and len(_filled(head[begin])) <= min(1, width - 1):
         begin += 1

@@ -1,0 +1,155 @@
+"""Text as it comes: dialects, encodings, headers, and what is none of the table."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pipelines.data.delimited import NoTable, TextTable, read_text_table
+
+NAMES = ("w", "h", "kind")
+ROWS = [["5.1", "3.5", "a"], ["4.9", "3.0", "b"], ["6.2", "3.4", "a"], ["5.9", "3.1", "b"]]
+
+
+def written(delimiter: str = ",", end: str = "\n", names: tuple[str, ...] | None = NAMES) -> str:
+    lines = ([names] if names else []) + ROWS
+    return "".join(delimiter.join(line) + end for line in lines)
+
+
+def read(path: Path, text: str | bytes, **options: object) -> TextTable:
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    return read_text_table(path, **options)
+
+
+def rows_of(table: TextTable) -> list[list[str | None]]:
+    return [list(row.values()) for row in table.cells.to_pylist()]
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        (written(), NAMES),
+        (written(";"), NAMES),
+        (written("\t"), NAMES),
+        (written("|"), NAMES),
+        (written(", "), NAMES),
+        (written(" "), NAMES),
+        (written("   "), NAMES),
+        (written(end="\r\n"), NAMES),
+        (written(end="\r"), NAMES),
+        (written(names=None), None),
+        ("\ufeff" + written(), NAMES),
+        (written().encode("utf-16"), NAMES),
+        (written().encode("utf-16-le"), NAMES),
+        ("sep=;\n" + written(";"), NAMES),
+        ("SEP=|\r\n" + written("|", "\r\n"), NAMES),
+        ("\n\n" + written(), NAMES),
+        (written() + "\n\n", NAMES),
+        ("# measured, by hand\n# in 2020\n" + written(), NAMES),
+        ("#w,h,kind\n" + written(names=None), NAMES),
+        ("# x, y\n" + written("\t"), NAMES),
+        ("Iris of the garden\n\n" + written(), NAMES),
+        ("Iris of the garden,,\n,,\n" + written(), NAMES),
+        (written().replace("w,h,kind", '"w","h","kind"'), NAMES),
+        (written().replace("w,h,kind", " w , h,kind "), NAMES),
+    ],
+    ids=repr,
+)
+def test_a_table_is_read_however_it_is_written(
+    text: str | bytes, names: tuple[str, ...] | None, tmp_path: Path
+) -> None:
+    table = read(tmp_path / "t.csv", text)
+    assert table.names == names
+    assert rows_of(table) == ROWS
+
+
+@pytest.mark.parametrize(
+    ("text", "names", "first"),
+    [
+        ('"w" "h" "kind"\n"1" 5.1 3.5 "a"\n"2" 4.9 3.0 "b"\n', ("", *NAMES), ["1", "5.1", "3.5", "a"]),
+        ("w,h\nr1,5.1,3.5\nr2,4.9,3.0\n", ("", "w", "h"), ["r1", "5.1", "3.5"]),
+        ("land,1990,1991,1992\na,1,2,3\nb,4,5,6\n", ("land", "1990", "1991", "1992"), ["a", "1", "2", "3"]),
+        ("0,1,2\n5.1,3.5,a\n4.9,3.0,b\n", ("0", "1", "2"), ["5.1", "3.5", "a"]),
+        ("w,h,kind\ncm,cm,\n5.1,3.5,a\n4.9,3.0,b\n", ("w cm", "h cm", "kind"), ["5.1", "3.5", "a"]),
+        ("size,,kind\nw,h,\n5.1,3.5,a\n4.9,3.0,b\n", ("size w", "size h", "kind"), ["5.1", "3.5", "a"]),
+        ("w,h,\n5.1,3.5,\n4.9,3.0,\n", ("w", "h"), ["5.1", "3.5", ""]),
+        ('name,w\n"Doe, J",1\n"Roe \\"R\\", K",2\n', ("name", "w"), ["Doe, J", "1"]),
+        ('name,w\n"Doe ""D"", J",1\n"Roe, K",2\n', ("name", "w"), ['Doe "D", J', "1"]),
+        ("name,w\n'Doe, J',1\n'Roe, K',2\n'Poe, E',3\n", ("name", "w"), ["Doe, J", "1"]),
+        ('"name", "w"\n"Doe, J", "1"\n"Roe, K", "2"\n', ("name", "w"), ["Doe, J", "1"]),
+        ("a,b\nb,c\nc,a\nc,b\n", None, ["a", "b"]),
+        ('name,note\na,"two\nlines"\nb,"1,2"\n', ("name", "note"), ["a", "two\nlines"]),
+    ],
+)
+def test_headers_and_quotes(
+    text: str, names: tuple[str, ...] | None, first: list[str], tmp_path: Path
+) -> None:
+    table = read(tmp_path / "t.csv", text)
+    assert table.names == names
+    assert rows_of(table)[0] == first
+
+
+@pytest.mark.parametrize("encoding", ["cp1252", "latin-1", "cp437", "utf-16", "cp949"])
+def test_an_encoding_that_is_asked_for(encoding: str, tmp_path: Path) -> None:
+    word = "한국" if encoding == "cp949" else "é"
+    text = written().replace("kind", word).encode(encoding)
+    assert read(tmp_path / "t.csv", text, encoding=encoding).names == ("w", "h", word)
+
+
+def test_what_excel_writes_on_windows_is_noticed_and_said(tmp_path: Path) -> None:
+    text = "städte;größe;straße\n" + "Köln;1,5;Große Gasse\nZürich;2,5;Am Bühl\n" * 20
+    table = read(tmp_path / "t.csv", text.encode("cp1252"))
+    assert table.names == ("städte", "größe", "straße")
+    assert table.notes == ("read as cp1252",)
+
+
+@pytest.mark.parametrize(
+    ("more", "note", "n_rows"),
+    [
+        ("7.0,3.2\n", "1 row of fewer than 3 cells, the others are missing", 41),
+        ("7.0\n7.0\n", "2 rows of fewer than 3 cells, the others are missing", 42),
+        ("7.0,3.2,a,b\n", "1 row of more than 3 cells left out", 40),
+        (",,\n", None, 40),
+        ("7.0,3.2,a,\n", None, 41),
+    ],
+)
+def test_rows_of_other_lengths_are_told(
+    more: str, note: str | None, n_rows: int, tmp_path: Path
+) -> None:
+    table = read(tmp_path / "t.csv", written() + written(names=None) * 9 + more)
+    assert len(rows_of(table)) == n_rows
+    assert table.notes == ((note,) if note else ())
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("", "has no row"),
+        ("\n \n", "has no row"),
+        (written() * 2, "its header stands again"),
+        (written() + "\n" + "a,b\n1,2\n" + "1,2,3,4,5\n" * 3, "rows of no one width"),
+        (b"\x00\x01\x02" * 50, "bytes of 0"),
+    ],
+)
+def test_what_is_no_table_is_refused_by_its_reason(
+    text: str | bytes, reason: str, tmp_path: Path
+) -> None:
+    with pytest.raises(NoTable, match=reason):
+        read(tmp_path / "t.csv", text)
+
+
+@pytest.mark.parametrize("above", ["", "sep=,\n", "# a comment\n", "A title\n\n"])
+def test_the_line_of_a_row(above: str, tmp_path: Path) -> None:
+    text = above + 'w,h,kind\n1,2,"a\nb"\n\n3,4,c\n5,6,d\n'
+    table = read(tmp_path / "t.csv", text)
+    lines = text.splitlines()
+    assert [lines[table.line_of(row) - 1] for row in range(3)] == ['1,2,"a', "3,4,c", "5,6,d"]
+
+
+def test_twenty_thousand_columns(tmp_path: Path) -> None:
+    names = [f"x{i}" for i in range(20_000)]
+    lines = [",".join(names)] + [",".join(["1.5"] * 20_000)] * 3
+    table = read(tmp_path / "t.csv", "\n".join(lines))
+    assert table.names == tuple(names)
+    assert table.cells.num_rows == 3
