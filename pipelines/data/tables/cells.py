@@ -1,0 +1,283 @@
+"""Columns of text as numbers, truth values or levels; what was converted is said.
+
+A column is numbers where nearly all of its cells are, after one mark that all of them share: a
+currency, a percent sign, a unit, what stands between thousands, a decimal comma.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Container, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from pipelines.data.tables.words import counted, listed, short
+
+# Missing in any column: what pandas takes for it, and "?"; but for "None", a level in many a table.
+MISSING = (
+    "?",
+    "NA",
+    "N/A",
+    "n/a",
+    "<NA>",
+    "#NA",
+    "#N/A",
+    "#N/A N/A",
+    "nan",
+    "NaN",
+    "-nan",
+    "-NaN",
+    "null",
+    "NULL",
+    "1.#IND",
+    "-1.#IND",
+    "1.#QNAN",
+    "-1.#QNAN",
+)
+# Missing in a column of numbers alone, in any case: of offices, statistics and spreadsheets.
+SIGNS = frozenset(
+    "- -- --- \u2013 \u2014 . .. ... : none nil missing unknown n.a. n.d. nd tbd "
+    "#div/0! #value! #ref! #name? #num! #null!".split()
+)
+SAMPLE = 1000  # cells that tell whether a column may be numbers with a mark
+LEAST_SHARE = 0.9  # of the cells of a column of numbers, which are numbers
+FEWEST_BESIDE_SLIP = 5  # numbers, beside which a cell that is none is a slip in a short column
+_CURRENCIES = "USD|EUR|GBP|JPY|CNY|CHF|CAD|AUD|INR|SEK|NOK|DKK|PLN|CZK|BRL|MXN|KRW"
+_BLANK = "\\s\u00a0\u2007\u2009\u202f"
+# For RE2, without captures, which make it slow: what stands before a number, it, and what follows.
+_BEFORE = rf"^\(?[{_BLANK}]*[-+\x{{2212}}]?[{_BLANK}]*(?:\p{{Sc}}|{_CURRENCIES})?[{_BLANK}]*[-+\x{{2212}}]?$"
+_AFTER = rf"^[{_BLANK}]*(?:\pL[^\d\s(),]{{0,9}}|[^\pL\d\s.,()+-][^\d\s(),]{{0,3}})?[{_BLANK}]*\)?$"
+_POWER = r"(?:[eEdD][-+]?\d+)?"
+_APART = {".": (",", "'", "\u2019", f"[{_BLANK}]"), ",": (r"\.", "'", "\u2019", f"[{_BLANK}]")}
+_WHOLE_AS_FLOAT = r"^-?(0|[1-9]\d{0,15})\.0$"
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Slip:
+    """Cells that are no numbers in a column of numbers: the first, and how many there are."""
+
+    row: int
+    cell: str
+    n_cells: int
+
+
+@dataclass
+class Columns:
+    """The columns of a text, typed.
+
+    Attributes
+    ----------
+    values : by name, bool, int64, float64 (missing: NaN) or object arrays of text (missing: NaN)
+    slips : by name, of columns of numbers with cells that are none; their values are text
+    notes : what was converted, or taken as missing
+    """
+
+    values: dict[str, Array] = field(default_factory=dict)
+    slips: dict[str, Slip] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+
+
+def type_columns(
+    cells: Mapping[str, pa.ChunkedArray], missing: Sequence[str], as_text: Container[str] = ()
+) -> Columns:
+    """Return columns of text as what they hold.
+
+    Parameters
+    ----------
+    cells : columns by name; null where a row lacks the cell
+    missing : words that mean a missing cell, beside an empty one
+    as_text : names of columns that stay as they are written
+    """
+    columns, marked = Columns(), {}
+    for name, column in cells.items():
+        present = present_cells(column, missing)
+        values = None if name in as_text else _plain(present)
+        if values is None and name not in as_text:
+            words = _Words.of(present)
+            marked |= {name: words} if words is not None else {}
+        columns.values[name] = text_of(present) if values is None else values
+    # A comma between three digits and three is one of decimals where another column has decimals.
+    commas = any(words.n_read[","] > words.n_read["."] for words in marked.values())
+    said: dict[str, list[str]] = defaultdict(list)
+    for name, words in marked.items():
+        numbers = words.numbers("," if commas and words.n_read[","] == words.n_read["."] else None)
+        if numbers is None:
+            continue
+        slip, values, notes = numbers
+        if slip is not None:
+            columns.slips[name] = slip
+            continue
+        columns.values[name] = values
+        for note in notes:
+            said[note].append(name)
+    columns.notes += [f"{note} in {listed(names)}" for note, names in said.items()]
+    return columns
+
+
+def present_cells(column: pa.ChunkedArray, missing: Sequence[str]) -> pa.ChunkedArray:
+    """Return cells without blanks about them, null where they are missing."""
+    trimmed = pc.utf8_trim_whitespace(column)
+    gaps = pc.is_in(trimmed, value_set=pa.array(["", *missing], trimmed.type))
+    return pc.if_else(gaps, pa.scalar(None, trimmed.type), trimmed)
+
+
+def text_of(present: pa.ChunkedArray) -> Array:
+    """Return text as objects, NaN where it is missing; whole numbers without their ``.0``.
+
+    So pandas writes those of a column that lacks some, all of them.
+    """
+    if pc.all(pc.match_substring_regex(present, _WHOLE_AS_FLOAT)).as_py():
+        present = pc.utf8_slice_codeunits(present, 0, -2)
+    values = present.to_pandas().to_numpy(dtype=object)
+    values[present.is_null().to_numpy()] = np.nan
+    return values
+
+
+def _plain(present: pa.ChunkedArray) -> Array | None:
+    """Return cells that are numbers or truth values as Python writes them; None for others."""
+    if present.null_count == len(present):
+        return np.full(len(present), np.nan)
+    kinds = ([pa.int64()] if not present.null_count else []) + [pa.float64()]
+    for kind in kinds:
+        with suppress(pa.ArrowInvalid):
+            return pc.cast(present, kind).to_numpy()
+    truth = pc.utf8_lower(present.slice(0, SAMPLE))
+    if pc.any(pc.invert(pc.is_in(truth.drop_null(), value_set=pa.array(["true", "false"])))).as_py():
+        return None
+    truth = pc.utf8_lower(present)
+    if not pc.all(pc.is_in(truth.drop_null(), value_set=pa.array(["true", "false"]))).as_py():
+        return None
+    values = pc.equal(truth, "true")
+    return values.to_numpy() if not present.null_count else pc.cast(values, pa.float64()).to_numpy()
+
+
+@dataclass(frozen=True)
+class _Reading:
+    """Different words as numbers, by one meaning of comma and stop.
+
+    values : NaN where a word is no number
+    marks : what stands before and after the number
+    grouped : whether something stands between thousands
+    """
+
+    values: Array
+    marks: Array
+    grouped: Array
+
+
+class _Words:
+    """The different words of a column that may be numbers with a mark."""
+
+    def __init__(self, present: pa.ChunkedArray) -> None:
+        encoded = pc.dictionary_encode(pa.concat_arrays(present.chunks))
+        self.codes: Array = encoded.indices.fill_null(-1).to_numpy()
+        self.words: pa.Array = encoded.dictionary
+        self.counts = np.bincount(self.codes[self.codes >= 0], minlength=len(self.words))
+        self.is_sign = pc.is_in(pc.utf8_lower(self.words), pa.array(sorted(SIGNS))).to_numpy(False)
+        self.n_cells = int(self.counts[~self.is_sign].sum())
+        self.readings = _read(self.words)
+        self.n_read = {decimal: self._count(read) for decimal, read in self.readings.items()}
+
+    def _count(self, reading: _Reading) -> int:
+        return int(self.counts[np.isfinite(reading.values) & ~self.is_sign].sum())
+
+    @classmethod
+    def of(cls, present: pa.ChunkedArray) -> _Words | None:
+        """Return the words of a column, None where too few can be numbers."""
+        head = present.slice(0, SAMPLE)
+        like = pc.sum(pc.match_substring_regex(head, r"^[^\pL]{0,4}\d|^[A-Z]{3}.?\d")).as_py() or 0
+        signs = pc.sum(pc.is_in(pc.utf8_lower(head), pa.array(sorted(SIGNS)))).as_py() or 0
+        if 2 * like < len(head) - head.null_count - signs:
+            return None
+        return cls(present)
+
+    def numbers(self, decimal: str | None) -> tuple[Slip | None, Array, list[str]] | None:
+        """Return a slip, or values and what was converted; None where this is no such column.
+
+        Parameters
+        ----------
+        decimal : the decimal mark; None: that by which more cells are numbers, or else a stop
+        """
+        decimal = decimal or max((".", ","), key=lambda mark: self.n_read[mark])
+        reading = self.readings[decimal]
+        is_number = np.isfinite(reading.values) & ~self.is_sign
+        marks = _counted_by(reading.marks[is_number], self.counts[is_number])
+        if not marks:
+            return None
+        mark, n_numbers = marks.most_common(1)[0]
+        n_slips = self.n_cells - n_numbers
+        is_slip = n_slips == 1 and n_numbers >= FEWEST_BESIDE_SLIP
+        if n_numbers < LEAST_SHARE * self.n_cells and not is_slip:
+            return None
+        fits = is_number & (reading.marks == mark)
+        if n_slips:
+            slipped = np.append(~fits & ~self.is_sign, False)
+            row = int(np.argmax(slipped[self.codes]))
+            return Slip(row, self.words[self.codes[row]].as_py(), n_slips), np.empty(0), []
+        values = np.append(np.where(fits, reading.values, np.nan), np.nan)
+        return None, values[self.codes], self._notes(decimal, mark, reading, fits)
+
+    def _notes(self, decimal: str, mark: str, reading: _Reading, fits: Array) -> list[str]:
+        notes = [f"numbers with {mark!r} read without it"] if mark else []
+        words = self.words.filter(pa.array(fits))
+        if decimal == "," and pc.any(pc.match_substring(words, ",")).as_py():
+            notes.append("decimal commas")
+        grouped = np.flatnonzero(reading.grouped & fits)
+        if len(grouped):
+            word, value = self.words[grouped[0]].as_py(), reading.values[grouped[0]]
+            notes.append(f"thousands apart, {short(word)} is {value:.15g},")
+        if pc.any(pc.starts_with(words, "(")).as_py():
+            notes.append("numbers in brackets as negative")
+        if self.is_sign.any():
+            signs = listed(self.words.filter(pa.array(self.is_sign)).to_pylist())
+            n_cells = int(self.counts[self.is_sign].sum())
+            notes.append(f"{counted(n_cells, 'cell')} {signs} as missing")
+        return notes
+
+
+def _counted_by(marks: Array, counts: Array) -> Counter[str]:
+    total: Counter[str] = Counter()
+    for mark in np.unique(marks):
+        total[mark] = int(counts[marks == mark].sum())
+    return total
+
+
+def _replaced(words: pa.Array, pattern: str, by: str = "") -> pa.Array:
+    return pc.replace_substring_regex(words, pattern, by)
+
+
+def _matches(words: pa.Array, pattern: str) -> Array:
+    return np.asarray(pc.match_substring_regex(words, pattern).to_numpy(zero_copy_only=False))
+
+
+def _read(words: pa.Array) -> dict[str, _Reading]:
+    """Return readings by decimal mark."""
+    before, after = _replaced(words, r"[\d.,](?s:.)*$"), _replaced(words, r"^(?s:.)*[\d.,]")
+    core = _replaced(words, r"^[^\d.,]+|[^\d.,]+$")
+    brackets, closed = _matches(before, r"\("), _matches(after, r"\)")
+    sane = _matches(before, _BEFORE) & _matches(after, _AFTER) & (brackets == closed)
+    minus = _matches(before, r"[-\x{2212}(]")
+    marks = pc.binary_join_element_wise(
+        _replaced(before, rf"[-+\x{{2212}}({_BLANK}]"), _replaced(after, rf"[){_BLANK}]"), ""
+    )
+    marks = np.array(marks.to_pylist(), dtype=object)
+    readings = {}
+    for decimal, stop in ((".", "[.]"), (",", ",")):
+        grouped = np.zeros(len(words), bool)
+        for apart in _APART[decimal]:
+            grouped |= _matches(core, rf"^\d{{1,3}}(?:{apart}\d{{3}})+(?:{stop}\d*)?{_POWER}$")
+        plain = _matches(core, rf"^(?:\d+(?:{stop}\d*)?|{stop}\d+){_POWER}$")
+        bare = _replaced(core, rf"[^\d{decimal}eEdD+-]")
+        bare = _replaced(pc.replace_substring(bare, decimal, "."), "[dD]", "e")
+        bare = pc.if_else(pa.array(sane & (plain | grouped)), bare, None)
+        values = pc.cast(bare, pa.float64()).to_numpy(zero_copy_only=False)
+        readings[decimal] = _Reading(np.where(minus, -values, values), marks, grouped)
+    return readings
