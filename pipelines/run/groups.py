@@ -6,6 +6,7 @@ of one without it stand under the command's own.
 
 from __future__ import annotations
 
+import codecs
 import dataclasses
 import json
 import os
@@ -23,7 +24,16 @@ from pipelines.data.image_folder import UNREADABLE, ImageReading
 from pipelines.data.tables import MISSING, Reading
 from pipelines.data.user_code import is_known, named_code
 from pipelines.errors import InputError, flag_of, opt, program
-from pipelines.run.options import at_least, check_options, number, option, several, share, shown
+from pipelines.run.options import (
+    at_least,
+    check_options,
+    number,
+    option,
+    rule,
+    several,
+    share,
+    shown,
+)
 
 Chosen = TypeVar("Chosen", bound="RunOptions")
 
@@ -35,6 +45,13 @@ def _commands_of(profile: str | None) -> list[str]:
     """Return the profile if it is a file; those that go by a name are this user's own."""
     is_file = profile is not None and (profile.endswith((".yaml", ".yml")) or os.sep in profile)
     return [f"{profile}:prologue"] if is_file else []
+
+
+def _is_encoding(name: str) -> bool:
+    try:
+        return codecs.lookup(name)._is_text_encoding
+    except LookupError:
+        return False
 
 
 def _named_or_path(text: str) -> str:
@@ -119,11 +136,27 @@ class OwnDataOptions(LabelledOptions):
         "more than 50 levels"
     )
     leave_out: tuple[str, ...] | None = columns("columns of the file to ignore")
+    encoding: str | None = option(
+        None,
+        "of a file of text, such as cp1252 or utf-16; by default UTF-8, or what its bytes look like",
+        rule=rule("an encoding that Python knows", _is_encoding),
+        metavar="NAME",
+    )
+    missing_values: tuple[str, ...] | None = several(
+        None,
+        "words, apart by commas, that mean a missing cell, beside empty cells, ?, NA and the like",
+        metavar="WORDS",
+    )
+    no_missing_values: bool = option(
+        False, "no cell but an empty one is missing: NA is a level or a class"
+    )
 
     def as_read(self) -> dict[str, Any]:
         """Return these options as ``load_dataset`` takes them, beside the data set's name."""
         names = [field.name for field in dataclasses.fields(Reading)]
         reading = Reading(**{name: value for name in names if (value := getattr(self, name))})
+        words = tuple(chain.from_iterable(word.split(",") for word in reading.missing_values))
+        reading = dataclasses.replace(reading, missing_values=words)
         return {
             "data_dir": self.data_dir,
             "limit": self.limit,

@@ -62,6 +62,8 @@ class TableMetadata(Part):
     target: str
     missing: str = "impute"
     without_header: bool = False
+    missing_values: list[str] = []
+    notes: list[str] = []
     numbers: list[str]
     categories: list[str]
     left_out: list[list[str]] = []

@@ -131,13 +131,18 @@ class NewRows:
                 f"RUN must be a run on a table, but {run} is a run on images; give a run on a table"
             )
         kinds = Kinds(tuple(metadata.numbers), tuple(metadata.categories))
-        frame, layout = read_frame(path, header=not metadata.without_header)
-        if layout is not None and metadata.without_header and metadata.target.isdecimal():
+        frame, source = read_frame(
+            path,
+            header=not metadata.without_header,
+            as_text=kinds.categories,
+            missing=tuple(metadata.missing_values),
+        )
+        if source is not None and metadata.without_header and metadata.target.isdecimal():
             n_known = len(metadata.numbers) + len(metadata.categories) + len(metadata.left_out)
             if len(frame.columns) == n_known:  # the target is not there: those after it move on
                 every = (str(number) for number in range(1, n_known + 2))
                 frame.columns = [name for name in every if name != metadata.target]
-        X = columns_of(frame, kinds, path)
+        X = columns_of(frame, kinds, path, source)
         plain = (record.dataset.scaling or {}).get("kind") != "table"
         gaps = X.isna().any(axis=1).to_numpy()
         answered = np.flatnonzero(~gaps) if metadata.missing == "drop" else np.arange(len(X))
@@ -151,6 +156,8 @@ class NewRows:
         truth = None
         if metadata.target in frame.columns:
             labels = frame[metadata.target].astype(object)
+            if source is not None and not metadata.without_header:
+                labels[:] = source.as_written(metadata.target)
             truth = np.array([level_of(one) for one in labels.iloc[answered]], dtype=object)
             truth[labels.isna().to_numpy()[answered]] = ""
         X = X.iloc[answered].reset_index(drop=True)

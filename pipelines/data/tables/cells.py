@@ -6,7 +6,7 @@ currency, a percent sign, a unit, what stands between thousands, a decimal comma
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Container, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -148,6 +148,7 @@ def _plain(present: pa.ChunkedArray) -> Array | None:
     kinds = ([pa.int64()] if not present.null_count else []) + [pa.float64()]
     for kind in kinds:
         with suppress(pa.ArrowInvalid):
+            pc.cast(present.slice(0, SAMPLE), kind)  # a cast that fails goes on to the end
             return pc.cast(present, kind).to_numpy()
     truth = pc.utf8_lower(present.slice(0, SAMPLE))
     if pc.any(pc.invert(pc.is_in(truth.drop_null(), value_set=pa.array(["true", "false"])))).as_py():
@@ -164,13 +165,14 @@ class _Reading:
     """Different words as numbers, by one meaning of comma and stop.
 
     values : NaN where a word is no number
-    marks : what stands before and after the number
     grouped : whether something stands between thousands
+    marks : what stands before and after the number, positions in ``names``
     """
 
     values: Array
-    marks: Array
     grouped: Array
+    marks: Array
+    names: Sequence[str]
 
 
 class _Words:
@@ -209,23 +211,24 @@ class _Words:
         decimal = decimal or max((".", ","), key=lambda mark: self.n_read[mark])
         reading = self.readings[decimal]
         is_number = np.isfinite(reading.values) & ~self.is_sign
-        marks = _counted_by(reading.marks[is_number], self.counts[is_number])
-        if not marks:
+        if not is_number.any():
             return None
-        mark, n_numbers = marks.most_common(1)[0]
+        n_cells = np.bincount(reading.marks[is_number], self.counts[is_number])
+        often, n_numbers = int(np.argmax(n_cells)), int(n_cells.max())
         n_slips = self.n_cells - n_numbers
         is_slip = n_slips == 1 and n_numbers >= FEWEST_BESIDE_SLIP
         if n_numbers < LEAST_SHARE * self.n_cells and not is_slip:
             return None
-        fits = is_number & (reading.marks == mark)
+        fits = is_number & (reading.marks == often)
         if n_slips:
             slipped = np.append(~fits & ~self.is_sign, False)
             row = int(np.argmax(slipped[self.codes]))
             return Slip(row, self.words[self.codes[row]].as_py(), n_slips), np.empty(0), []
         values = np.append(np.where(fits, reading.values, np.nan), np.nan)
-        return None, values[self.codes], self._notes(decimal, mark, reading, fits)
+        return None, values[self.codes], self._notes(decimal, reading, fits)
 
-    def _notes(self, decimal: str, mark: str, reading: _Reading, fits: Array) -> list[str]:
+    def _notes(self, decimal: str, reading: _Reading, fits: Array) -> list[str]:
+        mark = reading.names[reading.marks[np.argmax(fits)]]
         notes = [f"numbers with {mark!r} read without it"] if mark else []
         words = self.words.filter(pa.array(fits))
         if decimal == "," and pc.any(pc.match_substring(words, ",")).as_py():
@@ -241,13 +244,6 @@ class _Words:
             n_cells = int(self.counts[self.is_sign].sum())
             notes.append(f"{counted(n_cells, 'cell')} {signs} as missing")
         return notes
-
-
-def _counted_by(marks: Array, counts: Array) -> Counter[str]:
-    total: Counter[str] = Counter()
-    for mark in np.unique(marks):
-        total[mark] = int(counts[marks == mark].sum())
-    return total
 
 
 def _replaced(words: pa.Array, pattern: str, by: str = "") -> pa.Array:
@@ -268,7 +264,8 @@ def _read(words: pa.Array) -> dict[str, _Reading]:
     marks = pc.binary_join_element_wise(
         _replaced(before, rf"[-+\x{{2212}}({_BLANK}]"), _replaced(after, rf"[){_BLANK}]"), ""
     )
-    marks = np.array(marks.to_pylist(), dtype=object)
+    marks = pc.dictionary_encode(marks)
+    names, codes = marks.dictionary.to_pylist(), marks.indices.to_numpy()
     readings = {}
     for decimal, stop in ((".", "[.]"), (",", ",")):
         grouped = np.zeros(len(words), bool)
@@ -279,5 +276,5 @@ def _read(words: pa.Array) -> dict[str, _Reading]:
         bare = _replaced(pc.replace_substring(bare, decimal, "."), "[dD]", "e")
         bare = pc.if_else(pa.array(sane & (plain | grouped)), bare, None)
         values = pc.cast(bare, pa.float64()).to_numpy(zero_copy_only=False)
-        readings[decimal] = _Reading(np.where(minus, -values, values), marks, grouped)
+        readings[decimal] = _Reading(np.where(minus, -values, values), grouped, codes, names)
     return readings

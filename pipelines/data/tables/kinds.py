@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from pipelines.data.tables.files import DATE, NUMBER
+from pipelines.data.tables.files import Source
 from pipelines.data.tables.words import counted, listed, short
 from pipelines.errors import InputError, opt
 
@@ -23,7 +23,11 @@ MOST_LEVELS = 50
 # Fewer rows may count up, or all differ, by chance.
 FEWEST_ROWS_OF_ID = 20
 LARGEST = float(np.finfo(np.float32).max)
-_NAMED_ID = re.compile(r"id|index|row[ _.]?(names?|id|number)?|unnamed: \d+|.+[ _.-]id", re.I)
+DATE = re.compile(r"\d{4}-\d{1,2}-\d{1,2}([T ].*)?|\d{1,2}[/.]\d{1,2}[/.]\d{2,4}( .*)?")
+_NAMED_ID = re.compile(
+    r"id|index|row[ _.]?(names?|id|number)?|unnamed: \d+|.+[ _.-]id|(.*[ _.-])?(name|code|key)", re.I
+)
+_CODE = re.compile(r"[\w.:/#@+-]*\d[\w.:/#@+-]*|[0-9a-fA-F-]{8,}")
 
 
 @dataclass(frozen=True)
@@ -56,23 +60,25 @@ def find_kinds(
     number: Iterable[str] = (),
     category: Iterable[str] = (),
     leave_out: Iterable[str] = (),
+    source: Source | None = None,
 ) -> Kinds:
     """Look at the columns of a table, the target not among them.
 
-    Left out, beside what is named: a column without a value, of dates, or of names of rows: text
-    that differs in every row, numbers that count the rows, or that are called an id and differ in
-    every row or have more than ``MOST_LEVELS`` levels.
+    Left out, beside what is named: a column without a value, of dates, of text that differs in
+    every row, or of ids: numbers that count the rows, or that are called an id and differ in every
+    row or have more than ``MOST_LEVELS`` levels.
 
     Parameters
     ----------
     frame : at least one row
     path : the file, for messages
     number, category, leave_out : columns whose kind is known
+    source : of a file of text, how it was read
 
     Raises
     ------
     InputError
-        A named column is not there, or a column of text has more than ``MOST_LEVELS`` levels and
+        A named column is not there, a cell in a column of numbers is none, or a column of text has more than ``MOST_LEVELS`` levels and
         none of the names says what to do with it.
     """
     named: dict[str, str] = {}
@@ -89,6 +95,8 @@ def find_kinds(
     for place, name in enumerate(frame.columns):
         kind, why = named.get(name, ""), "as asked"
         if not kind:
+            if source is not None and name in source.slips:
+                raise slipped(name, source, path)
             kind, why, n_levels = _kind(frame[name], place, path)
             if n_levels > MOST_LEVELS:
                 many.append((name, n_levels))
@@ -140,8 +148,27 @@ def _kind(column: pd.Series, place: int, path: Path) -> tuple[str, str, int]:
         return "left out", "date", 0
     n_levels = words.nunique()
     if n_levels == len(column) >= FEWEST_ROWS_OF_ID:
-        return "left out", "id", 0
+        is_id = place == 0 or _NAMED_ID.fullmatch(str(column.name)) is not None
+        is_id = is_id or all(_CODE.fullmatch(word.strip()) for word in words)
+        return "left out", "id" if is_id else "text, different in every row", 0
     return "category", "", n_levels
+
+
+def slipped(name: str, source: Source, path: Path) -> InputError:
+    """Return the error of a column of numbers with cells that are none."""
+    slip = source.slips[name]
+    more = f", and {counted(slip.n_cells - 1, 'more cell')} like it" if slip.n_cells > 1 else ""
+    return InputError(
+        f"{opt('dataset')} must have numbers in column {short(name)}, which nearly all of its "
+        f"cells are, '{path}' has {short(slip.cell)} in {source.where(slip.row)}{more}; correct "
+        f"it, take it as missing with {opt('missing_values', shlex.quote(slip.cell))}, or the "
+        f"column as categories with {opt('category', shlex.quote(name))}"
+    )
+
+
+def place_of(row: int, source: Source | None) -> str:
+    """Return where a row is, counted from 0: a line of a text, or else a row of data."""
+    return f"data row {row + 1}" if source is None else source.where(row)
 
 
 def are_whole(values: NDArray[np.float64]) -> bool:
@@ -162,8 +189,14 @@ def to_numbers(column: pd.Series) -> NDArray[np.float64]:
     return np.asarray(values, dtype=np.float64)
 
 
-def columns_of(frame: pd.DataFrame, kinds: Kinds, path: Path) -> pd.DataFrame:
+def columns_of(
+    frame: pd.DataFrame, kinds: Kinds, path: Path, source: Source | None = None
+) -> pd.DataFrame:
     """Return the columns that are learned from, by name, in one form whatever the file's.
+
+    Parameters
+    ----------
+    path, source : where the frame is from, for messages
 
     Returns
     -------
@@ -190,16 +223,16 @@ def columns_of(frame: pd.DataFrame, kinds: Kinds, path: Path) -> pd.DataFrame:
             row = int(np.argmax(broken))
             raise InputError(
                 f"{opt('dataset')} must have numbers in column {short(name)}, '{path}' has "
-                f"{short(frame[name].iloc[row])} in data row {row + 1}; correct the cell, or leave "
-                "it empty (missing)"
+                f"{short(frame[name].iloc[row])} in {place_of(row, source)}; correct the cell, or "
+                "leave it empty (missing)"
             )
         large = np.abs(X[:, i]) > LARGEST
         if large.any():
             row = int(np.argmax(large))
             raise InputError(
                 f"{opt('dataset')} must have numbers within single precision, ±3.4e38, column "
-                f"{short(name)} of '{path}' has {float(X[row, i])} in data row {row + 1}; scale "
-                "the column, or empty the cell, which means missing"
+                f"{short(name)} of '{path}' has {float(X[row, i])} in {place_of(row, source)}; "
+                "scale the column, or empty the cell, which means missing"
             )
     whole = pd.DataFrame(X, columns=list(kinds.numbers))
     for name in kinds.categories:
@@ -213,13 +246,10 @@ def columns_of(frame: pd.DataFrame, kinds: Kinds, path: Path) -> pd.DataFrame:
 
 
 def level_of(value: object) -> str:
-    """Return a level as text, however the file was read: 1, 1.0 and "1" are equal."""
-    text = str(value).strip()
-    if text.lower() in ("true", "false"):
-        return text.capitalize()
-    if NUMBER.fullmatch(text) is None or not np.isfinite(number := float(text)):
-        return text
-    return str(int(number)) if number.is_integer() and abs(number) < 2**53 else repr(number)
+    """Return a level as text: as it is written, numbers of Parquet by value."""
+    if isinstance(value, float | np.floating) and value.is_integer():
+        return str(int(value))
+    return str(value).strip()
 
 
 def _neither(column: pd.Series, path: Path) -> InputError:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -10,13 +12,16 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from pipelines.data.tables.files import no_target, read_frame
+from pipelines.data.tables.cells import MISSING as MISSING_WORDS
+from pipelines.data.tables.files import Source, no_target, read_frame
 from pipelines.data.tables.kinds import (
     LARGEST,
     Kinds,
     are_whole,
     columns_of,
     find_kinds,
+    place_of,
+    slipped,
     to_numbers,
 )
 from pipelines.data.tables.words import counted, listed, short
@@ -25,6 +30,7 @@ from pipelines.errors import InputError, opt
 if TYPE_CHECKING:
     import pandas as pd
 
+_WHOLE = re.compile(r"0|-?[1-9]\d*")  # as Python writes it: a label 01 is another than 1
 Task = Literal["classification", "regression"]
 FEW = 20  # different whole numbers that may be classes
 Missing = Literal["impute", "drop", "refuse"]
@@ -41,6 +47,9 @@ class Reading:
     category: tuple[str, ...] = ()
     leave_out: tuple[str, ...] = ()
     header: bool = False
+    encoding: str | None = None
+    missing_values: tuple[str, ...] = ()
+    no_missing_values: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,6 +68,8 @@ class RawTable:
     target : name of the column that ``y`` was
     missing : what is done about missing cells; after "drop" and "refuse" there are none
     notes : what was found without being told, for the first line
+    conversions : what was left out of a text, converted or taken as missing
+    missing_words : that mean a missing cell in a text
     n_dropped : rows that were left out for a missing cell
     without_header : whether the file has no header line, and columns are called by number
     groups : codes of the column of groups, of shape (n_rows,), or None
@@ -75,6 +86,8 @@ class RawTable:
     n_dropped: int = 0
     without_header: bool = False
     groups: NDArray[Any] | None = None
+    conversions: tuple[str, ...] = ()
+    missing_words: tuple[str, ...] = MISSING_WORDS
 
     @property
     def n_missing(self) -> int:
@@ -91,7 +104,7 @@ class RawTable:
         return np.ascontiguousarray(self.X[list(self.kinds.numbers)].to_numpy())
 
     def lines(self) -> list[str]:
-        """Return two lines for the console: rows and target; columns by kind."""
+        """Return lines for the console: rows and target; columns by kind; what was converted."""
         dropped = f" ({self.n_dropped:,} with missing cells left out)" if self.n_dropped else ""
         notes = "".join(f"; {note}" for note in self.notes)
         kinds = []
@@ -119,6 +132,7 @@ class RawTable:
             f"table      {self.name}: {counted(len(self.y), 'row')}{dropped}, target "
             f"{short(self.target)}: {of_target}{notes}",
             f"columns    {'; '.join(kinds)}",
+            *(f"note       {conversion}" for conversion in self.conversions),
         ]
 
     def describe(self) -> dict[str, Any]:
@@ -127,6 +141,8 @@ class RawTable:
             "target": self.target,
             "missing": self.missing,
             "without_header": self.without_header,
+            "missing_values": self.missing_words,
+            "notes": self.conversions,
             **asdict(self.kinds),
         }
 
@@ -153,6 +169,9 @@ def read_raw_table(
     leave_out: Iterable[str] = (),
     header: bool = False,
     groups: str | None = None,
+    encoding: str | None = None,
+    missing_values: Iterable[str] = (),
+    no_missing_values: bool = False,
 ) -> RawTable:
     """Read a table as it comes, and say what its columns are.
 
@@ -167,6 +186,10 @@ def read_raw_table(
     header, no_header : the first line of a file of text names the columns, or is a row
     number, category, leave_out : columns whose kind is not to be guessed
     groups : column that says which rows belong together; nothing else is learned from it
+    encoding : of a file of text; by default what its bytes look like
+    missing_values : words that mean a missing cell in a file of text, beside ``?``, ``NA`` and
+        the like
+    no_missing_values : nothing but an empty cell, and ``missing_values``, means one
 
     Raises
     ------
@@ -181,7 +204,15 @@ def read_raw_table(
             "leave one out"
         )
     first_line_names = header if header or no_header else None
-    frame, layout = read_frame(path, header=first_line_names, label=label)
+    usual = () if no_missing_values else MISSING_WORDS
+    frame, source = read_frame(
+        path,
+        header=first_line_names,
+        label=label,
+        as_text={*category, *leave_out, groups},
+        encoding=encoding,
+        missing=(*usual, *missing_values),
+    )
     name, how = choose_target(frame, label or target, path, task)
     features = frame.drop(columns=name)
     if features.columns.empty:
@@ -202,7 +233,9 @@ def read_raw_table(
                 "lacks some; fill them in"
             )
         codes = np.unique(features.pop(groups).astype(str).to_numpy(), return_inverse=True)[1]
-    kinds = find_kinds(features, path, number=number, category=category, leave_out=leave_out)
+    kinds = find_kinds(
+        features, path, number=number, category=category, leave_out=leave_out, source=source
+    )
     if groups is not None:
         kinds = replace(kinds, left_out=(*kinds.left_out, (groups, "as asked")))
     if not kinds.numbers and not kinds.categories:
@@ -211,7 +244,11 @@ def read_raw_table(
             f"{opt('dataset')} must have a feature column, but all columns of '{path}' were "
             f"ignored: {left_out}; use one with {opt('number')} or {opt('category')}"
         )
-    X, outcome = columns_of(features, kinds, path), frame[name]
+    X, outcome = columns_of(features, kinds, path, source), frame[name]
+    written = None if source is None else source.as_written(name)
+    if source is not None and name in source.slips and task != "classification":
+        if task == "regression" or outcome.nunique() > FEW:
+            raise slipped(name, source, path)
     n_rows = len(X)
     if missing == "refuse":
         gaps = X.isna().sum()
@@ -228,20 +265,32 @@ def read_raw_table(
         whole = X.notna().all(axis=1) & outcome.notna().reset_index(drop=True)
         X = X[whole].reset_index(drop=True)
         outcome = outcome[whole.to_numpy()]
+        written = None if written is None else written[whole.to_numpy()]
         codes = None if codes is None else codes[whole.to_numpy()]
         if X.empty:
             raise InputError(
                 f"{opt('missing', 'drop')} would drop every row: each row of '{path}' has a "
                 f"missing cell; use {opt('missing', 'impute')}, or leave out columns"
             )
-    y, task = values_of(outcome, path, task)
+    y, task = values_of(outcome, path, task, source, written)
     notes = [how] if how and label is None else []
-    without_header = layout is not None and not layout.has_header
-    if layout is not None and without_header:
-        notes.append(f"no header line, columns are called 1 to {len(layout.names)}")
-    n_dropped, about = n_rows - len(X), tuple(notes)
+    without_header = source is not None and not source.has_header
+    if without_header:
+        notes.append(f"no header line, columns are called 1 to {len(frame.columns)}")
     return RawTable(
-        path.name, X, y, kinds, task, name, missing, about, n_dropped, without_header, codes
+        path.name,
+        X,
+        y,
+        kinds,
+        task,
+        name,
+        missing,
+        tuple(notes),
+        n_rows - len(X),
+        without_header,
+        codes,
+        () if source is None else source.notes,
+        () if source is None else source.missing,
     )
 
 
@@ -297,7 +346,13 @@ def _is_numeric(column: pd.Series) -> bool:
     return pd.api.types.is_numeric_dtype(column.dtype)
 
 
-def values_of(column: pd.Series, path: Path, task: Task | None = None) -> tuple[NDArray[Any], Task]:
+def values_of(
+    column: pd.Series,
+    path: Path,
+    task: Task | None = None,
+    source: Source | None = None,
+    written: NDArray[Any] | None = None,
+) -> tuple[NDArray[Any], Task]:
     """Return the values of the target column, as classes or as numbers.
 
     Parameters
@@ -305,6 +360,7 @@ def values_of(column: pd.Series, path: Path, task: Task | None = None) -> tuple[
     column : of the target
     path : the file, for messages
     task : by default text, truth values and few whole numbers are classes
+    source, written : of a file of text, how it was read, and the column's text, as labels are
 
     Returns
     -------
@@ -320,8 +376,8 @@ def values_of(column: pd.Series, path: Path, task: Task | None = None) -> tuple[
     if missing.any():
         raise InputError(
             f"{opt('target')} must have a label in every row, {short(column.name)} of '{path}' is "
-            f"missing in {missing.sum()} of {len(column)} rows, first in data row "
-            f"{int(np.argmax(missing)) + 1}; fill them in, or drop the rows with "
+            f"missing in {missing.sum()} of {len(column)} rows, first in "
+            f"{place_of(column.index[int(np.argmax(missing))], source)}; fill them in, or drop the rows with "
             f"{opt('missing', 'drop')}"
         )
     if task is None:
@@ -329,20 +385,29 @@ def values_of(column: pd.Series, path: Path, task: Task | None = None) -> tuple[
         few = column.nunique() <= FEW and are_whole(to_numbers(column)) if is_amount else True
         task = "classification" if few else "regression"
     if task == "classification":
-        return _labels(column, path), task
+        return _labels(column, path, source, written), task
     numbers = to_numbers(column)
     bad = np.flatnonzero(~(np.abs(numbers) <= LARGEST))
     if len(bad):
         raise InputError(
             f"{opt('target')} must be numbers for a regression, {short(column.name)} of '{path}' "
-            f"has {short(column.iloc[int(bad[0])])} in data row {int(bad[0]) + 1}; name another "
-            f"column"
+            f"has {short(column.iloc[int(bad[0])])} in "
+            f"{place_of(column.index[int(bad[0])], source)}; name another column"
         )
     return numbers, task
 
 
-def _labels(column: pd.Series, path: Path) -> NDArray[Any]:
+def _labels(
+    column: pd.Series, path: Path, source: Source | None, written: NDArray[Any] | None
+) -> NDArray[Any]:
     """Return labels as bool, integers or text; never as objects, which have no stable bytes."""
+    if written is not None and (column.dtype.kind != "f" or are_whole(column.to_numpy())):
+        labels = written.astype(str)
+        if all(_WHOLE.fullmatch(label) for label in np.unique(labels)):
+            for kind in (np.int64, np.uint64):
+                with suppress(OverflowError, ValueError):
+                    return labels.astype(kind)
+        return labels
     plain = {"b": np.bool_, "i": np.int64, "u": np.uint64}.get(column.dtype.kind)
     if plain is not None:
         return column.to_numpy(dtype=plain)
@@ -354,7 +419,7 @@ def _labels(column: pd.Series, path: Path) -> NDArray[Any]:
     if len(broken):
         raise InputError(
             f"{opt('target')} must hold class labels, {short(column.name)} of '{path}' has "
-            f"{float(values[broken[0]])} in data row {int(broken[0]) + 1}; name a column of "
-            f"classes, or round it to classes first"
+            f"{float(values[broken[0]])} in {place_of(column.index[broken[0]], source)}; name a "
+            f"column of classes, or round it to classes first"
         )
     return values.astype(np.int64)
