@@ -13,7 +13,7 @@ import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 from typing import TextIO
@@ -24,18 +24,22 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 ENCODING = "utf-8"
+NO_ROW = "has no row"
 SAMPLE_LINES = 500  # that are looked at for dialect, header and width
 HEAD_BYTES = 1 << 20
 MOST_HEADER_LINES = 20
 LEAST_SHARE = 0.8  # of the cells of a column of numbers, which are numbers
 MOST_LONG_ROWS = 0.1  # beyond, the lines are those of no one table
 YEARS = range(1500, 2101)
+DELIMITERS = (",", ";", "\t", "|")
 COMMENT_MARKS = ("#", "%")
 NO_SUCH_CELL = "\x01"  # stands in no text: an empty cell is told from one that a row lacks
 GAPS = {"", "-", "--", "..", "...", ".", "?", "na", "n/a", "nan", "null", "none", "#n/a", "missing"}
+INFINITE = ("inf", "-inf", "Inf", "-Inf")  # a number, but for the first line, where it is a name
 _SEPARATOR_LINE = re.compile(r"sep=(.)\r?\n", re.IGNORECASE)
 _NUMBER = re.compile(
-    r"[-+\u2212(]?\s*[$€£¥]?\s*(\d[\d,.'\s\u00a0\u202f]*|\.\d+)([eEdD][-+]?\d+)?\s*[%)]?"
+    r"[-+\u2212(]?\s*[$€£¥]?\s*(\d[\d,.'\s\u00a0\u202f]*|\.\d+)([eEdD][-+]?\d+)?\s*[%)]?",
+    re.IGNORECASE,
 )
 _MOMENT = re.compile(r"\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}([T ].*)?|\d{1,2}:\d{2}(:\d{2}(\.\d+)?)?")
 _WORDS = re.compile(r'"(?:[^"\\]|\\.|"")*"(?!\S)|\S+')
@@ -131,13 +135,15 @@ def read_text_table(
             raise NoTable(f"is no text in {encoding}: {error}") from None
         is_plain = encoding == ENCODING and text.newlines != "\r"
     if not any(line.strip() for line in head):
-        raise NoTable("has no row")
+        raise NoTable(NO_ROW)
     with ExitStack() as stack:
         plain = path if is_plain else stack.enter_context(_copy(path, encoding, _lines_apart))
         dialect = notice_dialect(plain, head)
         if dialect.by_blanks:
             plain = stack.enter_context(_copy(plain, ENCODING, _blanks_to_tabs))
         cells = _split(plain, dialect, head)
+        if dialect.quote == '"' and _has_odd_quote(plain, dialect.quote):
+            notes.append("a quote is not closed")
     comments = _comments(head)
     return _judged(cells, header, comments, notes, (path, dialect, encoding))
 
@@ -212,6 +218,9 @@ def notice_dialect(path: Path, head: Sequence[str]) -> Dialect:
     if not given and _is_by_blanks(body, delimiter):
         return Dialect("\t", quote, quote, skip, by_blanks=True)
     delimiter = given or delimiter or ","
+    if not given and len(delimiter) == 1:
+        others = (delimiter, *DELIMITERS)  # of equal ones the first
+        delimiter = max(others, key=lambda other: _evenness(body, other, quote, quote))
     if not delimiter.isspace() and text.count(delimiter + " ") == text.count(delimiter) > 0:
         delimiter += " "  # or quotes would not be the first character of a cell
     escape = escape or quote
@@ -221,11 +230,12 @@ def notice_dialect(path: Path, head: Sequence[str]) -> Dialect:
 
 
 def _evenness(lines: Sequence[str], delimiter: str, quote: str, escape: str) -> float:
-    """Return the share of rows that have the most frequent number of cells."""
+    """Return the share of rows that have the most frequent number of cells, if above one."""
     escapes = {"escapechar": escape, "doublequote": False} if escape != quote else {}
     rows = csv.reader(lines, delimiter=delimiter[0], quotechar=quote, **escapes)
-    widths = Counter(map(len, rows))
-    return widths.most_common(1)[0][1] / widths.total()
+    widths = Counter(len(row) for row in rows if any(row))
+    width, n_rows = widths.most_common(1)[0]
+    return n_rows / widths.total() if width > 1 else 0
 
 
 def _is_by_blanks(lines: Sequence[str], delimiter: str) -> bool:
@@ -313,7 +323,7 @@ def _judged(
     begin = len(comments) - how[1].skip if comments else 0
     full = [row for row in head[begin:] if _filled(row)]
     if not full:
-        raise NoTable("has no row")
+        raise NoTable(NO_ROW)
     width = Counter(_length(row) for row in full).most_common(1)[0][0]
     below = full[len(full) // (3 if len(full) > 6 else 2) :]  # no lines of a header
     numbers = [_is_numbers([row[i] for row in below]) for i in range(len(head[0]))]
@@ -345,7 +355,28 @@ def _judged(
     if len(lines) > 1:
         notes.append(f"{len(lines)} lines of header joined")
     rows, places = _without(cells.slice(end), width, names, notes)
-    return TextTable(names, rows, tuple(notes), *how, places + end)
+    table = TextTable(names, rows, (), *how, places + end)
+    return replace(table, notes=(*notes, *_of_several_lines(table)))
+
+
+def _of_several_lines(table: TextTable) -> list[str]:
+    """Return a note where cells go over lines, as a quote makes them that is not closed."""
+    rows = [
+        pc.indices_nonzero(pc.match_substring(column, "\n")).to_numpy()
+        for column in table.cells.columns
+    ]
+    if not (n_cells := sum(map(len, rows))):
+        return []
+    line = table.line_of(int(np.concatenate(rows).min()))
+    return [f"{_counted(n_cells, 'cell')} of several lines, the first in line {line}"]
+
+
+def _has_odd_quote(path: Path, quote: str) -> bool:
+    n_quotes = 0
+    with path.open("rb") as file:
+        while block := file.read(HEAD_BYTES):
+            n_quotes += block.count(quote.encode())
+    return n_quotes % 2 == 1
 
 
 def _counted(n: int, word: str) -> str:
@@ -406,7 +437,8 @@ def _end_of_header(head: list[Row], begin: int, numbers: list[bool], width: int)
         return begin + (2 * known < len(filled))
     for line, row in enumerate(head[begin : begin + MOST_HEADER_LINES], begin):
         present = _present([cell for i, cell in enumerate(row) if numbers[i]])
-        is_row = 2 * sum(map(_is_number, present)) >= max(1, len(present))
+        n_numbers = sum(_is_number(cell) or (line > begin and cell in INFINITE) for cell in present)
+        is_row = 2 * n_numbers >= max(1, len(present))
         if is_row and len(_filled(row)) > min(1, width - 1):
             return line
     return begin + 1

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import psutil
 
-from pipelines.data.delimited import NoTable, TextTable, read_text_table
+from pipelines.data.delimited import NO_ROW, NoTable, TextTable, read_text_table
 from pipelines.data.tables.cells import (
     MISSING,
     Slip,
@@ -134,7 +134,9 @@ def _read_text(
 
     try:
         table = read_text_table(path, encoding=encoding, header=header)
-    except (OSError, NoTable) as error:
+    except NoTable as error:
+        raise (empty(path) if str(error) == NO_ROW else unreadable(path, error)) from None
+    except OSError as error:
         raise unreadable(path, error) from None
     cells = table.cells
     if table.names is None:
