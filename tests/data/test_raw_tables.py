@@ -34,7 +34,7 @@ def file(tmp_path):
 def test_a_number_that_is_infinite_is_one_line_and_no_warning(file):
     path = file("a,t\n" + "inf,x\n" + "".join(f"{i},{'xy'[i % 2]}\n" for i in range(40)))
     for target in "ta":
-        with pytest.raises(InputError, match="has inf in data row 1"):
+        with pytest.raises(InputError, match="has inf in line 2"):
             load_dataset(str(path), target=target)
 
 
@@ -134,11 +134,11 @@ def test_no_header_may_be_said(file):
 
 
 def test_a_header_may_be_said(file, refused):
-    """Names that hold a number look like a row."""
-    path = file("1990,2000,kind\n1.5,2.5,x\n2.5,3.5,y\n3.5,4.5,x\n")
+    """Names that are numbers look like a row."""
+    path = file("1.9,2.1,kind\n1.5,2.5,x\n2.5,3.5,y\n3.5,4.5,x\n")
     assert read_raw_table(path).without_header
     table = read_raw_table(path, header=True)
-    assert list(table.X.columns) == ["1990", "2000"]
+    assert list(table.X.columns) == ["1.9", "2.1"]
     assert (table.target, len(table.y)) == ("kind", 3)
     refused(
         lambda: read_raw_table(path, header=True, no_header=True),

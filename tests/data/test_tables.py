@@ -75,7 +75,6 @@ def test_table(write):
     [
         ([3, 1, 3, 2], "i", [3, 1, 3, 2]),
         ([1.0, 0.0, 1.0, 2.0], "i", [1, 0, 1, 2]),
-        ([True, False, True, True], "b", [True, False, True, True]),
         (["1a", "b", "b", "1a"], "U", ["1a", "b", "b", "1a"]),
     ],
 )
@@ -83,6 +82,14 @@ def test_types_of_labels(labels, kind, expected, write):
     y = read_table(write(FRAME.assign(species=labels)), "species")[1]
     assert y.dtype.kind == kind
     assert y.tolist() == expected
+
+
+def test_truth_values_as_labels_are_as_they_are_written(tmp_path):
+    frame = FRAME.drop(columns="ripe").assign(species=[True, False, True, True])
+    labels = read_table(save(frame, tmp_path / "t.parquet"), "species")[1]
+    assert (labels.dtype.kind, labels.tolist()) == ("b", [True, False, True, True])
+    labels = read_table(save(frame, tmp_path / "t.csv"), "species")[1]
+    assert labels.tolist() == ["True", "False", "True", "True"]
 
 
 def test_categories_nullable_types_and_decimals(tmp_path):
@@ -211,7 +218,8 @@ def test_dates_and_durations_are_left_out(values, tmp_path):
 @pytest.mark.parametrize("value", [np.inf, -np.inf, 1e308, -1e308, 3.5e38])
 def test_values_beyond_single_precision(value, write, refused):
     path = write(FRAME.assign(count=[1.0, 2.0, value, 4.0]))
-    words = ["--dataset", "single precision", "'count'", str(value), "data row 3"]
+    place = "line 4" if path.suffix == ".csv" else "data row 3"
+    words = ["--dataset", "single precision", "'count'", str(value), place]
     refused(lambda: read_table(path, "species"), *words)
 
 
@@ -300,10 +308,7 @@ UNREADABLE = "cannot be read"
         ("t.csv", _of(""), "b", ["at least one row"]),
         ("t.csv", _of("a,b\n"), "b", ["at least one row"]),
         ("t.parquet", _one(FRAME.iloc[:0]), "species", ["at least one row"]),
-        ("t.csv", _of("a,b\n1,2\n3,4,5\n"), "b", [UNREADABLE]),
-        ("t.csv", _of("a,b\n1,2,3\n4,5,6\n"), "b", [UNREADABLE]),
-        ("t.csv", _of('a,b\n1,"2\n'), "b", [UNREADABLE]),
-        ("t.csv", _of("größe,art\n1,süß\n".encode("latin-1")), "art", [UNREADABLE, "utf-8"]),
+        ("t.csv", _of("a,b\n1,2\n3,4,5\n"), "b", [UNREADABLE, "2 columns", "1 of 2 rows"]),
         ("t.parquet", _twice, "a", [UNREADABLE]),
         ("t.npz", _npy, None, [UNREADABLE]),
         ("t.npz", _foreign, None, ["X of shape"]),
@@ -311,7 +316,7 @@ UNREADABLE = "cannot be read"
             "t.csv",
             _one(species=["plum", None, None, "fig"]),
             "species",
-            ["--target", "'species'", "2 of 4 rows", "data row 2"],
+            ["--target", "'species'", "2 of 4 rows", "line 3"],
         ),
         (
             "t.parquet",

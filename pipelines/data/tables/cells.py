@@ -19,27 +19,6 @@ from numpy.typing import NDArray
 
 from pipelines.data.tables.words import counted, listed, short
 
-# Missing in any column: what pandas takes for it, and "?"; but for "None", a level in many a table.
-MISSING = (
-    "?",
-    "NA",
-    "N/A",
-    "n/a",
-    "<NA>",
-    "#NA",
-    "#N/A",
-    "#N/A N/A",
-    "nan",
-    "NaN",
-    "-nan",
-    "-NaN",
-    "null",
-    "NULL",
-    "1.#IND",
-    "-1.#IND",
-    "1.#QNAN",
-    "-1.#QNAN",
-)
 # Missing in a column of numbers alone, in any case: of offices, statistics and spreadsheets.
 SIGNS = frozenset(
     "- -- --- \u2013 \u2014 . .. ... : none nil missing unknown n.a. n.d. nd tbd "

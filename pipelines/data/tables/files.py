@@ -14,22 +14,38 @@ from typing import TYPE_CHECKING
 import numpy as np
 import psutil
 
-from pipelines.data.delimited import NO_ROW, NoTable, TextTable, read_text_table
-from pipelines.data.tables.cells import (
-    MISSING,
-    Slip,
-    present_cells,
-    text_of,
-    type_columns,
-)
 from pipelines.data.tables.words import listed, refuse_no_file, short, unreadable
 from pipelines.errors import InputError, opt
 
 if TYPE_CHECKING:
     import pandas as pd
 
+    from pipelines.data.delimited import TextTable
+    from pipelines.data.tables.cells import Slip
+
 TEXT = (".csv", ".tsv", ".data", ".txt")
 SUFFIXES = (*TEXT, ".parquet", ".npz")
+# Missing in any column: what pandas takes for it, and "?"; but for "None", a level in many a table.
+MISSING_WORDS = (
+    "?",
+    "NA",
+    "N/A",
+    "n/a",
+    "<NA>",
+    "#NA",
+    "#N/A",
+    "#N/A N/A",
+    "nan",
+    "NaN",
+    "-nan",
+    "-NaN",
+    "null",
+    "NULL",
+    "1.#IND",
+    "-1.#IND",
+    "1.#QNAN",
+    "-1.#QNAN",
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,6 +68,8 @@ class Source:
 
     def as_written(self, name: str) -> np.ndarray:
         """Return a column's text as objects, NaN where it is missing."""
+        from pipelines.data.tables.cells import present_cells, text_of
+
         column = self.table.cells.column(self.names.index(name))
         return text_of(present_cells(column, self.missing))
 
@@ -67,7 +85,7 @@ def read_frame(
     label: str | None = None,
     as_text: Container[str] = (),
     encoding: str | None = None,
-    missing: tuple[str, ...] = MISSING,
+    missing: tuple[str, ...] = MISSING_WORDS,
 ) -> tuple[pd.DataFrame, Source | None]:
     """Read a file's columns.
 
@@ -131,6 +149,9 @@ def _read_text(
     missing: tuple[str, ...],
 ) -> tuple[pd.DataFrame, Source]:
     import pandas as pd
+
+    from pipelines.data.delimited import NO_ROW, NoTable, read_text_table
+    from pipelines.data.tables.cells import type_columns
 
     try:
         table = read_text_table(path, encoding=encoding, header=header)

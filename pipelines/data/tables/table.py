@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from pipelines.data.tables.cells import MISSING as MISSING_WORDS
-from pipelines.data.tables.files import Source, no_target, read_frame
+from pipelines.data.tables.files import MISSING_WORDS, Source, no_target, read_frame
 from pipelines.data.tables.kinds import (
     LARGEST,
     Kinds,
