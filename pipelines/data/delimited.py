@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
-from itertools import islice
+from itertools import islice, pairwise
 from pathlib import Path
 from typing import TextIO
 
@@ -43,6 +43,8 @@ _NUMBER = re.compile(
 )
 _MOMENT = re.compile(r"\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}([T ].*)?|\d{1,2}:\d{2}(:\d{2}(\.\d+)?)?")
 _WORDS = re.compile(r'"(?:[^"\\]|\\.|"")*"(?!\S)|\S+')
+
+csv.field_size_limit(1 << 30)  # a line that is split by another delimiter than its own is one cell
 
 Row = list[str | None]
 
@@ -94,7 +96,9 @@ class TextTable:
             if self.dialect.by_blanks:
                 full = (n for n, line in enumerate(text, 1) if line.strip())
                 return self.dialect.skip + next(islice(full, place, None))
-            rows = csv.reader(text, delimiter=self.dialect.delimiter[0], quotechar=self.dialect.quote)
+            rows = csv.reader(
+                text, delimiter=self.dialect.delimiter[0], quotechar=self.dialect.quote
+            )
             begin = 1
             for cells in rows:
                 if cells:
@@ -201,24 +205,25 @@ def notice_dialect(path: Path, head: Sequence[str]) -> Dialect:
     """Look at a text in UTF-8 and its first lines."""
     import duckdb
 
-    skip, given = 0, ""
+    skip, separator = 0, ""
     if first := _SEPARATOR_LINE.match(head[0]):
-        skip, given = 1, first[1]
+        skip, separator = 1, first[1]
     n_above = max(skip, len(_comments(head)))
     body = head[n_above:] or head
-    asked = (f", skip={n_above}" if n_above else "") + (f", delim={_literal(given)}" if given else "")
+    options = f", skip={n_above}" if n_above else ""
+    options += f", delim={_literal(separator)}" if separator else ""
     with duckdb.connect() as connection:
         rows = connection.sql(
             f"SELECT Delimiter, Quote, Escape FROM sniff_csv({_literal(str(path))}, "
-            f"all_varchar=true, null_padding=true, strict_mode=false{asked})"
+            f"all_varchar=true, null_padding=true, strict_mode=false{options})"
         ).fetchall()
     delimiter, quote, escape = ("" if word == "(empty)" else word or "" for word in rows[0])
     quote = quote or '"'
     text = "".join(body)
-    if not given and _is_by_blanks(body, delimiter):
+    if not separator and _is_by_blanks(body, delimiter):
         return Dialect("\t", quote, quote, skip, by_blanks=True)
-    delimiter = given or delimiter or ","
-    if not given and len(delimiter) == 1:
+    delimiter = separator or delimiter or ","
+    if not separator and len(delimiter) == 1:
         others = (delimiter, *DELIMITERS)  # of equal ones the first
         delimiter = max(others, key=lambda other: _evenness(body, other, quote, quote))
     if not delimiter.isspace() and text.count(delimiter + " ") == text.count(delimiter) > 0:
@@ -231,8 +236,14 @@ def notice_dialect(path: Path, head: Sequence[str]) -> Dialect:
 
 def _evenness(lines: Sequence[str], delimiter: str, quote: str, escape: str) -> float:
     """Return the share of rows that have the most frequent number of cells, if above one."""
-    escapes = {"escapechar": escape, "doublequote": False} if escape != quote else {}
-    rows = csv.reader(lines, delimiter=delimiter[0], quotechar=quote, **escapes)
+    escapechar = None if escape == quote else escape
+    rows = csv.reader(
+        lines,
+        delimiter=delimiter[0],
+        quotechar=quote,
+        escapechar=escapechar,
+        doublequote=escapechar is None,
+    )
     widths = Counter(len(row) for row in rows if any(row))
     width, n_rows = widths.most_common(1)[0]
     return n_rows / widths.total() if width > 1 else 0
@@ -246,14 +257,13 @@ def _is_by_blanks(lines: Sequence[str], delimiter: str) -> bool:
     if width < 2 or often < 0.9 * len(words[1:] or words):
         return False
     if not delimiter or delimiter.isspace():
-        return any(len(line.strip().split(delimiter or "\t")) != n for line, n in zip(full, words, strict=True))
+        cells = (len(line.strip().split(delimiter or "\t")) for line in full)
+        return any(n_cells != n_words for n_cells, n_words in zip(cells, words, strict=True))
     return not any(delimiter in line for line in full)
 
 
 @contextmanager
-def _copy(
-    path: Path, encoding: str, change: Callable[[TextIO], Iterable[str]]
-) -> Iterator[Path]:
+def _copy(path: Path, encoding: str, change: Callable[[TextIO], Iterable[str]]) -> Iterator[Path]:
     """Yield a file of the same text in UTF-8, changed, with line feeds between lines."""
     with tempfile.NamedTemporaryFile("w", encoding=ENCODING, newline="", suffix=".csv") as copy:
         with path.open(encoding=encoding, newline=None) as text:
@@ -286,7 +296,6 @@ def _split(path: Path, dialect: Dialect, head: Sequence[str]) -> pa.Table:
     """
     import duckdb
 
-    csv.field_size_limit(1 << 30)
     lines = _blanks_to_tabs(head) if dialect.by_blanks else head
     rows = csv.reader(lines, delimiter=dialect.delimiter[0], quotechar=dialect.quote)
     n_columns = max(map(len, rows), default=1) + 1
@@ -417,7 +426,7 @@ def _counts(first: Row, below: Sequence[Row], start: int) -> bool:
         return False
     if any(all(value == i + more for i, value in counted) for more in (0, 1, -1)):
         return True  # as a table without names of its own is given them
-    steps = {after - before for (_, before), (_, after) in zip(counted, counted[1:], strict=False)}
+    steps = {after - before for (_, before), (_, after) in pairwise(counted)}
     if len(steps) > 1 or 0 in steps or not all(value in YEARS for _, value in counted):
         return False
     words = [(row[i] or "").strip() for row in below for i, _ in counted]

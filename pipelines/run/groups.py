@@ -138,7 +138,7 @@ class OwnDataOptions(LabelledOptions):
     leave_out: tuple[str, ...] | None = columns("columns of the file to ignore")
     encoding: str | None = option(
         None,
-        "of a file of text, such as cp1252 or utf-16; by default UTF-8, or what its bytes look like",
+        "of a file of text, such as cp1252 (default: UTF-8, or what its bytes look like)",
         rule=rule("an encoding that Python knows", _is_encoding),
         metavar="NAME",
     )

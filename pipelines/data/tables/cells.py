@@ -20,17 +20,17 @@ from numpy.typing import NDArray
 from pipelines.data.tables.words import counted, listed, short
 
 # Missing in a column of numbers alone, in any case: of offices, statistics and spreadsheets.
-SIGNS = frozenset(
-    "- -- --- \u2013 \u2014 . .. ... : none nil missing unknown n.a. n.d. nd tbd "
-    "#div/0! #value! #ref! #name? #num! #null!".split()
-)
+SIGNS = {"-", "--", "---", "\u2013", "\u2014", ".", "..", "...", ":", "none", "nil", "missing"}
+SIGNS |= {"unknown", "n.a.", "n.d.", "nd", "tbd"}
+SIGNS |= {"#div/0!", "#value!", "#ref!", "#name?", "#num!", "#null!"}
 SAMPLE = 1000  # cells that tell whether a column may be numbers with a mark
 LEAST_SHARE = 0.9  # of the cells of a column of numbers, which are numbers
 FEWEST_BESIDE_SLIP = 5  # numbers, beside which a cell that is none is a slip in a short column
 _CURRENCIES = "USD|EUR|GBP|JPY|CNY|CHF|CAD|AUD|INR|SEK|NOK|DKK|PLN|CZK|BRL|MXN|KRW"
 _BLANK = "\\s\u00a0\u2007\u2009\u202f"
 # For RE2, without captures, which make it slow: what stands before a number, it, and what follows.
-_BEFORE = rf"^\(?[{_BLANK}]*[-+\x{{2212}}]?[{_BLANK}]*(?:\p{{Sc}}|{_CURRENCIES})?[{_BLANK}]*[-+\x{{2212}}]?$"
+_SIGNED = rf"[{_BLANK}]*[-+\x{{2212}}]?"
+_BEFORE = rf"^\(?{_SIGNED}[{_BLANK}]*(?:\p{{Sc}}|{_CURRENCIES})?{_SIGNED}$"
 _AFTER = rf"^[{_BLANK}]*(?:\pL[^\d\s(),]{{0,9}}|[^\pL\d\s.,()+-][^\d\s(),]{{0,3}})?[{_BLANK}]*\)?$"
 _POWER = r"(?:[eEdD][-+]?\d+)?"
 _APART = {".": (",", "'", "\u2019", f"[{_BLANK}]"), ",": (r"\.", "'", "\u2019", f"[{_BLANK}]")}
@@ -75,7 +75,7 @@ def type_columns(
     missing : words that mean a missing cell, beside an empty one
     as_text : names of columns that stay as they are written
     """
-    columns, marked = Columns(), {}
+    columns, marked = Columns(), dict[str, _Words]()
     for name, column in cells.items():
         present = present_cells(column, missing)
         values = None if name in as_text else _plain(present)
@@ -129,12 +129,11 @@ def _plain(present: pa.ChunkedArray) -> Array | None:
         with suppress(pa.ArrowInvalid):
             pc.cast(present.slice(0, SAMPLE), kind)  # a cast that fails goes on to the end
             return pc.cast(present, kind).to_numpy()
-    truth = pc.utf8_lower(present.slice(0, SAMPLE))
-    if pc.any(pc.invert(pc.is_in(truth.drop_null(), value_set=pa.array(["true", "false"])))).as_py():
-        return None
-    truth = pc.utf8_lower(present)
-    if not pc.all(pc.is_in(truth.drop_null(), value_set=pa.array(["true", "false"]))).as_py():
-        return None
+    words = pa.array(["true", "false"])
+    for part in (present.slice(0, SAMPLE), present):
+        truth = pc.utf8_lower(part)
+        if not pc.all(pc.is_in(truth.drop_null(), value_set=words)).as_py():
+            return None
     values = pc.equal(truth, "true")
     return values.to_numpy() if not present.null_count else pc.cast(values, pa.float64()).to_numpy()
 

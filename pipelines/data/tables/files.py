@@ -73,6 +73,10 @@ class Source:
         column = self.table.cells.column(self.names.index(name))
         return text_of(present_cells(column, self.missing))
 
+    def cell(self, name: str, row: int) -> str:
+        """Return a cell as it stands in the file, empty where its row lacks it."""
+        return (self.table.cells.column(self.names.index(name))[row].as_py() or "").strip()
+
     def where(self, row: int) -> str:
         """Return where a row begins, counted from 0."""
         return f"line {self.table.line_of(row)}"

@@ -25,7 +25,8 @@ FEWEST_ROWS_OF_ID = 20
 LARGEST = float(np.finfo(np.float32).max)
 DATE = re.compile(r"\d{4}-\d{1,2}-\d{1,2}([T ].*)?|\d{1,2}[/.]\d{1,2}[/.]\d{2,4}( .*)?")
 _NAMED_ID = re.compile(
-    r"id|index|row[ _.]?(names?|id|number)?|unnamed: \d+|.+[ _.-]id|(.*[ _.-])?(name|code|key)", re.I
+    r"id|index|row[ _.]?(names?|id|number)?|unnamed: \d+|.+[ _.-]id|(.*[ _.-])?(name|code|key)",
+    re.I,
 )
 _CODE = re.compile(r"[\w.:/#@+-]*\d[\w.:/#@+-]*|[0-9a-fA-F-]{8,}")
 
@@ -78,8 +79,8 @@ def find_kinds(
     Raises
     ------
     InputError
-        A named column is not there, a cell in a column of numbers is none, or a column of text has more than ``MOST_LEVELS`` levels and
-        none of the names says what to do with it.
+        A named column is not there, a cell in a column of numbers is none, or a column of text has
+        more than ``MOST_LEVELS`` levels and none of the names says what to do with it.
     """
     named: dict[str, str] = {}
     for option, columns in (("number", number), ("category", category), ("leave_out", leave_out)):

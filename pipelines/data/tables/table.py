@@ -208,7 +208,7 @@ def read_raw_table(
         path,
         header=first_line_names,
         label=label,
-        as_text={*category, *leave_out, groups},
+        as_text={*category, *leave_out, groups or ""},
         encoding=encoding,
         missing=(*usual, *missing_values),
     )
@@ -245,9 +245,9 @@ def read_raw_table(
         )
     X, outcome = columns_of(features, kinds, path, source), frame[name]
     written = None if source is None else source.as_written(name)
-    if source is not None and name in source.slips and task != "classification":
-        if task == "regression" or outcome.nunique() > FEW:
-            raise slipped(name, source, path)
+    are_numbers = task == "regression" or (task is None and outcome.nunique() > FEW)
+    if source is not None and name in source.slips and are_numbers:
+        raise slipped(name, source, path)
     n_rows = len(X)
     if missing == "refuse":
         gaps = X.isna().sum()
@@ -373,11 +373,14 @@ def values_of(
     """
     missing = column.isna()
     if missing.any():
+        row = column.index[int(np.argmax(missing))]
+        ways = ["fill them in", f"drop the rows with {opt('missing', 'drop')}"]
+        if source is not None and (word := source.cell(str(column.name), row)):
+            ways.append(f"take {short(word)} as a label with {opt('no_missing_values')}")
         raise InputError(
             f"{opt('target')} must have a label in every row, {short(column.name)} of '{path}' is "
-            f"missing in {missing.sum()} of {len(column)} rows, first in "
-            f"{place_of(column.index[int(np.argmax(missing))], source)}; fill them in, or drop the rows with "
-            f"{opt('missing', 'drop')}"
+            f"missing in {missing.sum()} of {len(column)} rows, first in {place_of(row, source)}; "
+            f"{', '.join(ways[:-1])}, or {ways[-1]}"
         )
     if task is None:
         is_amount = _is_numeric(column) and column.dtype.kind != "b"

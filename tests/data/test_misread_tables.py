@@ -1,0 +1,249 @@
+"""Files as people have them: each is read as its author meant it, with a note, or refused."""
+
+import numpy as np
+import pytest
+
+from pipelines.data.tables import read_raw_table
+
+N = 60
+
+
+@pytest.fixture
+def read(tmp_path):
+    """A table of a text, or of columns: a line of names, and a line for each row."""
+
+    def read(text="", target="kind", encoding="utf-8", **options):
+        path = tmp_path / "t.csv"
+        path.write_bytes(text if isinstance(text, bytes) else text.encode(encoding))
+        return read_raw_table(path, target, **options)
+
+    return read
+
+
+def text_of(cells, header="w,h,kind"):
+    """Rows of a cell of interest, a number that never counts, and a class."""
+    rows = (f"{cell},{i % 5 + 0.5},{'ab'[i % 2]}\n" for i, cell in enumerate(cells))
+    return f"{header}\n" + "".join(rows)
+
+
+def notes(table):
+    return "; ".join(table.conversions)
+
+
+# Columns of numbers
+
+
+@pytest.mark.parametrize(
+    ("pattern", "expected", "note"),
+    [
+        ("\u2212{}.5", lambda i: -i - 0.5, ""),
+        ("{} 100", lambda i: i * 1000 + 100, "thousands apart"),
+        ("{}\u00a0100", lambda i: i * 1000 + 100, "thousands apart"),
+        ("{}\u202f100", lambda i: i * 1000 + 100, "thousands apart"),
+        ("{}'100", lambda i: i * 1000 + 100, "thousands apart"),
+        ('"{},100"', lambda i: i * 1000 + 100, "thousands apart"),
+        ('"{},100.25"', lambda i: i * 1000 + 100.25, "thousands apart"),
+        ('"{}.100,25"', lambda i: i * 1000 + 100.25, "decimal commas"),
+        ("${}", lambda i: i, "'$'"),
+        ("$ {}.5", lambda i: i + 0.5, "'$'"),
+        ("-${}", lambda i: -i, "'$'"),
+        ("{} €", lambda i: i, "'€'"),
+        ("EUR {}", lambda i: i, "'EUR'"),
+        ("{}%", lambda i: i, "'%'"),
+        ("{}.5cm", lambda i: i + 0.5, "'cm'"),
+        ("{} km/h", lambda i: i, "'km/h'"),
+        ("({}.5)", lambda i: -i - 0.5, "brackets"),
+        ("{}.5D0", lambda i: i + 0.5, ""),
+        ("{}.5E+02", lambda i: 100 * i + 50, ""),
+        ('"{},5"', lambda i: i + 0.5, "decimal commas"),
+    ],
+)
+def test_numbers_with_a_mark_are_numbers(pattern, expected, note, read):
+    numbers = [11 * (i % 37) + 10 for i in range(N)]
+    table = read(text_of(pattern.format(i) for i in numbers))
+    assert table.kinds.numbers == ("w", "h")
+    np.testing.assert_array_equal(table.X["w"], [expected(i) for i in numbers])
+    assert note in notes(table)
+    assert not note or "'w'" in notes(table)
+
+
+@pytest.mark.parametrize("sign", ["-", "--", "..", ".", "missing", "#DIV/0!", "n.a.", "None"])
+def test_known_signs_in_numbers_are_missing_cells(sign, read):
+    table = read(text_of(sign if i % 7 == 3 else i * 0.5 for i in range(N)))
+    assert table.X["w"].isna().to_numpy().nonzero()[0].tolist() == list(range(3, N, 7))
+    assert table.X["w"][4] == 2.0
+    assert f"{len(range(3, N, 7))} cells {sign!r} as missing in 'w'" in notes(table)
+
+
+@pytest.mark.parametrize("cell", ["o.5", "1.5.2", "12;5", "1-5", "abc", "5 apples", "0x1F"])
+def test_a_slip_among_numbers_is_refused_by_its_line(cell, read, refused):
+    text = text_of(cell if i == 33 else i + 0.25 for i in range(80))
+    refused(lambda: read(text), "'w'", repr(cell), "line 35", "--missing-values", "--category w")
+    column = read(text, missing_values=[cell]).X["w"]
+    assert (column[32], column.isna().sum(), column[34]) == (32.25, 1, 34.25)
+    assert read(text.replace(f"\n{cell},", "\n7.5,")).X["w"][33] == 7.5
+
+
+def test_a_mark_in_one_cell_alone_is_a_slip(read, refused):
+    """12% beside 0.5 is another unit, and 1,234 beside 1.5 another decimal mark, or thousands."""
+    refused(
+        lambda: read(text_of("12%" if i == 40 else i / 7 for i in range(N))), "'12%'", "line 42"
+    )
+
+
+def test_decimal_commas_far_down(read):
+    text = "w;kind\n" + "3;a\n" * 220 + "3,5;b\n" * 40
+    table = read(text)
+    assert table.X["w"].tolist() == [3.0] * 220 + [3.5] * 40
+    assert notes(table) == "decimal commas in 'w'"
+
+
+def test_decimal_commas_beside_text_with_commas(read):
+    rows = [f"{i},1;{i % 4},0;Doe, J{i};{'ab'[i % 2]}\n" for i in range(30)]
+    table = read("w;h;who;kind\n" + "".join(rows))
+    assert table.X["w"].tolist() == [i + 0.1 for i in range(30)]
+    assert table.kinds.left_out == (("who", "text, different in every row"),)
+
+
+def test_numbers_that_all_differ_are_no_id(read):
+    assert read(text_of(f"{i}.{i}" for i in range(N))).kinds.numbers == ("w", "h")
+
+
+@pytest.mark.parametrize("names", ["customer_id", "id", "code", "name"])
+def test_text_that_looks_like_ids_is_left_out(names, read):
+    table = read(text_of((f"K-{i:04}" for i in range(N)), f"{names},h,kind"))
+    assert table.kinds.left_out == ((names, "id"),)
+
+
+# What stands above, below and beside the rows
+
+ROWS = [f"{i}.5,{i % 5},{'ab'[i % 2]}\n" for i in range(30)]
+BODY = "".join(ROWS)
+
+
+@pytest.mark.parametrize(
+    ("text", "note"),
+    [
+        ("sep=;\n" + ("w,h,kind\n" + BODY).replace(",", ";"), ""),
+        ("Statistics of fruit\nSource: an office\n\nw,h,kind\n" + BODY, "2 lines above the table"),
+        ("# by hand\n# second, with a comma\nw,h,kind\n" + BODY, "2 lines above the table"),
+        ("w,h,kind\n" + BODY + "\n\n", ""),
+        ("\n\nw,h,kind\n" + BODY, ""),
+        (("w,h,kind\n" + BODY).replace("\n", "\r"), ""),
+        (("w,h,kind\n" + BODY).replace("\n", "\r\n"), ""),
+        (("w,h,kind\n" + BODY).replace(",", " , "), ""),
+        (("w,h,kind\n" + BODY).replace(",", "\t"), ""),
+        (("w,h,kind\n" + BODY).replace(",", "   "), ""),
+        ("w,h,kind\n" + "".join(row.replace("\n", ",\n") for row in ROWS), ""),
+        ("w,h,kind\n" + BODY + "1,2,a,extra\n", "1 row of more than 3 cells left out"),
+    ],
+)
+def test_what_stands_about_rows(text, note, read):
+    table = read(text)
+    assert table.X["w"].tolist() == [i + 0.5 for i in range(30)]
+    assert table.X["h"].tolist() == [i % 5 for i in range(30)]
+    assert table.y.tolist() == ["a", "b"] * 15
+    assert note in notes(table)
+    assert note or not notes(table)
+
+
+@pytest.mark.parametrize(
+    "quoted", ["'Doe, J{}'", '"say \\"hi, {}\\""', '"say ""hi, {}"""', '"two\nlines {}"']
+)
+def test_quotes(quoted, read):
+    cells = [quoted.format(i % 3) for i in range(N)]
+    table = read(
+        "h,who,kind\n" + "".join(f"{i}.5,{cell},{'ab'[i % 2]}\n" for i, cell in enumerate(cells))
+    )
+    word = quoted[1:-1].replace('\\"', '"').replace('""', '"')
+    assert table.X["who"].tolist() == [word.format(i % 3) for i in range(N)]
+
+
+def test_a_quote_that_is_not_closed_is_told(read):
+    table = read("w,h,kind\n" + BODY + '7.5,2,"a\n')
+    assert "a quote is not closed" in notes(table)
+
+
+@pytest.mark.parametrize("encoding", ["cp1252", "utf-16", "utf-8-sig", "utf-16-le"])
+def test_encodings(encoding, read):
+    table = read("größe,h,kind\n" + BODY.replace("a\n", "süß\n"), encoding=encoding)
+    assert "größe" in table.X
+    assert table.y[0] == "süß"
+    assert encoding.startswith("utf-8") or notes(table) == f"read as {encoding}"
+
+
+def test_an_encoding_may_be_said(tmp_path, read):
+    path = tmp_path / "t.csv"
+    path.write_bytes(("größe,kind\n" + "1.5,ä\n2.5,b\n" * 9).encode("cp437"))
+    assert read_raw_table(path, "kind", encoding="cp437").y[0] == "ä"
+
+
+def test_rows_that_lack_cells_are_told(read):
+    table = read(
+        "kind,w,h\n" + "".join(f"{'ab'[i % 2]},{i}.5,{i % 5}\n" for i in range(30)) + "b,7.9\n"
+    )
+    assert (len(table.y), table.n_missing) == (31, 1)
+    assert "1 row of fewer than 3 cells" in notes(table)
+
+
+@pytest.mark.parametrize("n_rows", [2, 30])
+def test_the_row_names_of_r(n_rows, read):
+    rows = "".join(f'"r{i}" {i}.5 {i % 5} "{"ab"[i % 2]}"\n' for i in range(n_rows))
+    table = read('"w" "h" "kind"\n' + rows)
+    assert table.X["w"].tolist() == [i + 0.5 for i in range(n_rows)]
+    assert "row names" in notes(table)
+
+
+@pytest.mark.parametrize("years", ["1990,1991,1992", "2001,2002,2003"])
+def test_years_as_a_header(years, read):
+    table = read(
+        f"country,{years}\n" + "".join(f"C{i},{i}.5,{i * 2},{i / 4}\n" for i in range(30)), "-1"
+    )
+    assert table.target == years.split(",")[-1]
+    assert len(table.y) == 30
+
+
+def test_lines_of_a_header_are_joined(read):
+    table = read(
+        "A,,B,\nx,y,x,y\n(m),(kg),(m),(kg)\n" + "".join(f"{i}.5,1,2,{i % 2}\n" for i in range(30)),
+        "-1",
+    )
+    assert list(table.X.columns) == ["A x (m)", "A y (kg)", "B x (m)"]
+    assert "3 lines of header joined" in notes(table)
+
+
+def test_a_header_that_stands_again_is_refused(read, refused):
+    refused(lambda: read(("w,h,kind\n" + BODY) * 2), "header stands again")
+
+
+def test_a_header_longer_than_a_field_of_csv(read):
+    names = [f"column-{i:05}" for i in range(12_000)]
+    line = ",".join(["1.5"] * len(names))
+    table = read(",".join(names) + ",kind\n" + f"{line},a\n{line},b\n" * 2)
+    assert len(table.kinds.numbers) == 12_000
+
+
+# Labels
+
+
+@pytest.mark.parametrize(
+    "labels", [("00501", "00502"), ("01", "1"), ("1E5", "2E3"), ("1.0", "1"), ("+1", "-1")]
+)
+def test_labels_stay_as_they_are_written(labels, read):
+    text = "w,kind\n" + "".join(f"{i}.5,{labels[i % 2]}\n" for i in range(30))
+    assert read(text, task="classification").y.tolist() == list(labels) * 15
+
+
+def test_na_may_be_a_label_and_a_level(read, refused):
+    zones = ["APAC", "EUR", "NA"]
+    text = "w,zone,kind\n" + "".join(f"{i}.5,{zones[i % 3]},{zones[i % 3]}\n" for i in range(30))
+    refused(lambda: read(text), "--target", "10 of 30", "line 4", "'NA'", "--no-missing-values")
+    table = read(text, no_missing_values=True)
+    assert table.y.tolist() == zones * 10
+    assert table.X["zone"].tolist() == zones * 10
+
+
+@pytest.mark.parametrize("word", ["999", "X", "keine Angabe"])
+def test_words_for_missing_cells(word, read):
+    table = read(text_of(word if i == 4 else i + 0.5 for i in range(N)), missing_values=[word])
+    assert table.X["w"].isna().to_numpy().nonzero()[0].tolist() == [4]
