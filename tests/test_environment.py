@@ -13,7 +13,12 @@ from packaging.specifiers import SpecifierSet
 ROOT = Path(__file__).parents[1]
 EXTRAS = ("nn", "images", "gpu", "hpc", "notebooks")
 # Where conda-forge and rapidsai name a package otherwise than PyPI.
-CONDA_NAMES = {"cupy-cuda13x": "cupy", "matplotlib": "matplotlib-base", "torch": "pytorch-gpu"}
+CONDA_NAMES = {
+    "cupy-cuda13x": "cupy",
+    "duckdb": "python-duckdb",
+    "matplotlib": "matplotlib-base",
+    "torch": "pytorch-gpu",
+}
 CONDA_ALONE = {"python", "cuda-version", "pip"}
 
 

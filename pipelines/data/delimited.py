@@ -143,8 +143,9 @@ def read_text_table(
     with ExitStack() as stack:
         plain = path if is_plain else stack.enter_context(_copy(path, encoding, _lines_apart))
         dialect = notice_dialect(plain, head)
-        if dialect.by_blanks:
-            plain = stack.enter_context(_copy(plain, ENCODING, _blanks_to_tabs))
+        if (change := _change_of(dialect, head)) is not None:
+            plain, head = stack.enter_context(_copy(plain, ENCODING, change)), list(change(head))
+            dialect = replace(dialect, quote='"', escape='"')
         cells = _split(plain, dialect, head)
         if dialect.quote == '"' and _has_odd_quote(plain, dialect.quote):
             notes.append("a quote is not closed")
@@ -280,8 +281,27 @@ def _lines_apart(text: TextIO) -> Iterator[str]:
         yield block
 
 
-def _blanks_to_tabs(lines: Iterable[str]) -> Iterator[str]:
-    return ("\t".join(_WORDS.findall(line)) + "\n" for line in lines)
+def _change_of(
+    dialect: Dialect, head: Sequence[str]
+) -> Callable[[Iterable[str]], Iterator[str]] | None:
+    """Return what makes lines of them that DuckDB can split; None where it can as they are."""
+    if dialect.by_blanks:
+        return lambda lines: ("\t".join(_WORDS.findall(line)) + "\n" for line in lines)
+    if dialect.quote != "'":
+        return None
+    # An apostrophe within a cell ends it only before a delimiter.
+    end = rf"(?={re.escape(dialect.delimiter)}|\r?$)"
+    cell = re.compile(rf"(^|{re.escape(dialect.delimiter)})'(.*?)'{end}", re.MULTILINE)
+
+    def change(lines: Iterable[str]) -> Iterator[str]:
+        for line in lines:
+            yield cell.sub(
+                lambda match: f'{match[1]}"{match[2].replace(chr(34), 2 * chr(34))}"', line
+            )
+
+    delimiter, n_now = dialect.delimiter, _evenness(head, dialect.delimiter, "'", dialect.escape)
+    is_better = _evenness(list(change(head)), delimiter, '"', '"') > n_now
+    return change if is_better else None
 
 
 def _literal(text: str) -> str:
@@ -296,8 +316,7 @@ def _split(path: Path, dialect: Dialect, head: Sequence[str]) -> pa.Table:
     """
     import duckdb
 
-    lines = _blanks_to_tabs(head) if dialect.by_blanks else head
-    rows = csv.reader(lines, delimiter=dialect.delimiter[0], quotechar=dialect.quote)
+    rows = csv.reader(head, delimiter=dialect.delimiter[0], quotechar=dialect.quote)
     n_columns = max(map(len, rows), default=1) + 1
     columns = ", ".join(f"'{i}': 'VARCHAR'" for i in range(n_columns))
     options = {
@@ -347,7 +366,10 @@ def _judged(
     (often, n_often), *_ = widths.most_common(1)
     if 2 * n_often < widths.total():
         several = " and ".join(str(width) for width, _ in widths.most_common(3))
-        raise NoTable(f"holds several tables, or rows of no one width: {several} cells")
+        raise NoTable(
+            f"has rows of {several} cells: it holds several tables, or no quotes about cells that "
+            f"have its delimiter in them, {how[1].delimiter!r}"
+        )
     n_names = width = max([often, *(_length_filled(row) for row in lines)])
     if lines and (n_named := max(map(_length_filled, lines))) < width:
         rows = [row for row in head[end:] if _filled(row)]
@@ -447,7 +469,7 @@ def _end_of_header(head: list[Row], begin: int, numbers: list[bool], width: int)
     for line, row in enumerate(head[begin : begin + MOST_HEADER_LINES], begin):
         present = _present([cell for i, cell in enumerate(row) if numbers[i]])
         n_numbers = sum(_is_number(cell) or (line > begin and cell in INFINITE) for cell in present)
-        is_row = 2 * n_numbers >= max(1, len(present))
+        is_row = 2 * n_numbers >= max(line == begin, len(present))  # gaps alone: a row, too
         if is_row and len(_filled(row)) > min(1, width - 1):
             return line
     return begin + 1

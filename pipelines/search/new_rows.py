@@ -12,7 +12,7 @@ import numpy as np
 
 from pipelines.data.image_files import ImageFormat, files_of, read_image
 from pipelines.data.tables import Kinds, columns_of, read_frame
-from pipelines.data.tables.kinds import level_of
+from pipelines.data.tables.kinds import level_of, place_of
 from pipelines.data.tables.table import counted_classes
 from pipelines.data.tables.words import counted, short
 from pipelines.errors import InputError, opt
@@ -70,6 +70,7 @@ class NewRows:
     ids : DataFrame of shape (n_rows, n_ids)
         The columns that the run left out as ids, those that are there; the paths of images.
     unreadable : what is wrong with the images that have no answer
+    notes : what was left out of a text, converted or taken as missing
     """
 
     path: Path
@@ -80,6 +81,7 @@ class NewRows:
     truth: np.ndarray | None
     ids: pd.DataFrame
     unreadable: tuple[str, ...] | None = None
+    notes: tuple[str, ...] = ()
 
     @classmethod
     def of_images(cls, form: ImageFormat, images: Iterable[Path]) -> Self:
@@ -125,18 +127,20 @@ class NewRows:
         InputError
             The run is not one of a table, the file cannot be read, or lacks a column.
         """
+        import pandas as pd
+
         metadata = record.dataset.table
         if metadata is None:
             raise InputError(
                 f"RUN must be a run on a table, but {run} is a run on images; give a run on a table"
             )
         kinds = Kinds(tuple(metadata.numbers), tuple(metadata.categories))
-        frame, source = read_frame(
-            path,
-            header=not metadata.without_header,
-            as_text=kinds.categories,
-            missing=tuple(metadata.missing_values),
-        )
+        columns = {*kinds.numbers, *kinds.categories}
+        how: dict[str, Any] = {"as_text": kinds.categories}
+        how["missing"] = tuple(metadata.missing_values)
+        frame, source = read_frame(path, header=False if metadata.without_header else None, **how)
+        if source is not None and not metadata.without_header and not columns <= {*frame.columns}:
+            frame, source = read_frame(path, header=True, **how)  # names that look like a row
         if source is not None and metadata.without_header and metadata.target.isdecimal():
             n_known = len(metadata.numbers) + len(metadata.categories) + len(metadata.left_out)
             if len(frame.columns) == n_known:  # the target is not there: those after it move on
@@ -150,18 +154,24 @@ class NewRows:
             name = next(name for name in X.columns if X[name].isna().any())
             raise InputError(
                 f"TABLE must have a value in every cell, column {short(name)} of '{path}' has none "
-                f"in data row {int(np.argmax(gaps)) + 1}, and {run} was trained on rows without "
-                "missing cells; fill it in, or leave the row out"
+                f"in {place_of(int(np.argmax(gaps)), source)}, and {run} was trained on rows "
+                "without missing cells; fill it in, or leave the row out"
             )
         truth = None
         if metadata.target in frame.columns:
             labels = frame[metadata.target].astype(object)
-            if source is not None and not metadata.without_header:
-                labels[:] = source.as_written(metadata.target)
+            if source is not None and record.dataset.task != "regression":
+                labels[:] = source.as_written(source.names[list(frame).index(metadata.target)])
             truth = np.array([level_of(one) for one in labels.iloc[answered]], dtype=object)
             truth[labels.isna().to_numpy()[answered]] = ""
         X = X.iloc[answered].reset_index(drop=True)
-        ids = [name for name, why in metadata.left_out if why == "id" and name in frame.columns]
+        left_out = {name for name, why in metadata.left_out if why == "id"}
+        ids = frame[[name for name in frame.columns if name in left_out]].reset_index(drop=True)
+        if source is not None and not metadata.without_header:
+            for name in map(str, ids):
+                written = pd.Series(source.as_written(name), dtype=object)
+                if written.str.match(r"0\d").any():
+                    ids[name] = written
         return cls(
             path,
             np.ascontiguousarray(X.to_numpy()) if plain else X,
@@ -169,7 +179,8 @@ class NewRows:
             len(frame),
             metadata.target,
             truth,
-            frame[ids].reset_index(drop=True),
+            ids,
+            notes=() if source is None else source.notes,
         )
 
     def write(
@@ -255,7 +266,8 @@ class NewRows:
         read = f"table      {self.path}: {counted(self.n_rows, 'row')}"
         if self.unreadable is not None:
             read = f"images     {self.n_rows:,}"
-        return [f"{read}{gaps}", *lines, f"answers    {to}: {columns}{more_columns}"]
+        notes = [f"note       {note}" for note in self.notes]
+        return [f"{read}{gaps}", *notes, *lines, f"answers    {to}: {columns}{more_columns}"]
 
 
 def add_what_is_asked(parser: ArgumentParser) -> None:

@@ -208,3 +208,30 @@ def test_a_dry_run_shows_rows_as_the_solver_will_see_them(
     first = said.splitlines()[said.splitlines().index(header) + 1].split()
     assert first[0] == data.classes[data.y_train[0]]
     np.testing.assert_allclose([float(one) for one in first[1:]], matrix[0], rtol=0.01)
+
+
+def test_what_is_converted_is_said_by_runs_and_predictions(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Title lines, a byte of cp1252, decimal commas, percent, and ids with zeros before them."""
+    frame = mixed(150, 0)[["case", "age", "pay"]].fillna({"age": 50})
+    frame["case"] = [f"{case:05}" for case in frame["case"]]
+    frame["size"] = [f"{age / 10:.2f} %".replace(".", ",") for age in frame.pop("age")]
+    frame = frame.rename(columns={"size": "größe"})
+    rows = frame.to_csv(index=False, sep=";")
+    (tmp_path / "pay.csv").write_bytes(("Bericht\n\n" + rows).encode("cp1252"))
+    options = ["--dataset", str(tmp_path / "pay.csv"), "--target", "pay", *GRID]
+    assert main([*options, "--results", str(tmp_path / "run")]) == 0
+    notes = record(tmp_path / "run")["dataset"]["table"]["notes"]
+    assert notes == [
+        "read as cp1252",
+        "1 line above the table left out",
+        "numbers with '%' read without it in 'größe'",
+        "decimal commas in 'größe'",
+    ]
+    assert main(["predict", str(tmp_path / "run"), str(tmp_path / "pay.csv")]) == 0
+    said = capsys.readouterr().out
+    assert all(said.count(f"note       {note}\n") == 2 for note in notes)
+    answers = pd.read_csv(tmp_path / "pay-predictions.csv", dtype={"case": str})
+    assert answers["case"].tolist() == frame["case"].tolist()
+    assert np.mean(answers["predicted"] != frame["pay"]) < 0.4
