@@ -89,24 +89,26 @@ class TextTable:
 
     def line_of(self, row: int) -> int:
         """Return the line of the file, from 1, in which a row of ``cells`` begins."""
-        place = int(self.places[row])
-        with self.path.open(encoding=self.encoding, errors="replace", newline=None) as text:
-            for _ in range(self.dialect.skip):
-                next(text)
-            if self.dialect.by_blanks:
-                full = (n for n, line in enumerate(text, 1) if line.strip())
-                return self.dialect.skip + next(islice(full, place, None))
-            rows = csv.reader(
-                text, delimiter=self.dialect.delimiter[0], quotechar=self.dialect.quote
-            )
-            begin = 1
-            for cells in rows:
-                if cells:
-                    if place == 0:
-                        break
-                    place -= 1
-                begin = rows.line_num + 1
-            return self.dialect.skip + begin
+        return _line_of(self.path, self.dialect, self.encoding, int(self.places[row]))
+
+
+def _line_of(path: Path, dialect: Dialect, encoding: str, place: int) -> int:
+    """Return the line in which a row of a text begins, counted among all its rows from 0."""
+    with path.open(encoding=encoding, errors="replace", newline=None) as text:
+        for _ in range(dialect.skip):
+            next(text)
+        if dialect.by_blanks:
+            full = (n for n, line in enumerate(text, 1) if line.strip())
+            return dialect.skip + next(islice(full, place, None))
+        rows = csv.reader(text, delimiter=dialect.delimiter[0], quotechar=dialect.quote)
+        begin = 1
+        for cells in rows:
+            if cells:
+                if place == 0:
+                    break
+                place -= 1
+            begin = rows.line_num + 1
+        return dialect.skip + begin
 
 
 def read_text_table(
@@ -354,10 +356,10 @@ def _judged(
         raise NoTable(NO_ROW)
     width = Counter(_length(row) for row in full).most_common(1)[0][0]
     below = full[len(full) // (3 if len(full) > 6 else 2) :]  # no lines of a header
-    numbers = [_is_numbers([row[i] for row in below]) for i in range(len(head[0]))]
+    forms = [_form_of([row[i] for row in below]) for i in range(len(head[0]))]
     while begin < len(head) - 1 and len(_filled(head[begin])) <= min(1, width - 1):
         begin += 1
-    end = _end_of_header(head, begin, numbers, width) if header is None else begin + header
+    end = _end_of_header(head, begin, forms, width) if header is None else begin + header
     lines = [row for row in head[begin:end] if _filled(row)]
     n_above = begin
     if not lines and header is None and (named := _named_by_comment(head, begin, width)):
@@ -385,7 +387,9 @@ def _judged(
         notes.append(f"{_counted(n_above, 'line')} above the table left out")
     if len(lines) > 1:
         notes.append(f"{len(lines)} lines of header joined")
-    rows, places = _without(cells.slice(end), width, names, notes)
+    rows, places = _without(
+        cells.slice(end), width, names, notes, lambda row: _line_of(*how, end + row)
+    )
     table = TextTable(names, rows, (), *how, places + end)
     return replace(table, notes=(*notes, *_of_several_lines(table)))
 
@@ -427,18 +431,18 @@ def _length_filled(row: Row) -> int:
     return max(filled, default=0)
 
 
-def _is_number(cell: str) -> bool:
-    cell = cell.strip()
-    return bool(_NUMBER.fullmatch(cell) or _MOMENT.fullmatch(cell))
-
-
 def _present(cells: Sequence[str | None]) -> list[str]:
     return [cell for cell in cells if cell is not None and cell.strip().lower() not in GAPS]
 
 
-def _is_numbers(cells: Sequence[str | None]) -> bool:
+def _form_of(cells: Sequence[str | None]) -> re.Pattern[str] | None:
+    """Return what nearly all of the cells match, numbers or moments."""
     present = _present(cells)
-    return bool(present) and sum(map(_is_number, present)) >= LEAST_SHARE * len(present)
+    for form in (_NUMBER, _MOMENT):
+        n_like = sum(form.fullmatch(cell.strip()) is not None for cell in present)
+        if present and n_like >= LEAST_SHARE * len(present):
+            return form
+    return None
 
 
 def _counts(first: Row, below: Sequence[Row], start: int) -> bool:
@@ -449,27 +453,34 @@ def _counts(first: Row, below: Sequence[Row], start: int) -> bool:
     if any(all(value == i + more for i, value in counted) for more in (0, 1, -1)):
         return True  # as a table without names of its own is given them
     steps = {after - before for (_, before), (_, after) in pairwise(counted)}
-    if len(steps) > 1 or 0 in steps or not all(value in YEARS for _, value in counted):
+    are_in_turn = len(steps) == 1 or (len(counted) > 2 and len({step > 0 for step in steps}) == 1)
+    if not are_in_turn or 0 in steps or not all(value in YEARS for _, value in counted):
         return False
     words = [(row[i] or "").strip() for row in below for i, _ in counted]
     return 2 * sum(word.isdecimal() and int(word) in YEARS for word in words) < len(words)
 
 
-def _end_of_header(head: list[Row], begin: int, numbers: list[bool], width: int) -> int:
+def _end_of_header(
+    head: list[Row], begin: int, forms: list[re.Pattern[str] | None], width: int
+) -> int:
     """Return the line of the first row: that which has numbers in columns of numbers."""
     below = head[begin + 1 :]
     if _counts(head[begin], below, begin):
         return begin + 1
-    if not any(numbers):
+    if not any(forms):
         first = head[begin]
         columns = [{row[i] for row in below} for i in range(len(first))]
         filled = [(i, cell) for i, cell in enumerate(first) if cell is not None and cell.strip()]
         known = sum(cell in columns[i] for i, cell in filled)
         return begin + (2 * known < len(filled))
     for line, row in enumerate(head[begin : begin + MOST_HEADER_LINES], begin):
-        present = _present([cell for i, cell in enumerate(row) if numbers[i]])
-        n_numbers = sum(_is_number(cell) or (line > begin and cell in INFINITE) for cell in present)
-        is_row = 2 * n_numbers >= max(line == begin, len(present))  # gaps alone: a row, too
+        cells = [(form, cell) for form, cell in zip(forms, row, strict=True) if form and cell]
+        present = [(form, cell) for form, cell in cells if _present([cell])]
+        n_like = sum(
+            form.fullmatch(cell.strip()) is not None or (line > begin and cell in INFINITE)
+            for form, cell in present
+        )
+        is_row = 2 * n_like >= max(line == begin, len(present))  # gaps alone: a row, too
         if is_row and len(_filled(row)) > min(1, width - 1):
             return line
     return begin + 1
@@ -503,7 +514,11 @@ def _blank(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def _without(
-    rows: pa.Table, width: int, names: tuple[str, ...] | None, notes: list[str]
+    rows: pa.Table,
+    width: int,
+    names: tuple[str, ...] | None,
+    notes: list[str],
+    line_of: Callable[[int], int],
 ) -> tuple[pa.Table, NDArray[np.int64]]:
     """Leave out blank rows, and those with more cells than the table has columns."""
     keep = pc.invert(_blank(rows.column(0)))
@@ -513,26 +528,36 @@ def _without(
         keep = pc.or_(keep, pc.invert(_blank(rows.column(i))))
     n_rows = pc.sum(keep).as_py() or 0
     if names is not None and n_rows:
-        _refuse_second_header(rows, names)
+        _refuse_second_header(rows, names, line_of)
     for i in range(width, rows.num_columns):
         longer = pc.and_(keep, pc.invert(_blank(rows.column(i))))
         if n := pc.sum(longer).as_py():
+            first = f"the first in line {line_of(pc.index(longer, True).as_py())}"
             if n > MOST_LONG_ROWS * n_rows:
-                raise NoTable(f"has {width} columns, but {n:,} of {n_rows:,} rows are longer")
-            notes.append(f"{_counted(n, 'row')} of more than {width} cells left out")
+                raise NoTable(
+                    f"has {width} columns, but {n:,} of {n_rows:,} rows are longer, {first}"
+                )
+            notes.append(f"{_counted(n, 'row')} of more than {width} cells left out, {first}")
             keep = pc.and_(keep, pc.invert(longer))
     places = np.flatnonzero(keep.to_numpy())
     rows = rows.select(range(width)).filter(keep)
-    if n := rows.column(width - 1).null_count:
-        notes.append(f"{_counted(n, 'row')} of fewer than {width} cells, the others are missing")
+    last = rows.column(width - 1)
+    if n := last.null_count:
+        line = line_of(int(places[pc.index(pc.is_null(last), True).as_py()]))
+        notes.append(
+            f"{_counted(n, 'row')} of fewer than {width} cells, the first in line {line}, taken as "
+            "lacking the last"
+        )
     return rows, places
 
 
-def _refuse_second_header(rows: pa.Table, names: tuple[str, ...]) -> None:
+def _refuse_second_header(
+    rows: pa.Table, names: tuple[str, ...], line_of: Callable[[int], int]
+) -> None:
     """Raise NoTable where the header stands again among the rows."""
     again = pc.indices_nonzero(pc.equal(pc.utf8_trim_whitespace(rows.column(0)), names[0]))
     for place in again.to_pylist():
         cells = [str(cell).strip() for cell in rows.slice(place, 1).to_pylist()[0].values()]
         same = sum(cell == name for cell, name in zip(cells, names, strict=False))
         if same > 1 and 2 * same > len(names):
-            raise NoTable(f"holds several tables: its header stands again as row {place + 1}")
+            raise NoTable(f"holds several tables: its header stands again in line {line_of(place)}")

@@ -116,12 +116,15 @@ def test_what_excel_writes_on_windows_is_noticed_and_said(tmp_path: Path) -> Non
     assert table.notes == ("read as cp1252",)
 
 
+LACKING = "than 3 cells, the first in line 42, taken as lacking the last"
+
+
 @pytest.mark.parametrize(
     ("more", "note", "n_rows"),
     [
-        ("7.0,3.2\n", "1 row of fewer than 3 cells, the others are missing", 41),
-        ("7.0\n7.0\n", "2 rows of fewer than 3 cells, the others are missing", 42),
-        ("7.0,3.2,a,b\n", "1 row of more than 3 cells left out", 40),
+        ("7.0,3.2\n", f"1 row of fewer {LACKING}", 41),
+        ("7.0\n7.0\n", f"2 rows of fewer {LACKING}", 42),
+        ("7.0,3.2,a,b\n", "1 row of more than 3 cells left out, the first in line 42", 40),
         (",,\n", None, 40),
         ("7.0,3.2,a,\n", None, 41),
         ('7.0,3.2,"a\n1,2,b\n3,4,c\n', "a quote is not closed", 41),

@@ -53,6 +53,8 @@ def notes(table):
         ("{}.5cm", lambda i: i + 0.5, "'cm'"),
         ("{} km/h", lambda i: i, "'km/h'"),
         ("({}.5)", lambda i: -i - 0.5, "brackets"),
+        ('"12,34,{:03}"', lambda i: 1_234_000 + i, "thousands apart"),
+        ("{} °C", lambda i: i, "'°C'"),
         ("{}.5D0", lambda i: i + 0.5, ""),
         ("{}.5E+02", lambda i: 100 * i + 50, ""),
         ('"{},5"', lambda i: i + 0.5, "decimal commas"),
@@ -65,6 +67,47 @@ def test_numbers_with_a_mark_are_numbers(pattern, expected, note, read):
     np.testing.assert_array_equal(table.X["w"], [expected(i) for i in numbers])
     assert note in notes(table)
     assert not note or "'w'" in notes(table)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "expected"),
+    [
+        ("0,{:03}", lambda i: i / 1000),  # no thousands: a zero does not begin them
+        ("{0},{0:03}", lambda i: i + i / 1000),  # German, where nothing else tells
+    ],
+)
+def test_three_digits_after_a_comma(pattern, expected, read):
+    numbers = [11 * (i % 37) + 10 for i in range(N)]
+    lines = [f"{pattern.format(i)};{i % 7};{'ab'[i % 2]}\n" for i in numbers]
+    table = read("w;h;kind\n" + "".join(lines))
+    np.testing.assert_allclose(table.X["w"], [expected(i) for i in numbers])
+    assert notes(table) == "decimal commas in 'w'"
+    if pattern != "0,{:03}":
+        stops = [line.replace(";", ";0.5;", 1) for line in lines]
+        table = read("w;x;h;kind\n" + "".join(stops))
+        assert table.X["w"].tolist() == [1001 * i for i in numbers]
+        assert "thousands apart" in notes(table)
+
+
+def test_numbers_in_two_units_are_refused_as_two_decimal_marks_are(read, refused):
+    for cells in (
+        [f"{i} cm" if i % 2 else f"{i} mm" for i in range(N)],
+        [f"${i}" if i % 3 else f"{i}" for i in range(N)],
+        [f"{i}.5" if i % 2 else f'"{i},5"' for i in range(N)],
+    ):
+        refused(lambda cells=cells: read(text_of(cells)), "numbers of one form", "'w'", "line ")
+
+
+def test_codes_of_digits_and_letters_are_categories(read):
+    table = read(text_of(f"{i % 3}{'abcd'[i % 4]}" for i in range(N)))
+    assert table.kinds.categories == ("w",)
+    assert table.X["w"][:3].tolist() == ["0a", "1b", "2c"]
+
+
+def test_zeros_before_numbers_are_told(read):
+    table = read(text_of(f"{i * 37:05}" for i in range(1, N)))
+    assert table.X["w"][0] == 37
+    assert notes(table) == "zeros before numbers left out, '00037' is 37, in 'w'"
 
 
 @pytest.mark.parametrize("sign", ["-", "--", "..", ".", "missing", "#DIV/0!", "n.a.", "None"])
@@ -194,8 +237,18 @@ def test_the_row_names_of_r(n_rows, read):
     assert "row names" in notes(table)
 
 
-@pytest.mark.parametrize("years", ["1990,1991,1992", "2001,2002,2003"])
-def test_years_as_a_header(years, read):
+@pytest.mark.parametrize(
+    "years",
+    [
+        "1990,1991,1992",
+        "2001,2002,2003",
+        "1990,2000,2005",
+        "2020-01,2020-02,2020-03",
+        "1/22/20,1/23/20,1/24/20",
+        "0,1,2",
+    ],
+)
+def test_years_and_dates_as_a_header(years, read):
     table = read(
         f"country,{years}\n" + "".join(f"C{i},{i}.5,{i * 2},{i / 4}\n" for i in range(30)), "-1"
     )

@@ -20,11 +20,13 @@ from numpy.typing import NDArray
 from pipelines.data.tables.words import counted, listed, short
 
 # Missing in a column of numbers alone, in any case: of offices, statistics and spreadsheets.
-SIGNS = {"-", "--", "---", "\u2013", "\u2014", ".", "..", "...", ":", "none", "nil", "missing"}
-SIGNS |= {"unknown", "n.a.", "n.d.", "nd", "tbd"}
+SIGNS = {"-", "--", "---", "\u2013", "\u2014", ".", "..", "...", ":", "*", "none", "missing"}
+SIGNS |= {"unknown", "na", "n.a.", "n.d.", "nd", "tbd"}
 SIGNS |= {"#div/0!", "#value!", "#ref!", "#name?", "#num!", "#null!"}
 SAMPLE = 1000  # cells that tell whether a column may be numbers with a mark
 LEAST_SHARE = 0.9  # of the cells of a column of numbers, which are numbers
+MOST_CODES = 20  # different words of a column of codes such as 1a and 2b
+MOST_MARKS = 3  # units that the numbers of a column are in, which nobody can compare
 FEWEST_BESIDE_SLIP = 5  # numbers, beside which a cell that is none is a slip in a short column
 _CURRENCIES = "USD|EUR|GBP|JPY|CNY|CHF|CAD|AUD|INR|SEK|NOK|DKK|PLN|CZK|BRL|MXN|KRW"
 _BLANK = "\\s\u00a0\u2007\u2009\u202f"
@@ -41,11 +43,17 @@ Array = NDArray[Any]
 
 @dataclass(frozen=True)
 class Slip:
-    """Cells that are no numbers in a column of numbers: the first, and how many there are."""
+    """Cells of a column of numbers that are none, or numbers of another form.
+
+    row, cell : the first
+    n_cells : how many there are
+    usual : a number as most cells have it
+    """
 
     row: int
     cell: str
     n_cells: int
+    usual: str
 
 
 @dataclass
@@ -65,7 +73,10 @@ class Columns:
 
 
 def type_columns(
-    cells: Mapping[str, pa.ChunkedArray], missing: Sequence[str], as_text: Container[str] = ()
+    cells: Mapping[str, pa.ChunkedArray],
+    missing: Sequence[str],
+    as_text: Container[str] = (),
+    commas: bool = False,
 ) -> Columns:
     """Return columns of text as what they hold.
 
@@ -74,18 +85,26 @@ def type_columns(
     cells : columns by name; null where a row lacks the cell
     missing : words that mean a missing cell, beside an empty one
     as_text : names of columns that stay as they are written
+    commas : whether a comma between three digits and three is one of decimals where no column
+        tells, as it is in most files with semicolons between cells
     """
     columns, marked = Columns(), dict[str, _Words]()
+    said: dict[str, list[str]] = defaultdict(list)
     for name, column in cells.items():
         present = present_cells(column, missing)
         values = None if name in as_text else _plain(present)
+        if values is not None and (word := _after_zeros(present, values)) is not None:
+            said[f"zeros before numbers left out, {short(word)} is {float(word):.15g},"].append(
+                name
+            )
         if values is None and name not in as_text:
             words = _Words.of(present)
             marked |= {name: words} if words is not None else {}
         columns.values[name] = text_of(present) if values is None else values
-    # A comma between three digits and three is one of decimals where another column has decimals.
-    commas = any(words.n_read[","] > words.n_read["."] for words in marked.values())
-    said: dict[str, list[str]] = defaultdict(list)
+    if any(words.n_read[","] > words.n_read["."] for words in marked.values()):
+        commas = True
+    elif commas and marked:
+        commas = not any(_have_stops(column) for column in cells.values())
     for name, words in marked.items():
         numbers = words.numbers("," if commas and words.n_read[","] == words.n_read["."] else None)
         if numbers is None:
@@ -99,6 +118,18 @@ def type_columns(
             said[note].append(name)
     columns.notes += [f"{note} in {listed(names)}" for note, names in said.items()]
     return columns
+
+
+def _have_stops(column: pa.ChunkedArray) -> bool:
+    return bool(pc.any(pc.match_substring_regex(column, r"^\s*-?\d+\.\d+\s*$")).as_py())
+
+
+def _after_zeros(present: pa.ChunkedArray, values: Array) -> str | None:
+    """Return the first whole number that zeros precede."""
+    if values.dtype.kind == "b" or not np.all((values == np.floor(values)) | np.isnan(values)):
+        return None
+    is_so = pc.match_substring_regex(present, r"^-?0\d")
+    return present[pc.index(is_so, True).as_py()].as_py() if pc.any(is_so).as_py() else None
 
 
 def present_cells(column: pa.ChunkedArray, missing: Sequence[str]) -> pa.ChunkedArray:
@@ -195,15 +226,26 @@ class _Words:
         often, n_numbers = int(np.argmax(n_cells)), int(n_cells.max())
         n_slips = self.n_cells - n_numbers
         is_slip = n_slips == 1 and n_numbers >= FEWEST_BESIDE_SLIP
-        if n_numbers < LEAST_SHARE * self.n_cells and not is_slip:
+        if n_numbers < LEAST_SHARE * self.n_cells and not is_slip and not self._are_mixed():
             return None
         fits = is_number & (reading.marks == often)
         if n_slips:
             slipped = np.append(~fits & ~self.is_sign, False)
-            row = int(np.argmax(slipped[self.codes]))
-            return Slip(row, self.words[self.codes[row]].as_py(), n_slips), np.empty(0), []
+            row, usual = int(np.argmax(slipped[self.codes])), int(np.argmax(fits))
+            words = [self.words[word].as_py() for word in (self.codes[row], usual)]
+            return Slip(row, words[0], n_slips, words[1]), np.empty(0), []
         values = np.append(np.where(fits, reading.values, np.nan), np.nan)
         return None, values[self.codes], self._notes(decimal, reading, fits)
+
+    def _are_mixed(self) -> bool:
+        """Return whether nearly all cells are numbers, but of several forms."""
+        first, second = self.readings.values()
+        is_number = (np.isfinite(first.values) | np.isfinite(second.values)) & ~self.is_sign
+        return bool(
+            self.counts[is_number].sum() >= LEAST_SHARE * self.n_cells
+            and is_number.sum() > MOST_CODES
+            and len(np.unique(first.marks[is_number])) <= MOST_MARKS
+        )
 
     def _notes(self, decimal: str, reading: _Reading, fits: Array) -> list[str]:
         mark = reading.names[reading.marks[np.argmax(fits)]]
@@ -247,8 +289,10 @@ def _read(words: pa.Array) -> dict[str, _Reading]:
     readings = {}
     for decimal, stop in ((".", "[.]"), (",", ",")):
         grouped = np.zeros(len(words), bool)
+        if decimal == ".":  # lakhs and crores
+            grouped = _matches(core, r"^[1-9]\d?(?:,\d\d)+,\d{3}(?:[.]\d*)?$")
         for apart in _APART[decimal]:
-            grouped |= _matches(core, rf"^\d{{1,3}}(?:{apart}\d{{3}})+(?:{stop}\d*)?{_POWER}$")
+            grouped |= _matches(core, rf"^[1-9]\d{{0,2}}(?:{apart}\d{{3}})+(?:{stop}\d*)?{_POWER}$")
         plain = _matches(core, rf"^(?:\d+(?:{stop}\d*)?|{stop}\d+){_POWER}$")
         bare = _replaced(core, rf"[^\d{decimal}eEdD+-]")
         bare = _replaced(pc.replace_substring(bare, decimal, "."), "[dD]", "e")

@@ -172,7 +172,7 @@ def _read_text(
     if not cells.num_rows:
         raise empty(path)
     by_name = {name: cells.column(i) for i, name in enumerate(names)}
-    columns = type_columns(by_name, missing, as_text)
+    columns = type_columns(by_name, missing, as_text, commas=table.dialect.delimiter == ";")
     frame = pd.DataFrame(columns.values)
     return frame, Source(table, names, missing, columns.slips, (*table.notes, *columns.notes))
 

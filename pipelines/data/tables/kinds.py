@@ -160,10 +160,10 @@ def slipped(name: str, source: Source, path: Path) -> InputError:
     slip = source.slips[name]
     more = f", and {counted(slip.n_cells - 1, 'more cell')} like it" if slip.n_cells > 1 else ""
     return InputError(
-        f"{opt('dataset')} must have numbers in column {short(name)}, which nearly all of its "
-        f"cells are, '{path}' has {short(slip.cell)} in {source.where(slip.row)}{more}; correct "
-        f"it, take it as missing with {opt('missing_values', shlex.quote(slip.cell))}, or the "
-        f"column as categories with {opt('category', shlex.quote(name))}"
+        f"{opt('dataset')} must have numbers of one form in column {short(name)}, such as "
+        f"{short(slip.usual)}, '{path}' has {short(slip.cell)} in {source.where(slip.row)}{more}; "
+        f"correct it, take it as missing with {opt('missing_values', shlex.quote(slip.cell))}, or "
+        f"the column as categories with {opt('category', shlex.quote(name))}"
     )
 
 
