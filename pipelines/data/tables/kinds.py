@@ -133,24 +133,30 @@ def _kind(column: pd.Series, place: int, path: Path) -> tuple[str, str, int]:
         present = present.astype(object)
     if types.is_complex_dtype(present.dtype):
         raise _neither(column, path)
-    if types.is_numeric_dtype(present.dtype) or not np.isnan(to_numbers(present)).any():
-        values, n_levels = to_numbers(column), column.nunique()
-        is_id = len(column) >= FEWEST_ROWS_OF_ID and are_whole(values)
-        if _NAMED_ID.fullmatch(str(column.name)):  # a person's rows may share theirs
-            is_id = is_id and (n_levels == len(column) or n_levels > MOST_LEVELS)
-        else:
-            counts_rows = place == 0 and values[0] in (0, 1)
-            is_id = is_id and counts_rows and bool(np.all(np.diff(values) == 1))
+    parts = (present[:FEWEST_ROWS_OF_ID], present)  # text tells in its first rows
+    if all(not np.isnan(to_numbers(part)).any() for part in parts):
+        values, is_named = to_numbers(column), _NAMED_ID.fullmatch(str(column.name)) is not None
+        may_be_id = len(column) >= FEWEST_ROWS_OF_ID and (is_named or place == 0)
+        is_id = may_be_id and are_whole(values)
+        if is_id and is_named:  # a person's rows may share theirs
+            n_levels = column.nunique()
+            is_id = n_levels == len(column) or n_levels > MOST_LEVELS
+        elif is_id:
+            is_id = values[0] in (0, 1) and bool(np.all(np.diff(values) == 1))
         return ("left out" if is_id else "number"), "id", 0
-    if not present.map(lambda one: isinstance(one, str | bool | int | float)).all():
+    try:
+        levels = present.unique()
+    except TypeError:  # of lists and the like
+        raise _neither(column, path) from None
+    if not all(isinstance(level, str | bool | int | float) for level in levels):
         raise _neither(column, path)
-    words = present.astype(str)
-    if words.map(lambda word: DATE.fullmatch(word.strip()) is not None).all():
+    words = {str(level).strip() for level in levels}
+    if all(map(DATE.fullmatch, words)):
         return "left out", "date", 0
-    n_levels = words.nunique()
+    n_levels = len(words)
     if n_levels == len(column) >= FEWEST_ROWS_OF_ID:
         is_id = place == 0 or _NAMED_ID.fullmatch(str(column.name)) is not None
-        is_id = is_id or all(_CODE.fullmatch(word.strip()) for word in words)
+        is_id = is_id or all(map(_CODE.fullmatch, words))
         return "left out", "id" if is_id else "text, different in every row", 0
     return "category", "", n_levels
 
@@ -237,12 +243,9 @@ def columns_of(
             )
     whole = pd.DataFrame(X, columns=list(kinds.numbers))
     for name in kinds.categories:
-        cells = frame[name].astype(object)
-        levels = [
-            np.nan if missing else level_of(cell)
-            for cell, missing in zip(cells, cells.isna(), strict=True)
-        ]
-        whole[name] = pd.Series(levels, dtype=object)
+        codes, values = pd.factorize(frame[name].astype(object))
+        levels = np.array([*map(level_of, values), np.nan], dtype=object)  # missing: -1
+        whole[name] = pd.Series(levels[codes], dtype=object)
     return whole
 
 
