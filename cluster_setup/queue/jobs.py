@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import re
 import shlex
 import signal
 import subprocess
@@ -13,6 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 from pydantic import ByteSize
@@ -20,7 +22,7 @@ from pydantic import ByteSize
 from cluster_setup.errors import ClusterError
 from cluster_setup.installation import install_line
 from cluster_setup.options import ClusterOptions
-from cluster_setup.profiles import Profile, load_profile
+from cluster_setup.profiles import VARIABLE, Profile, clock, load_profile
 from cluster_setup.security import named_keys
 from cluster_setup.settings import (
     LOOPBACK,
@@ -181,6 +183,7 @@ def job_arguments(
     # By its environment, since dask cuda worker lacks the options: a worker leaves before the
     # queue ends its job, and not all workers leave at once.
     walltime = profile.walltime_seconds
+    local = profile.local_directory
     slack = min(600, max(5, walltime // 20))
     settings = {
         "distributed.worker.lifetime.duration": f"{walltime - 2 * slack}s",
@@ -199,21 +202,40 @@ def job_arguments(
         ]
     return {
         "worker_command": "dask cuda worker" if gpu else "distributed.cli.dask_worker",
-        "python": profile.python or shlex.quote(sys.executable),
+        "python": " ".join(map(for_node, profile.python or ())) or shlex.quote(sys.executable),
         # dask-jobqueue gives each worker cores / processes threads: a worker has one thread.
         "cores": 1,
         "processes": 1,
         "memory": profile.memory,
-        "walltime": profile.walltime,
+        "walltime": clock(walltime),
         "interface": profile.interface,
         "death_timeout": profile.death_timeout,
-        "local_directory": profile.local_directory,
+        "local_directory": for_node(local) if local else None,
         "job_name": "pleasingly",
         "worker_extra_args": extra,
         "job_script_prologue": [*exports, *profile.prologue],
         "job_directives_skip": list(profile.skip_directives),
         **queue.job_options(profile, gpu, folder),
     }
+
+
+def for_node(path: str) -> str:
+    """Quote a path for the shell of a node, where its ``~`` and its variables are filled in.
+
+    A variable that is not set there ends the job, and its log names it.
+    """
+    home = re.match(r"(?:~[\w.-]*(?:/|$))?", path)[0]  # type: ignore[index]
+    rest = path.removeprefix(home)
+    if not VARIABLE.search(rest):
+        return home + (shlex.quote(rest) if rest else "")
+
+    def part(match: re.Match[str]) -> str:
+        name, default = match[1] or match[2], match[3]
+        if name is None:
+            return "\\" + match[0]
+        return f"${{{name}:" + ("?is not set on the node}" if default is None else f"-{default}}}")
+
+    return f'{home}"' + re.sub(rf'{VARIABLE.pattern}|["$\\]', part, rest, flags=re.ASCII) + '"'
 
 
 def cluster_class(queue: Queue) -> Any:
@@ -239,6 +261,13 @@ def _noting_class(base: Any) -> Any:
 
     class NotingJob(base.job_cls):
         refused: str | None = None
+
+        def __init__(self, *arguments: Any, security: Any = None, **options: Any) -> None:
+            if security:  # its paths go into a command of the shell
+                words = security.get_tls_config_for_role("worker")
+                words = {key: shlex.quote(word) for key, word in words.items() if word}
+                security = SimpleNamespace(get_tls_config_for_role=lambda role: words)
+            super().__init__(*arguments, security=security, **options)
 
         async def start(self) -> None:
             try:
