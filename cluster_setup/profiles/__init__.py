@@ -36,7 +36,7 @@ MOST = 10**6  # of cores, and of seconds that are waited for
 SHORTEST = 30  # seconds of walltime: a worker leaves 10 to 15 before its end
 WALLTIME = re.compile(r"\d{1,4}-\d{1,5}(:[0-5]?\d){0,2}|\d{1,5}(:[0-5]?\d){2}", re.ASCII)
 SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGTP])(?:i?B)?", re.ASCII | re.IGNORECASE)
-VARIABLE = re.compile(r"\$(?:(\w+)|\{(\w+)(?::-([^${}`\"\\]*))?\})", re.ASCII)
+VARIABLE = re.compile(r"\$(?:([A-Za-z_]\w*)|\{([A-Za-z_]\w*)(?::-([^${}`\"\\]*))?\})", re.ASCII)
 DIRECTIVES = {"slurm": "#SBATCH", "pbs": "#PBS", "sge": "#$"}  # what their lines begin with
 
 
@@ -83,15 +83,15 @@ def _name(text: str) -> str:
 
 
 def _folder(text: str, info: ValidationInfo) -> str:
-    path = str(path_here(text))
-    if info.data.get("queue") != "slurm":
-        if not re.fullmatch(r"[\w/.+=@~-]*", path, re.ASCII):
-            raise ValueError(
-                "must hold letters, digits and / . _ + = @ ~ - alone in the path of a log of PBS "
-                "or Grid Engine; name another folder"
-            )
-    elif "\\" in path:
-        raise ValueError("must hold no \\, which Slurm drops; name another folder")
+    path = _one_line(str(path_here(text)))
+    if info.data.get("queue") == "slurm":
+        if "\\" in path:
+            raise ValueError("must hold no \\, which Slurm drops; name another folder")
+    elif not re.fullmatch(r"[\w/.+=@~-]*", path, re.ASCII):
+        raise ValueError(
+            "must hold letters, digits and / . _ + = @ ~ - alone, as PBS and Grid Engine take them "
+            "in the path of a log; name another folder"
+        )
     return text
 
 
@@ -121,19 +121,11 @@ def _line_of_shell(text: str) -> str:
 
 def _size(value: Any) -> Any:
     size = SIZE.fullmatch(str(value).strip())
-    if size:
-        return (
-            f"{size[1]}{size[2]}iB"  # as queues count: a job never has less than its profile says
-        )
+    if size:  # as queues count, so that a job never has less than asked
+        return f"{size[1]}{size[2]}iB"
     if not isinstance(value, int | float) or value < 2**20:
         raise ValueError("must be a size such as 16G; name its unit")
     return value
-
-
-def _interface(text: str) -> str:
-    if not re.fullmatch(r"[\w.:@-]+", text, re.ASCII):
-        raise ValueError("must be the name of a network interface, such as ib0")
-    return text
 
 
 def seconds_of(walltime: str) -> int:
@@ -212,7 +204,7 @@ class Profile(BaseModel):
     memory: Annotated[ByteSize, BeforeValidator(_size), Field(ge=2**20, le=2**50)] = ByteSize(2**34)
     workers: Annotated[int, Field(strict=True, ge=1, le=MOST_WORKERS)] = 4
     rmm_pool: Annotated[str, BeforeValidator(rmm_pool_size)] | None = None
-    interface: Annotated[Name, AfterValidator(_interface)] | None = None
+    interface: Annotated[str, Field(pattern=r"^[A-Za-z0-9_.:@-]+$")] | None = None
     prologue: tuple[Annotated[Line, AfterValidator(_line_of_shell)], ...] = ()
     python: tuple[OnNode, ...] | None = None
     directives: tuple[Annotated[Line, AfterValidator(_directive)], ...] = ()

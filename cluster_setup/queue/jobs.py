@@ -183,6 +183,7 @@ def job_arguments(
     # By its environment, since dask cuda worker lacks the options: a worker leaves before the
     # queue ends its job, and not all workers leave at once.
     walltime = profile.walltime_seconds
+    python = [for_node(word, "python") for word in profile.python or ()]
     local = profile.local_directory
     slack = min(600, max(5, walltime // 20))
     settings = {
@@ -202,7 +203,7 @@ def job_arguments(
         ]
     return {
         "worker_command": "dask cuda worker" if gpu else "distributed.cli.dask_worker",
-        "python": " ".join(map(for_node, profile.python or ())) or shlex.quote(sys.executable),
+        "python": " ".join(python) or shlex.quote(sys.executable),
         # dask-jobqueue gives each worker cores / processes threads: a worker has one thread.
         "cores": 1,
         "processes": 1,
@@ -210,7 +211,7 @@ def job_arguments(
         "walltime": clock(walltime),
         "interface": profile.interface,
         "death_timeout": profile.death_timeout,
-        "local_directory": for_node(local) if local else None,
+        "local_directory": local and for_node(local, "local_directory"),
         "job_name": "pleasingly",
         "worker_extra_args": extra,
         "job_script_prologue": [*exports, *profile.prologue],
@@ -219,10 +220,10 @@ def job_arguments(
     }
 
 
-def for_node(path: str) -> str:
+def for_node(path: str, key: str) -> str:
     """Quote a path for the shell of a node, where its ``~`` and its variables are filled in.
 
-    A variable that is not set there ends the job, and its log names it.
+    A variable that is not set there ends the job, whose log names it and the profile's key.
     """
     home = re.match(r"(?:~[\w.-]*(?:/|$))?", path)[0]  # type: ignore[index]
     rest = path.removeprefix(home)
@@ -233,7 +234,8 @@ def for_node(path: str) -> str:
         name, default = match[1] or match[2], match[3]
         if name is None:
             return "\\" + match[0]
-        return f"${{{name}:" + ("?is not set on the node}" if default is None else f"-{default}}}")
+        unset = f"?is not set on the node; correct {key} in the profile"
+        return f"${{{name}:" + (unset if default is None else f"-{default}") + "}"
 
     return f'{home}"' + re.sub(rf'{VARIABLE.pattern}|["$\\]', part, rest, flags=re.ASCII) + '"'
 
