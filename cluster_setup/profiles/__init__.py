@@ -36,7 +36,8 @@ MOST = 10**6  # of cores, and of seconds that are waited for
 SHORTEST = 30  # seconds of walltime: a worker leaves 10 to 15 before its end
 WALLTIME = re.compile(r"\d{1,4}-\d{1,5}(:[0-5]?\d){0,2}|\d{1,5}(:[0-5]?\d){2}", re.ASCII)
 SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGTP])(?:i?B)?", re.ASCII | re.IGNORECASE)
-VARIABLE = re.compile(r"\$(?:([A-Za-z_]\w*)|\{([A-Za-z_]\w*)(?::-([^${}`\"\\]*))?\})", re.ASCII)
+NAME = r"([A-Za-z_]\w*)"
+VARIABLE = re.compile(rf"\$(?:{NAME}|\{{{NAME}(?::-([^~${{}}`'\"\\]*))?\}})", re.ASCII)
 DIRECTIVES = {"slurm": "#SBATCH", "pbs": "#PBS", "sge": "#$"}  # what their lines begin with
 
 
@@ -46,9 +47,11 @@ def _one_line(text: str) -> str:
     return text
 
 
-def _without_command(text: str) -> str:
+def _without_shell(text: str) -> str:
     if re.search(r"\$[({]|`", VARIABLE.sub("", text)):
-        raise ValueError("must run no command; write $NAME, ${NAME} or ${NAME:-DEFAULT}")
+        raise ValueError(
+            "must hold no shell but $NAME, ${NAME} and ${NAME:-DEFAULT}; write what it stands for"
+        )
     return text
 
 
@@ -64,7 +67,7 @@ def fill_in(text: str) -> str:
             )
         return filled
 
-    return VARIABLE.sub(value, _without_command(text))
+    return VARIABLE.sub(value, _without_shell(text))
 
 
 def path_here(text: str) -> Path:
@@ -143,7 +146,7 @@ def clock(seconds: int) -> str:
 Line = Annotated[str, AfterValidator(_one_line)]
 Word = Annotated[str, Field(min_length=1), AfterValidator(_one_line)]
 Name = Annotated[Word, AfterValidator(fill_in), AfterValidator(_name)]
-OnNode = Annotated[Word, AfterValidator(_without_command)]
+OnNode = Annotated[Word, AfterValidator(_without_shell)]
 
 
 class Profile(BaseModel):
