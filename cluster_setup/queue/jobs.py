@@ -271,6 +271,12 @@ def _noting_class(base: Any) -> Any:
                 security = SimpleNamespace(get_tls_config_for_role=lambda role: words)
             super().__init__(*arguments, security=security, **options)
 
+        @property
+        def worker_process_memory(self) -> str:
+            """The limit of a worker, rounded down: a job has no more."""
+            unit, name = (2**30, "GiB") if self.worker_memory >= 2**30 else (2**20, "MiB")
+            return f"{self.worker_memory * 100 // unit / 100:.2f}{name}"
+
         async def start(self) -> None:
             try:
                 await super().start()

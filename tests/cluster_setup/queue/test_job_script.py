@@ -149,18 +149,24 @@ def test_a_walltime_is_written_as_its_queue_knows_it(
 
 
 @pytest.mark.parametrize(
-    ("memory", "slurm", "pbs"),
+    ("memory", "slurm", "pbs", "worker"),
     [
-        ("16G", "16G", 16384),
-        ("16GB", "16G", 16384),
-        ("1.5G", "1536M", 1536),
-        ("2T", "2048G", 2**21),
+        ("16G", "16G", 16384, "16.00GiB"),
+        ("16GB", "16G", 16384, "16.00GiB"),
+        ("1.5G", "1536M", 1536, "1.50GiB"),
+        ("16503M", "16503M", 16503, "16.11GiB"),  # 16.116
+        ("900M", "900M", 900, "900.00MiB"),
+        ("2T", "2048G", 2**21, "2048.00GiB"),
     ],
 )
-def test_memory_is_what_the_profile_says(tmp_path: Path, memory: str, slurm: str, pbs: int) -> None:
+def test_memory_is_what_the_profile_says_and_a_worker_has_no_more(
+    tmp_path: Path, memory: str, slurm: str, pbs: int, worker: str
+) -> None:
     profile = tmp_path / "site.yaml"
     profile.write_text(f"queue: slurm\nmemory: {memory}\n")
-    assert f"#SBATCH --mem={slurm}" in lines("slurm", profile=str(profile))
+    job = lines("slurm", profile=str(profile))
+    assert f"#SBATCH --mem={slurm}" in job
+    assert any(f" --memory-limit {worker} " in line for line in job)
     profile.write_text(f"queue: pbs\nmemory: {memory}\n")
     assert f"#PBS -l select=1:ncpus=4:mem={pbs}mb" in lines("pbs", profile=str(profile))
 
