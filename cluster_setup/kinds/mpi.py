@@ -21,7 +21,8 @@ from cluster_setup.errors import ClusterError
 from cluster_setup.installation import install_line
 from cluster_setup.on_this_machine.devices import visible_gpus
 from cluster_setup.options import ClusterOptions
-from cluster_setup.profiles import load_profile, path_here
+from cluster_setup.profiles import load_profile
+from cluster_setup.profiles.values import path_here
 from cluster_setup.settings import LOOPBACK, NO_LOGS, scheduler_dashboard, settings_of
 
 if TYPE_CHECKING:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import re
 import shlex
 import signal
 import subprocess
@@ -22,7 +21,8 @@ from pydantic import ByteSize
 from cluster_setup.errors import ClusterError
 from cluster_setup.installation import install_line
 from cluster_setup.options import ClusterOptions
-from cluster_setup.profiles import VARIABLE, Profile, clock, load_profile
+from cluster_setup.profiles import Profile, load_profile
+from cluster_setup.profiles.values import clock, for_node
 from cluster_setup.security import named_keys
 from cluster_setup.settings import (
     LOOPBACK,
@@ -218,26 +218,6 @@ def job_arguments(
         "job_directives_skip": list(profile.skip_directives),
         **queue.job_options(profile, gpu, folder),
     }
-
-
-def for_node(path: str, key: str) -> str:
-    """Quote a path for the shell of a node, where its ``~`` and its variables are filled in.
-
-    A variable that is not set there ends the job, whose log names it and the profile's key.
-    """
-    home = re.match(r"(?:~[\w.-]*(?:/|$))?", path)[0]  # type: ignore[index]
-    rest = path.removeprefix(home)
-    if not VARIABLE.search(rest):
-        return home + (shlex.quote(rest) if rest else "")
-
-    def part(match: re.Match[str]) -> str:
-        name, default = match[1] or match[2], match[3]
-        if name is None:
-            return "\\" + match[0]
-        unset = f"?is not set on the node; correct {key} in the profile"
-        return f"${{{name}:" + (unset if default is None else f"-{default}") + "}"
-
-    return f'{home}"' + re.sub(rf'{VARIABLE.pattern}|["$\\]', part, rest, flags=re.ASCII) + '"'
 
 
 def cluster_class(queue: Queue) -> Any:
