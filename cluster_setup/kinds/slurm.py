@@ -108,7 +108,7 @@ def _parse_states(output: str) -> dict[str, JobState]:
 def _job_options(profile: Profile, gpu: bool, logs: Path) -> dict[str, Any]:
     # A job that Slurm itself runs again would meet the one that took its place.
     output = f"{logs}/".replace("%", "%%") + "%j.log"
-    if shlex.quote(output) != output:  # within quotes of sbatch \\ goes before a quote alone
+    if shlex.quote(output) != output:  # between double quotes sbatch reads all but " and \ as it is
         output = '"' + output.replace('"', r"\"") + '"'
     directives = ["--no-requeue", f"--output={output}"]
     gigabytes, rest = divmod(profile.mebibytes, 1024)

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import (
-    AfterValidator,
     BaseModel,
     BeforeValidator,
     ByteSize,
@@ -24,8 +23,19 @@ from pydantic import (
 
 from cluster_setup.errors import ClusterError
 from cluster_setup.options import MOST_WORKERS, rmm_pool_size
-from cluster_setup.profiles import values
-from cluster_setup.profiles.values import Line, Name, OnNode, Word
+from cluster_setup.profiles.values import (
+    Command,
+    Directive,
+    LineOfShell,
+    Name,
+    OnNode,
+    SharedFolder,
+    Size,
+    Walltime,
+    Word,
+    path_here,
+    seconds_of,
+)
 from cluster_setup.yaml_files import read_yaml
 
 SHIPPED = Path(__file__).parent
@@ -85,21 +95,17 @@ class Profile(BaseModel):
     cpu_partition: Name | None = None
     account: Name | None = None
     gres: Name | None = None
-    walltime: Annotated[str, BeforeValidator(values.walltime)] = "01:00:00"
+    walltime: Walltime = "01:00:00"
     cores: Annotated[int, Field(strict=True, ge=1, le=MOST)] = 4
-    memory: Annotated[ByteSize, BeforeValidator(values.size), Field(ge=2**20, le=2**50)] = ByteSize(
-        2**34
-    )
+    memory: Size = ByteSize(16 * 2**30)
     workers: Annotated[int, Field(strict=True, ge=1, le=MOST_WORKERS)] = 4
     rmm_pool: Annotated[str, BeforeValidator(rmm_pool_size)] | None = None
     interface: Annotated[str, Field(pattern=r"^[A-Za-z0-9_.:@-]+$")] | None = None
-    prologue: tuple[Annotated[Line, AfterValidator(values.line_of_shell)], ...] = ()
-    python: Annotated[tuple[OnNode, ...] | None, BeforeValidator(values.command)] = None
-    directives: tuple[Annotated[Line, AfterValidator(values.directive)], ...] = ()
+    prologue: tuple[LineOfShell, ...] = ()
+    python: Command | None = None
+    directives: tuple[Directive, ...] = ()
     skip_directives: tuple[Word, ...] = ()
-    shared_folder: Annotated[Word, AfterValidator(values.folder), Field(validate_default=True)] = (
-        "~/.cache/pleasingly"
-    )
+    shared_folder: SharedFolder = "~/.cache/pleasingly"
     local_directory: OnNode | None = None
     death_timeout: Annotated[int, Field(strict=True, ge=1, le=MOST)] = 120
     check_every: Annotated[float, Field(strict=True, gt=0, le=MOST)] = 15
@@ -107,7 +113,7 @@ class Profile(BaseModel):
     @property
     def walltime_seconds(self) -> int:
         """Seconds a job may last."""
-        return values.seconds_of(self.walltime)
+        return seconds_of(self.walltime)
 
     @property
     def mebibytes(self) -> int:
@@ -121,7 +127,7 @@ class Profile(BaseModel):
     @property
     def shared_path(self) -> Path:
         """``shared_folder``, absolute, with ``~`` and variables filled in."""
-        return values.path_here(self.shared_folder)
+        return path_here(self.shared_folder)
 
 
 def user_folder() -> Path:
@@ -152,7 +158,8 @@ def load_profile(name: str | None, queue: str | None = None) -> Profile:
         first = error.errors()[0]
         key, message = first["loc"][0], first["msg"].removeprefix("Value error, ")
         rule, *way_out = message.split("; ", 1)
-        rule = re.sub("^(Input|String) should", "must", rule).replace("Field r", "is r")
+        rule = re.sub("^(Input|String) should", "must", rule)
+        rule = rule.replace("Field required", "is required")
         if first["type"] == "string_type" and isinstance(first["input"], int | float):
             way_out = ["write it in quotes"]
         if first["type"] == "extra_forbidden":
@@ -172,19 +179,19 @@ def _read(name: str, seen: tuple[str, ...]) -> dict[str, Any]:
     if str(path) in seen:
         raise ClusterError(f"--profile {name} must not be its own base; change base in {path}")
     try:
-        content = read_yaml(path)
+        values = read_yaml(path)
     except (OSError, UnicodeDecodeError) as error:
         raise ClusterError(f"--profile {path} cannot be read: {error}") from None
     except ValueError as error:
         raise ClusterError(f"--profile {path} is not valid YAML ({error})") from None
-    if not isinstance(content, dict):
+    if not isinstance(values, dict):
         raise ClusterError(f"--profile {path} must hold lines of 'key: value', it does not")
-    base = content.pop("base", None)
+    base = values.pop("base", None)
     if base is not None and not isinstance(base, str):
         raise ClusterError(
             f"--profile {path}: base must be the name of a profile, got {reprlib.repr(base)}"
         )
-    return content if base is None else _read(base, (*seen, str(path))) | content
+    return values if base is None else _read(base, (*seen, str(path))) | values
 
 
 def _path(name: str) -> Path:

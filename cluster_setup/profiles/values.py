@@ -13,7 +13,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, Field, ValidationInfo
+from pydantic import AfterValidator, BeforeValidator, ByteSize, Field, ValidationInfo
 
 DIRECTIVES = {"slurm": "#SBATCH", "pbs": "#PBS", "sge": "#$"}  # what their lines begin with
 SHORTEST = 30  # seconds of walltime: a worker leaves 10 to 15 before its end
@@ -81,7 +81,7 @@ def for_node(path: str, key: str) -> str:
     return f'{home}"' + re.sub(rf'{VARIABLE.pattern}|["$\\]', part, rest, flags=re.ASCII) + '"'
 
 
-def folder(text: str, info: ValidationInfo) -> str:
+def _folder(text: str, info: ValidationInfo) -> str:
     """Refuse a folder whose path the queue does not take as that of a log."""
     path = _one_line(str(path_here(text)))
     if info.data.get("queue") == "slurm":
@@ -95,7 +95,7 @@ def folder(text: str, info: ValidationInfo) -> str:
     return text
 
 
-def directive(text: str, info: ValidationInfo) -> str:
+def _directive(text: str, info: ValidationInfo) -> str:
     """Return a line of the header without its ``#SBATCH``; refuse one that the queue would."""
     queue = info.data.get("queue", "")
     mark = next((mark for mark in DIRECTIVES.values() if text.startswith(mark)), "")
@@ -114,7 +114,7 @@ def directive(text: str, info: ValidationInfo) -> str:
     raise ValueError("must have quotes about a value with blanks; write '--comment=\"a b\"'")
 
 
-def line_of_shell(text: str) -> str:
+def _line_of_shell(text: str) -> str:
     """Refuse a line of the header, which is a comment to the shell."""
     if text.startswith(tuple(DIRECTIVES.values())):
         raise ValueError("must be shell; move lines of the header to directives")
@@ -129,7 +129,7 @@ def _name(text: str) -> str:
     return text
 
 
-def size(value: Any) -> Any:
+def _size(value: Any) -> Any:
     """Return a size such as ``16G`` in pydantic's words, by powers of 1024 as queues count."""
     parts = SIZE.fullmatch(str(value).strip())
     if parts:
@@ -139,7 +139,7 @@ def size(value: Any) -> Any:
     return value
 
 
-def walltime(value: Any) -> Any:
+def _walltime(value: Any) -> Any:
     """Refuse what queues read differently, and what is too short for a worker to leave in time."""
     text, form = str(value), "must be HH:MM:SS or D-HH:MM:SS"
     if re.fullmatch(r"[0-9]{1,7}", text):
@@ -166,7 +166,7 @@ def clock(seconds: int) -> str:
     return f"{seconds // 3600:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}"
 
 
-def command(value: Any) -> Any:
+def _command(value: Any) -> Any:
     """Return the words of a command; text is the path of a program, in one word."""
     if not isinstance(value, str):
         return value
@@ -182,3 +182,9 @@ Line = Annotated[str, AfterValidator(_one_line)]
 Word = Annotated[str, Field(min_length=1), AfterValidator(_one_line)]
 Name = Annotated[Word, AfterValidator(fill_in), AfterValidator(_name)]
 OnNode = Annotated[Word, AfterValidator(_without_shell)]
+Command = Annotated[tuple[OnNode, ...], BeforeValidator(_command)]
+Directive = Annotated[Line, AfterValidator(_directive)]
+LineOfShell = Annotated[Line, AfterValidator(_line_of_shell)]
+SharedFolder = Annotated[Word, AfterValidator(_folder), Field(validate_default=True)]
+Size = Annotated[ByteSize, BeforeValidator(_size), Field(ge=2**20, le=2**50)]
+Walltime = Annotated[str, BeforeValidator(_walltime)]
