@@ -22,6 +22,7 @@ from cluster_setup.installation import install_line
 from cluster_setup.on_this_machine.devices import visible_gpus
 from cluster_setup.options import ClusterOptions
 from cluster_setup.profiles import load_profile
+from cluster_setup.profiles.values import path_here
 from cluster_setup.settings import LOOPBACK, NO_LOGS, scheduler_dashboard, settings_of
 
 if TYPE_CHECKING:
@@ -62,6 +63,10 @@ def take_part(options: ClusterOptions) -> None:
             f"got {ranks.size}; start it with mpirun -n 4 python -m ... or srun"
         )
     profile = load_profile(options.profile) if options.profile else None
+    try:  # a rank is on the node already
+        local = profile and profile.local_directory and str(path_here(profile.local_directory))
+    except ValueError as error:
+        raise ClusterError(f"--profile {options.profile}: local_directory {error}") from None
     # On every rank: the scheduler and the workers read their own.
     dask.config.set(settings_of(options.dashboard))
     _hand_round_the_certificate(ranks, options)
@@ -70,7 +75,7 @@ def take_part(options: ClusterOptions) -> None:
     try:
         runs_the_program = dask_mpi.initialize(
             interface=profile.interface if profile else None,
-            local_directory=profile.local_directory if profile else None,
+            local_directory=local,
             protocol="tls://" if options.tls else "tcp://",
             **(scheduler_dashboard(options.dashboard) if ranks.rank == SCHEDULER else {}),
             # A worker that dies is started again by its nanny, inside its rank.

@@ -27,8 +27,7 @@ def _parse_states(output: str) -> dict[str, JobState]:
 
 
 def _job_options(profile: Profile, gpu: bool, logs: Path) -> dict[str, Any]:
-    megabytes = -(-profile.memory // 2**20)
-    select = f"select=1:ncpus={profile.cores}:mem={megabytes}mb"
+    select = f"select=1:ncpus={profile.cores}:mem={profile.mebibytes}mb"
     return {
         "queue": profile.partition_for(gpu),
         "account": profile.account,

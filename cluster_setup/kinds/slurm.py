@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -106,13 +107,19 @@ def _parse_states(output: str) -> dict[str, JobState]:
 
 def _job_options(profile: Profile, gpu: bool, logs: Path) -> dict[str, Any]:
     # A job that Slurm itself runs again would meet the one that took its place.
-    directives = ["--no-requeue", f"--output={logs}/%j.log"]
+    output = f"{logs}/".replace("%", "%%") + "%j.log"
+    if shlex.quote(output) != output:  # between double quotes sbatch reads all but " and \ as it is
+        output = '"' + output.replace('"', r"\"") + '"'
+    directives = ["--no-requeue", f"--output={output}"]
+    gigabytes, rest = divmod(profile.mebibytes, 1024)
     if gpu:
         directives.append(f"--gres={profile.gres}")
     return {
         "queue": profile.partition_for(gpu),
         "account": profile.account,
+        "walltime": profile.walltime,
         "job_cpu": profile.cores,
+        "job_mem": f"{gigabytes}G" if not rest else f"{profile.mebibytes}M",
         "job_extra_directives": [*directives, *profile.directives],
     }
 

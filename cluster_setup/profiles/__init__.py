@@ -13,37 +13,40 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import (
-    AfterValidator,
     BaseModel,
     BeforeValidator,
     ByteSize,
     ConfigDict,
     Field,
     ValidationError,
-    field_validator,
 )
 
 from cluster_setup.errors import ClusterError
 from cluster_setup.options import MOST_WORKERS, rmm_pool_size
+from cluster_setup.profiles.values import (
+    Command,
+    Directive,
+    LineOfShell,
+    Name,
+    OnNode,
+    SharedFolder,
+    Size,
+    Walltime,
+    Word,
+    path_here,
+    seconds_of,
+)
 from cluster_setup.yaml_files import read_yaml
 
 SHIPPED = Path(__file__).parent
 MOST = 10**6  # of cores, and of seconds that are waited for
-WALLTIME = re.compile(r"(?=.*[1-9])(\d{1,4}-)?\d{1,5}:[0-5]?\d:[0-5]?\d")
-
-
-def _one_line(text: str) -> str:
-    if not text.replace("\t", " ").isprintable():
-        raise ValueError("must be one line of text")
-    return text
-
-
-Line = Annotated[str, AfterValidator(_one_line)]
-Word = Annotated[Line, Field(min_length=1)]
 
 
 class Profile(BaseModel):
     """Settings of a site's queue for one job, which is one worker on one GPU.
+
+    Variables in names and in ``shared_folder`` are filled in where the profile is read, those in
+    ``local_directory`` and ``python`` on the node.
 
     Attributes
     ----------
@@ -57,9 +60,10 @@ class Profile(BaseModel):
         One GPU in the queue's words: ``gpu:1`` (Slurm's ``--gres``), ``ngpus=1`` (added to
         PBS's ``select``), ``gpu=1`` (Grid Engine's ``-l``). None: the site has no GPUs.
     walltime : str
-        Hours, minutes and seconds of a job, ``[D-]HH:MM:SS``. It may be shorter than the run.
+        Of a job, as Slurm writes it: ``HH:MM:SS``, or after days ``D-HH[:MM[:SS]]``. It may be
+        shorter than the run.
     cores, memory : int, bytes
-        Of one job.
+        Of one job; ``16G``, ``16GB`` and ``16 GiB`` are 16 x 2^30 bytes.
     workers : int
         Jobs to ask for when the command line does not say.
     rmm_pool : str, optional
@@ -68,10 +72,12 @@ class Profile(BaseModel):
         Network interface that reaches the other nodes, such as ``ib0``.
     prologue : tuple of str
         Shell lines before the worker starts: ``module load ...``.
-    python : str, optional
-        What starts Python on a node; by default the path of the one that asks.
+    python : str or tuple of str, optional
+        The path of Python on a node, or the words of the command that starts it; by default the
+        path of the one that asks.
     directives, skip_directives : tuple of str
-        More header lines, without ``#SBATCH``; header lines that contain these are left out.
+        More header lines, with or without ``#SBATCH``; header lines that contain these are left
+        out.
     shared_folder : str
         A folder that all nodes see and only the user can enter.
     local_directory : str, optional
@@ -85,38 +91,34 @@ class Profile(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     queue: Literal["slurm", "pbs", "sge"]
-    partition: Word | None = None
-    cpu_partition: Word | None = None
-    account: Word | None = None
-    gres: Word | None = None
-    walltime: str = "01:00:00"
+    partition: Name | None = None
+    cpu_partition: Name | None = None
+    account: Name | None = None
+    gres: Name | None = None
+    walltime: Walltime = "01:00:00"
     cores: Annotated[int, Field(strict=True, ge=1, le=MOST)] = 4
-    memory: Annotated[ByteSize, Field(ge=2**20, le=2**50)] = ByteSize(16 * 2**30)
+    memory: Size = ByteSize(16 * 2**30)
     workers: Annotated[int, Field(strict=True, ge=1, le=MOST_WORKERS)] = 4
     rmm_pool: Annotated[str, BeforeValidator(rmm_pool_size)] | None = None
-    interface: Word | None = None
-    prologue: tuple[Line, ...] = ()
-    python: Word | None = None
-    directives: tuple[Line, ...] = ()
-    skip_directives: tuple[Line, ...] = ()
-    shared_folder: Word = "~/.cache/pleasingly"
-    local_directory: Word | None = None
+    interface: Annotated[str, Field(pattern=r"^[A-Za-z0-9_.:@-]+$")] | None = None
+    prologue: tuple[LineOfShell, ...] = ()
+    python: Command | None = None
+    directives: tuple[Directive, ...] = ()
+    skip_directives: tuple[Word, ...] = ()
+    shared_folder: SharedFolder = "~/.cache/pleasingly"
+    local_directory: OnNode | None = None
     death_timeout: Annotated[int, Field(strict=True, ge=1, le=MOST)] = 120
     check_every: Annotated[float, Field(strict=True, gt=0, le=MOST)] = 15
-
-    @field_validator("walltime", mode="before")
-    @classmethod
-    def _clock(cls, value: Any) -> Any:
-        if not WALLTIME.fullmatch(str(value)):
-            raise ValueError("must be HH:MM:SS or D-HH:MM:SS")
-        return value
 
     @property
     def walltime_seconds(self) -> int:
         """Seconds a job may last."""
-        days, _, clock = self.walltime.rpartition("-")
-        hours, minutes, seconds = map(int, clock.split(":"))
-        return ((int(days or 0) * 24 + hours) * 60 + minutes) * 60 + seconds
+        return seconds_of(self.walltime)
+
+    @property
+    def mebibytes(self) -> int:
+        """``memory`` in 2^20 bytes, rounded up."""
+        return -(-self.memory // 2**20)
 
     def partition_for(self, gpu: bool) -> str | None:
         """Return the partition, or queue, of jobs with a GPU or without."""
@@ -124,8 +126,8 @@ class Profile(BaseModel):
 
     @property
     def shared_path(self) -> Path:
-        """``shared_folder`` with ``~`` and variables filled in."""
-        return Path(os.path.expanduser(os.path.expandvars(self.shared_folder)))
+        """``shared_folder``, absolute, with ``~`` and variables filled in."""
+        return path_here(self.shared_folder)
 
 
 def user_folder() -> Path:
@@ -154,13 +156,16 @@ def load_profile(name: str | None, queue: str | None = None) -> Profile:
         profile = Profile.model_validate(_read(name, seen=()))
     except ValidationError as error:
         first = error.errors()[0]
-        key, rule = first["loc"][0], first["msg"].removeprefix("Value error, ")
-        rule = rule.replace("Input should", "must").replace("Field required", "is required")
+        key, message = first["loc"][0], first["msg"].removeprefix("Value error, ")
+        rule, *way_out = message.split("; ", 1)
+        rule = re.sub("^(Input|String) should", "must", rule)
+        rule = rule.replace("Field required", "is required")
+        if first["type"] == "string_type" and isinstance(first["input"], int | float):
+            way_out = ["write it in quotes"]
         if first["type"] == "extra_forbidden":
             rule = f"is not a key; they are {', '.join(['base', *Profile.model_fields])}"
-        raise ClusterError(
-            f"--profile {name}: {key} {rule}, got {reprlib.repr(first['input'])}"
-        ) from None
+        words = [f"--profile {name}: {key} {rule}, got {reprlib.repr(first['input'])}", *way_out]
+        raise ClusterError("; ".join(words)) from None
     if queue is not None and profile.queue != queue:
         raise ClusterError(
             f"--profile {name} is for --cluster {profile.queue}, got --cluster {queue}; "

@@ -13,6 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 from pydantic import ByteSize
@@ -21,6 +22,7 @@ from cluster_setup.errors import ClusterError
 from cluster_setup.installation import install_line
 from cluster_setup.options import ClusterOptions
 from cluster_setup.profiles import Profile, load_profile
+from cluster_setup.profiles.values import clock, for_node
 from cluster_setup.security import named_keys
 from cluster_setup.settings import (
     LOOPBACK,
@@ -181,6 +183,8 @@ def job_arguments(
     # By its environment, since dask cuda worker lacks the options: a worker leaves before the
     # queue ends its job, and not all workers leave at once.
     walltime = profile.walltime_seconds
+    python = [for_node(word, "python") for word in profile.python or ()]
+    local = profile.local_directory
     slack = min(600, max(5, walltime // 20))
     settings = {
         "distributed.worker.lifetime.duration": f"{walltime - 2 * slack}s",
@@ -199,15 +203,15 @@ def job_arguments(
         ]
     return {
         "worker_command": "dask cuda worker" if gpu else "distributed.cli.dask_worker",
-        "python": profile.python or shlex.quote(sys.executable),
+        "python": " ".join(python) or shlex.quote(sys.executable),
         # dask-jobqueue gives each worker cores / processes threads: a worker has one thread.
         "cores": 1,
         "processes": 1,
         "memory": profile.memory,
-        "walltime": profile.walltime,
+        "walltime": clock(walltime),
         "interface": profile.interface,
         "death_timeout": profile.death_timeout,
-        "local_directory": profile.local_directory,
+        "local_directory": local and for_node(local, "local_directory"),
         "job_name": "pleasingly",
         "worker_extra_args": extra,
         "job_script_prologue": [*exports, *profile.prologue],
@@ -239,6 +243,19 @@ def _noting_class(base: Any) -> Any:
 
     class NotingJob(base.job_cls):
         refused: str | None = None
+
+        def __init__(self, *arguments: Any, security: Any = None, **options: Any) -> None:
+            if security:  # its paths go into a command of the shell
+                words = security.get_tls_config_for_role("worker")
+                words = {key: shlex.quote(word) for key, word in words.items() if word}
+                security = SimpleNamespace(get_tls_config_for_role=lambda role: words)
+            super().__init__(*arguments, security=security, **options)
+
+        @property
+        def worker_process_memory(self) -> str:
+            """The limit of a worker, rounded down: a job has no more."""
+            unit, name = (2**30, "GiB") if self.worker_memory >= 2**30 else (2**20, "MiB")
+            return f"{self.worker_memory * 100 // unit / 100:.2f}{name}"
 
         async def start(self) -> None:
             try:

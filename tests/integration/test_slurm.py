@@ -47,6 +47,28 @@ def test_a_run_equals_the_local_one(profile: Profile, shared: Path, tmp_path: Pa
     assert list(shared.iterdir()) == []
 
 
+def test_paths_with_blanks_and_marks(
+    profile: Profile, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SCRATCH_HERE", str(tmp_path / "my scratch"))
+    odd = """100% it's "#1" $ & %j é"""
+    (tmp_path / odd).symlink_to(sys.prefix)
+    settings = {
+        "shared_folder": f"$SCRATCH_HERE/{odd}",
+        "local_directory": f"$SCRATCH_HERE/local {odd}",
+        "python": str(tmp_path / odd / "bin" / "python"),
+        "directives": ["#SBATCH --comment='a b'"],
+        "memory": "900M",
+        "walltime": "0-00:10",
+    }
+    with open_cluster("slurm", 1, profile=profile(**settings)) as client:
+        (folder,) = (tmp_path / "my scratch" / odd).iterdir()
+        (job,) = jobs_in_queue()
+        assert (folder / f"{job}.log").exists()
+        (worker,) = client.scheduler_info()["workers"].values()
+        assert worker["local_directory"].startswith(f"{tmp_path}/my scratch/local {odd}/")
+
+
 def test_a_walltime_shorter_than_the_run(profile: Profile) -> None:
     # Workers leave 10 s before it and up to 5 s to either side; Slurm itself counts in minutes.
     with open_cluster("slurm", 4, profile=profile(walltime="00:00:30")) as client:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from importlib.util import find_spec
+from itertools import pairwise
 from pathlib import Path
 
 import dask
@@ -109,6 +111,148 @@ def test_the_profiles_own_lines_are_there(tmp_path: Path) -> None:
     worker = next(line for line in job if line.startswith("/opt/py -m distributed"))
     assert "--interface ib0" in worker
     assert "--local-directory /scratch" in worker
+
+
+def test_lines_of_a_job_script_are_taken_as_they_are(tmp_path: Path) -> None:
+    profile = tmp_path / "site.yaml"
+    profile.write_text("queue: slurm\ndirectives: ['#SBATCH --qos=a', '#SBATCH\t-x n1', '-c 2']\n")
+    job = lines("slurm", profile=str(profile))
+    assert {"#SBATCH --qos=a", "#SBATCH -x n1", "#SBATCH -c 2"} < set(job)
+    profile.write_text("queue: sge\ndirectives: ['#$ -pe smp 8']\n")
+    assert "#$ -pe smp 8" in lines("sge", profile=str(profile))
+
+
+@pytest.mark.parametrize(
+    ("walltime", "slurm", "others", "lifetime"),
+    [
+        ("1-02:00:00", "1-02:00:00", "26:00:00", 93600 - 1200),
+        ("26:00:00", "26:00:00", "26:00:00", 93600 - 1200),
+        ("2-00", "2-00", "48:00:00", 172800 - 1200),
+        ("0-01:30", "0-01:30", "01:30:00", 5400 - 540),
+        ("1:00:05", "1:00:05", "01:00:05", 3605 - 360),
+        ("10-00:00:00", "10-00:00:00", "240:00:00", 864000 - 1200),
+    ],
+)
+def test_a_walltime_is_written_as_its_queue_knows_it(
+    tmp_path: Path, walltime: str, slurm: str, others: str, lifetime: int
+) -> None:
+    profile = tmp_path / "site.yaml"
+    for queue, line in {
+        "slurm": f"#SBATCH -t {slurm}",
+        "pbs": f"#PBS -l walltime={others}",
+        "sge": f"#$ -l h_rt={others}",
+    }.items():
+        profile.write_text(f"queue: {queue}\nwalltime: {walltime}\n")
+        job = lines(queue, profile=str(profile))
+        assert line in job
+        assert f"export DASK_DISTRIBUTED__WORKER__LIFETIME__DURATION={lifetime}s" in job
+
+
+@pytest.mark.parametrize(
+    ("memory", "slurm", "pbs", "worker"),
+    [
+        ("16G", "16G", 16384, "16.00GiB"),
+        ("16GB", "16G", 16384, "16.00GiB"),
+        ("1.5G", "1536M", 1536, "1.50GiB"),
+        ("16503M", "16503M", 16503, "16.11GiB"),  # 16.116
+        ("900M", "900M", 900, "900.00MiB"),
+        ("2T", "2048G", 2**21, "2048.00GiB"),
+    ],
+)
+def test_memory_is_what_the_profile_says_and_a_worker_has_no_more(
+    tmp_path: Path, memory: str, slurm: str, pbs: int, worker: str
+) -> None:
+    profile = tmp_path / "site.yaml"
+    profile.write_text(f"queue: slurm\nmemory: {memory}\n")
+    job = lines("slurm", profile=str(profile))
+    assert f"#SBATCH --mem={slurm}" in job
+    assert any(f" --memory-limit {worker} " in line for line in job)
+    profile.write_text(f"queue: pbs\nmemory: {memory}\n")
+    assert f"#PBS -l select=1:ncpus=4:mem={pbs}mb" in lines("pbs", profile=str(profile))
+
+
+ODD = ["/a b", "/it's", '/q"q', "/100% %j", "/#1 $", "/x;y&z|(w)*?", "/é  ü", "/\u2019!"]
+
+
+def words_of_the_worker(tmp_path: Path, **keys: object) -> tuple[list[str], str]:
+    """Run a job of Slurm by bash; give the words its Python gets, and what bash complains of."""
+    python = tmp_path / "my it's $1" / "python"
+    python.parent.mkdir()
+    python.write_text("#!/bin/sh\nprintf '%s\\n' \"$@\"\n")
+    python.chmod(0o700)
+    profile = tmp_path / "site.yaml"
+    profile.write_text(json.dumps({"queue": "slurm", "python": [str(python)]} | keys))
+    script = "\n".join(lines("slurm", profile=str(profile)))
+    done = subprocess.run(
+        ["bash", "-c", script],
+        env={"TMPDIR": "/tmp/a b", "HOME": "/h"},
+        capture_output=True,
+        text=True,
+    )
+    return done.stdout.splitlines(), done.stderr
+
+
+@pytest.mark.parametrize("path", ODD)
+def test_paths_reach_the_worker_as_they_are(tmp_path: Path, path: str) -> None:
+    words, _ = words_of_the_worker(tmp_path, shared_folder=path, local_directory=path)
+    told = dict(pairwise(words))
+    assert told["--local-directory"] == path
+    assert told["--tls-ca-file"] == told["--tls-cert"] == f"{path}/RUN/certificate.pem"
+    assert told["--tls-key"] == f"{path}/RUN/key.pem"
+
+
+@pytest.mark.parametrize(
+    ("text", "path"),
+    [
+        ("$TMPDIR/x y", "/tmp/a b/x y"),
+        ('${TMPDIR}/"$', '/tmp/a b/"$'),
+        ("${OF_NO_ONE:-/a  b#}/\\x", "/a  b#/\\x"),
+        ("~/a b/$TMPDIR", "/h/a b//tmp/a b"),
+        ("~", "/h"),
+    ],
+)
+def test_variables_of_a_node_are_filled_in_there(tmp_path: Path, text: str, path: str) -> None:
+    assert (
+        dict(pairwise(words_of_the_worker(tmp_path, local_directory=text)[0]))["--local-directory"]
+        == path
+    )
+
+
+def test_a_variable_that_is_not_set_on_the_node_ends_the_job(tmp_path: Path) -> None:
+    words, error = words_of_the_worker(tmp_path, local_directory="$OF_NO_ONE/x")
+    assert words == []
+    assert "OF_NO_ONE: is not set on the node; correct local_directory in the profile" in error
+
+
+def test_a_python_with_a_blank_in_its_path_is_no_command(tmp_path: Path) -> None:
+    python = tmp_path / "my env" / "python"
+    python.parent.mkdir()
+    python.touch()
+    profile = tmp_path / "site.yaml"
+    profile.write_text(f"queue: slurm\npython: {python}\n")
+    assert any(line.startswith(f"'{python}' -m ") for line in lines("slurm", profile=str(profile)))
+    profile.write_text("queue: slurm\npython: [srun, --label, my python]\n")
+    assert any(
+        line.startswith("srun --label 'my python' -m ")
+        for line in lines("slurm", profile=str(profile))
+    )
+
+
+@pytest.mark.parametrize(
+    ("folder", "output"),
+    [
+        ("/a", "/a/RUN/%j.log"),
+        ("/a b", '"/a b/RUN/%j.log"'),
+        ("/100%/%u", "/100%%/%%u/RUN/%j.log"),
+        ('/it\'s "q" #1', '"/it\'s \\"q\\" #1/RUN/%j.log"'),
+    ],
+)
+def test_the_log_of_slurm_is_named_as_sbatch_reads_it(
+    tmp_path: Path, folder: str, output: str
+) -> None:
+    profile = tmp_path / "site.yaml"
+    profile.write_text(json.dumps({"queue": "slurm", "shared_folder": folder}))
+    assert f"#SBATCH --output={output}" in lines("slurm", profile=str(profile))
 
 
 def test_a_gpu_where_the_profile_has_none(tmp_path: Path) -> None:
