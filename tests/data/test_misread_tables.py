@@ -1,6 +1,7 @@
 """Files as people have them: each is read as its author meant it, with a note, or refused."""
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from pipelines.data.tables import read_raw_table
@@ -300,3 +301,27 @@ def test_na_may_be_a_label_and_a_level(read, refused):
 def test_words_for_missing_cells(word, read):
     table = read(text_of(word if i == 4 else i + 0.5 for i in range(N)), missing_values=[word])
     assert table.X["w"].isna().to_numpy().nonzero()[0].tolist() == [4]
+
+
+# Parquet
+
+
+def test_the_index_of_a_frame_is_a_column_where_it_has_a_name(tmp_path):
+    frame = pd.DataFrame(
+        {"age": np.arange(30) % 7, "w": np.arange(30) / 2, "kind": list("ab") * 15}
+    )
+    frame.set_index("age").to_parquet(tmp_path / "t.parquet")
+    assert read_raw_table(tmp_path / "t.parquet", "kind").kinds.numbers == ("age", "w")
+    frame[frame.age > 2].to_parquet(tmp_path / "t.parquet")  # an index without one counts rows
+    assert read_raw_table(tmp_path / "t.parquet", "kind").kinds.numbers == ("age", "w")
+
+
+def test_a_folder_of_other_columns_is_refused(tmp_path, refused):
+    folder = tmp_path / "t.parquet"
+    folder.mkdir()
+    frame = pd.DataFrame({"w": np.arange(30) / 2, "kind": list("ab") * 15})
+    frame.to_parquet(folder / "1.parquet")
+    frame[["kind", "w"]].to_parquet(folder / "2.parquet")
+    assert len(read_raw_table(folder, "kind").y) == 60
+    frame.rename(columns={"w": "h"}).to_parquet(folder / "3.parquet")
+    refused(lambda: read_raw_table(folder, "kind"), "'3.parquet' has other columns", "'h', 'w'")

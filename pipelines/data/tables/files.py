@@ -133,16 +133,32 @@ def read_frame(
                     f"{n_bytes / 2**30:,.0f} GiB of {most / 2**30:,.0f}; take fewer rows or "
                     "columns"
                 )
+        if path.is_dir():
+            _refuse_other_columns(sorted(path.rglob("*.parquet")), path)
         frame = pd.read_parquet(path, engine="pyarrow")
     except InputError:
         raise
     except Exception as error:  # pandas and pyarrow raise a dozen unrelated types
         raise unreadable(path, error) from None
+    frame = frame.reset_index([name for name in frame.index.names if name is not None])
     frame.columns = [str(name) for name in frame.columns]
     refuse_one_name_twice(list(frame.columns), path)
     if frame.empty:
         raise empty(path)
     return frame, None
+
+
+def _refuse_other_columns(parts: list[Path], folder: Path) -> None:
+    """Raise InputError unless all files of a table have the same columns."""
+    from pyarrow import parquet
+
+    columns = [set(parquet.read_schema(part).names) for part in parts]
+    for part, names in zip(parts, columns, strict=True):
+        if names != columns[0]:
+            others = listed(sorted(names ^ columns[0]))
+            raise unreadable(
+                folder, f"'{part.name}' has other columns than '{parts[0].name}': {others}"
+            )
 
 
 def _read_text(
