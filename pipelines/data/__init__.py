@@ -210,15 +210,10 @@ def _load(
 ) -> Source:
     path = Path(os.path.expanduser(name))
     is_folder = bool(name) and name not in DATASETS and path.is_dir()
-    if images != ImageReading() and not is_folder:
-        given = next(
-            key for key, value in asdict(images).items() if value != getattr(ImageReading, key)
-        )
-        raise InputError(
-            f"{opt(given if given != 'size' else 'image_size')} is for a folder of images, got "
-            f"{opt('dataset', name)}; leave it out"
-        )
+    if not is_folder:
+        _refuse_set(images, "a folder of images", name)
     if name in DATASETS or is_folder:
+        _refuse_set(reading, "a table of your own", name)
         if groups is not None or task == REGRESSION:
             raise InputError(
                 f"{opt('groups') if groups else opt('task')} is for a table of your own, got "
@@ -248,3 +243,14 @@ def _load(
         table=table,
         groups=table.groups,
     )
+
+
+def _refuse_set(options: ImageReading | Reading, kind: str, name: str) -> None:
+    """Raise InputError where an option is set that is for another kind of data."""
+    usual = asdict(type(options)())
+    for key, value in asdict(options).items():
+        if value != usual[key]:
+            raise InputError(
+                f"{opt('image_size' if key == 'size' else key)} is for {kind}, got "
+                f"{opt('dataset', name)}; leave it out"
+            )

@@ -4,7 +4,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from pipelines.data.tables import read_raw_table
+from pipelines.data import load_dataset
+from pipelines.data.tables import Reading, read_raw_table
 
 N = 60
 
@@ -325,3 +326,18 @@ def test_a_folder_of_other_columns_is_refused(tmp_path, refused):
     assert len(read_raw_table(folder, "kind").y) == 60
     frame.rename(columns={"w": "h"}).to_parquet(folder / "3.parquet")
     refused(lambda: read_raw_table(folder, "kind"), "'3.parquet' has other columns", "'h', 'w'")
+
+
+@pytest.mark.parametrize(
+    ("name", "option", "kind"),
+    [
+        ("digits", {"leave_out": ("x",)}, "a table of your own"),
+        ("digits", {"encoding": "cp1252"}, "a table of your own"),
+        ("t.parquet", {"missing_values": ("x",)}, "a file of text"),
+        ("t.parquet", {"header": True}, "a file of text"),
+        ("t.npz", {"no_missing_values": True}, "a file of text"),
+    ],
+)
+def test_options_that_would_be_ignored_are_refused(name, option, kind, tmp_path, refused):
+    path = name if name == "digits" else str(tmp_path / name)
+    refused(lambda: load_dataset(path, reading=Reading(**option)), f"is for {kind}", path)

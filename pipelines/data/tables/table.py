@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from pipelines.data.tables.files import MISSING_WORDS, Source, no_target, read_frame
+from pipelines.data.tables.files import MISSING_WORDS, TEXT, Source, no_target, read_frame
 from pipelines.data.tables.kinds import (
     LARGEST,
     Kinds,
@@ -201,6 +201,17 @@ def read_raw_table(
         raise InputError(
             f"{opt('header')} and {opt('no_header')} contradict each other about the first line; "
             "leave one out"
+        )
+    of_text = {
+        "header": header,
+        "no_header": no_header,
+        "encoding": encoding,
+        "missing_values": missing_values,
+        "no_missing_values": no_missing_values,
+    }
+    if path.suffix.lower() not in TEXT and (ignored := [name for name in of_text if of_text[name]]):
+        raise InputError(
+            f"{opt(ignored[0])} is for a file of text, got {opt('dataset', path)}; leave it out"
         )
     first_line_names = header if header or no_header else None
     usual = () if no_missing_values else MISSING_WORDS
