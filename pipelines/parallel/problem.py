@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import itertools
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
@@ -128,6 +129,8 @@ class Problem:
         What the metric is multiplied with, where y was brought to another scale.
     classes : array of shape (n_classes,)
         The labels that the class codes stand for; None for numbers.
+    lines : what is said of the data before a run
+    table : how a table was read, JSON-serialisable; None of images
     """
 
     name: str
@@ -140,6 +143,8 @@ class Problem:
     scale: float = 1.0
     unit: float = 1.0
     classes: np.ndarray | None = None
+    lines: tuple[str, ...] = ()
+    table: Mapping[str, Any] | None = None
 
     @property
     def n_train(self) -> int:
@@ -173,6 +178,7 @@ class Problem:
             "n_classes": self.network.n_outputs if self.task == CLASSES else None,
             "image_shape": list(shape) if shape else None,
             "fingerprint": self.fingerprint,
+            **({} if self.table is None else {"table": dict(self.table)}),
         }
 
     def prepare(self, columns: Columns) -> Columns:
@@ -341,7 +347,17 @@ def load_rows(
         assert isinstance(scaling, FittedScaling)
         center, scale = float(scaling.center), float(scaling.scale)
     inputs = Network(network, n_inputs, found.n_classes, found.image_shape, hidden, found.ink)
-    return Problem(found.name, CLASSES, inputs, *parts, center, scale, classes=found.classes)
+    return Problem(
+        found.name,
+        CLASSES,
+        inputs,
+        *parts,
+        center,
+        scale,
+        classes=found.classes,
+        lines=found.lines,
+        table=found.table,
+    )
 
 
 def _of_numbers(
@@ -373,4 +389,6 @@ def _of_numbers(
 
     train_rows, held_rows, test_rows = (rows(numbers) for numbers in (kept, held, test))
     inputs = Network(network, train_rows["X"].shape[1], 1, None, hidden)
-    return Problem(table.name, NUMBERS, inputs, train_rows, held_rows, test_rows, unit=unit)
+    parts = (train_rows, held_rows, test_rows)
+    lines, how = tuple(table.lines()), table.describe()
+    return Problem(table.name, NUMBERS, inputs, *parts, unit=unit, lines=lines, table=how)
