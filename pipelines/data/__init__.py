@@ -174,6 +174,7 @@ def load_dataset(
         task=source.task,
         groups=None if source.groups is None else source.groups[train],
         ink=source.ink,
+        folder=source.folder,
     )
     if features is None:
         return dataset

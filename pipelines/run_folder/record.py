@@ -84,6 +84,7 @@ class DatasetMetadata(Part):
     scaling: dict[str, Any] | None = None
     fingerprint: str | None = None
     table: TableMetadata | None = None
+    notes: list[str] = []  # on a folder of images
 
 
 class ImageForm(Part):
@@ -95,6 +96,7 @@ class ImageForm(Part):
     ink_side: Side | None
     channels: Literal[1, 3] = 1
     strokes: tuple[Positive, Positive] | None = None
+    white: dict[str, Positive] = {}
 
 
 class FeatureMetadata(Part):

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from pipelines.data.image_files import ImageFormat, files_of, read_image
+from pipelines.data.image_paths import readable
 from pipelines.data.tables import Kinds, columns_of, read_frame
 from pipelines.data.tables.kinds import level_of
 from pipelines.data.tables.table import counted_classes
@@ -70,6 +71,7 @@ class NewRows:
     ids : DataFrame of shape (n_rows, n_ids)
         The columns that the run left out as ids, those that are there; the paths of images.
     unreadable : what is wrong with the images that have no answer
+    notes : what is left out of folders of images
     """
 
     path: Path
@@ -80,6 +82,7 @@ class NewRows:
     truth: np.ndarray | None
     ids: pd.DataFrame
     unreadable: tuple[str, ...] | None = None
+    notes: tuple[str, ...] = ()
 
     @classmethod
     def of_images(cls, form: ImageFormat, images: Iterable[Path]) -> Self:
@@ -92,7 +95,7 @@ class NewRows:
         """
         import pandas as pd
 
-        paths, read, rows, unreadable = files_of(images), [], [], []
+        (paths, notes), read, rows, unreadable = files_of(images), [], [], []
         for number, path in enumerate(paths):
             try:
                 rows.append(read_image(path, form).astype(np.uint8))
@@ -107,8 +110,9 @@ class NewRows:
             len(paths),
             "",
             None,
-            pd.DataFrame({"image": [str(path) for path in paths]}),
+            pd.DataFrame({"image": [readable(path) for path in paths]}),
             tuple(unreadable),
+            tuple(notes),
         )
 
     @property
@@ -255,7 +259,8 @@ class NewRows:
         read = f"table      {self.path}: {counted(self.n_rows, 'row')}"
         if self.unreadable is not None:
             read = f"images     {self.n_rows:,}"
-        return [f"{read}{gaps}", *lines, f"answers    {to}: {columns}{more_columns}"]
+        notes = [f"note       {note}" for note in self.notes]
+        return [f"{read}{gaps}", *notes, *lines, f"answers    {to}: {columns}{more_columns}"]
 
 
 def add_what_is_asked(parser: ArgumentParser) -> None:

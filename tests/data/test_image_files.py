@@ -29,7 +29,7 @@ def bar(height: int = 200, width: int = 300) -> np.ndarray:
 
 
 def form_of(X: np.ndarray, shape: tuple[int, ...], ink: bool = True) -> ImageFormat | None:
-    data: Any = SimpleNamespace(X_train=X, image_shape=shape, ink=ink)
+    data: Any = SimpleNamespace(X_train=X, image_shape=shape, ink=ink, folder=None)
     return ImageFormat.of(data)
 
 

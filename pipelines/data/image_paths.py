@@ -1,0 +1,178 @@
+"""Image files below a folder: each once, hidden things aside, with what is left out by kind."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections import Counter, deque
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from pipelines.data.tables.words import counted
+from pipelines.errors import InputError, opt
+
+# torchvision's, which are here as well so that nobody need wait for it.
+SUFFIXES = (".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp")
+# What systems put beside people's files, in small letters; names with a dot in front come to that.
+OF_SYSTEMS = {
+    "__macosx",
+    "@eadir",
+    "@__thumb",
+    "@recycle",
+    "@recently-snapshot",
+    "#recycle",
+    "#snapshot",
+    "$recycle.bin",
+    "system volume information",
+    "lost+found",
+    "thumbs.db",
+    "ehthumbs.db",
+    "desktop.ini",
+    "icon\r",
+}
+KINDS_NAMED = 6
+
+FileId = tuple[int, int]  # device and inode
+
+
+@dataclass
+class ImagePaths:
+    """Image files, and what is left out beside them.
+
+    Attributes
+    ----------
+    files : by the file that a path leads to, in the order of torchvision's ``ImageFolder``
+    kinds : numbers of other files, by suffix
+    n_repeated : links to files and folders that are there already
+    """
+
+    files: dict[FileId | Path, Path] = field(default_factory=dict)
+    kinds: Counter[str] = field(default_factory=Counter)
+    n_repeated: int = 0
+
+    @property
+    def notes(self) -> list[str]:
+        """What is left out, in words."""
+        total, common = self.kinds.total(), self.kinds.most_common(KINDS_NAMED)
+        named = [f"{n:,} {kind}" for kind, n in common]
+        if others := total - sum(n for _, n in common):
+            named.append(f"{others:,} of other kinds")
+        notes = []
+        if total:
+            notes.append(
+                f"{counted(total, 'file')} {'is' if total == 1 else 'are'} left out: "
+                f"{', '.join(named)}; read are {', '.join(SUFFIXES)}"
+            )
+        if self.n_repeated:
+            notes.append(
+                f"{counted(self.n_repeated, 'link')} to what is in the same folder already "
+                f"{'is' if self.n_repeated == 1 else 'are'} left out"
+            )
+        return notes
+
+
+def readable(path: str | Path) -> str:
+    r"""Return a path as text that every file can hold: a byte that is no UTF-8 as ``\xe9``."""
+    return os.fsencode(path).decode("utf-8", "backslashreplace")
+
+
+def visible_entries(folder: str | Path, parameter: str) -> list[os.DirEntry[str]]:
+    """Return what is in a folder and not hidden, by name, links last.
+
+    Raises
+    ------
+    InputError
+        The folder cannot be read.
+    """
+    try:
+        with os.scandir(folder) as entries:
+            visible = [
+                entry
+                for entry in entries
+                if not entry.name.startswith(".") and entry.name.lower() not in OF_SYSTEMS
+            ]
+    except OSError as error:
+        raise InputError(
+            f"{opt(parameter)} must be a folder that can be read, got '{readable(folder)}': "
+            f"{error.strerror}; check its permissions"
+        ) from None
+    return sorted(visible, key=lambda entry: (entry.is_symlink(), entry.name))
+
+
+def is_image(name: str) -> bool:
+    """Return whether a file's name ends as an image's does."""
+    return name.lower().endswith(SUFFIXES)
+
+
+def file_id(path: str | Path) -> FileId:
+    """Return what is the same of all links to a file or folder."""
+    status = os.stat(path)
+    return status.st_dev, status.st_ino
+
+
+def image_paths(root: Path, parameter: str) -> ImagePaths:
+    """Return the image files below a folder, each once, whatever links lead to it.
+
+    Raises
+    ------
+    InputError
+        A folder cannot be read.
+    """
+    # A link to a folder above leads to the other classes, and back.
+    seen = {file_id(above) for path in (root.absolute(), root.resolve()) for above in path.parents}
+    folders, found = deque([(file_id(root), str(root))]), ImagePaths()
+    while folders:
+        folder_id, folder = folders.popleft()
+        if folder_id in seen:
+            found.n_repeated += 1
+            continue
+        seen.add(folder_id)
+        for entry in visible_entries(folder, parameter):
+            key: FileId | Path = Path(entry.path)
+            try:
+                status = entry.stat()
+            except OSError:  # a link to nothing; as an image it is named when it is to be decoded
+                is_folder = False
+            else:
+                key = entry_id = status.st_dev, status.st_ino
+                is_folder = stat.S_ISDIR(status.st_mode)
+            if is_folder:  # those that links lead to when all others were seen
+                (folders.append if entry.is_symlink() else folders.appendleft)(
+                    (entry_id, entry.path)
+                )
+            elif not is_image(entry.name):
+                found.kinds[_kind(entry)] += 1
+            elif key in found.files:
+                found.n_repeated += 1
+            else:
+                found.files[key] = Path(entry.path)
+    in_order = sorted(found.files.items(), key=lambda item: os.path.split(item[1]))
+    found.files = dict(in_order)
+    return found
+
+
+def _kind(entry: os.DirEntry[str]) -> str:
+    if entry.is_symlink() and not os.path.exists(entry.path):
+        return "behind dangling links"
+    return readable(os.path.splitext(entry.name)[1].lower()) or "without suffix"
+
+
+def files_beside(folder: Path) -> ImagePaths:
+    """Return what is left out of the files in a folder whose subfolders are read."""
+    beside = ImagePaths()
+    for entry in visible_entries(folder, "dataset"):
+        if not entry.is_dir():
+            kind = "outside of the classes" if is_image(entry.name) else _kind(entry)
+            beside.kinds[kind] += 1
+    return beside
+
+
+def together(parts: Iterable[ImagePaths]) -> ImagePaths:
+    """Return several folders' images as one."""
+    whole = ImagePaths()
+    for part in parts:
+        whole.files |= part.files
+        whole.kinds += part.kinds
+        whole.n_repeated += part.n_repeated
+    return whole
