@@ -112,8 +112,12 @@ def load_folder(
         what = "their full scale" if level in FULL_SCALES else "the largest of them"
         if split.test is not None and level not in FULL_SCALES and depth in first.white:
             what += " in training"
-        notes.append(f"{counted(n_deep, 'image')} of {depth} scaled by {level:.10g}, {what}")
-    warnings = [
+        others = "" if n_deep == n else f"; {n - n_deep:,} are not"
+        notes.append(
+            f"{counted(n_deep, 'image')} of {depth} scaled by {level:.10g}, {what}{others}"
+        )
+    warnings = [*split.warnings]
+    warnings += [
         f"{counted(len(bad), 'file')} cannot be read and are left out: "
         f"{', '.join(bad[:10])}{', …' * (len(bad) > 10)}"
     ] * bool(bad)
@@ -130,15 +134,15 @@ def load_folder(
 def _compared(train: _Part, test: _Part, split: Split) -> list[str]:
     """Return warnings on a test set beside its training set; refuse classes it has alone."""
     place = readable(split.test or "")
+    lacking = sorted({*train.classes} - {*test.classes})
     if alone := sorted({*test.classes} - {*train.classes}):
+        also = f", and lacks {listed(lacking)}" if lacking else ""
         raise InputError(
             f"{opt('dataset')} must have the same classes in its splits, '{place}' has "
-            f"{listed(alone)}, which '{readable(split.train)}' lacks; add or remove "
-            f"{'it' if len(alone) == 1 else 'them'}"
+            f"{listed(alone)}, which '{readable(split.train)}' lacks{also}; rename, add or remove "
+            "classes"
         )
-    warnings = []
-    if lacking := sorted({*train.classes} - {*test.classes}):
-        warnings.append(f"the test set '{place}' has no {listed(lacking)}")
+    warnings = [f"the test set '{place}' has no {listed(lacking)}"] * bool(lacking)
     if n_shared := len(train.paths.files.keys() & test.paths.files.keys()):
         warnings.append(
             f"{counted(n_shared, 'image')} of the test set '{place}' are links to training images"

@@ -11,7 +11,7 @@ from pipelines.data.image_paths import file_id, is_image, readable, visible_entr
 from pipelines.data.tables.words import listed
 from pipelines.errors import InputError, opt
 
-# Names of splits in small letters, without -, _ and blanks, and without "set" or "data" behind.
+# Names of splits in small letters, without signs, and without what often stands behind.
 TRAINING = ("train", "training", "trn")
 VALIDATION = ("val", "valid", "validation", "dev", "development", "eval", "evaluation")
 TEST = ("test", "testing", "tst")
@@ -30,18 +30,20 @@ class Split:
     ----------
     train : folder of the training set's classes
     test : that of the test set's; None where it is to be drawn from the training set
-    notes : what else is there and left out
+    notes : what was taken for what, and what is left out
+    warnings : what may be wrong
     """
 
     train: Path
     test: Path | None = None
     notes: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
 
 
 def role_of(name: str) -> str | None:
     """Return the split that a folder is named after: train, val or test; None of another name."""
     words = re.sub(r"[-_ .]", "", name.lower())
-    return ROLES.get(words) or ROLES.get(re.sub("(set|data)$", "", words))
+    return ROLES.get(words) or ROLES.get(re.sub("(set|data|split|images)$", "", words))
 
 
 def class_folders(root: Path) -> list[str]:
@@ -73,7 +75,7 @@ def find_split(root: Path) -> Split:
     named = {*roles, *flat}
     is_split = TRAINING[0] in named or all(map(role_of, names))
     if not roles and not (len(named) > 1 and is_split):
-        return Split(root, notes=_same_subfolders(root, names))
+        return Split(root, warnings=_same_subfolders(root, names))
     place = f"'{readable(root)}'"
     for spellings in roles.values():
         if len(spellings) > 1:
@@ -96,13 +98,11 @@ def find_split(root: Path) -> Split:
             f"{opt('dataset')} must have a test or validation split with folders of classes beside "
             f"'{readable(train)}', {place} has {listed(map(readable, others))}; {WAY_OUT}"
         )
-    of_test = f"the test set is drawn from '{readable(train)}', the only split"
-    if test is not None:
-        of_test = f"the test set is '{readable(test)}'"
-    notes = [of_test] if test is None else []
+    is_test = "drawn from it" if test is None else f"'{readable(test)}'"
+    notes = [f"the training set is '{readable(train)}', and the test set {is_test}"]
     if others:
         be = "is" if len(others) == 1 else "are"
-        notes.append(f"{listed(map(readable, others))} {be} left out: {of_test}")
+        notes[0] += f"; {listed(map(readable, others))} {be} left out"
     return Split(root / train, None if test is None else root / test, tuple(notes))
 
 
@@ -113,7 +113,7 @@ def _holds_images(folder: Path) -> bool:
 
 
 def _same_subfolders(root: Path, names: list[str]) -> tuple[str, ...]:
-    """Return a note where all classes have the same folders, which may be the classes."""
+    """Return a warning where all classes have the same folders, which may be the classes."""
     inner = {tuple(class_folders(root / name)) for name in names}
     if len(names) < 2 or len(inner) > 1 or any(_holds_images(root / name) for name in names):
         return ()
