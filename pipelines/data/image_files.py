@@ -104,11 +104,8 @@ def open_image(path: str | Path, white: White = own_white) -> Image.Image:
             upright = ImageOps.exif_transpose(image)
     except (OSError, Image.DecompressionBombError, SyntaxError, EOFError) as error:
         reason = getattr(error, "strerror", None) or "not a readable image"
-        reason = (
-            "a link to nothing"
-            if isinstance(error, FileNotFoundError) and os.path.islink(path)
-            else reason
-        )
+        if isinstance(error, FileNotFoundError) and os.path.islink(path):
+            reason = "a link to nothing"
         raise ValueError(reason) from None
     if depth is not None:
         values = np.asarray(upright, np.float64)
