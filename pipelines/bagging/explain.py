@@ -13,7 +13,7 @@ import numpy as np
 from pipelines.bagging.reductions import EnsemblePrediction, hardest_samples
 from pipelines.data import Dataset
 from pipelines.data.dataset import rows_of
-from pipelines.data.image_files import ImageFormat, files_of, read_image
+from pipelines.data.image_files import ImageFormat, WhiteOfRun, files_of, read_image
 from pipelines.data.image_paths import readable
 from pipelines.errors import InputError, opt
 from pipelines.run.options import rule
@@ -34,7 +34,7 @@ class Asked:
     images : paths of one's own images
     own : array of shape (n_images, n_features), the rows they became; None where there are none
     form : ImageFormat of the data set's images; None for a table
-    notes : what is left out of folders of one's own images
+    notes : what is left out of folders of one's own images, and cut off
     """
 
     rows: list[int]
@@ -68,8 +68,9 @@ class Asked:
                 "out"
             )
         files, notes = files_of(map(Path, images))
-        own = np.stack([read_image(file, form) for file in files])
-        return cls(rows, [*map(readable, files)], own, form, tuple(notes))
+        white = WhiteOfRun(form.white)
+        own = np.stack([read_image(file, form, white) for file in files])
+        return cls(rows, [*map(readable, files)], own, form, (*notes, *white.notes))
 
     def after(self, X_test: Any) -> Any:
         """Return the test rows, and after them the images, in the dtype of the former."""

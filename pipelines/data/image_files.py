@@ -14,7 +14,6 @@ import os
 import warnings
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +21,7 @@ import numpy as np
 
 from pipelines.data.dataset import Dataset, channels_height_width
 from pipelines.data.image_paths import SUFFIXES, ImagePaths, image_paths, readable, together
+from pipelines.data.tables.words import counted
 from pipelines.errors import InputError, opt
 
 if TYPE_CHECKING:
@@ -33,6 +33,7 @@ FINE = 8  # pixels, for one of the data's, on which strokes are measured and cha
 MEASURED = 100  # images of the data whose strokes are
 USUAL = (0.1, 0.9)  # quantiles of their widths that a stroke is brought between
 FULL_SCALES = (1.0, 255.0, 65535.0)  # of values of images
+COLOURS = "16 bits a channel"  # of which Pillow reads the upper 8
 
 # What an image's values are that has more than 8 bits ("16 bits", "32 bits", "floats"), and the
 # largest of them -> the value that becomes white.
@@ -107,7 +108,9 @@ def open_image(path: str | Path, white: White = own_white) -> Image.Image:
         if isinstance(error, FileNotFoundError) and os.path.islink(path):
             reason = "a link to nothing"
         raise ValueError(reason) from None
-    if depth is not None:
+    if depth == COLOURS:
+        white(depth, 65535.0)
+    elif depth is not None:
         values = np.asarray(upright, np.float64)
         if not np.isfinite(values).all():
             raise ValueError("it has values that are not finite")
@@ -123,7 +126,10 @@ def open_image(path: str | Path, white: White = own_white) -> Image.Image:
 
 
 def _depth(image: Image.Image) -> str | None:
-    """Return what the values of an image are that has more than 8 bits; None of others."""
+    """Return what the values of an image are, before it is loaded; None of 8 bits."""
+    layouts = [str(tile[3]) for tile in getattr(image, "tile", ())] if image.mode[0] != "I" else []
+    if any(sign in layout for layout in layouts for sign in (";16B", ";16L", ";16N")):
+        return COLOURS
     if image.mode.startswith("I;16") or (image.mode == "I" and image.format in ("PNG", "PPM")):
         return "16 bits"
     return {"I": "32 bits", "F": "floats"}.get(image.mode)
@@ -236,18 +242,40 @@ def files_of(images: Iterable[Path]) -> tuple[list[Path], list[str]]:
     return files, together(folders).notes
 
 
-def _white_of_form(form: ImageFormat, depth: str, largest: float) -> float:
-    """Return what is white of an image of one's own: as in the run, else if it is beyond doubt."""
-    white = form.white.get(depth) or full_scale(largest)
-    if white is None:
-        raise ValueError(
-            f"its {depth} have values to {largest:g}, and the run had no such images to tell what "
-            "is white"
-        )
-    return white
+class WhiteOfRun:
+    """What is white of images of one's own: as in a run's images, else the usual if that is sure.
+
+    Parameters
+    ----------
+    levels : as ``ImageFormat.white``
+
+    Attributes
+    ----------
+    n_brighter : int
+        Images with values above it, which are cut off.
+    """
+
+    def __init__(self, levels: Mapping[str, float]) -> None:
+        self.levels, self.n_brighter = levels, 0
+
+    def __call__(self, depth: str, largest: float) -> float:
+        white = self.levels.get(depth) or full_scale(largest)
+        if white is None:
+            raise ValueError(
+                f"its values ({depth}) reach {largest:g}, and the run had no such images to tell "
+                "what is white"
+            )
+        self.n_brighter += largest > white
+        return white
+
+    @property
+    def notes(self) -> list[str]:
+        """What was cut off, in words."""
+        brighter = f"{counted(self.n_brighter, 'image')} with values above the scale of the run"
+        return [f"{brighter}, which are cut off"] * bool(self.n_brighter)
 
 
-def read_image(path: Path, form: ImageFormat) -> np.ndarray:
+def read_image(path: Path, form: ImageFormat, white: White | None = None) -> np.ndarray:
     """Return an image in the form of a data set's images.
 
     A photograph is decoded as those of the data set were. What is drawn in ink becomes gray;
@@ -259,6 +287,8 @@ def read_image(path: Path, form: ImageFormat) -> np.ndarray:
     Parameters
     ----------
     path : Path of a file that Pillow reads
+    white : of photographs of more than 8 bits, by default ``WhiteOfRun``; ink of more bits is
+        stretched to the data's range as it is
 
     Returns
     -------
@@ -272,7 +302,7 @@ def read_image(path: Path, form: ImageFormat) -> np.ndarray:
     try:
         if form.ink_side is None:  # those that are not square were taken as they are
             side = form.height if form.height == form.width else None
-            white = partial(_white_of_form, form)
+            white = white or WhiteOfRun(form.white)
             pixels = decode(path, side, form.channels == 1, white)
             if pixels.shape[-2:] != (form.height, form.width):
                 raise ValueError(

@@ -112,10 +112,8 @@ def load_folder(
         what = "their full scale" if level in FULL_SCALES else "the largest of them"
         if split.test is not None and level not in FULL_SCALES and depth in first.white:
             what += " in training"
-        others = "" if n_deep == n else f"; {n - n_deep:,} are not"
-        notes.append(
-            f"{counted(n_deep, 'image')} of {depth} scaled by {level:.10g}, {what}{others}"
-        )
+        others = "" if n_deep == n else f"; the other {n - n_deep:,} are not"
+        notes.append(f"{counted(n_deep, 'image')} of {depth} scaled by {level:.6g}, {what}{others}")
     warnings = [*split.warnings]
     warnings += [
         f"{counted(len(bad), 'file')} cannot be read and are left out: "

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections import defaultdict
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -58,38 +57,33 @@ def class_folders(root: Path) -> list[str]:
 def find_split(root: Path) -> Split:
     """Return the training and test folders, by their names; of classes, ``root`` alone.
 
-    A split holds folders of classes; a folder with images directly in it is a class, whatever its
-    name, unless there is a split beside it.
+    A split holds folders of classes; a folder with images directly in it, and not several folders,
+    is a class, whatever its name, unless there is a split beside it.
 
     Raises
     ------
     InputError
         Folders are named after splits, and which is the training or the test set cannot be told.
     """
-    names = class_folders(root)
-    roles: defaultdict[str, list[str]] = defaultdict(list)  # with classes in them
-    flat: defaultdict[str, list[str]] = defaultdict(list)  # with images directly in them
-    for name in names:
-        if role := role_of(name):
-            (flat if _holds_images(root / name) else roles)[role].append(name)
-    named = {*roles, *flat}
-    is_split = TRAINING[0] in named or all(map(role_of, names))
-    if not roles and not (len(named) > 1 and is_split):
+    names, place = class_folders(root), f"'{readable(root)}'"
+    roles = {name: role for name in names if (role := role_of(name))}
+    with_classes = [name for name in roles if not _is_flat(root / name)]
+    has_training = TRAINING[0] in roles.values()
+    are_splits = len({*roles.values()}) > 1 and (has_training or len(roles) == len(names))
+    if not with_classes and not are_splits:
         return Split(root, warnings=_same_subfolders(root, names))
-    place = f"'{readable(root)}'"
-    for spellings in roles.values():
-        if len(spellings) > 1:
+    splits: dict[str, str] = {}
+    for name in with_classes:
+        if (other := splits.setdefault(roles[name], name)) != name:
             raise InputError(
                 f"{opt('dataset')} must have one folder for each split, {place} has "
-                f"{listed(spellings)}; rename or remove all but one"
+                f"{listed(map(readable, (other, name)))}; rename or remove one"
             )
-    splits = {role: spellings[0] for role, spellings in roles.items()}
     train = splits.get(TRAINING[0])
     if train is None:
-        spelled = [readable(name) for name in names if role_of(name)]
         raise InputError(
             f"{opt('dataset')} must have a training split with folders of classes, {place} has "
-            f"splits by their names, {listed(spelled)}, and none is one; {WAY_OUT}"
+            f"splits by their names, {listed(map(readable, roles))}, and none is one; {WAY_OUT}"
         )
     test = splits.get(TEST[0]) or splits.get(VALIDATION[0])
     others = [name for name in names if name not in (train, test)]
@@ -110,6 +104,10 @@ def _holds_images(folder: Path) -> bool:
     return any(
         is_image(entry.name) and not entry.is_dir() for entry in visible_entries(folder, "dataset")
     )
+
+
+def _is_flat(folder: Path) -> bool:
+    return _holds_images(folder) and len(class_folders(folder)) < 2
 
 
 def _same_subfolders(root: Path, names: list[str]) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from pipelines.data.image_files import ImageFormat, files_of, read_image
+from pipelines.data.image_files import ImageFormat, WhiteOfRun, files_of, read_image
 from pipelines.data.image_paths import readable
 from pipelines.data.tables import Kinds, columns_of, read_frame
 from pipelines.data.tables.kinds import level_of
@@ -71,7 +71,7 @@ class NewRows:
     ids : DataFrame of shape (n_rows, n_ids)
         The columns that the run left out as ids, those that are there; the paths of images.
     unreadable : what is wrong with the images that have no answer
-    notes : what is left out of folders of images
+    notes : what is left out of folders of images, and cut off
     """
 
     path: Path
@@ -96,9 +96,10 @@ class NewRows:
         import pandas as pd
 
         (paths, notes), read, rows, unreadable = files_of(images), [], [], []
+        white = WhiteOfRun(form.white)
         for number, path in enumerate(paths):
             try:
-                rows.append(read_image(path, form).astype(np.uint8))
+                rows.append(read_image(path, form, white).astype(np.uint8))
                 read.append(number)
             except InputError as error:
                 unreadable.append(error.flagged())
@@ -112,7 +113,7 @@ class NewRows:
             None,
             pd.DataFrame({"image": [readable(path) for path in paths]}),
             tuple(unreadable),
-            tuple(notes),
+            (*notes, *white.notes),
         )
 
     @property
