@@ -92,7 +92,7 @@ def open_image(path: str | Path, white: White = own_white) -> Image.Image:
     """
     from PIL import Image, ImageOps
 
-    if os.path.exists(path) and not (os.path.isfile(path) or os.path.isdir(path)):
+    if not os.path.isfile(path) and os.path.exists(path) and not os.path.isdir(path):
         raise ValueError("a pipe, not a file" if Path(path).is_fifo() else "a device, not a file")
     try:
         with warnings.catch_warnings(action="ignore"), Image.open(path) as image:

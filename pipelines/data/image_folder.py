@@ -263,16 +263,16 @@ def _files(root: Path) -> dict[str, ImagePaths]:
 def _digest(root: Path, files: list[Path]) -> str:
     """Return the SHA-256, in hex, of the names and contents of files."""
 
-    def of_file(path: Path) -> bytes:
+    def of_file(path: str) -> bytes:
         try:  # only what is a file: a pipe would be waited for
-            content = path.read_bytes() if path.is_file() else b""
+            content = Path(path).read_bytes() if os.path.isfile(path) else b""
         except OSError as error:  # it is named as unreadable when it is to be decoded
             content = str(error.errno).encode()
-        name = os.fsencode(path.relative_to(root))
+        name = os.fsencode(path.removeprefix(str(root)).lstrip(os.sep))
         return hashlib.sha256(name + b"\0" + content).digest()
 
     with ThreadPoolExecutor() as pool:
-        return hashlib.sha256(b"".join(pool.map(of_file, sorted(files)))).hexdigest()
+        return hashlib.sha256(b"".join(pool.map(of_file, sorted(map(str, files))))).hexdigest()
 
 
 def _decode_all(

@@ -47,7 +47,7 @@ class ImagePaths:
     n_repeated : links to files and folders that are there already
     """
 
-    files: dict[FileId | Path, Path] = field(default_factory=dict)
+    files: dict[FileId | str, Path] = field(default_factory=dict)
     kinds: Counter[str] = field(default_factory=Counter)
     n_repeated: int = 0
 
@@ -122,6 +122,7 @@ def image_paths(root: Path, parameter: str) -> ImagePaths:
     # A link to a folder above leads to the other classes, and back.
     seen = {file_id(above) for path in (root.absolute(), root.resolve()) for above in path.parents}
     folders, found = deque([(file_id(root), str(root))]), ImagePaths()
+    files: dict[FileId | str, str] = {}
     while folders:
         folder_id, folder = folders.popleft()
         if folder_id in seen:
@@ -129,7 +130,7 @@ def image_paths(root: Path, parameter: str) -> ImagePaths:
             continue
         seen.add(folder_id)
         for entry in visible_entries(folder, parameter):
-            key: FileId | Path = Path(entry.path)
+            key: FileId | str = entry.path
             try:
                 status = entry.stat()
             except OSError:  # a link to nothing; as an image it is named when it is to be decoded
@@ -143,12 +144,12 @@ def image_paths(root: Path, parameter: str) -> ImagePaths:
                 )
             elif not is_image(entry.name):
                 found.kinds[_kind(entry)] += 1
-            elif key in found.files:
+            elif key in files:
                 found.n_repeated += 1
             else:
-                found.files[key] = Path(entry.path)
-    in_order = sorted(found.files.items(), key=lambda item: os.path.split(item[1]))
-    found.files = dict(in_order)
+                files[key] = entry.path
+    in_order = sorted(files.items(), key=lambda item: item[1].rpartition(os.sep)[::2])
+    found.files = {key: Path(path) for key, path in in_order}
     return found
 
 
