@@ -246,6 +246,9 @@ def _files(root: Path) -> dict[str, ImagePaths]:
             f"{opt('dataset')} must be a file, or a folder with a subfolder of images for each "
             f"class, '{place}' has none; sort the images into subfolders"
         )
+    own = [
+        by_class.pop(name) for name, paths in [*by_class.items()] if paths.n_own and not paths.files
+    ]
     if empty := [readable(name) for name, paths in by_class.items() if not paths.files]:
         raise InputError(
             f"{opt('dataset')} must have an image in every class, {listed(empty)} of '{place}' "
@@ -256,7 +259,10 @@ def _files(root: Path) -> dict[str, ImagePaths]:
             f"{opt('dataset')} must have classes that can be told apart as text, those of "
             f"'{place}' cannot: {listed(map(readable, by_class))}; rename a folder"
         )
-    next(iter(by_class.values())).kinds.update(files_beside(root).kinds)
+    beside = together([*own, files_beside(root)])
+    first = next(iter(by_class.values()))
+    first.kinds += beside.kinds
+    first.n_own += beside.n_own
     return by_class
 
 

@@ -6,6 +6,7 @@ import os
 import stat
 from collections import Counter, deque
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -31,6 +32,8 @@ OF_SYSTEMS = {
     "desktop.ini",
     "icon\r",
 }
+# Files of a run, which has figures, and of decoded images, which have a contact sheet.
+OF_THIS_PROGRAM = ({"run.json", "journal.jsonl"}, {"about.json", "X.npy"})
 KINDS_NAMED = 6
 
 FileId = tuple[int, int]  # device and inode
@@ -45,11 +48,13 @@ class ImagePaths:
     files : by the file that a path leads to, in the order of torchvision's ``ImageFolder``
     kinds : numbers of other files, by suffix
     n_repeated : links to files and folders that are there already
+    n_own : folders that this program wrote
     """
 
     files: dict[FileId | str, Path] = field(default_factory=dict)
     kinds: Counter[str] = field(default_factory=Counter)
     n_repeated: int = 0
+    n_own: int = 0
 
     @property
     def notes(self) -> list[str]:
@@ -69,6 +74,8 @@ class ImagePaths:
                 f"{counted(self.n_repeated, 'link')} to what is in the same folder already "
                 f"{'is' if self.n_repeated == 1 else 'are'} left out"
             )
+        if self.n_own:
+            notes.append(f"{counted(self.n_own, 'folder')} of this program's runs left out")
         return notes
 
 
@@ -111,6 +118,15 @@ def file_id(path: str | Path) -> FileId:
     return status.st_dev, status.st_ino
 
 
+def ids_above(folder: Path) -> set[FileId]:
+    """Return the ids of the folders that a folder is in, by its path and by where it leads."""
+    ids = set()
+    for path in (*folder.absolute().parents, *folder.resolve().parents):
+        with suppress(OSError):  # as those above may not be looked at
+            ids.add(file_id(path))
+    return ids
+
+
 def image_paths(root: Path, parameter: str) -> ImagePaths:
     """Return the image files below a folder, each once, whatever links lead to it.
 
@@ -119,8 +135,7 @@ def image_paths(root: Path, parameter: str) -> ImagePaths:
     InputError
         A folder cannot be read.
     """
-    # A link to a folder above leads to the other classes, and back.
-    seen = {file_id(above) for path in (root.absolute(), root.resolve()) for above in path.parents}
+    seen = ids_above(root)  # a link to there leads to the other classes, and back
     folders, found = deque([(file_id(root), str(root))]), ImagePaths()
     files: dict[FileId | str, str] = {}
     while folders:
@@ -129,7 +144,11 @@ def image_paths(root: Path, parameter: str) -> ImagePaths:
             found.n_repeated += 1
             continue
         seen.add(folder_id)
-        for entry in visible_entries(folder, parameter):
+        entries = visible_entries(folder, parameter)
+        if any(names <= {entry.name for entry in entries} for names in OF_THIS_PROGRAM):
+            found.n_own += 1
+            continue
+        for entry in entries:
             key: FileId | str = entry.path
             try:
                 status = entry.stat()
@@ -176,4 +195,5 @@ def together(parts: Iterable[ImagePaths]) -> ImagePaths:
         whole.files |= part.files
         whole.kinds += part.kinds
         whole.n_repeated += part.n_repeated
+        whole.n_own += part.n_own
     return whole

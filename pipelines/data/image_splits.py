@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from pipelines.data.image_paths import file_id, is_image, readable, visible_entries
+from pipelines.data.image_paths import file_id, ids_above, is_image, readable, visible_entries
 from pipelines.data.tables.words import listed
 from pipelines.errors import InputError, opt
 
@@ -47,7 +47,7 @@ def role_of(name: str) -> str | None:
 
 def class_folders(root: Path) -> list[str]:
     """Return the names of the folders in a folder, without links that lead back to it."""
-    above = {file_id(path) for path in (root, *root.absolute().parents, *root.resolve().parents)}
+    above = {file_id(root), *ids_above(root)}
     entries = visible_entries(root, "dataset")
     return sorted(
         entry.name for entry in entries if entry.is_dir() and file_id(entry.path) not in above

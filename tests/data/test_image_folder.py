@@ -196,6 +196,19 @@ def test_hidden_things_are_no_images(folder: Path, path: str) -> None:
     assert len(source.lines) == 1
 
 
+@pytest.mark.parametrize(
+    ("place", "files"),
+    [("results/run", "run.json journal.jsonl"), ("data/images/key", "about.json X.npy")],
+)
+def test_what_this_program_wrote_is_no_class(folder: Path, place: str, files: str) -> None:
+    put(folder / place / "figure.png")
+    for name in files.split():
+        (folder / place / name).touch()
+    source = load(folder)
+    assert source.y.tolist() == ["a"] * 5 + ["b"] * 5
+    assert source.lines[1:] == ("note       1 folder of this program's runs left out",)
+
+
 def to_itself(a: Path) -> None:
     (a / "loop").symlink_to(".")
 
