@@ -94,6 +94,7 @@ class DataParallel(job.Job[Options]):
         augment = chosen(options.augment, image_shape is not None, ink)
         self.options = options = replace(options, augment=augment)
         lines = [
+            *data.lines,
             f"data       {data.name}: {data.n_train:,} training rows, "
             f"{len(data.validation['y']):,} held out, {len(data.test['y']):,} test rows",
             f"training   {options.network}, {options.chosen_optimizer} at {options.base_rate:g}, "

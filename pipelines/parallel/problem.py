@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
+from pipelines.console import INDENT
 from pipelines.data import DATASETS, FittedScaling, load_dataset
 from pipelines.data.batches import share
 from pipelines.data.dataset import channels_height_width, rows_of
@@ -128,6 +129,7 @@ class Problem:
         What the metric is multiplied with, where y was brought to another scale.
     classes : array of shape (n_classes,)
         The labels that the class codes stand for; None for numbers.
+    lines : what is said of the data before a run
     """
 
     name: str
@@ -140,6 +142,7 @@ class Problem:
     scale: float = 1.0
     unit: float = 1.0
     classes: np.ndarray | None = None
+    lines: tuple[str, ...] = ()
 
     @property
     def n_train(self) -> int:
@@ -173,6 +176,7 @@ class Problem:
             "n_classes": self.network.n_outputs if self.task == CLASSES else None,
             "image_shape": list(shape) if shape else None,
             "fingerprint": self.fingerprint,
+            "notes": [line[len(INDENT) :] for line in self.lines],
         }
 
     def prepare(self, columns: Columns) -> Columns:
@@ -341,7 +345,8 @@ def load_rows(
         assert isinstance(scaling, FittedScaling)
         center, scale = float(scaling.center), float(scaling.scale)
     inputs = Network(network, n_inputs, found.n_classes, found.image_shape, hidden, found.ink)
-    return Problem(found.name, CLASSES, inputs, *parts, center, scale, classes=found.classes)
+    about: dict[str, Any] = {"classes": found.classes, "lines": found.lines}
+    return Problem(found.name, CLASSES, inputs, *parts, center, scale, **about)
 
 
 def _of_numbers(
@@ -371,6 +376,6 @@ def _of_numbers(
         X = np.ascontiguousarray(prepare.transform(rows_of(table.X, numbers)), np.float32)
         return {"X": X, "y": ((y[numbers] - center) / unit).astype(np.float32)}
 
-    train_rows, held_rows, test_rows = (rows(numbers) for numbers in (kept, held, test))
-    inputs = Network(network, train_rows["X"].shape[1], 1, None, hidden)
-    return Problem(table.name, NUMBERS, inputs, train_rows, held_rows, test_rows, unit=unit)
+    parts = (rows(kept), rows(held), rows(test))
+    inputs = Network(network, parts[0]["X"].shape[1], 1, None, hidden)
+    return Problem(table.name, NUMBERS, inputs, *parts, unit=unit, lines=tuple(table.lines()))
