@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from pipelines.console import printable
 from pipelines.data.dataset import Dataset, channels_height_width
 
 if TYPE_CHECKING:
@@ -52,13 +53,16 @@ def contact_sheet(images: Dataset) -> Image.Image:
 
 
 def _cut(name: str) -> str:
+    name = " ".join(printable(name).split())
     return name if len(name) <= 24 else f"{name[:23]}…"
 
 
-def _font() -> ImageFont.FreeTypeFont | ImageFont.ImageFont:
+def _font() -> ImageFont.FreeTypeFont:
     """Return matplotlib's font, which has more letters than Pillow's, without waiting for it."""
     from PIL import ImageFont
 
     (package,) = importlib.util.find_spec("matplotlib").submodule_search_locations  # type: ignore
     path = Path(package, "mpl-data", "fonts", "ttf", "DejaVuSans.ttf")
-    return ImageFont.truetype(path, TEXT) if path.exists() else ImageFont.load_default(TEXT)
+    # The other engine may be missing, and fails on some letters.
+    basic = ImageFont.Layout.BASIC
+    return ImageFont.truetype(path, TEXT, layout_engine=basic)

@@ -206,10 +206,10 @@ def _read(
     by_class = _files(root)
     paths = together(by_class.values())
     every = [path for part in by_class.values() for path in part.files.values()]
-    asked = {**asdict(reading), "version": VERSION, "white": dict(white)}
-    asked["content"] = _digest(root, every)
-    del asked["unreadable"]
-    key = hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()
+    identity = {**asdict(reading), "version": VERSION, "white": dict(white)}
+    identity["content"] = _digest(root, every)
+    del identity["unreadable"]
+    key = hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()
     kept = cache / key
     is_new = not kept.is_dir()
     if is_new:
@@ -389,8 +389,8 @@ def _decoded(
         return str(error)
 
 
-def _several_sizes(found: str) -> InputError:
+def _several_sizes(sizes: str) -> InputError:
     return InputError(
-        f"{opt('image_size')} must be given where images are of several sizes, got {found}; "
+        f"{opt('image_size')} must be given where images are of several sizes, got {sizes}; "
         f"give {opt('image_size', 64)} or another size to resize and crop them to"
     )

@@ -26,7 +26,7 @@ OF_SYSTEMS = {
     "#snapshot",
     "$recycle.bin",
     "system volume information",
-    "lost+found",
+    "lost+paths",
     "thumbs.db",
     "ehthumbs.db",
     "desktop.ini",
@@ -136,17 +136,17 @@ def image_paths(root: Path, parameter: str) -> ImagePaths:
         A folder cannot be read.
     """
     seen = ids_above(root)  # a link to there leads to the other classes, and back
-    folders, found = deque([(file_id(root), str(root))]), ImagePaths()
+    folders, paths = deque([(file_id(root), str(root))]), ImagePaths()
     files: dict[FileId | str, str] = {}
     while folders:
         folder_id, folder = folders.popleft()
         if folder_id in seen:
-            found.n_repeated += 1
+            paths.n_repeated += 1
             continue
         seen.add(folder_id)
         entries = visible_entries(folder, parameter)
         if any(names <= {entry.name for entry in entries} for names in OF_THIS_PROGRAM):
-            found.n_own += 1
+            paths.n_own += 1
             continue
         for entry in entries:
             key: FileId | str = entry.path
@@ -162,14 +162,14 @@ def image_paths(root: Path, parameter: str) -> ImagePaths:
                     (entry_id, entry.path)
                 )
             elif not is_image(entry.name):
-                found.kinds[_kind(entry)] += 1
+                paths.kinds[_kind(entry)] += 1
             elif key in files:
-                found.n_repeated += 1
+                paths.n_repeated += 1
             else:
                 files[key] = entry.path
     in_order = sorted(files.items(), key=lambda item: item[1].rpartition(os.sep)[::2])
-    found.files = {key: Path(path) for key, path in in_order}
-    return found
+    paths.files = {key: Path(path) for key, path in in_order}
+    return paths
 
 
 def _kind(entry: os.DirEntry[str]) -> str:

@@ -49,6 +49,15 @@ def test_gray_images_that_are_not_square(folder: Path) -> None:
     assert len(sheet) == GAP + 3 * (40 + GAP)
 
 
+@pytest.mark.parametrize("name", ["a\nb", "\x1b[31mred", "ü" * 90, "مرحبا", "\u2028", "🐈‍⬛"])
+def test_a_class_may_have_any_name(folder: Path, name: str) -> None:
+    (folder / "red").rename(folder / name)
+    data = load_dataset(str(folder), data_dir=folder.parent / "data")
+    sheet = contact_sheet(data)
+    assert sheet.height == GAP + 3 * (40 + GAP)
+    assert sheet.width < 1000
+
+
 def test_a_dry_run_draws_it(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     data_dir = folder.parent / "data"
     argv = ["--dataset", str(folder), "--data-dir", str(data_dir), "--dry-run"]
