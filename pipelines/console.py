@@ -41,9 +41,14 @@ def printable(text: str) -> str:
     Labels, column names and file names come from others, and a terminal obeys what it is sent.
     """
     return "".join(
-        one if one.isprintable() or one in "\n\t" else one.encode("unicode_escape").decode()
-        for one in text
+        sign if sign.isprintable() or sign in "\n\t" else _written_out(sign) for sign in text
     )
+
+
+def _written_out(sign: str) -> str:
+    if 0xDC80 <= ord(sign) <= 0xDCFF:  # how Python keeps a byte of a name that is no UTF-8
+        return f"\\x{ord(sign) - 0xDC00:x}"
+    return sign.encode("unicode_escape").decode()
 
 
 @contextmanager

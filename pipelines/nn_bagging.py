@@ -308,6 +308,7 @@ class Bagging(job.Job[Options]):
                 f"{counted(n_tasks, 'task')}, and {counted(options.n_bootstrap, 'refit')}"
             )
         form = f"images of {shape[-2]} x {shape[-1]} pixels" if shape else "a table"
+        lines += [f"note       {note}" for note in self.asked.notes]
         return [*data.lines, summary.of_data(data, form, options.limit), *lines, plan]
 
     def _space(self) -> SearchSpace:

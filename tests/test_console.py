@@ -19,9 +19,10 @@ def test_an_error_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_no_control_character_reaches_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
     echo("best of \x1b[31mred\x07")
+    echo("image caf\udce9.png")
     print_error("svm_grid", "class '\x1b[2J' is rare")
     said = capsys.readouterr()
-    assert said.out == "best of \\x1b[31mred\\x07\n"
+    assert said.out == "best of \\x1b[31mred\\x07\nimage caf\\xe9.png\n"
     assert said.err == "svm_grid: class '\\x1b[2J' is rare\n"
 
 

@@ -13,7 +13,8 @@ import numpy as np
 from pipelines.bagging.reductions import EnsemblePrediction, hardest_samples
 from pipelines.data import Dataset
 from pipelines.data.dataset import rows_of
-from pipelines.data.image_files import ImageFormat, files_of, read_image
+from pipelines.data.image_files import ImageFormat, WhiteOfRun, files_of, read_image
+from pipelines.data.image_paths import readable
 from pipelines.errors import InputError, opt
 from pipelines.run.options import rule
 
@@ -33,12 +34,14 @@ class Asked:
     images : paths of one's own images
     own : array of shape (n_images, n_features), the rows they became; None where there are none
     form : ImageFormat of the data set's images; None for a table
+    notes : what is left out of folders of one's own images, and cut off
     """
 
     rows: list[int]
     images: Sequence[str] = ()
     own: np.ndarray | None = None
     form: ImageFormat | None = None
+    notes: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, explain: str | None, images: Sequence[str], dataset: Dataset) -> Asked:
@@ -64,9 +67,10 @@ class Asked:
                 f"{opt('image')} needs an ensemble of images, and the data are a table; leave it "
                 "out"
             )
-        images = [str(path) for path in files_of(map(Path, images))]
-        own = np.stack([read_image(Path(image), form) for image in images])
-        return cls(rows, images, own, form)
+        files, notes = files_of(map(Path, images))
+        white = WhiteOfRun(form.white)
+        own = np.stack([read_image(file, form, white) for file in files])
+        return cls(rows, [*map(readable, files)], own, form, (*notes, *white.notes))
 
     def after(self, X_test: Any) -> Any:
         """Return the test rows, and after them the images, in the dtype of the former."""

@@ -174,6 +174,8 @@ def load_dataset(
         task=source.task,
         groups=None if source.groups is None else source.groups[train],
         ink=source.ink,
+        folder=source.folder,
+        notes=source.notes,
     )
     if features is None:
         return dataset
@@ -242,6 +244,7 @@ def _load(
         feature_names=[*table.kinds.numbers, *table.kinds.categories],
         table=table,
         groups=table.groups,
+        notes=table.conversions,
     )
 
 

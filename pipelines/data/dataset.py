@@ -5,8 +5,9 @@ from __future__ import annotations
 import copy
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -53,6 +54,20 @@ def read_only(X: Any) -> Any:
     return view
 
 
+@dataclass(frozen=True)
+class ImageFolder:
+    """What is kept of a folder of images.
+
+    Attributes
+    ----------
+    decoded : folder of the decoded training images
+    white : the value that became 255 in images of more than 8 bits, by what their values are
+    """
+
+    decoded: Path
+    white: Mapping[str, float] = field(default_factory=dict)
+
+
 @dataclass(frozen=True, eq=False)
 class Source:
     """Rows and labels as a loader found them, before splitting and encoding.
@@ -71,6 +86,8 @@ class Source:
     table: RawTable | None = None
     lines: tuple[str, ...] = ()
     groups: Array | None = None
+    folder: ImageFolder | None = None
+    notes: tuple[str, ...] = ()
 
     @property
     def task(self) -> Task:
@@ -101,6 +118,8 @@ class Dataset:
     groups : of the training rows, or None
     ink : whether images are drawn on an even ground, such as digits, and no photographs
     pictures : the images whose features the rows are, where they are; ``image_shape`` is then None
+    folder : what is kept of a folder of images; None of other data
+    notes : what was left out, converted or may be wrong, of ``lines``
     """
 
     name: str
@@ -118,6 +137,8 @@ class Dataset:
     groups: Array | None = None
     ink: bool = False
     pictures: Dataset | None = None
+    folder: ImageFolder | None = None
+    notes: tuple[str, ...] = ()
 
     @property
     def n_classes(self) -> int:
@@ -180,4 +201,5 @@ class Dataset:
             "scaling": self.scaling.describe(),
             "fingerprint": self.fingerprint,
             **({} if self.table is None else {"table": dict(self.table)}),
+            **({"notes": list(self.notes)} if self.notes else {}),
         }

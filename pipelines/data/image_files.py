@@ -10,34 +10,80 @@ of the data set were.
 
 from __future__ import annotations
 
+import os
 import warnings
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from pipelines.data.dataset import Dataset, channels_height_width
+from pipelines.data.image_paths import SUFFIXES, ImagePaths, image_paths, readable, together
+from pipelines.data.tables.words import counted
 from pipelines.errors import InputError, opt
 
 if TYPE_CHECKING:
     from PIL import Image
 
-# torchvision's, which are here as well so that nobody need wait for it.
-SUFFIXES = (".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp")
 INK = 0.2  # share of the brightest pixel from which on a pixel counts as ink
 MOST_PIXELS = 80_000_000
 FINE = 8  # pixels, for one of the data's, on which strokes are measured and changed
 MEASURED = 100  # images of the data whose strokes are
 USUAL = (0.1, 0.9)  # quantiles of their widths that a stroke is brought between
+FULL_SCALES = (1.0, 255.0, 65535.0)  # of values of images
+COLOURS = "16 bits a channel"  # of which Pillow reads the upper 8
+
+# What an image's values are that has more than 8 bits ("16 bits", "32 bits", "floats"), and the
+# largest of them -> the value that becomes white.
+White = Callable[[str, float], float]
 
 
-def open_image(path: str | Path) -> Image.Image:
+class Unscaled(ValueError):
+    """An image has more than eight bits, and no value of them is known to be white.
+
+    Attributes
+    ----------
+    depth : what its values are, such as "16 bits"
+    largest : the largest of them
+    """
+
+    def __init__(self, depth: str, largest: float) -> None:
+        super().__init__(depth, largest)
+        self.depth, self.largest = depth, largest
+
+
+def full_scale(largest: float) -> float | None:
+    """Return the usual full scale that values use more than half of; None where they use less."""
+    full = next((full for full in FULL_SCALES if largest <= full), None)
+    return full if full and largest > full / 2 else None
+
+
+def own_white(depth: str, largest: float) -> float:
+    """Return the full scale of values, or the largest where that leaves more than half unused."""
+    return full_scale(largest) or largest or 1.0
+
+
+def white_of(levels: Mapping[str, float], depth: str, largest: float) -> float:
+    """Return the white of a data set's images of this depth.
+
+    Raises
+    ------
+    Unscaled
+        It has none.
+    """
+    if depth not in levels:
+        raise Unscaled(depth, largest)
+    return levels[depth]
+
+
+def open_image(path: str | Path, white: White = own_white) -> Image.Image:
     """Return an image of 8 bits, gray ("L") or coloured ("RGB"), as a viewer shows it.
 
-    A camera's note on its orientation is followed; palettes, CMYK and 16 bits become RGB or gray;
-    transparent parts become white, as most such images are drawn for a light page.
+    A camera's note on its orientation is followed; palettes and CMYK become RGB; values of more
+    than 8 bits are scaled by what is white; transparent parts become white, as most such images
+    are drawn for a light page.
 
     Raises
     ------
@@ -46,24 +92,32 @@ def open_image(path: str | Path) -> Image.Image:
     """
     from PIL import Image, ImageOps
 
-    if Path(path).is_fifo():  # it would be waited for
-        raise ValueError("a pipe, not a file")
+    if not os.path.isfile(path) and os.path.exists(path) and not os.path.isdir(path):
+        raise ValueError("a pipe, not a file" if Path(path).is_fifo() else "a device, not a file")
     try:
         with warnings.catch_warnings(action="ignore"), Image.open(path) as image:
             if image.width * image.height > MOST_PIXELS:
                 raise ValueError(
                     f"it has {image.width} x {image.height} pixels, of {MOST_PIXELS:,} at most"
                 )
+            depth = _depth(image)
             image.load()
             upright = ImageOps.exif_transpose(image)
     except (OSError, Image.DecompressionBombError, SyntaxError, EOFError) as error:
         reason = getattr(error, "strerror", None) or "not a readable image"
+        if isinstance(error, FileNotFoundError) and os.path.islink(path):
+            reason = "a link to nothing"
         raise ValueError(reason) from None
-    if upright.mode.startswith("I") or upright.mode == "F":  # 16 bits, 32 bits, numbers
+    if depth == COLOURS:
+        white(depth, 65535.0)
+    elif depth is not None:
         values = np.asarray(upright, np.float64)
-        most = next((most for most in (1, 255, 65535) if values.max() <= most), values.max())
-        most = 65535 if upright.mode.startswith("I;16") else most
-        return Image.fromarray(np.rint(values.clip(0) * (255 / most)).astype(np.uint8))
+        if not np.isfinite(values).all():
+            raise ValueError("it has values that are not finite")
+        if values.min() < 0:
+            raise ValueError(f"it has values below zero, from {values.min():g}")
+        shares = values / white(depth, float(values.max()))
+        return Image.fromarray(np.rint(255 * shares.clip(0, 1)).astype(np.uint8))
     if upright.has_transparency_data:
         paper = Image.new("RGBA", upright.size, "white")
         paper.alpha_composite(upright.convert("RGBA"))
@@ -71,7 +125,19 @@ def open_image(path: str | Path) -> Image.Image:
     return upright.convert("L" if upright.mode in ("1", "L", "LA") else "RGB")
 
 
-def decode(path: str | Path, size: int | None = None, gray: bool = False) -> np.ndarray:
+def _depth(image: Image.Image) -> str | None:
+    """Return what the values of an image are, before it is loaded; None of 8 bits."""
+    layouts = [str(tile[3]) for tile in getattr(image, "tile", ())] if image.mode[0] != "I" else []
+    if any(sign in layout for layout in layouts for sign in (";16B", ";16L", ";16N")):
+        return COLOURS
+    if image.mode.startswith("I;16") or (image.mode == "I" and image.format in ("PNG", "PPM")):
+        return "16 bits"
+    return {"I": "32 bits", "F": "floats"}.get(image.mode)
+
+
+def decode(
+    path: str | Path, size: int | None = None, gray: bool = False, white: White = own_white
+) -> np.ndarray:
     """Return the pixels of an image, uint8 of shape (height, width), or (3, height, width).
 
     Parameters
@@ -80,13 +146,14 @@ def decode(path: str | Path, size: int | None = None, gray: bool = False) -> np.
     size : resize the shorter side to so many pixels and crop the centre, as
         ``torchvision.transforms.v2`` does; None leaves the image as it is
     gray : drop the colours
+    white : of images of more than 8 bits; by default as the image's own largest value has it
 
     Raises
     ------
     ValueError
         It cannot be read as an image.
     """
-    image = open_image(path).convert("L" if gray else "RGB")
+    image = open_image(path, white).convert("L" if gray else "RGB")
     if size is not None and image.size != (size, size):
         from torchvision.transforms.v2 import functional
 
@@ -110,6 +177,8 @@ class ImageFormat:
     channels : int, 1 or 3
     strokes : (float, float) or None
         Widths of strokes, in pixels, between which those of an own image are brought.
+    white : dict of str to float
+        What was white of images of more than 8 bits, by what their values are.
     """
 
     height: int
@@ -118,6 +187,7 @@ class ImageFormat:
     ink_side: int | None
     channels: int = 1
     strokes: tuple[float, float] | None = None
+    white: dict[str, float] = field(default_factory=dict)
 
     @classmethod
     def of(cls, data: Dataset) -> ImageFormat | None:
@@ -127,7 +197,8 @@ class ImageFormat:
         channels, height, width = channels_height_width(data.image_shape)
         X = data.X_train
         if not data.ink:
-            return cls(height, width, 255.0, None, channels)
+            white = dict(data.folder.white) if data.folder else {}
+            return cls(height, width, 255.0, None, channels, white=white)
         images = X.reshape(len(X), height, width)
         brightest = float(images.max())
         is_ink = images > INK * brightest
@@ -147,30 +218,64 @@ def _extent(lines: Any) -> np.ndarray:
     return np.where(lines.any(axis=1), last - first, 0)
 
 
-def files_of(images: Iterable[Path]) -> list[Path]:
-    """Return files of images, those of a folder in the order of their names.
+def files_of(images: Iterable[Path]) -> tuple[list[Path], list[str]]:
+    """Return files of images, those of a folder as a data set has them, and what is left out.
 
     Raises
     ------
     InputError
-        A folder has none.
+        A folder has none, or cannot be read.
     """
     files: list[Path] = []
+    folders: list[ImagePaths] = []
     for image in images:
         if not image.is_dir():
             files.append(image)
             continue
-        found = sorted(one for one in image.rglob("*") if one.name.lower().endswith(SUFFIXES))
-        if not found:
+        folders.append(image_paths(image, "image"))
+        if not folders[-1].files:
             raise InputError(
-                f"{opt('image')} must be images or folders of them, '{image}' has none; its files "
-                f"must end in {', '.join(SUFFIXES)}"
+                f"{opt('image')} must be images or folders of them, '{readable(image)}' has none; "
+                f"its files must end in {', '.join(SUFFIXES)}"
             )
-        files += found
-    return files
+        files += folders[-1].files.values()
+    return files, together(folders).notes
 
 
-def read_image(path: Path, form: ImageFormat) -> np.ndarray:
+class WhiteOfRun:
+    """What is white of images of one's own: as in a run's images, else the usual if that is sure.
+
+    Parameters
+    ----------
+    levels : as ``ImageFormat.white``
+
+    Attributes
+    ----------
+    n_brighter : int
+        Images with values above it, which are cut off.
+    """
+
+    def __init__(self, levels: Mapping[str, float]) -> None:
+        self.levels, self.n_brighter = levels, 0
+
+    def __call__(self, depth: str, largest: float) -> float:
+        white = self.levels.get(depth) or full_scale(largest)
+        if white is None:
+            raise ValueError(
+                f"its values ({depth}) reach {largest:g}, and the run had no such images to tell "
+                "what is white"
+            )
+        self.n_brighter += largest > white
+        return white
+
+    @property
+    def notes(self) -> list[str]:
+        """What was cut off, in words."""
+        brighter = f"{counted(self.n_brighter, 'image')} with values above the scale of the run"
+        return [f"{brighter}, which are cut off"] * bool(self.n_brighter)
+
+
+def read_image(path: Path, form: ImageFormat, white: White | None = None) -> np.ndarray:
     """Return an image in the form of a data set's images.
 
     A photograph is decoded as those of the data set were. What is drawn in ink becomes gray;
@@ -182,6 +287,8 @@ def read_image(path: Path, form: ImageFormat) -> np.ndarray:
     Parameters
     ----------
     path : Path of a file that Pillow reads
+    white : of photographs of more than 8 bits, by default ``WhiteOfRun``; ink of more bits is
+        stretched to the data's range as it is
 
     Returns
     -------
@@ -195,7 +302,8 @@ def read_image(path: Path, form: ImageFormat) -> np.ndarray:
     try:
         if form.ink_side is None:  # those that are not square were taken as they are
             side = form.height if form.height == form.width else None
-            pixels = decode(path, side, form.channels == 1)
+            white = white or WhiteOfRun(form.white)
+            pixels = decode(path, side, form.channels == 1, white)
             if pixels.shape[-2:] != (form.height, form.width):
                 raise ValueError(
                     f"it has {pixels.shape[-1]} x {pixels.shape[-2]} pixels, and the run's images "
@@ -205,8 +313,8 @@ def read_image(path: Path, form: ImageFormat) -> np.ndarray:
         grey = np.asarray(open_image(path).convert("L"), dtype=np.float64)
     except ValueError as error:
         raise InputError(
-            f"{opt('image')} must be an image such as a .png or .jpg file, got {path}: {error}; "
-            "check the path, or save the image again as .png"
+            f"{opt('image')} must be an image such as a .png or .jpg file, got {readable(path)}: "
+            f"{error}; check the path, or save the image again as .png"
         ) from None
     border = np.concatenate([grey[0], grey[-1], grey[:, 0], grey[:, -1]])
     background = float(np.median(border))
@@ -214,7 +322,7 @@ def read_image(path: Path, form: ImageFormat) -> np.ndarray:
     ink = np.clip(ink, 0, None)
     if ink.max() < 8:
         raise InputError(
-            f"{opt('image')} must contrast with its border, but {path} "
+            f"{opt('image')} must contrast with its border, but {readable(path)} "
             "has nearly one colour; give another image"
         )
     ink = _cut_out(ink * (255 / ink.max()))

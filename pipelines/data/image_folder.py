@@ -1,7 +1,8 @@
 """A folder of images with a subfolder for each class: decoded once, then read from a cache.
 
-Files and classes are those of torchvision's ``ImageFolder``; the pixels are kept as uint8 under
-``--data-dir/images``, by the content of the folder, and may be deleted there at any time.
+Files and classes are those of torchvision's ``ImageFolder``, without hidden ones and with each file
+once; the pixels are kept as uint8 under ``--data-dir/images``, by the content of the folder, and
+may be deleted there at any time.
 """
 
 from __future__ import annotations
@@ -14,7 +15,8 @@ import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
@@ -24,16 +26,17 @@ from typing import Any, Literal
 
 import numpy as np
 
-from pipelines.data.dataset import Array, Source
-from pipelines.data.image_files import SUFFIXES, decode
+from pipelines.data.dataset import Array, ImageFolder, Source
+from pipelines.data.image_files import FULL_SCALES, Unscaled, decode, own_white, white_of
+from pipelines.data.image_paths import ImagePaths, files_beside, image_paths, readable, together
+from pipelines.data.image_splits import Split, class_folders, find_split
 from pipelines.data.images import need_torchvision, source_of
 from pipelines.data.tables.words import counted, listed
 from pipelines.errors import InputError, opt
 
-TRAINING, TESTS = "train", ("test", "val")  # names of the folders of a split that is there
 BATCH = 64  # images that a decoding process takes at once
 FEW = 500  # images, which are decoded sooner than processes start
-VERSION = 1  # of what is cached; another one decodes anew
+VERSION = 2  # of what is cached; another one decodes anew
 Unreadable = Literal["refuse", "skip"]
 UNREADABLE: tuple[Unreadable, ...] = ("refuse", "skip")
 
@@ -62,7 +65,7 @@ def load_folder(
 
     Parameters
     ----------
-    path : of the classes, or of ``train/`` and ``test/`` or ``val/`` with the same classes each
+    path : of the classes, or of splits with the same classes each, see ``find_split``
     data_dir : where the pixels are kept
     show_progress : draw a bar on stderr, where that is a terminal
 
@@ -74,49 +77,102 @@ def load_folder(
     Raises
     ------
     InputError
-        There are no classes, a class is empty, the images are of several sizes, they do not fit
-        in half of the memory, or a file cannot be decoded and is not to be skipped.
+        There are no classes, a class is empty, the splits are unclear or have other classes, the
+        images are of several sizes, they do not fit in half of the memory, or a file cannot be
+        decoded and is not to be skipped.
     """
-    began = time.monotonic()
-    tests = [path / name for name in TESTS if (path / name).is_dir()]
-    has_split = bool(tests) and (path / TRAINING).is_dir()
-    train, test = (path / TRAINING, tests[0]) if has_split else (path, None)
-    parts = [
-        _read(part, Path(os.path.expanduser(data_dir)), reading, show_progress)
-        for part in (train, test)
-        if part is not None
-    ]
+    began, place = time.monotonic(), readable(path)
+    split = find_split(path)
+    cache = Path(os.path.expanduser(data_dir)) / "images"
+    first = last = _read(split.train, cache, reading, {}, show_progress)
+    if split.test is not None:
+        last = _read(split.test, cache, reading, first.white, show_progress)
+    parts = (first,) if split.test is None else (first, last)
     bad = [f"'{name}' ({why})" for part in parts for name, why in part.unreadable]
     if bad and reading.unreadable == "refuse":
         raise InputError(
             f"{opt('dataset')} must hold images that can be read, {counted(len(bad), 'file')} of "
-            f"'{path}' cannot: {', '.join(bad[:3])}{', …' * (len(bad) > 3)}; mend or remove them, "
+            f"'{place}' cannot: {', '.join(bad[:3])}{', …' * (len(bad) > 3)}; mend or remove them, "
             f"or use {opt('unreadable', 'skip')}"
         )
-    first, last = parts[0], parts[-1]
-    if len({part.X.shape[1:] for part in parts}) > 1:
-        raise _several_sizes(f"{first.shown} in '{train}', and {last.shown} in '{test}'")
+    if first.X.shape[1:] != last.X.shape[1:]:
+        raise _several_sizes(
+            f"{first.shown} in '{readable(split.train)}', and {last.shown} in "
+            f"'{readable(split.test or '')}'"
+        )
     n = sum(len(part.y) for part in parts)
-    lines = [f"images     {counted(n, 'image')} of {first.shown} in '{path}'"]
+    of_images = f"images     {counted(n, 'image')} of {first.shown} in '{place}'"
     if any(part.is_new for part in parts):
-        lines[0] += f", decoded in {time.monotonic() - began:.1f} s and kept in '{data_dir}'"
-    lines += [
-        f"warning    {counted(len(bad), 'file')} cannot be read and are left out: "
+        of_images += f", decoded in {time.monotonic() - began:.1f} s and kept in '{data_dir}'"
+    beside = [] if split.train == path else [files_beside(path)]
+    notes = [*split.notes, *together([*beside, *(part.paths for part in parts)]).notes]
+    white = {**last.white, **first.white}
+    for depth, level in white.items():
+        n_deep = sum(part.n_deep.get(depth, 0) for part in parts)
+        what = "their full scale" if level in FULL_SCALES else "the largest of them"
+        if split.test is not None and level not in FULL_SCALES and depth in first.white:
+            what += " in training"
+        others = "" if n_deep == n else f"; the other {n - n_deep:,} are not"
+        notes.append(f"{counted(n_deep, 'image')} of {depth} scaled by {level:.6g}, {what}{others}")
+    warnings = [*split.warnings]
+    warnings += [
+        f"{counted(len(bad), 'file')} cannot be read and are left out: "
         f"{', '.join(bad[:10])}{', …' * (len(bad) > 10)}"
     ] * bool(bad)
-    if has_split and len(tests) > 1:
-        lines.append(f"warning    '{tests[1]}' is left out: the test set is '{test}'")
-    X_test, y_test = (None, None) if test is None else (last.X, last.y)
-    return source_of(first.X, first.y, X_test, y_test, lines=tuple(lines))
+    warnings += [warning for part in parts for warning in part.in_two_classes]
+    if split.test is not None:
+        warnings += _compared(first, last, split)
+    lines = [f"warning    {warning}" for warning in warnings]
+    lines += [f"note       {note}" for note in notes]
+    X_test, y_test = (None, None) if split.test is None else (last.X, last.y)
+    about = {"lines": (of_images, *lines), "notes": (*warnings, *notes)}
+    folder = ImageFolder(first.decoded, white)
+    return source_of(first.X, first.y, X_test, y_test, folder=folder, **about)
+
+
+def _compared(train: _Part, test: _Part, split: Split) -> list[str]:
+    """Return warnings on a test set beside its training set; refuse classes it has alone."""
+    place = readable(split.test or "")
+    lacking = sorted({*train.classes} - {*test.classes})
+    if alone := sorted({*test.classes} - {*train.classes}):
+        also = f", and lacks {listed(lacking)}" if lacking else ""
+        raise InputError(
+            f"{opt('dataset')} must have the same classes in its splits, '{place}' has "
+            f"{listed(alone)}, which '{readable(split.train)}' lacks{also}; rename, add or remove "
+            "classes"
+        )
+    warnings = [f"the test set '{place}' has no {listed(lacking)}"] * bool(lacking)
+    if n_shared := len(train.paths.files.keys() & test.paths.files.keys()):
+        warnings.append(
+            f"{counted(n_shared, 'image')} of the test set '{place}' are links to training images"
+        )
+    if test.n_brighter:
+        warnings.append(
+            f"{counted(test.n_brighter, 'image')} of the test set '{place}' have values above the "
+            "scale of the training set, which are cut off"
+        )
+    return warnings
 
 
 @dataclass(frozen=True)
 class _Part:
-    """Decoded images, their labels, the files that could not be read, and whether this is new."""
+    """Decoded images with their labels, and what ``about.json`` and their paths tell of them.
+
+    unreadable : files that could not be read, and why
+    white, n_deep : values that became white in images of more than 8 bits, and their numbers
+    n_brighter : images with values above that white
+    """
 
     X: Array
     y: Array
+    classes: list[str]
     unreadable: list[tuple[str, str]]
+    white: dict[str, float]
+    n_deep: dict[str, int]
+    n_brighter: int
+    by_class: Mapping[str, ImagePaths]
+    paths: ImagePaths
+    decoded: Path
     is_new: bool
 
     @property
@@ -124,155 +180,218 @@ class _Part:
         channels = "gray" if self.X.ndim == 3 else "coloured"
         return f"{self.X.shape[-1]} x {self.X.shape[-2]} pixels, {channels},"
 
+    @property
+    def in_two_classes(self) -> list[str]:
+        """A warning where links lead from two classes to the same files."""
+        n_classes = Counter(key for paths in self.by_class.values() for key in paths.files)
+        shared = [key for key, n in n_classes.items() if n > 1]
+        if not shared:
+            return []
+        names = [
+            readable(name) for name, paths in self.by_class.items() if shared[0] in paths.files
+        ]
+        return [
+            f"{counted(len(shared), 'image')} {'is' if len(shared) == 1 else 'are'} in several "
+            f"classes by links, the first in {listed(names)}"
+        ]
 
-def _read(root: Path, data_dir: Path, reading: ImageReading, show_progress: bool) -> _Part:
+
+def _read(
+    root: Path,
+    cache: Path,
+    reading: ImageReading,
+    white: Mapping[str, float],
+    show_progress: bool,
+) -> _Part:
     """Read decoded images from the cache, or decode them into it."""
-    files = _files(root)
-    content = _digest(root, [path for paths in files.values() for path in paths])
-    asked = {**asdict(reading), "version": VERSION, "content": content}
-    del asked["unreadable"]
-    key = hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()
-    kept = data_dir / "images" / key
+    by_class = _files(root)
+    paths = together(by_class.values())
+    every = [path for part in by_class.values() for path in part.files.values()]
+    identity = {**asdict(reading), "version": VERSION, "white": dict(white)}
+    identity["content"] = _digest(root, every)
+    del identity["unreadable"]
+    key = hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()
+    kept = cache / key
     is_new = not kept.is_dir()
     if is_new:
         need_torchvision(f"{opt('dataset')} of a folder of images")
         try:
-            kept.parent.mkdir(parents=True, exist_ok=True)
-            with tempfile.TemporaryDirectory(dir=kept.parent) as folder:
-                _decode_all(root, files, Path(folder, "new"), reading, show_progress)
+            cache.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryDirectory(dir=cache) as folder:
+                _decode_all(root, by_class, Path(folder, "new"), reading, white, show_progress)
                 if not kept.is_dir():  # another run may have been faster
                     os.replace(Path(folder, "new"), kept)
         except OSError as error:
             raise InputError(
                 f"{opt('data_dir')} must be a folder with room for the decoded images, cannot "
-                f"write '{kept.parent}': {error.strerror or error}; name another"
+                f"write '{cache}': {error.strerror or error}; name another"
             ) from None
     try:
         about = json.loads((kept / "about.json").read_text())
         X, codes = np.load(kept / "X.npy"), np.load(kept / "y.npy")
-        return _Part(X, np.array(about["classes"])[codes], about["unreadable"], is_new)
-    except (OSError, ValueError, KeyError, EOFError) as error:
+        y = np.array(about["classes"])[codes]
+        return _Part(X, y, **about, by_class=by_class, paths=paths, decoded=kept, is_new=is_new)
+    except (OSError, ValueError, KeyError, EOFError, TypeError) as error:
         raise InputError(
             f"{opt('data_dir')}: '{kept}' must hold images that were decoded before, it is "
             f"damaged ({' '.join(str(error).split())}); delete it"
         ) from None
 
 
-def _files(root: Path) -> dict[str, list[Path]]:
-    """Return the image files of each class, those of torchvision's ``ImageFolder`` in its order."""
-    try:
-        names = sorted(one.name for one in os.scandir(root) if one.is_dir() and one.name[0] != ".")
-    except OSError as error:
-        raise InputError(
-            f"{opt('dataset')} must be a folder that can be read, got '{root}': {error.strerror}; "
-            "check its permissions"
-        ) from None
-    found = {
-        name: [
-            Path(folder, file)
-            for folder, _, files in sorted(os.walk(root / name, followlinks=True))
-            for file in sorted(files)
-            if file.lower().endswith(SUFFIXES)
-        ]
-        for name in names
-    }
-    if not any(found.values()):
+def _files(root: Path) -> dict[str, ImagePaths]:
+    """Return the image files of each class; those beside the classes stand with the first."""
+    by_class = {name: image_paths(root / name, "dataset") for name in class_folders(root)}
+    place = readable(root)
+    if not any(paths.files for paths in by_class.values()):
         raise InputError(
             f"{opt('dataset')} must be a file, or a folder with a subfolder of images for each "
-            f"class, '{root}' has none; sort the images into subfolders"
+            f"class, '{place}' has none; sort the images into subfolders"
         )
-    if empty := [name for name, files in found.items() if not files]:
+    own = [
+        by_class.pop(name) for name, paths in [*by_class.items()] if paths.n_own and not paths.files
+    ]
+    if empty := [readable(name) for name, paths in by_class.items() if not paths.files]:
         raise InputError(
-            f"{opt('dataset')} must have an image in every class, {listed(empty)} of '{root}' "
+            f"{opt('dataset')} must have an image in every class, {listed(empty)} of '{place}' "
             f"{'has' if len(empty) == 1 else 'have'} none; add images, or remove the folder"
         )
-    return found
+    if len({*map(readable, by_class)}) < len(by_class):
+        raise InputError(
+            f"{opt('dataset')} must have classes that can be told apart as text, those of "
+            f"'{place}' cannot: {listed(map(readable, by_class))}; rename a folder"
+        )
+    beside = together([*own, files_beside(root)])
+    first = next(iter(by_class.values()))
+    first.kinds += beside.kinds
+    first.n_own += beside.n_own
+    return by_class
 
 
 def _digest(root: Path, files: list[Path]) -> str:
     """Return the SHA-256, in hex, of the names and contents of files."""
 
-    def of_file(path: Path) -> bytes:
-        try:
-            content = b"" if path.is_fifo() else path.read_bytes()
+    def of_file(path: str) -> bytes:
+        try:  # only what is a file: a pipe would be waited for
+            content = Path(path).read_bytes() if os.path.isfile(path) else b""
         except OSError as error:  # it is named as unreadable when it is to be decoded
             content = str(error.errno).encode()
-        name = path.relative_to(root).as_posix().encode()
+        name = os.fsencode(path.removeprefix(str(root)).lstrip(os.sep))
         return hashlib.sha256(name + b"\0" + content).digest()
 
     with ThreadPoolExecutor() as pool:
-        return hashlib.sha256(b"".join(pool.map(of_file, sorted(files)))).hexdigest()
+        return hashlib.sha256(b"".join(pool.map(of_file, sorted(map(str, files))))).hexdigest()
 
 
 def _decode_all(
-    root: Path, files: dict[str, list[Path]], to: Path, reading: ImageReading, show_progress: bool
+    root: Path,
+    by_class: Mapping[str, ImagePaths],
+    to: Path,
+    reading: ImageReading,
+    white: Mapping[str, float],
+    show_progress: bool,
 ) -> None:
     """Decode the images of a folder into the files of a cache."""
     import psutil
-    from joblib import cpu_count
 
-    paths = [path for some in files.values() for path in some]
-    labels = np.repeat(np.arange(len(files), dtype=np.int32), [*map(len, files.values())])
+    paths = [path for part in by_class.values() for path in part.files.values()]
+    n_of_class = [len(part.files) for part in by_class.values()]
+    labels = np.repeat(np.arange(len(by_class), dtype=np.int32), n_of_class)
+    about: dict[str, Any] = {"white": dict(white), "n_deep": {}, "n_brighter": 0}
     to.mkdir()
     X: np.memmap[Any, Any] | None = None
     is_read, unreadable = np.ones(len(paths), bool), []
-    decode_one = partial(_decoded, size=reading.size, gray=reading.gray)
-    with ExitStack() as pool:
-        images: Iterable[np.ndarray | str] = map(decode_one, paths)
-        if len(paths) >= FEW:
-            executor = pool.enter_context(ProcessPoolExecutor(cpu_count()))
-            images = executor.map(decode_one, paths, chunksize=BATCH)
-        if show_progress and sys.stderr.isatty():
-            from rich.console import Console
-            from rich.progress import track
+    images: Iterable[tuple[int, np.ndarray | str]] = _pixels(paths, reading, about)
+    if show_progress and sys.stderr.isatty():
+        from rich.console import Console
+        from rich.progress import track
 
-            console = Console(stderr=True, width=shutil.get_terminal_size().columns)
-            images = track(images, "decoding  ", len(paths), console=console)
-        for i, (path, image) in enumerate(zip(paths, images, strict=True)):
-            name = os.path.relpath(path, root)
-            if isinstance(image, str):
-                is_read[i] = False
-                unreadable.append((name, image))
-                continue
-            if X is None:
-                most, needed = psutil.virtual_memory().total // 2, len(paths) * image.size
-                if needed > most:
-                    fits = math.isqrt(most // (needed // (image.shape[-1] * image.shape[-2])))
-                    raise InputError(
-                        f"{opt('image_size')} must let the images fit in half of the memory, "
-                        f"{counted(len(paths), 'image')} of '{root}' need {needed / 2**30:.1f} "
-                        f"GiB of {most / 2**30:.1f}; use at most {opt('image_size', fits)}"
-                    )
-                shape = (len(paths), *image.shape)
-                X = np.lib.format.open_memmap(to / "X.npy", "w+", np.uint8, shape)
-            if image.shape != X.shape[1:]:
-                raise _several_sizes(
-                    f"{X.shape[-1]} x {X.shape[-2]} and {image.shape[-1]} x {image.shape[-2]} "
-                    f"('{name}')"
+        console = Console(stderr=True, width=shutil.get_terminal_size().columns)
+        images = track(images, "decoding  ", len(paths), console=console)
+    for i, image in images:
+        name = readable(os.path.relpath(paths[i], root))
+        if isinstance(image, str):
+            is_read[i] = False
+            unreadable.append((name, image))
+            continue
+        if X is None:
+            most, needed = psutil.virtual_memory().total // 2, len(paths) * image.size
+            if needed > most:
+                fits = math.isqrt(most // (needed // (image.shape[-1] * image.shape[-2])))
+                raise InputError(
+                    f"{opt('image_size')} must let the images fit in half of the memory, "
+                    f"{counted(len(paths), 'image')} of '{readable(root)}' need "
+                    f"{needed / 2**30:.1f} GiB of {most / 2**30:.1f}; use at most "
+                    f"{opt('image_size', fits)}"
                 )
-            X[i] = image
+            shape = (len(paths), *image.shape)
+            X = np.lib.format.open_memmap(to / "X.npy", "w+", np.uint8, shape)
+        if image.shape != X.shape[1:]:
+            raise _several_sizes(
+                f"{X.shape[-1]} x {X.shape[-2]} and {image.shape[-1]} x {image.shape[-2]} "
+                f"('{name}')"
+            )
+        X[i] = image
     if X is None:
+        named = ", ".join(f"'{name}' ({why})" for name, why in unreadable[:3])
         raise InputError(
             f"{opt('dataset')} must hold an image that can be read, none of "
-            f"{counted(len(paths), 'file')} in '{root}' can; write them anew"
+            f"{counted(len(paths), 'file')} in '{readable(root)}' can: {named}"
+            f"{', …' * (len(unreadable) > 3)}; write them anew"
         )
     X.flush()
     if unreadable:
         np.save(to / "X.npy", X[is_read])
     np.save(to / "y.npy", labels[is_read])
-    (to / "about.json").write_text(json.dumps({"classes": [*files], "unreadable": unreadable}))
+    about |= {"classes": [*map(readable, by_class)], "unreadable": unreadable}
+    (to / "about.json").write_text(json.dumps(about))
 
 
-def _decoded(path: Path, size: int | None, gray: bool) -> np.ndarray | str:
-    """Return the pixels of a file, or why it cannot be read."""
+def _pixels(
+    paths: list[Path], reading: ImageReading, about: dict[str, Any]
+) -> Iterator[tuple[int, np.ndarray | str]]:
+    """Yield the number of each file with its pixels, or why it cannot be read.
+
+    Images of more than 8 bits come last, when the largest value of all is known; ``about`` then
+    tells their scales.
+    """
+    from joblib import cpu_count
+
+    decode_one = partial(_decoded, size=reading.size, gray=reading.gray)
+    with ExitStack() as pool:
+        run: Any = map
+        if len(paths) >= FEW:
+            executor = pool.enter_context(ProcessPoolExecutor(cpu_count()))
+            run = partial(executor.map, chunksize=BATCH)
+        deep: dict[int, Unscaled] = {}
+        for i, image in enumerate(run(decode_one, paths)):
+            if isinstance(image, Unscaled):
+                deep[i] = image
+            else:
+                yield i, image
+        levels, of_depth = about["white"], Counter(image.depth for image in deep.values())
+        for depth in of_depth.keys() - levels.keys():
+            largest = max(image.largest for image in deep.values() if image.depth == depth)
+            levels[depth] = own_white(depth, largest)
+        about["n_deep"] = dict(of_depth)
+        about["n_brighter"] = sum(image.largest > levels[image.depth] for image in deep.values())
+        decode_one = partial(decode_one, levels=levels)
+        yield from zip(deep, run(decode_one, [paths[i] for i in deep]), strict=True)
+
+
+def _decoded(
+    path: Path, size: int | None, gray: bool, levels: Mapping[str, float] | None = None
+) -> np.ndarray | Unscaled | str:
+    """Return the pixels of a file, that its scale is still to be found, or why it is unreadable."""
     try:
-        return decode(path, size, gray)
+        return decode(path, size, gray, partial(white_of, levels or {}))
+    except Unscaled as deep:
+        return deep
     except ValueError as error:
         return str(error)
 
 
-def _several_sizes(found: str) -> InputError:
+def _several_sizes(sizes: str) -> InputError:
     return InputError(
-        f"{opt('image_size')} must be given where images are of several sizes, got {found}; "
+        f"{opt('image_size')} must be given where images are of several sizes, got {sizes}; "
         f"give {opt('image_size', 64)} or another size to resize and crop them to"
     )

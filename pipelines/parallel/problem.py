@@ -130,6 +130,7 @@ class Problem:
     classes : array of shape (n_classes,)
         The labels that the class codes stand for; None for numbers.
     lines : what is said of the data before a run
+    notes : what was noticed in them, of ``lines``
     table : how a table was read, JSON-serialisable; None of images
     """
 
@@ -144,6 +145,7 @@ class Problem:
     unit: float = 1.0
     classes: np.ndarray | None = None
     lines: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
     table: Mapping[str, Any] | None = None
 
     @property
@@ -179,6 +181,7 @@ class Problem:
             "image_shape": list(shape) if shape else None,
             "fingerprint": self.fingerprint,
             **({} if self.table is None else {"table": dict(self.table)}),
+            "notes": list(self.notes),
         }
 
     def prepare(self, columns: Columns) -> Columns:
@@ -347,17 +350,8 @@ def load_rows(
         assert isinstance(scaling, FittedScaling)
         center, scale = float(scaling.center), float(scaling.scale)
     inputs = Network(network, n_inputs, found.n_classes, found.image_shape, hidden, found.ink)
-    return Problem(
-        found.name,
-        CLASSES,
-        inputs,
-        *parts,
-        center,
-        scale,
-        classes=found.classes,
-        lines=found.lines,
-        table=found.table,
-    )
+    about: dict[str, Any] = {"classes": found.classes, "lines": found.lines, "notes": found.notes}
+    return Problem(found.name, CLASSES, inputs, *parts, center, scale, table=found.table, **about)
 
 
 def _of_numbers(
@@ -387,8 +381,7 @@ def _of_numbers(
         X = np.ascontiguousarray(prepare.transform(rows_of(table.X, numbers)), np.float32)
         return {"X": X, "y": ((y[numbers] - center) / unit).astype(np.float32)}
 
-    train_rows, held_rows, test_rows = (rows(numbers) for numbers in (kept, held, test))
-    inputs = Network(network, train_rows["X"].shape[1], 1, None, hidden)
-    parts = (train_rows, held_rows, test_rows)
-    lines, how = tuple(table.lines()), table.describe()
-    return Problem(table.name, NUMBERS, inputs, *parts, unit=unit, lines=lines, table=how)
+    parts = (rows(kept), rows(held), rows(test))
+    inputs = Network(network, parts[0]["X"].shape[1], 1, None, hidden)
+    about: dict[str, Any] = {"lines": tuple(table.lines()), "notes": table.conversions}
+    return Problem(table.name, NUMBERS, inputs, *parts, unit=unit, table=table.describe(), **about)

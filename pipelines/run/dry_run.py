@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from pipelines.data.contact_sheet import MOST_CLASSES, contact_sheet
 from pipelines.data.dataset import Dataset, rows_of
 from pipelines.errors import InputError, opt
 from pipelines.run.chunking import makespan
 from pipelines.run.progress import clock
 from pipelines.run_folder.folder import RunFolder
+from pipelines.run_folder.names import replacing
 
 if TYPE_CHECKING:
     from pipelines.run.groups import RunOptions
@@ -46,6 +48,21 @@ def first_rows(dataset: Data) -> Iterator[str]:
     yield f"rows       the first ones, as the solver will see them{more}"
     for line in shown.to_string(index=False, float_format="%.3g", max_colwidth=24).splitlines():
         yield f"           {line}"
+
+
+def contact_lines(dataset: Data) -> Iterator[str]:
+    """Draw some images of each class of a folder beside what is kept of it; yield where."""
+    if not isinstance(dataset, Dataset) or dataset.folder is None:
+        return
+    path, n_classes = dataset.folder.decoded / "contact.png", dataset.n_classes
+    try:
+        with replacing(path) as file:
+            contact_sheet(dataset.pictures or dataset).save(file, "PNG")
+    except OSError as error:
+        yield f"contact    not drawn: '{path}' cannot be written ({error.strerror or error})"
+        return
+    few = f", of {MOST_CLASSES} of {n_classes:,} classes" if n_classes > MOST_CLASSES else ""
+    yield f"contact    {path}: some images of each class, as the model will see them{few}"
 
 
 def plan_workers(

@@ -31,7 +31,7 @@ from pipelines.console import (
 )
 from pipelines.errors import InputError, opt, program
 from pipelines.run.cluster import Cluster, choose_cluster, opened, where
-from pipelines.run.dry_run import first_rows, plan_workers, what_is_left
+from pipelines.run.dry_run import contact_lines, first_rows, plan_workers, what_is_left
 from pipelines.run.errors import NO_MEMORY, RunStopped, is_out_of_memory
 from pipelines.run.function import as_function
 from pipelines.run.groups import Chosen, options_of_resumed_run
@@ -327,7 +327,7 @@ def show_dry_run(job: Job[Any], session: Session, data: Data, asked: ClusterOpti
             f"{opt('device', 'gpu')} needs a GPU, and this machine has none; use "
             f"{opt('device', 'cpu')}, or a {opt('cluster')} that has GPUs"
         )
-    lines = list(first_rows(data))
+    lines = [*first_rows(data), *contact_lines(data)]
     if options.pilot:
         lines += plan_workers(job.command, options, partial(job.tasks_for, kind))
     if options.resume:

@@ -230,6 +230,14 @@ def parse_options(
         if (path := field.metadata["path"]) and (value := getattr(options, field.name))
     }
     options = dataclasses.replace(options, **paths)
+    for field in dataclasses.fields(kind):
+        value = getattr(options, field.name)
+        for text in value if isinstance(value, tuple) else (value,):
+            if isinstance(text, str) and re.search("[\ud800-\udfff]", text):
+                raise InputError(
+                    f"{flag_of(field.name)} must be UTF-8, as the files of a run record it, got "
+                    f"'{text}'; rename it, or give a link to it"
+                )
     check_options(options)
     return options, {name: getattr(options, name) for name in vars(known)}
 

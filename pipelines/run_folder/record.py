@@ -63,7 +63,6 @@ class TableMetadata(Part):
     missing: str = "impute"
     without_header: bool = False
     missing_values: list[str] = []
-    notes: list[str] = []
     numbers: list[str]
     categories: list[str]
     left_out: list[list[str]] = []
@@ -84,6 +83,7 @@ class DatasetMetadata(Part):
     scaling: dict[str, Any] | None = None
     fingerprint: str | None = None
     table: TableMetadata | None = None
+    notes: list[str] = []
 
 
 class ImageForm(Part):
@@ -95,6 +95,7 @@ class ImageForm(Part):
     ink_side: Side | None
     channels: Literal[1, 3] = 1
     strokes: tuple[Positive, Positive] | None = None
+    white: dict[str, Positive] = {}
 
 
 class FeatureMetadata(Part):

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from pipelines.data.image_files import ImageFormat, files_of, read_image
+from pipelines.data.image_files import ImageFormat, WhiteOfRun, files_of, read_image
+from pipelines.data.image_paths import readable
 from pipelines.data.tables import Kinds, columns_of, read_frame
 from pipelines.data.tables.kinds import level_of, place_of
 from pipelines.data.tables.table import counted_classes
@@ -70,7 +71,7 @@ class NewRows:
     ids : DataFrame of shape (n_rows, n_ids)
         The columns that the run left out as ids, those that are there; the paths of images.
     unreadable : what is wrong with the images that have no answer
-    notes : what was left out of a text, converted or taken as missing
+    notes : what was left out, cut off, converted or taken as missing
     """
 
     path: Path
@@ -94,10 +95,11 @@ class NewRows:
         """
         import pandas as pd
 
-        paths, read, rows, unreadable = files_of(images), [], [], []
+        (paths, notes), read, rows, unreadable = files_of(images), [], [], []
+        white = WhiteOfRun(form.white)
         for number, path in enumerate(paths):
             try:
-                rows.append(read_image(path, form).astype(np.uint8))
+                rows.append(read_image(path, form, white).astype(np.uint8))
                 read.append(number)
             except InputError as error:
                 unreadable.append(error.flagged())
@@ -109,8 +111,9 @@ class NewRows:
             len(paths),
             "",
             None,
-            pd.DataFrame({"image": [str(path) for path in paths]}),
+            pd.DataFrame({"image": [readable(path) for path in paths]}),
             tuple(unreadable),
+            (*notes, *white.notes),
         )
 
     @property
@@ -135,7 +138,7 @@ class NewRows:
                 f"RUN must be a run on a table, but {run} is a run on images; give a run on a table"
             )
         kinds = Kinds(tuple(metadata.numbers), tuple(metadata.categories))
-        columns = {*kinds.numbers, *kinds.categories}
+        columns, names = {*kinds.numbers, *kinds.categories}, {*kinds.numbers, metadata.target}
         how: dict[str, Any] = {"as_text": kinds.categories}
         how["missing"] = tuple(metadata.missing_values)
         frame, source = read_frame(path, header=False if metadata.without_header else None, **how)
@@ -180,7 +183,7 @@ class NewRows:
             metadata.target,
             truth,
             ids,
-            notes=() if source is None else source.notes,
+            notes=() if source is None else source.told(names),
         )
 
     def write(

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import struct
+import zlib
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -29,7 +31,7 @@ def bar(height: int = 200, width: int = 300) -> np.ndarray:
 
 
 def form_of(X: np.ndarray, shape: tuple[int, ...], ink: bool = True) -> ImageFormat | None:
-    data: Any = SimpleNamespace(X_train=X, image_shape=shape, ink=ink)
+    data: Any = SimpleNamespace(X_train=X, image_shape=shape, ink=ink, folder=None)
     return ImageFormat.of(data)
 
 
@@ -65,6 +67,65 @@ def test_a_photograph_is_resized_and_cropped_as_those_of_a_data_set(tmp_path: Pa
     assert row.dtype == np.float32
     with pytest.raises(InputError, match="60 x 40 pixels, and the run's images 10 x 8"):
         read_image(tmp_path / "image.png", ImageFormat(8, 10, 255.0, None, 3))
+
+
+@pytest.mark.parametrize(("kind", "channels"), [(2, 3), (6, 4), (4, 2)])
+def test_of_16_bits_a_channel_the_upper_8_are_read(
+    tmp_path: Path, kind: int, channels: int
+) -> None:
+    rows = np.full((4, 5, channels), 0x40FF, ">u2")
+    rows[..., {2: 1, 3: 3, 4: 3}[channels] :] = 0xFFFF  # opaque
+    parts = {
+        b"IHDR": struct.pack(">IIBBBBB", 5, 4, 16, kind, 0, 0, 0),
+        b"IDAT": zlib.compress(b"".join(b"\0" + row.tobytes() for row in rows)),
+        b"IEND": b"",
+    }
+    png = b"\x89PNG\r\n\x1a\n" + b"".join(
+        struct.pack(">I", len(content))
+        + name
+        + content
+        + struct.pack(">I", zlib.crc32(name + content))
+        for name, content in parts.items()
+    )
+    (tmp_path / "x.png").write_bytes(png)
+    told: list[tuple[str, float]] = []
+
+    def white(depth: str, largest: float) -> float:
+        told.append((depth, largest))
+        return largest
+
+    assert (decode(tmp_path / "x.png", white=white) == 0x40).all()
+    assert told == [("16 bits a channel", 65535)]
+
+
+@pytest.mark.parametrize(
+    ("values", "white", "gray"),
+    [
+        (np.full((8, 8), 1000, np.uint16), {"16 bits": 4095.0}, 62),
+        (np.full((8, 8), 40_000, np.uint16), {}, 156),  # beyond doubt of 65,535
+        (np.full((8, 8), 0.6, np.float32), {"16 bits": 4095.0}, 153),  # and of 1
+        (np.full((8, 8), 1000, np.uint16), {}, None),
+        (np.full((8, 8), 0.3, np.float32), {}, None),
+        (np.full((8, 8), 7, np.uint8), {"16 bits": 4095.0}, 7),
+    ],
+)
+def test_more_than_8_bits_are_scaled_as_in_the_run(
+    tmp_path: Path, values: np.ndarray, white: dict[str, float], gray: int | None
+) -> None:
+    Image.fromarray(values).save(tmp_path / "x.tif")
+    form = ImageFormat(8, 8, 255.0, None, 1, white=white)
+    if gray is None:
+        with pytest.raises(InputError, match="and the run had no such images to tell"):
+            read_image(tmp_path / "x.tif", form)
+    else:
+        assert (read_image(tmp_path / "x.tif", form) == gray).all()
+
+
+def test_ink_of_12_bits_keeps_its_gray_levels(tmp_path: Path) -> None:
+    twelve = np.rint(bar() / 255 * 4095)
+    Image.fromarray(twelve.astype(np.uint16)).save(tmp_path / "deep.png")
+    row = read_image(tmp_path / "deep.png", MNIST)
+    np.testing.assert_array_equal(row, read_image(save(tmp_path, bar()), MNIST))
 
 
 def test_dark_ink_is_inverted_scaled_and_centred(tmp_path: Path) -> None:

@@ -13,7 +13,8 @@ from PIL import Image
 
 from pipelines.data import load_dataset
 from pipelines.data.image_files import decode
-from pipelines.data.image_folder import SUFFIXES, ImageReading, load_folder
+from pipelines.data.image_folder import ImageReading, load_folder
+from pipelines.data.image_paths import SUFFIXES
 from pipelines.errors import InputError
 
 RNG = np.random.default_rng(0)
@@ -67,20 +68,300 @@ def test_files_classes_and_pixels_are_those_of_torchvision(folder: Path) -> None
     assert source.X_test is None
 
 
-@pytest.mark.parametrize("test", ["test", "val"])
-def test_a_split_that_is_there_is_kept(folder: Path, test: str) -> None:
-    for i in range(4):
-        put(folder / test / "ab"[i % 2] / f"{i}.png")
-    (folder / "train").mkdir()
-    for name in "ab":
-        (folder / name).rename(folder / "train" / name)
-    data = load_dataset(str(folder), data_dir=folder.parent / "data")
-    assert (len(data.y_train), len(data.y_test)) == (10, 4)
+def put_split(root: Path, **classes_of: str) -> Path:
+    """Put an image of each class, a letter, into each split; ``__`` in its name stands for /."""
+    for i, (split, classes) in enumerate(classes_of.items()):
+        for name in classes:
+            put(root / split.replace("__", "/") / name / "1.png", np.roll(COLOURED, i, axis=0))
+    return root
+
+
+@pytest.mark.parametrize(
+    ("train", "test"),
+    [
+        ("train", "test"),
+        ("train", "val"),
+        ("train", "validation"),
+        ("train", "valid"),
+        ("training", "testing"),
+        ("Train", "Test"),
+        ("training_set", "test_set"),
+        ("Training Set", "Validation-Set"),
+        ("trn", "dev"),
+        ("TRAIN", "tst"),
+        ("train_images", "eval"),
+    ],
+)
+def test_a_split_is_known_by_its_usual_names(tmp_path: Path, train: str, test: str) -> None:
+    folder = put_split(tmp_path / "own", **{train: "ab", test: "ab"})
+    put(folder / train / "b" / "2.png", 255 - COLOURED)
+    data = load_dataset(str(folder), data_dir=tmp_path / "data")
     assert data.classes.tolist() == ["a", "b"]
-    assert data.y_test.tolist() == [0, 0, 1, 1]
-    if test == "test":
-        (folder / "val").mkdir()
-        assert "'{}' is left out".format(folder / "val") in load(folder).lines[1]
+    assert data.y_train.tolist() == [0, 1, 1]
+    assert data.y_test.tolist() == [0, 1]
+    np.testing.assert_array_equal(data.X_test[0], load(folder / test).X[0])
+    assert data.notes == (
+        f"the training set is '{train}', and the test set '{test}'",
+    )
+
+
+def test_what_is_beside_a_split_is_said(tmp_path: Path) -> None:
+    folder = put_split(tmp_path / "own", train="ab", test="ab", validation="ab", more="c")
+    (folder / "labels.csv").write_text("a,b")
+    put(folder / "cover.png")
+    put(folder / "test" / "cover.png")
+    lines = load(folder).lines
+    assert lines[1] == (
+        "note       the training set is 'train', and the test set 'test'; 'more', 'validation' "
+        "are left out"
+    )
+    assert "3 files are left out: 2 outside of the classes, 1 .csv" in lines[2]
+
+
+def test_a_training_set_alone(tmp_path: Path) -> None:
+    source = load(put_split(tmp_path / "own", training="ab"))
+    assert source.y.tolist() == ["a", "b"]
+    assert source.X_test is None
+    assert source.lines[1].endswith(
+        "the training set is 'training', and the test set drawn from it"
+    )
+
+
+@pytest.mark.parametrize(
+    ("splits", "flat", "words"),
+    [
+        (
+            {"train": "ab", "Train": "ab", "test": "ab"},
+            "",
+            ["one folder for each split", "'Train'"],
+        ),
+        ({"train": "ab", "val": "ab", "valid": "ab"}, "", ["one folder for each", "'valid'"]),
+        ({"test": "ab", "val": "ab"}, "", ["must have a training split", "'test', 'val'"]),
+        ({"val": "ab"}, "cat dog", ["must have a training split", "'val'"]),
+        ({"train": "ab"}, "test", ["a test or validation split", "has 'test'"]),
+        ({"train": "ab", "plane": "ab"}, "", ["a test or validation split", "has 'plane'"]),
+        ({}, "train test", ["must have a training split with folders", "'test', 'train'"]),
+        ({}, "dev tst", ["must have a training split with folders", "'dev', 'tst'"]),
+        ({"train": "ab", "test": "ac"}, "", ["same classes", "has 'c'", "lacks 'b'"]),
+    ],
+)
+def test_an_unclear_split_is_refused(
+    splits: dict[str, str],
+    flat: str,
+    words: list[str],
+    tmp_path: Path,
+    refused: Callable[..., str],
+) -> None:
+    folder = put_split(tmp_path / "own", **splits)
+    for name in flat.split():
+        put(folder / name / "1.png")
+    refused(lambda: load(folder), "--dataset must have", *words)
+
+
+@pytest.mark.parametrize("names", ["train plane", "test plane", "valid invalid other"])
+def test_classes_may_be_called_as_splits_are(tmp_path: Path, names: str) -> None:
+    for name in names.split():
+        put(tmp_path / "own" / name / "1.png")
+    assert set(load(tmp_path / "own").y) == {*names.split()}
+
+
+def test_classes_that_look_like_splits_are_warned_of(tmp_path: Path) -> None:
+    source = load(put_split(tmp_path / "own", here="ab", there="ab"))
+    assert source.y.tolist() == ["here", "here", "there", "there"]
+    assert source.lines[1].startswith("warning    the classes are 'here', 'there', each with")
+
+
+def test_a_class_that_the_test_set_lacks_is_warned_of(tmp_path: Path) -> None:
+    folder = put_split(tmp_path / "own", train="abc", test="ab")
+    assert f"warning    the test set '{folder / 'test'}' has no 'c'" in load(folder).lines
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        ".ipynb_checkpoints/1-checkpoint.png",
+        "@eaDir/1.png/SYNOPHOTO_THUMB_M.jpg",
+        "deeper/__MACOSX/1.png",
+        ".trash/deeper/1.png",
+        "._1.png",
+        "Thumbs.db",
+        "desktop.ini",
+    ],
+)
+def test_hidden_things_are_no_images(folder: Path, path: str) -> None:
+    put(folder / "a" / path, format="png")
+    (folder / "__MACOSX").mkdir()
+    source = load(folder)
+    assert source.X.shape == (10, 192)
+    assert len(source.lines) == 1
+
+
+@pytest.mark.parametrize(
+    ("place", "files"),
+    [("results/run", "run.json journal.jsonl"), ("data/images/key", "about.json X.npy")],
+)
+def test_what_this_program_wrote_is_no_class(folder: Path, place: str, files: str) -> None:
+    put(folder / place / "figure.png")
+    for name in files.split():
+        (folder / place / name).touch()
+    source = load(folder)
+    assert source.y.tolist() == ["a"] * 5 + ["b"] * 5
+    assert source.lines[1:] == ("note       1 folder of this program's runs left out",)
+
+
+def to_itself(a: Path) -> None:
+    (a / "loop").symlink_to(".")
+
+
+def to_the_classes(a: Path) -> None:
+    (a / "up").symlink_to("..")
+
+
+def to_another_file(a: Path) -> None:
+    (a / "again.png").symlink_to("0.png")
+
+
+def by_a_hard_link(a: Path) -> None:
+    os.link(a / "0.png", a / "again.png")
+
+
+def to_a_folder_in_it(a: Path) -> None:
+    (a / "deeper").mkdir()
+    (a / "0.png").rename(a / "deeper" / "0.png")
+    (a / "again").symlink_to("deeper")
+
+
+def in_a_circle(a: Path) -> None:
+    for name, other in (("x", "y"), ("y", "x")):
+        (a / name).mkdir()
+        (a / name / "on").symlink_to(f"../{other}")
+
+
+@pytest.mark.parametrize(
+    "link",
+    [to_itself, to_the_classes, to_another_file, by_a_hard_link, to_a_folder_in_it, in_a_circle],
+)
+def test_an_image_counts_once_whatever_links_lead_to_it(
+    folder: Path, link: Callable[[Path], None]
+) -> None:
+    link(folder / "a")
+    (folder / "self").symlink_to(".")
+    source = load(folder)
+    assert source.y.tolist() == ["a"] * 5 + ["b"] * 5
+    n = 2 if link is in_a_circle else 1
+    assert f"{n} link{'s' * (n > 1)} to what is in the same folder already" in source.lines[1]
+
+
+def test_a_link_leads_to_images_elsewhere(folder: Path, tmp_path: Path) -> None:
+    put(tmp_path / "elsewhere" / "c" / "1.png")
+    (folder / "c").symlink_to(tmp_path / "elsewhere" / "c")
+    (folder / "b" / "more").symlink_to(tmp_path / "elsewhere")
+    source = load(folder)
+    assert source.y.tolist() == ["a"] * 5 + ["b"] * 6 + ["c"]
+    assert source.lines[1:] == (
+        "warning    1 image is in several classes by links, the first in 'b', 'c'",
+    )
+
+
+def test_an_image_in_training_and_test_is_warned_of(tmp_path: Path) -> None:
+    folder = put_split(tmp_path / "own", train="ab", test="ab")
+    (folder / "test" / "a" / "2.png").symlink_to(folder / "train" / "a" / "1.png")
+    assert "1 image of the test set" in load(folder).lines[1]
+
+
+def test_a_link_to_nothing_is_named(folder: Path, refused: Callable[..., str]) -> None:
+    (folder / "a" / "gone").symlink_to("nowhere")
+    assert "1 file is left out: 1 behind dangling links" in load(folder).lines[1]
+    (folder / "a" / "gone.png").symlink_to("nowhere.png")
+    refused(lambda: load(folder), "'a/gone.png' (a link to nothing)")
+
+
+def test_a_subfolder_that_cannot_be_read_is_named(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, refused: Callable[..., str]
+) -> None:
+    (folder / "a" / "closed").mkdir()
+    scandir = os.scandir
+
+    def closed(path: Any) -> Any:
+        if str(path).endswith("closed"):
+            raise PermissionError(13, "Permission denied")
+        return scandir(path)
+
+    monkeypatch.setattr("os.scandir", closed)
+    refused(lambda: load(folder), "--dataset", "a/closed': Permission denied")
+
+
+def test_files_that_are_left_out_are_counted_by_kind(folder: Path) -> None:
+    for name in ("1.gif", "2.GIF", "3.gif", "4.jfif", "5.jfif", "README"):
+        (folder / "b" / name).write_bytes(b"x")
+    kinds = "3 .gif, 2 .jfif, 1 without suffix; read are .jpg, .jpeg, .png, "
+    assert f"note       6 files are left out: {kinds}" in load(folder).lines[1]
+
+
+def test_names_that_are_no_utf8_are_read_and_written_out(folder: Path) -> None:
+    os.rename(folder / "b", os.fsencode(folder) + b"/caf\xe9")
+    (folder / os.fsdecode(b"caf\xe9") / "1.png").rename(
+        folder / os.fsdecode(b"caf\xe9") / os.fsdecode(b"\xe9.png")
+    )
+    for _ in range(2):  # decoded, and from the cache
+        source = load(folder)
+        assert source.y.tolist() == ["a"] * 5 + [r"caf\xe9"] * 5
+    (folder / os.fsdecode(b"caf\xe9") / os.fsdecode(b"\xff.png")).write_text("hello")
+    assert r"'caf\xe9/\xff.png' (not a readable image)" in load(folder, unreadable="skip").lines[1]
+    (folder / r"caf\xe9").mkdir()
+    put(folder / r"caf\xe9" / "1.png")
+    with pytest.raises(InputError, match="classes that can be told apart as text"):
+        load(folder)
+
+
+# Values of images of a folder, of which the first is in training -> their gray values.
+@pytest.mark.parametrize(
+    ("values", "gray", "note"),
+    [
+        ([np.uint16(4095), np.uint16(819)], [255, 51], "2 images of 16 bits scaled by 4095, the l"),
+        ([np.uint16(65535), np.uint16(257)], [255, 1], "16 bits scaled by 65535, their full scale"),
+        ([np.uint16(40000), np.uint16(257)], [156, 1], "16 bits scaled by 65535, their full scale"),
+        ([np.uint16(200), np.uint16(100)], [200, 100], "16 bits scaled by 255, their full scale"),
+        ([np.uint16(0), np.uint16(0)], [0, 0], "2 images of 16 bits scaled by 1"),
+        ([np.int32(300), np.int32(200)], [255, 170], "32 bits scaled by 300, the largest of them"),
+        ([np.float32(3), np.float32(1)], [255, 85], "floats scaled by 3, the largest of them"),
+        ([np.float32(0.8), np.float32(0.2)], [204, 51], "floats scaled by 1, their full scale"),
+        ([np.float32(1e-40), np.float32(0)], [255, 0], "floats scaled by 9.99995e-41, the largest"),
+        ([np.uint16(4095), np.uint8(7)], [255, 7], "1 image of 16 bits scaled by 4095, the large"),
+    ],
+)
+def test_images_of_more_than_8_bits_have_one_scale(
+    tmp_path: Path, values: list[Any], gray: list[int], note: str
+) -> None:
+    for name, value in zip("ab", values, strict=True):
+        put(tmp_path / "own" / name / "1.tif", np.full((8, 8), value))
+    for _ in range(2):
+        source = load(tmp_path / "own", gray=True)
+        assert source.X[:, 0].tolist() == gray
+        assert note in source.lines[1]
+
+
+def test_the_scale_is_that_of_the_training_set(tmp_path: Path) -> None:
+    for i, split in enumerate(("train", "test")):
+        for j, name in enumerate("ab"):
+            value = (2000, 1000, 4000, 500)[2 * i + j]
+            put(tmp_path / "own" / split / name / "1.png", np.full((8, 8), value, np.uint16))
+    source = load(tmp_path / "own", gray=True)
+    assert source.X[:, 0].tolist() == [255, 128]
+    assert source.X_test[:, 0].tolist() == [255, 64]
+    assert "1 image of the test set" in source.lines[1]
+    assert "4 images of 16 bits scaled by 2000, the largest of them in training" in source.lines[3]
+    assert source.folder.white == {"16 bits": 2000}
+
+
+@pytest.mark.parametrize(
+    ("value", "words"), [(-5, "below zero, from -5"), (np.nan, "not finite"), (np.inf, "not fin")]
+)
+def test_values_without_a_gray_are_refused(
+    folder: Path, value: float, words: str, refused: Callable[..., str]
+) -> None:
+    put(folder / "a" / "x.tif", np.full((8, 8), value, np.float32))
+    refused(lambda: load(folder), "a/x.tif", words)
 
 
 def test_a_second_run_decodes_nothing_and_a_changed_file_is_seen(

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +12,7 @@ import pandas as pd
 import pytest
 from PIL import Image
 
+from pipelines.data.image_files import ImageFormat, read_image
 from pipelines.svm_grid import main
 from tests.command_runs import record
 
@@ -81,6 +84,60 @@ def test_an_image_that_cannot_be_read_keeps_no_other_from_its_answer(
     assert main([*asked, str(tmp_path / "text.png")]) == 2
     assert main([*asked, str(tmp_path / "empty")]) == 2
     assert "has none" in capsys.readouterr().err.splitlines()[-1]
+
+
+def test_images_of_12_bits_and_names_without_utf8_come_back_as_they_were_learned(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder, rng = tmp_path / "own", np.random.default_rng(0)
+    for i in range(20):
+        name = (os.fsdecode(b"caf\xe9"), "dark")[i % 2]
+        (folder / name).mkdir(parents=True, exist_ok=True)
+        values = rng.integers(0, 60, (8, 8)) + (3000 if i % 2 == 0 else 2600)
+        values[0, 0] = 4095
+        file = folder / name / os.fsdecode(b"\xe9%02d.png" % i)
+        Image.fromarray(values.astype(np.uint16)).save(file)
+    run, options = tmp_path / "run", ["--gray", "--data-dir", str(tmp_path / "data")]
+    assert main(["--dataset", str(folder), *options, *SMALL, "--results", str(run)]) == 0
+    about = record(run)
+    assert about["dataset"]["classes"] == [r"caf\xe9", "dark"]
+    assert about["dataset"]["notes"] == ["20 images of 16 bits scaled by 4095, the largest of them"]
+    assert about["image_form"]["white"] == {"16 bits": 4095}
+    assert r"caf\xe9" in (run / "report.html").read_text()
+
+    answers = ask(run, folder, output=tmp_path / "a.csv")
+    assert answers["predicted"].tolist() == [r"caf\xe9"] * 10 + ["dark"] * 10
+    assert answers["image"].iloc[0] == str(folder / r"caf\xe9" / r"\xe900.png")
+    form = ImageFormat(**about["image_form"])
+    row = read_image(folder / "dark" / os.fsdecode(b"\xe901.png"), form)
+    assert row[0] == 255
+    assert set(row[1:]) <= {*range(161, 167)}  # 2600 to 2659 of 4095
+
+    for name, value in (("bright", 5000), ("wide", 70_000)):
+        dtype = np.uint16 if value < 65536 else np.int32
+        Image.fromarray(np.full((8, 8), value, dtype)).save(tmp_path / f"{name}.tif")
+    capsys.readouterr()
+    images = [str(tmp_path / "bright.tif"), str(tmp_path / "wide.tif")]
+    assert main(["predict", str(run), "--output", str(tmp_path / "b.csv"), "--image", *images]) == 1
+    said = capsys.readouterr()
+    assert "its values (32 bits) reach 70000, and the run had no such images" in said.err
+    assert "note       1 image with values above the scale of the run" in said.out
+
+
+def test_folders_of_images_to_predict_are_read_as_those_of_a_data_set(
+    photographs: Path, coloured: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "new" / ".thumbnails").mkdir(parents=True)
+    for path in ("1.png", ".thumbnails/1.png", "._1.png"):
+        shutil.copy(photographs / "top" / "01.png", tmp_path / "new" / path)
+    (tmp_path / "new" / "again.png").symlink_to("1.png")
+    (tmp_path / "new" / "loop").symlink_to(".")
+    (tmp_path / "new" / "2.gif").write_text("x")
+    answers = ask(coloured, tmp_path / "new", output=tmp_path / "a.csv")
+    assert answers["image"].tolist() == [str(tmp_path / "new" / "1.png")]
+    said = capsys.readouterr().out
+    assert "note       1 file is left out: 1 .gif; read are" in said
+    assert "note       2 links to what is in the same folder already are left out" in said
 
 
 def test_digits_drawn_by_hand_are_brought_to_the_form_of_the_data(
@@ -187,6 +244,17 @@ def test_weights_of_a_file_are_loaded_and_must_stay(
     (run / "run.json").write_text(json.dumps(content))
     assert main(["--resume", str(run)]) == 2
     assert "--resume needs the --weights it began with" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("option", ["--dataset", "--data-dir", "--results"])
+def test_a_path_that_is_no_utf8_is_refused_where_a_run_would_record_it(
+    option: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = os.fsencode(tmp_path) + b"/caf\xe9"
+    os.mkdir(path)
+    assert main([option, os.fsdecode(path), "--dry-run"]) == 2
+    assert f"{option} must be UTF-8, as the files of a run" in (said := capsys.readouterr().err)
+    assert said.endswith("caf\\xe9'; rename it, or give a link to it\n")
 
 
 def test_features_of_a_file(photographs: Path, tmp_path: Path) -> None:

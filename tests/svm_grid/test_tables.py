@@ -222,7 +222,7 @@ def test_what_is_converted_is_said_by_runs_and_predictions(
     (tmp_path / "pay.csv").write_bytes(("Bericht\n\n" + rows).encode("cp1252"))
     options = ["--dataset", str(tmp_path / "pay.csv"), "--target", "pay", *GRID]
     assert main([*options, "--results", str(tmp_path / "run")]) == 0
-    notes = record(tmp_path / "run")["dataset"]["table"]["notes"]
+    notes = record(tmp_path / "run")["dataset"]["notes"]
     assert notes == [
         "read as cp1252",
         "1 line above the table left out",

@@ -64,12 +64,12 @@ class Columns:
     ----------
     values : by name, bool, int64, float64 (missing: NaN) or object arrays of text (missing: NaN)
     slips : by name, of columns of numbers with cells that are none; their values are text
-    notes : what was converted, or taken as missing
+    conversions : names by what was converted in them, or taken as missing
     """
 
     values: dict[str, Array] = field(default_factory=dict)
     slips: dict[str, Slip] = field(default_factory=dict)
-    notes: list[str] = field(default_factory=list)
+    conversions: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
 
 
 def type_columns(
@@ -89,14 +89,12 @@ def type_columns(
         tells, as it is in most files with semicolons between cells
     """
     columns, marked = Columns(), dict[str, _Words]()
-    said: dict[str, list[str]] = defaultdict(list)
     for name, column in cells.items():
         present = present_cells(column, missing)
         values = None if name in as_text else _plain(present)
         if values is not None and (word := _after_zeros(present, values)) is not None:
-            said[f"zeros before numbers left out, {short(word)} is {float(word):.15g},"].append(
-                name
-            )
+            note = f"zeros before numbers left out, {short(word)} is {float(word):.15g},"
+            columns.conversions[note].append(name)
         if values is None and name not in as_text:
             words = _Words.of(present)
             marked |= {name: words} if words is not None else {}
@@ -115,8 +113,7 @@ def type_columns(
             continue
         columns.values[name] = values
         for note in notes:
-            said[note].append(name)
-    columns.notes += [f"{note} in {listed(names)}" for note, names in said.items()]
+            columns.conversions[note].append(name)
     return columns
 
 

@@ -53,18 +53,27 @@ class Source:
     """How a file of text was read, beside its columns.
 
     slips : of columns of numbers that have cells which are none, by name
-    notes : what was converted, left out or taken as missing
+    conversions : names of columns by what was converted in them, or taken as missing
     """
 
     table: TextTable
     names: tuple[str, ...]
     missing: tuple[str, ...]
     slips: dict[str, Slip]
-    notes: tuple[str, ...]
+    conversions: dict[str, list[str]]
 
     @property
     def has_header(self) -> bool:
         return self.table.names is not None
+
+    def told(self, names: Container[str]) -> tuple[str, ...]:
+        """Return what is said of the file and of some of its columns."""
+        parts = {
+            note: [name for name in columns if name in names]
+            for note, columns in self.conversions.items()
+        }
+        converted = (f"{note} in {listed(columns)}" for note, columns in parts.items() if columns)
+        return (*self.table.notes, *converted)
 
     def as_written(self, name: str) -> np.ndarray:
         """Return a column's text as objects, NaN where it is missing."""
@@ -190,7 +199,7 @@ def _read_text(
     by_name = {name: cells.column(i) for i, name in enumerate(names)}
     columns = type_columns(by_name, missing, as_text, commas=table.dialect.delimiter == ";")
     frame = pd.DataFrame(columns.values)
-    return frame, Source(table, names, missing, columns.slips, (*table.notes, *columns.notes))
+    return frame, Source(table, names, missing, columns.slips, columns.conversions)
 
 
 def _read_npz(path: Path, label: str | None) -> pd.DataFrame:

@@ -141,7 +141,6 @@ class RawTable:
             "missing": self.missing,
             "without_header": self.without_header,
             "missing_values": self.missing_words,
-            "notes": self.conversions,
             **asdict(self.kinds),
         }
 
@@ -299,7 +298,7 @@ def read_raw_table(
         n_rows - len(X),
         without_header,
         codes,
-        () if source is None else source.notes,
+        () if source is None else source.told({*kinds.numbers, name}),
         () if source is None else source.missing,
     )
 

@@ -1,0 +1,68 @@
+"""A sheet with a few images of each class, as a model sees them."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from pipelines.console import printable
+from pipelines.data.dataset import Dataset, channels_height_width
+
+if TYPE_CHECKING:
+    from PIL import Image, ImageFont
+
+PER_CLASS, MOST_CLASSES = 8, 60
+SIDE, GAP, TEXT = 64, 4, 14  # of an image, between images, and of letters, in pixels
+
+
+def contact_sheet(images: Dataset) -> Image.Image:
+    """Return the first training images of each class beside its name, a row for each class.
+
+    Images are enlarged by whole factors, so that their pixels show, or reduced, to ``SIDE`` pixels.
+    Classes beyond ``MOST_CLASSES`` are left out.
+
+    Parameters
+    ----------
+    images : uint8, of a folder
+    """
+    from PIL import Image, ImageDraw
+
+    assert images.image_shape is not None
+    channels, height, width = channels_height_width(images.image_shape)
+    factor = SIDE / max(height, width)
+    factor = max(1, int(factor)) if factor > 1 else factor
+    size = max(1, round(factor * width)), max(1, round(factor * height))
+    how = Image.Resampling.NEAREST if factor >= 1 else Image.Resampling.LANCZOS
+    names, font = [_cut(str(name)) for name in images.classes[:MOST_CLASSES]], _font()
+    left = GAP + max(int(font.getlength(name)) for name in names) + 2 * GAP
+    down = max(size[1], TEXT + GAP) + GAP
+    sheet = Image.new("RGB", (left + PER_CLASS * (size[0] + GAP), GAP + down * len(names)), "white")
+    draw = ImageDraw.Draw(sheet)
+    for code, name in enumerate(names):
+        top = GAP + code * down
+        draw.text((GAP, top + (down - GAP - TEXT) // 2), name, "black", font)
+        rows = np.flatnonzero(images.y_train == code)[:PER_CLASS]
+        for place, row in enumerate(rows):
+            pixels = images.X_train[row].reshape(channels, height, width).transpose(1, 2, 0)
+            small = Image.fromarray(pixels[..., 0] if channels == 1 else pixels).resize(size, how)
+            sheet.paste(small, (left + place * (size[0] + GAP), top))
+    return sheet
+
+
+def _cut(name: str) -> str:
+    name = " ".join(printable(name).split())
+    return name if len(name) <= 24 else f"{name[:23]}…"
+
+
+def _font() -> ImageFont.FreeTypeFont:
+    """Return matplotlib's font, which has more letters than Pillow's, without waiting for it."""
+    from PIL import ImageFont
+
+    (package,) = importlib.util.find_spec("matplotlib").submodule_search_locations  # type: ignore
+    path = Path(package, "mpl-data", "fonts", "ttf", "DejaVuSans.ttf")
+    # The other engine may be missing, and fails on some letters.
+    basic = ImageFont.Layout.BASIC
+    return ImageFont.truetype(path, TEXT, layout_engine=basic)

@@ -1,0 +1,199 @@
+"""Image files below a folder: each once, hidden things aside, with what is left out by kind."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections import Counter, deque
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from pipelines.data.tables.words import counted
+from pipelines.errors import InputError, opt
+
+# torchvision's, which are here as well so that nobody need wait for it.
+SUFFIXES = (".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp")
+# What systems put beside people's files, in small letters; names with a dot in front come to that.
+OF_SYSTEMS = {
+    "__macosx",
+    "@eadir",
+    "@__thumb",
+    "@recycle",
+    "@recently-snapshot",
+    "#recycle",
+    "#snapshot",
+    "$recycle.bin",
+    "system volume information",
+    "lost+found",
+    "thumbs.db",
+    "ehthumbs.db",
+    "desktop.ini",
+    "icon\r",
+}
+# Files of a run, which has figures, and of decoded images, which have a contact sheet.
+OF_THIS_PROGRAM = ({"run.json", "journal.jsonl"}, {"about.json", "X.npy"})
+KINDS_NAMED = 6
+
+FileId = tuple[int, int]  # device and inode
+
+
+@dataclass
+class ImagePaths:
+    """Image files, and what is left out beside them.
+
+    Attributes
+    ----------
+    files : by the file that a path leads to, in the order of torchvision's ``ImageFolder``
+    kinds : numbers of other files, by suffix
+    n_repeated : links to files and folders that are there already
+    n_own : folders that this program wrote
+    """
+
+    files: dict[FileId | str, Path] = field(default_factory=dict)
+    kinds: Counter[str] = field(default_factory=Counter)
+    n_repeated: int = 0
+    n_own: int = 0
+
+    @property
+    def notes(self) -> list[str]:
+        """What is left out, in words."""
+        total, common = self.kinds.total(), self.kinds.most_common(KINDS_NAMED)
+        named = [f"{n:,} {kind}" for kind, n in common]
+        if others := total - sum(n for _, n in common):
+            named.append(f"{others:,} of other kinds")
+        notes = []
+        if total:
+            notes.append(
+                f"{counted(total, 'file')} {'is' if total == 1 else 'are'} left out: "
+                f"{', '.join(named)}; read are {', '.join(SUFFIXES)}"
+            )
+        if self.n_repeated:
+            notes.append(
+                f"{counted(self.n_repeated, 'link')} to what is in the same folder already "
+                f"{'is' if self.n_repeated == 1 else 'are'} left out"
+            )
+        if self.n_own:
+            notes.append(f"{counted(self.n_own, 'folder')} of this program's runs left out")
+        return notes
+
+
+def readable(path: str | Path) -> str:
+    r"""Return a path as text that every file can hold: a byte that is no UTF-8 as ``\xe9``."""
+    return os.fsencode(path).decode("utf-8", "backslashreplace")
+
+
+def visible_entries(folder: str | Path, parameter: str) -> list[os.DirEntry[str]]:
+    """Return what is in a folder and not hidden, by name, links last.
+
+    Raises
+    ------
+    InputError
+        The folder cannot be read.
+    """
+    try:
+        with os.scandir(folder) as entries:
+            visible = [
+                entry
+                for entry in entries
+                if not entry.name.startswith(".") and entry.name.lower() not in OF_SYSTEMS
+            ]
+    except OSError as error:
+        raise InputError(
+            f"{opt(parameter)} must be a folder that can be read, got '{readable(folder)}': "
+            f"{error.strerror}; check its permissions"
+        ) from None
+    return sorted(visible, key=lambda entry: (entry.is_symlink(), entry.name))
+
+
+def is_image(name: str) -> bool:
+    """Return whether a file's name ends as an image's does."""
+    return name.lower().endswith(SUFFIXES)
+
+
+def file_id(path: str | Path) -> FileId:
+    """Return what is the same of all links to a file or folder."""
+    status = os.stat(path)
+    return status.st_dev, status.st_ino
+
+
+def ids_above(folder: Path) -> set[FileId]:
+    """Return the ids of the folders that a folder is in, by its path and by where it leads."""
+    ids = set()
+    for path in (*folder.absolute().parents, *folder.resolve().parents):
+        with suppress(OSError):  # as those above may not be looked at
+            ids.add(file_id(path))
+    return ids
+
+
+def image_paths(root: Path, parameter: str) -> ImagePaths:
+    """Return the image files below a folder, each once, whatever links lead to it.
+
+    Raises
+    ------
+    InputError
+        A folder cannot be read.
+    """
+    seen = ids_above(root)  # a link to there leads to the other classes, and back
+    folders, paths = deque([(file_id(root), str(root))]), ImagePaths()
+    files: dict[FileId | str, str] = {}
+    while folders:
+        folder_id, folder = folders.popleft()
+        if folder_id in seen:
+            paths.n_repeated += 1
+            continue
+        seen.add(folder_id)
+        entries = visible_entries(folder, parameter)
+        if any(names <= {entry.name for entry in entries} for names in OF_THIS_PROGRAM):
+            paths.n_own += 1
+            continue
+        for entry in entries:
+            key: FileId | str = entry.path
+            try:
+                status = entry.stat()
+            except OSError:  # a link to nothing; as an image it is named when it is to be decoded
+                is_folder = False
+            else:
+                key = entry_id = status.st_dev, status.st_ino
+                is_folder = stat.S_ISDIR(status.st_mode)
+            if is_folder:  # those that links lead to when all others were seen
+                (folders.append if entry.is_symlink() else folders.appendleft)(
+                    (entry_id, entry.path)
+                )
+            elif not is_image(entry.name):
+                paths.kinds[_kind(entry)] += 1
+            elif key in files:
+                paths.n_repeated += 1
+            else:
+                files[key] = entry.path
+    in_order = sorted(files.items(), key=lambda item: item[1].rpartition(os.sep)[::2])
+    paths.files = {key: Path(path) for key, path in in_order}
+    return paths
+
+
+def _kind(entry: os.DirEntry[str]) -> str:
+    if entry.is_symlink() and not os.path.exists(entry.path):
+        return "behind dangling links"
+    return readable(os.path.splitext(entry.name)[1].lower()) or "without suffix"
+
+
+def files_beside(folder: Path) -> ImagePaths:
+    """Return what is left out of the files in a folder whose subfolders are read."""
+    beside = ImagePaths()
+    for entry in visible_entries(folder, "dataset"):
+        if not entry.is_dir():
+            kind = "outside of the classes" if is_image(entry.name) else _kind(entry)
+            beside.kinds[kind] += 1
+    return beside
+
+
+def together(parts: Iterable[ImagePaths]) -> ImagePaths:
+    """Return several folders' images as one."""
+    whole = ImagePaths()
+    for part in parts:
+        whole.files |= part.files
+        whole.kinds += part.kinds
+        whole.n_repeated += part.n_repeated
+        whole.n_own += part.n_own
+    return whole
