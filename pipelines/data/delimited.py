@@ -106,7 +106,11 @@ class TextTable:
 
 
 def read_text_table(
-    path: Path, *, encoding: str | None = None, header: bool | None = None
+    path: Path,
+    *,
+    encoding: str | None = None,
+    header: bool | None = None,
+    marks: tuple[str, ...] = COMMENT_MARKS,
 ) -> TextTable:
     """Read a file of delimited text.
 
@@ -115,6 +119,7 @@ def read_text_table(
     path : the file
     encoding : of its bytes; by default that of its byte order mark, UTF-8, or what they look like
     header : whether the first line of the table names the columns; None looks at it
+    marks : what lines above all others begin with that are comments
 
     Raises
     ------
@@ -138,13 +143,13 @@ def read_text_table(
         raise NoTable(NO_ROW)
     with ExitStack() as stack:
         plain = path if is_plain else stack.enter_context(_copy(path, encoding, _lines_apart))
-        dialect = notice_dialect(plain, head)
+        comments = _comments(head, marks)
+        dialect = notice_dialect(plain, head, len(comments))
         if dialect.by_blanks:
-            plain = stack.enter_context(_copy(plain, ENCODING, _blanks_to_tabs))
+            plain = stack.enter_context(_copy(plain, ENCODING, blanks_to_tabs))
         cells = _split(plain, dialect, head)
         if dialect.quote == '"' and _has_odd_quote(plain, dialect.quote):
             notes.append("a quote is not closed")
-    comments = _comments(head)
     return _judged(cells, header, comments, notes, (path, dialect, encoding))
 
 
@@ -187,24 +192,24 @@ def encoding_of(path: Path) -> str:
     return best.encoding
 
 
-def _comments(head: Sequence[str]) -> list[str]:
+def _comments(head: Sequence[str], marks: tuple[str, ...]) -> list[str]:
     """Return the lines above all others that begin with a mark of comments."""
     comments = []
     for line in head:
-        if not line.startswith(COMMENT_MARKS):
+        if not line.startswith(marks):
             break
         comments.append(line)
     return comments
 
 
-def notice_dialect(path: Path, head: Sequence[str]) -> Dialect:
-    """Look at a text in UTF-8 and its first lines."""
+def notice_dialect(path: Path, head: Sequence[str], n_comments: int) -> Dialect:
+    """Look at a text in UTF-8 and its first lines, of which the first are comments."""
     import duckdb
 
     skip, given = 0, ""
     if first := _SEPARATOR_LINE.match(head[0]):
         skip, given = 1, first[1]
-    n_above = max(skip, len(_comments(head)))
+    n_above = max(skip, n_comments)
     body = head[n_above:] or head
     asked = (f", skip={n_above}" if n_above else "") + (f", delim={_literal(given)}" if given else "")
     with duckdb.connect() as connection:
@@ -219,7 +224,8 @@ def notice_dialect(path: Path, head: Sequence[str]) -> Dialect:
         return Dialect("\t", quote, quote, skip, by_blanks=True)
     delimiter = given or delimiter or ","
     if not given and len(delimiter) == 1:
-        others = (delimiter, *DELIMITERS)  # of equal ones the first
+        # Of equal ones the first: a blank may stand between the words of a cell.
+        others = (*DELIMITERS, " ") if delimiter == " " else (delimiter, *DELIMITERS)
         delimiter = max(others, key=lambda other: _evenness(body, other, quote, quote))
     if not delimiter.isspace() and text.count(delimiter + " ") == text.count(delimiter) > 0:
         delimiter += " "  # or quotes would not be the first character of a cell
@@ -245,6 +251,8 @@ def _is_by_blanks(lines: Sequence[str], delimiter: str) -> bool:
     width, often = Counter(words[1:] or words).most_common(1)[0]  # a header may be shorter
     if width < 2 or often < 0.9 * len(words[1:] or words):
         return False
+    if _evenness(full, "\t", '"', '"') == 1 and not any("\t\t" in line for line in full):
+        return False  # words of a cell are then apart by blanks
     if not delimiter or delimiter.isspace():
         return any(len(line.strip().split(delimiter or "\t")) != n for line, n in zip(full, words, strict=True))
     return not any(delimiter in line for line in full)
@@ -270,7 +278,8 @@ def _lines_apart(text: TextIO) -> Iterator[str]:
         yield block
 
 
-def _blanks_to_tabs(lines: Iterable[str]) -> Iterator[str]:
+def blanks_to_tabs(lines: Iterable[str]) -> Iterator[str]:
+    """Yield lines with a tab between words, where blanks and tabs were."""
     return ("\t".join(_WORDS.findall(line)) + "\n" for line in lines)
 
 
@@ -287,7 +296,7 @@ def _split(path: Path, dialect: Dialect, head: Sequence[str]) -> pa.Table:
     import duckdb
 
     csv.field_size_limit(1 << 30)
-    lines = _blanks_to_tabs(head) if dialect.by_blanks else head
+    lines = blanks_to_tabs(head) if dialect.by_blanks else head
     rows = csv.reader(lines, delimiter=dialect.delimiter[0], quotechar=dialect.quote)
     n_columns = max(map(len, rows), default=1) + 1
     columns = ", ".join(f"'{i}': 'VARCHAR'" for i in range(n_columns))
