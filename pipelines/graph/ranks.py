@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,6 +23,7 @@ from pipelines.graph.iteration import (
     surfer_on,
 )
 from pipelines.graph.pull import pull_ranks, reciprocal_of
+from pipelines.run.errors import RunStopped
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -36,6 +38,13 @@ class Ranks(IterationResult):
         (less with dangling "none").
     residual : float
         The L1 norm of what one more iteration in float64 would change, largest of the vectors.
+    notes : tuple of str
+        What was noticed in the edges: left out, converted, taken for names of columns.
+
+    Raises
+    ------
+    RunStopped
+        A rank is infinite or no number.
     """
 
     nodes: pd.Index
@@ -43,6 +52,11 @@ class Ranks(IterationResult):
     alpha: float
     residual: float
     n_edges: int
+    notes: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not np.isfinite(self.values).all() or not np.isfinite(self.residual):
+            raise RunStopped("the ranks are not finite: the iteration left the range of numbers")
 
     @property
     def change(self) -> float:
@@ -80,6 +94,9 @@ def compute_pagerank(
     nodes: int | None = None,
     self_loops: str = "keep",
     repeated: str = "sum",
+    undirected: bool = False,
+    header: bool | None = None,
+    encoding: str | None = None,
     alpha: float = 0.85,
     personalise: Any = None,
     dangling: str = "uniform",
@@ -93,7 +110,7 @@ def compute_pagerank(
 
     Parameters
     ----------
-    edges : path, DataFrame, arrow table, tuple, array, sparse matrix, RandomGraph or Graph
+    edges : path, DataFrame, arrow table, tuple, array, sparse matrix, EdgeFile, RandomGraph, Graph
         The path of an edge list (``open_edges`` says of what form); a table with a row for each
         edge; a tuple of two or three columns: sources, targets, weights; an integer array of
         shape (m, 2); or a sparse matrix, whose entry (i, j) is an edge from i to j.
@@ -109,6 +126,13 @@ def compute_pagerank(
     self_loops : {"keep", "drop"}, default "keep"
     repeated : {"sum", "once"}, default "sum"
         An edge counts as often as it stands there, or once.
+    undirected : bool, default False
+        Edges count both ways; self-loops once.
+    header : bool, optional
+        Whether the first line of a file of text has the names of columns; by default it is looked
+        at.
+    encoding : str, optional
+        Of a file of text; by default UTF-8, or what its bytes look like.
     alpha : float, default 0.85
         The damping factor, strictly between 0 and 1.
     personalise : optional
@@ -141,7 +165,20 @@ def compute_pagerank(
     check_choice("device", device, ("cpu", "gpu"))
     if device == "gpu":
         cugraph.check(dangling, personalise is not None)
-    graph = graph_of(edges, source, target, weight, nodes, self_loops, repeated)
+    graph = graph_of(
+        edges,
+        source,
+        target,
+        weight,
+        nodes,
+        self_loops,
+        repeated,
+        undirected=undirected,
+        header=header,
+        encoding=encoding,
+    )
+    for note in graph.notes:
+        logging.getLogger(__name__).warning(note)
     surfer, vectors = surfer_on(graph.nodes, alpha, dangling, personalise)
     n_threads = None if n_jobs == -1 else n_jobs
     return Problem(graph, surfer, vectors, stop, device, n_threads).solve(callback=callback)
@@ -175,6 +212,7 @@ class Problem:
             alpha=surfer.alpha,
             residual=residual(graph, surfer, iterated.values),
             n_edges=graph.n_edges,
+            notes=graph.notes,
         )
 
 
