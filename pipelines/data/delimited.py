@@ -31,6 +31,7 @@ MOST_HEADER_LINES = 20
 LEAST_SHARE = 0.8  # of the cells of a column of numbers, which are numbers
 MOST_LONG_ROWS = 0.1  # beyond, the lines are those of no one table
 YEARS = range(1500, 2101)
+LATIN = ("cp1252", "cp1250", "cp1254", "cp1257")
 DELIMITERS = (",", ";", "\t", "|")
 COMMENT_MARKS = ("#", "%")
 NO_SUCH_CELL = "\x01"  # stands in no text: an empty cell is told from one that a row lacks
@@ -186,7 +187,10 @@ def encoding_of(path: Path) -> str:
             pass
     from charset_normalizer import from_bytes
 
-    best = from_bytes(head).best()
+    others = re.findall(rb"[\x80-\xff]+", head)
+    # Letters that stand alone among those of ASCII are Latin ones with marks.
+    is_latin = sum(map(len, others)) < 1.5 * len(others)
+    best = from_bytes(head, cp_isolation=list(LATIN) if is_latin else None).best()
     if best is None or str(best) == head.decode("cp1252", errors="replace"):
         return "cp1252"
     return best.encoding

@@ -56,7 +56,7 @@ class NamesAreText(Exception):
 
 @dataclass(frozen=True)
 class Unequal(Exception):
-    """A row, whose ``number`` counts those of a part from 1, has fewer or more cells than others."""
+    """A row has fewer or more cells than the others; ``number`` counts those of a part, from 1."""
 
     number: int
     n_cells: int
@@ -166,7 +166,7 @@ class TextLayout:
     def _refuse_open_quote(self, rows: bytes) -> None:
         """Raise NoTable where a cell goes over lines, which parts are not to be cut in."""
         quote = self.quote.encode()
-        if self.at_once or self.escape != self.quote or rows.count(quote) % 2 == 0:
+        if self.escape != self.quote or rows.count(quote) % 2 == 0:
             return
         before = re.escape((self.delimiter or "\t").encode())
         if re.search(rb"(?:^|%b)%b" % (before, quote), rows, re.MULTILINE):
@@ -227,14 +227,12 @@ class Head:
     """What the first lines of a text say of it.
 
     columns : names of all columns; where none of the lines has them, numbers from 1
-    named : whether a line has them
     default : names of the columns that are source and target if nothing else is said
     cells : of the first rows
     """
 
     layout: TextLayout
     columns: tuple[str, ...]
-    named: bool
     default: tuple[str, ...]
     notes: list[str]
     cells: pa.Table
@@ -305,7 +303,7 @@ def look(path: Path, encoding: str | None, header: bool | None, names: Sequence[
             return read_text_table(Path(sample.name), encoding=ENCODING, header=header, marks=())
 
         table = read(header=False)
-        if header is None:
+        if header is None and table.cells.num_columns > 1:
             header = _has_names(table, names, path)
             notes.append(
                 f"the line {short(kept[table.line_of(0) - 1][1].strip())} has the names of columns"
@@ -321,7 +319,7 @@ def look(path: Path, encoding: str | None, header: bool | None, names: Sequence[
                 )
         row = table.line_of(0) - 1
     dialect, n_cells = table.dialect, table.cells.num_columns
-    if (n_between := row - header) > 0:
+    if (n_between := row - bool(header)) > 0:
         notes.append(f"{counted(n_between, 'line')} above the table left out")
     numbers = [str(i + 1) for i in range(n_cells)]
     given = [*(table.names or ()), *numbers[len(table.names or ()) :]]
@@ -354,7 +352,7 @@ def look(path: Path, encoding: str | None, header: bool | None, names: Sequence[
         at_once=not _is_bytewise(encoding)
         or any(pc.any(pc.match_substring(column, "\n")).as_py() for column in table.cells.columns),
     )
-    return Head(layout, columns, header, default, notes, table.cells)
+    return Head(layout, columns, default, notes, table.cells)
 
 
 def columns_by_role(columns: Sequence[str]) -> tuple[str, str] | None:

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from pipelines.data.tables.words import reason_of, short
+from pipelines.data.tables.words import counted, reason_of, short
 from pipelines.errors import InputError, opt
 
 _NUMBER = r"^[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?$"
@@ -69,11 +69,16 @@ def sorted_nodes(arrays: Iterable[pa.Array], numbers: bool = False) -> tuple[pd.
     Returns
     -------
     nodes : int64, or in the order of arrow
-    notes : of several spellings of one number
+    notes : of several spellings of one number, and of quotes that may not be closed
     """
     union = pc.unique(pa.chunked_array(to_one_type(list(arrays))))
     notes = []
     if is_text(union):
+        long = union.filter(pc.match_substring(union, "\n"))
+        if len(long):
+            first = short(pc.min(long).as_py())
+            words = counted(len(long), "name goes", "names go")
+            notes.append(f"{words} over several lines, such as {first}")
         spellings = union.filter(are_numbers(union))
         values = by_value(spellings)
         numbers &= len(values) == len(union)
@@ -154,15 +159,15 @@ def to_one_type(arrays: list[pa.Array]) -> list[pa.Array]:
         for whole in (pa.int64(), pa.uint64()):
             with suppress(pa.ArrowInvalid):  # beyond it
                 return [array.cast(whole) for array in arrays]
-    kinds = {array.type for array in arrays}
-    kind = kinds.pop()
+    kinds = [array.type for array in arrays]
+    kind = kinds[0]
+    if any(other != kind for other in kinds) and all(map(_is_numeric, kinds)):
+        with suppress(pa.ArrowInvalid):  # not whole, or beyond it
+            return [array.cast(pa.int64()) for array in arrays]
     with suppress(pa.ArrowException):
         for other in kinds:
             schemas = [pa.schema([("name", one)]) for one in (kind, other)]
             kind = pa.unify_schemas(schemas, promote_options="permissive").field(0).type
-        if kinds and pa.types.is_floating(kind):  # whole ones may stand among them
-            with suppress(pa.ArrowInvalid):
-                return [array.cast(pa.int64()) for array in arrays]
         text = pa.types.is_string(kind) or pa.types.is_string_view(kind)
         if not text and not pa.types.is_integer(kind) and not pa.types.is_nested(kind):
             return [array.cast(kind) for array in arrays]
@@ -173,6 +178,12 @@ def to_one_type(arrays: list[pa.Array]) -> list[pa.Array]:
             f"{opt('edges')} must have names that are numbers or text ({reason_of(error)}); write "
             "them so"
         ) from None
+
+
+def _is_numeric(kind: pa.DataType) -> bool:
+    return bool(
+        pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
+    )
 
 
 def _spelled(word: str) -> str:
@@ -186,7 +197,7 @@ def _spelled(word: str) -> str:
 
 def _said(spellings: pd.Series, values: pd.Series, numbers: bool) -> str:
     """Return what is said of names that spell one number in several ways."""
-    first = values[values.duplicated()].iloc[0]
+    first = values[values.duplicated()].min()
     two = " and ".join(map(repr, sorted(spellings[values == first])[:2]))
     if numbers:
         return f"names are numbers in several spellings, taken by value: {two} are one node"

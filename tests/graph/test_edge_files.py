@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 
 from pipelines.errors import InputError
@@ -102,11 +104,11 @@ def test_one_graph_however_it_is_written(
         ("# a\n#b\n" + lines(" "), "2 comment lines above the edges left out, the first '# a'"),
         ("#ai b\nb c\nc d\n", "1 comment line above the edges left out, the first '#ai b'"),
         ("a b\nb #c\n#c a\n# c\n", "1 comment line left out"),
-        ("von;nach\nKöln;1\n1;Köln\n".encode("cp1252"), "read as cp1252"),
+        ("from;to\nKöln;1\n1;Köln\n".encode("cp1252"), "read as cp1252"),
         (lines(",").encode("utf-16"), "read as utf-16"),
         (",u,v\n0,1,2\n1,2,3\n", "the first column, which counts the rows, left out"),
         ("to,from\n1,2\n2,1\n", "source is 'from' and target 'to', by their names"),
-        ("u,v\n1,2.0\n2.0,3\n", "'2' and '2.0' are one node"),
+        ("u,v\n1,2.0\n2,3\n", "'2' and '2.0' are one node"),
         ("u,v\n00501,2\n501,2\n", "'00501' and '501' are two nodes"),
         ("from,to\n1,2\n2,abc\n1.0,abc\n", "'1' and '1.0' are two nodes"),
         ("# Undirected graph\n" + lines("\t"), "undirected"),
@@ -134,9 +136,10 @@ def test_what_was_noticed_is_told(content: str | bytes, words: str, tmp_path: Pa
         ("e.csv", "x,y\na,b\nc,d\n", "say header or no_header"),
         ("e.csv", "from,to\nfrom,a\nb,c\n", "say header or no_header"),
         ("e.csv", "a,a\n1,2\n", "two columns have one name"),
-        ("e.csv", "u,v\n1,2\n3,4\n5,6,7\n", "must have 2 cells in every line, .* 3 in line 4"),
+        ("e.csv", "u,v\n1,2\n3,4\n5,6,7\n", "has 2 columns, but 1 of 4 rows are longer"),
+        ("e.csv", "u,v\n" + "1,2\n" * 9 + "5,6,7\n", "2 cells in every line, .* 3 in line 11"),
         ("e.csv", "u,v\n1,2\n\n# x\n3\n", "must have 2 cells in every line, .* 1 in line 5"),
-        ("e.txt", "1 2\n3 1\n3\n", "must have 2 cells in every line, .* 1 in line 3"),
+        ("e.txt", "1 2\n" * 20 + "3\n", "must have 2 cells in every line, .* 1 in line 21"),
         ("e.csv", "u,v\n1,2\n,3\n", "1 of 2 rows .* have no source, the first is line 3"),
         ("e.csv", 'u,v\n1,2\n3," "\n', "1 of 2 rows .* have no target, the first is line 3"),
         ("e.csv", 'u,v\n1,2\n\n"",3\n', "1 of 2 rows .* have no source, the first is line 4"),
@@ -325,8 +328,13 @@ def test_parquet_that_is_not_plain_is_refused_in_a_line(tmp_path: Path) -> None:
 
 
 def test_ids_of_columns_of_two_kinds_of_numbers_are_one_node() -> None:
-    decimals = pd.Series(["2.00", "3.00", "1.00", "2.00"]).astype("decimal128(9, 2)[pyarrow]") if False else None
-    assert decimals is None
-    moments = pd.to_datetime(["2026-01-01", "2026-01-02", "2026-01-03"])
-    frame = pd.DataFrame({"f": moments.astype("M8[s]")[[0, 1, 2, 2]], "t": moments.astype("M8[ns]")[[1, 2, 0, 1]]})
-    assert len(compute_pagerank(frame).nodes) == 3
+    decimals = [Decimal(f"{number}.00") for number in FRAME["t"]]
+    days = np.array(["2026-01-01", "2026-01-02", "2026-01-03"], "M8[s]")
+    for source, target in (
+        (FRAME["f"], FRAME["t"].astype(float)),
+        (FRAME["f"], pa.array(decimals)),
+        (pa.array([Decimal(number) for number in FRAME["f"]]), pa.array(decimals)),
+        (days[FRAME["f"] - 1], days.astype("M8[ns]")[FRAME["t"] - 1]),
+    ):
+        ranks = compute_pagerank((source, target), tol=1e-12)
+        np.testing.assert_allclose(ranks.values[:, 0], RANKS, atol=1e-9)
