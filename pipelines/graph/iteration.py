@@ -191,8 +191,8 @@ def _read_vectors(path: Path, nodes: pd.Index) -> pd.DataFrame:
         if isinstance(error, InputError):
             raise
         raise InputError(
-            f"{opt('personalise')} must be a table of nodes and numbers, '{path}' is not "
-            f"({reason_of(error)}); mend it"
+            f"{opt('personalise')} must be a table of nodes and numbers, '{path}' is not: "
+            f"{reason_of(error)}; mend it"
         ) from None
     return _frame(frame)
 

@@ -37,62 +37,75 @@ def ranked(path: Path, content: str | bytes, **how: Any) -> dict[Any, float]:
 
 @pytest.mark.parametrize("suffix", [".csv", ".txt"])
 @pytest.mark.parametrize(
-    ("content", "ranks"),
+    ("content", "nodes"),
     [
-        (lines(", ", "source, target", "abc"), LETTERS),
-        (lines(" ,", "source ,target", "abc"), LETTERS),
-        (lines(",", "source,target", ("a", " b ", "c\t")), LETTERS),
-        ('"source", "target"\n"a", "b"\n"b", "c"\n"c", "a"\n"c", "b"\n', LETTERS),
-        ('from,to\n"a", "b"\nb ,"c" \n  "c",a\n"c","b"\n', LETTERS),
-        (lines("; ", "from; to", "abc"), LETTERS),
-        (lines("|", "from|to", "abc"), LETTERS),
-        (lines("\t", "from\tto", "abc"), LETTERS),
-        (lines("   ", "from  to", "abc"), LETTERS),
-        ("source,target\n1,2.0\n2,3.0\n3,1.0\n3,2.0\n", NUMBERS),
-        ("source,target\n+1,2\n2,3e0\n3,1.00\n3.,2\n", NUMBERS),
-        (lines(", "), NUMBERS),
-        (lines(","), NUMBERS),
-        (lines(" \t "), NUMBERS),
-        ("  1 2\n2  3 \n\t3 1\t\n3 2", NUMBERS),
-        ("#ai b\nb #ml\n#ml #ai\n#ml b\n", {"#ai": RANKS[0], "b": RANKS[1], "#ml": RANKS[2]}),
-        ("%ai\tb\nb\t%ml\n%ml\t%ai\n%ml\tb\n", {"%ai": RANKS[0], "b": RANKS[1], "%ml": RANKS[2]}),
-        ("# tags\n#ai b\nb #ml\n# half\n#ml #ai\n#ml b\n", {"#ai": RANKS[0], "b": RANKS[1], "#ml": RANKS[2]}),
-        (lines("\t", "FromNodeId\tToNodeId"), NUMBERS),
-        ("# x, y\n" + lines(",", "source,target"), NUMBERS),
-        ("%x\n" + lines(",", "u,v"), NUMBERS),
-        ("# a graph\n1 2\n2 3\n# half\n#the rest\n3 1\n% end\n3 2\n", NUMBERS),
-        ("\ufeff# nodes\n" + lines(" "), NUMBERS),
-        ("\ufeff" + lines(","), NUMBERS),
-        (lines(",", "source,target").encode("utf-16"), NUMBERS),
-        (lines("\t", end="\r\n").encode("utf-16-le"), NUMBERS),
-        (lines(",", names="abc"), LETTERS),
-        (lines(",", "source,target", end="\r"), NUMBERS),
-        (lines(" ", end="\r"), NUMBERS),
-        (lines(",", "source,target", end="\r\n"), NUMBERS),
-        ("\n \n" + lines(",", "source,target"), NUMBERS),
-        ("\n" + lines(" ") + "\n \n", NUMBERS),
-        ("sep=;\n" + lines(";", "from;to"), NUMBERS),
-        (",source,target\n0,1,2\n1,2,3\n2,3,1\n3,3,2\n", NUMBERS),
-        ("Unnamed: 0,u,v\n0,1,2\n1,2,3\n2,3,1\n3,3,2\n", NUMBERS),
-        ('"" "from" "to"\n"1" "a" "b"\n"2" "b" "c"\n"3" "c" "a"\n"4" "c" "b"\n', LETTERS),
-        ('"from" "to"\n"1" "a" "b"\n"2" "b" "c"\n"3" "c" "a"\n"4" "c" "b"\n', LETTERS),
-        ("to,from\n2,1\n3,2\n1,3\n2,3\n", NUMBERS),
-        ("Id,Source,Target,Type\n9,1,2,Directed\n8,2,3,Directed\n7,3,1,Directed\n6,3,2,Directed\n", NUMBERS),
-        ("%%MatrixMarket matrix coordinate pattern general\n% of a book\n3 3 4\n" + lines(" "), NUMBERS),
-        ("from,to\nNew York,Bonn\nBonn,Ulm\nUlm,New York\nUlm,Bonn\n", {"New York": RANKS[0], "Bonn": RANKS[1], "Ulm": RANKS[2]}),
-        ("New York\tBonn\nBonn\tUlm\nUlm\tNew York\nUlm\tBonn\n", {"New York": RANKS[0], "Bonn": RANKS[1], "Ulm": RANKS[2]}),
-        ("from;to\nKöln;Bonn\nBonn;Ulm\nUlm;Köln\nUlm;Bonn\n".encode("cp1252"), {"Köln": RANKS[0], "Bonn": RANKS[1], "Ulm": RANKS[2]}),
-        ('from,to\n"a\nx",b\nb,"c, ""d"""\n"c, ""d""","a\nx"\n"c, ""d""",b\n', {"a\nx": RANKS[0], "b": RANKS[1], 'c, "d"': RANKS[2]}),
-        ("from,to\nNA,nan\nnan,null\nnull,NA\nnull,nan\n", {"NA": RANKS[0], "nan": RANKS[1], "null": RANKS[2]}),
-        ("from,to\n007,8\n8,x\nx,007\nx,8\n", {"007": RANKS[0], "8": RANKS[1], "x": RANKS[2]}),
-        ("from,to\n00501,90210\n90210,0x1\n0x1,00501\n0x1,90210\n", {"00501": RANKS[0], "90210": RANKS[1], "0x1": RANKS[2]}),
-        ("from,to\n1.5,2\n2.00,2.50\n2.5,1.50\n2.5,2\n", {"1.5": RANKS[0], "2": RANKS[1], "2.5": RANKS[2]}),
+        (lines(", ", "source, target", "abc"), "abc"),
+        (lines(" ,", "source ,target", "abc"), "abc"),
+        (lines(",", "source,target", ("a", " b ", "c\t")), "abc"),
+        ('"source", "target"\n"a", "b"\n"b", "c"\n"c", "a"\n"c", "b"\n', "abc"),
+        ('from,to\n"a", "b"\nb ,"c" \n  "c",a\n"c","b"\n', "abc"),
+        (lines("; ", "from; to", "abc"), "abc"),
+        (lines("|", "from|to", "abc"), "abc"),
+        (lines("\t", "from\tto", "abc"), "abc"),
+        (lines("   ", "from  to", "abc"), "abc"),
+        ("source,target\n1,2.0\n2,3.0\n3,1.0\n3,2.0\n", (1, 2, 3)),
+        ("source,target\n+1,2\n2,3e0\n3,1.00\n3.,2\n", (1, 2, 3)),
+        (lines(", "), (1, 2, 3)),
+        (lines(","), (1, 2, 3)),
+        (lines(" \t "), (1, 2, 3)),
+        ("  1 2\n2  3 \n\t3 1\t\n3 2", (1, 2, 3)),
+        ("#ai b\nb #ml\n#ml #ai\n#ml b\n", ("#ai", "b", "#ml")),
+        ("%ai\tb\nb\t%ml\n%ml\t%ai\n%ml\tb\n", ("%ai", "b", "%ml")),
+        ("# tags\n#ai b\nb #ml\n# half\n#ml #ai\n#ml b\n", ("#ai", "b", "#ml")),
+        (lines("\t", "FromNodeId\tToNodeId"), (1, 2, 3)),
+        ("# x, y\n" + lines(",", "source,target"), (1, 2, 3)),
+        ("%x\n" + lines(",", "u,v"), (1, 2, 3)),
+        ("# a graph\n1 2\n2 3\n# half\n#the rest\n3 1\n% end\n3 2\n", (1, 2, 3)),
+        ("\ufeff# nodes\n" + lines(" "), (1, 2, 3)),
+        ("\ufeff" + lines(","), (1, 2, 3)),
+        (lines(",", "source,target").encode("utf-16"), (1, 2, 3)),
+        (lines("\t", end="\r\n").encode("utf-16-le"), (1, 2, 3)),
+        (lines(",", names="abc"), "abc"),
+        (lines(",", "source,target", end="\r"), (1, 2, 3)),
+        (lines(" ", end="\r"), (1, 2, 3)),
+        (lines(",", "source,target", end="\r\n"), (1, 2, 3)),
+        ("\n \n" + lines(",", "source,target"), (1, 2, 3)),
+        ("\n" + lines(" ") + "\n \n", (1, 2, 3)),
+        ("sep=;\n" + lines(";", "from;to"), (1, 2, 3)),
+        (",source,target\n0,1,2\n1,2,3\n2,3,1\n3,3,2\n", (1, 2, 3)),
+        ("Unnamed: 0,u,v\n0,1,2\n1,2,3\n2,3,1\n3,3,2\n", (1, 2, 3)),
+        ('"" "from" "to"\n"1" "a" "b"\n"2" "b" "c"\n"3" "c" "a"\n"4" "c" "b"\n', "abc"),
+        ('"from" "to"\n"1" "a" "b"\n"2" "b" "c"\n"3" "c" "a"\n"4" "c" "b"\n', "abc"),
+        ("to,from\n2,1\n3,2\n1,3\n2,3\n", (1, 2, 3)),
+        (
+            "Id,Source,Target,Type\n9,1,2,Directed\n8,2,3,Directed\n7,3,1,Directed\n6,3,2,Directed\n",
+            (1, 2, 3),
+        ),
+        (
+            "%%MatrixMarket matrix coordinate pattern general\n% of a book\n3 3 4\n" + lines(" "),
+            (1, 2, 3),
+        ),
+        ("from,to\nNew York,Bonn\nBonn,Ulm\nUlm,New York\nUlm,Bonn\n", ("New York", "Bonn", "Ulm")),
+        ("New York\tBonn\nBonn\tUlm\nUlm\tNew York\nUlm\tBonn\n", ("New York", "Bonn", "Ulm")),
+        (
+            "from;to\nKöln;Bonn\nBonn;Ulm\nUlm;Köln\nUlm;Bonn\n".encode("cp1252"),
+            ("Köln", "Bonn", "Ulm"),
+        ),
+        (
+            'from,to\n"a\nx",b\nb,"c, ""d"""\n"c, ""d""","a\nx"\n"c, ""d""",b\n',
+            ("a\nx", "b", 'c, "d"'),
+        ),
+        ("from,to\nNA,nan\nnan,null\nnull,NA\nnull,nan\n", ("NA", "nan", "null")),
+        ("from,to\n007,8\n8,x\nx,007\nx,8\n", ("007", "8", "x")),
+        ("from,to\n00501,90210\n90210,0x1\n0x1,00501\n0x1,90210\n", ("00501", "90210", "0x1")),
+        ("from,to\n1.5,2\n2.00,2.50\n2.5,1.50\n2.5,2\n", ("1.5", "2", "2.5")),
     ],
-)  # fmt: skip
+)
 def test_one_graph_however_it_is_written(
-    content: str | bytes, ranks: dict[Any, float], suffix: str, tmp_path: Path
+    content: str | bytes, nodes: tuple[Any, ...], suffix: str, tmp_path: Path
 ) -> None:
-    assert ranked(tmp_path / f"edges{suffix}", content) == pytest.approx(ranks, abs=1e-9)
+    ranks = ranked(tmp_path / f"edges{suffix}", content)
+    assert ranks == pytest.approx(dict(zip(nodes, RANKS, strict=True)), abs=1e-9)
 
 
 @pytest.mark.parametrize(
@@ -122,7 +135,8 @@ def test_one_graph_however_it_is_written(
 def test_what_was_noticed_is_told(content: str | bytes, words: str, tmp_path: Path) -> None:
     path = tmp_path / "edges.csv"
     path.write_bytes(content if isinstance(content, bytes) else content.encode())
-    assert any(words in note for note in compute_pagerank(path).notes), compute_pagerank(path).notes
+    notes = compute_pagerank(path).notes
+    assert any(words in note for note in notes), notes
 
 
 @pytest.mark.parametrize(
@@ -145,7 +159,6 @@ def test_what_was_noticed_is_told(content: str | bytes, words: str, tmp_path: Pa
         ("e.csv", 'u,v\n1,2\n\n"",3\n', "1 of 2 rows .* have no source, the first is line 4"),
         ("e.csv", "u,v\n1,2\n" + '1,"2\n3,4\n', "a quote is not closed"),
         ("e.csv", lines(",", "from,to", "abc") * 2, "say header or no_header"),
-        ("e.parquet", "no parquet", "edges cannot be read: .* is no valid .parquet file"),
         ("e.csv", b"\x00\x01\x02" * 50, "bytes of 0"),
     ],
 )
@@ -184,7 +197,9 @@ def test_weights_of_any_size(
     path = tmp_path / "e.csv"
     rows = (";".join((*edge, weight)) for edge, weight in zip(EDGES, weights, strict=True))
     path.write_text("from;to;w\n" + "\n".join(rows))
-    expected = reference(3, (np.array([0, 1, 2, 2]), np.array([1, 2, 0, 1]), np.array([1, 1, 3, 1])))
+    expected = reference(
+        3, (np.array([0, 1, 2, 2]), np.array([1, 2, 0, 1]), np.array([1, 1, 3, 1]))
+    )
     edges = open_edges(path, weight="w")
     if not many:
         ranks = compute_pagerank(edges, tol=1e-12, **given)
@@ -317,13 +332,13 @@ def test_blanks_are_no_part_of_names_in_parquet_and_frames(tmp_path: Path) -> No
 
 def test_parquet_that_is_not_plain_is_refused_in_a_line(tmp_path: Path) -> None:
     FRAME.assign(w=1.0).set_index("f").to_parquet(tmp_path / "e.parquet")
-    with pytest.raises(InputError, match="source and target must be named .* 'f' of"):
+    with pytest.raises(InputError, match=r"source and target must be named .* 'f' of"):
         compute_pagerank(tmp_path / "e.parquet")
     folder = tmp_path / "f.parquet"
     folder.mkdir()
     FRAME.to_parquet(folder / "1.parquet")
     FRAME.rename(columns={"t": "to"}).to_parquet(folder / "2.parquet")
-    with pytest.raises(InputError, match="'2.parquet' has no column 't', '1.parquet' has"):
+    with pytest.raises(InputError, match=r"'2\.parquet' has no column 't', '1\.parquet' has"):
         compute_pagerank(folder)
 
 
