@@ -156,8 +156,11 @@ class PageRank(job.Job[Options]):
         options, self.source = self.options, data
         surfer = f"surfer     alpha {options.alpha:g}, dangling {options.dangling}"
         if options.distributed:
+            from pipelines.graph.random_graphs import RandomGraph
+
             lines = [f"graph      {data.name}, in partitions on all workers", surfer]
-            return [*lines, *noted(getattr(data, "notes", ()))]
+            self.notes = [] if isinstance(data, RandomGraph) else data.said(options.undirected)
+            return [*lines, *noted(self.notes)]
         from pipelines.graph.graph import graph_of
         from pipelines.graph.iteration import surfer_on
         from pipelines.graph.ranks import Problem
@@ -214,7 +217,7 @@ class PageRank(job.Job[Options]):
             self.ranks = ranks = distributed_pagerank(
                 cluster.client, self.source, folder, callback=show, **how
             )
-            for line in noted(ranks.notes[len(getattr(self.source, "notes", ())) :]):
+            for line in noted(ranks.notes[len(self.notes) :]):
                 session.echo(line)
             return {"n_partitions": ranks.n_partitions}
         problem = replace(self.problem, device=self.device, n_threads=cluster.threads)

@@ -187,7 +187,7 @@ def _write_partitions(
             names = _in_spite_of_deaths(client, partial(_names, client, edges, parts))
         array, n_comments = names
         nodes, spelling_notes = sorted_nodes([array], numbers=edges.layout is not None)
-        notes = [*edges.notes, *comment_notes(n_comments), *spelling_notes]
+        notes = [*edges.said(undirected), *comment_notes(n_comments), *spelling_notes]
         if not len(nodes):
             raise no_edges_error()
         check_node_count(len(nodes))

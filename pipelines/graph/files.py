@@ -54,7 +54,8 @@ class EdgeFile:
     source, target, weight : which of them are read; weight may be None
     layout : of a text; None of Parquet
     text : whether names in a text are read as such; else as whole numbers
-    notes : what was noticed in the head of the file, each a phrase
+    undirected : whether the file calls its edges so
+    notes : what else was noticed in the head of the file, each a phrase
     """
 
     path: str
@@ -64,6 +65,7 @@ class EdgeFile:
     weight: str | None
     layout: TextLayout | None = None
     text: bool = False
+    undirected: bool = False
     notes: tuple[str, ...] = ()
 
     @property
@@ -89,6 +91,12 @@ class EdgeFile:
             "path": self.path,
             "weight": self.weight,
         }
+
+    def said(self, undirected: bool) -> list[str]:
+        """Return what was noticed, where edges count both ways or not."""
+        told = self.undirected and not undirected
+        flag = ["the file calls its edges undirected: --undirected counts them both ways"]
+        return [*self.notes, *(flag if told else ())]
 
     def parts(self, part_bytes: int = PART_BYTES) -> list[Part]:
         """Return the file in pieces of about ``part_bytes``."""
@@ -142,7 +150,8 @@ class EdgeFile:
         wanted = [self.source, self.target] + ([self.weight] if self.weight else [])
         table = parquet.ParquetFile(part.path).read_row_group(part.begin, columns=wanted)
         where = f" of '{part.path}'" + (f" in row group {part.begin}" if part.begin else "")
-        return make_block(*(table[name] for name in wanted), where=where, empty=False)
+        weight = table[self.weight] if self.weight else None
+        return make_block(table[self.source], table[self.target], weight, where, empty=False)
 
     def _read_text(self, part: Part, layout: TextLayout) -> Block:
         lines = layout.lines(part.path, part.begin, part.end)
@@ -178,10 +187,10 @@ class EdgeFile:
                 f"{opt('edges')} must have {layout.n_cells} cells in every line, '{part.path}' has "
                 f"{row.n_cells} in {line(row.number)} ({short(row.text)}); mend it or drop it"
             ) from None
-        columns = [table[name] for name in kinds]
-        if weight is not None:
-            columns.append(table[weight])
-        block = make_block(*columns, where=f" of '{part.path}'", place=line, empty=False)
+        source, target = (table[name] for name in kinds)
+        where = f" of '{part.path}'"
+        weights = None if weight is None else table[weight]
+        block = make_block(source, target, weights, where, line, empty=False)
         n_comments = len(comments) + layout.rows(lines)[1] if b"#" in lines or b"%" in lines else 0
         return replace(block, n_comments=n_comments)
 
@@ -216,13 +225,14 @@ def open_edges(
     path = Path(path)
     refuse_no_file(path, SUFFIXES, "edges")
     names = [name for name in (source, target, weight) if name is not None]
-    layout, where = None, f" of '{path}'"
+    layout, undirected, where = None, False, f" of '{path}'"
     try:
         if path.suffix.lower() == ".parquet":
             columns, default, notes = _look_at_parquet(path, source, target)
         else:
             head = look(path, encoding, header, names)
             layout, columns, default, notes = head.layout, head.columns, head.default, head.notes
+            undirected = head.undirected
             if weight in columns:
                 cells = head.cells.column(columns.index(weight)).drop_null().to_pylist()
                 if layout.delimiter != "," and are_decimal_commas(cells):
@@ -234,7 +244,7 @@ def open_edges(
         raise unreadable(path, "two columns have one name", "edges")
     chosen_columns(columns, source, target, weight, where)
     chosen = chosen_columns(columns, source or default[0], target or default[1], weight, where)
-    return EdgeFile(str(path), columns, *chosen, layout, notes=tuple(notes))
+    return EdgeFile(str(path), columns, *chosen, layout, False, undirected, tuple(notes))
 
 
 def _look_at_parquet(

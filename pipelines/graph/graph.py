@@ -118,7 +118,7 @@ def graph_of(
     if undirected:
         numbered = both_ways(numbered)
     if isinstance(edges, EdgeFile):
-        notes = [*edges.notes, *notes]
+        notes = [*edges.said(undirected), *notes]
     rows = make_rows(numbered, len(names), 0, self_loops, repeated)
     if not rows.n_edges:
         raise InputError(

@@ -22,6 +22,7 @@ from pipelines.graph.layout import (
     UNNAMED,
     are_decimal_commas,
     counts_rows,
+    first_cells,
     is_number,
     means_node,
 )
@@ -199,7 +200,7 @@ def _read_vectors(path: Path, nodes: pd.Index) -> pd.DataFrame:
 
 def _vectors_of(table: TextTable, path: Path, nodes: pd.Index) -> pd.DataFrame:
     """Return the vectors in a text whose first line was not taken for a header."""
-    first = [(cell or "").strip() for cell in table.cells.slice(0, 1).to_pylist()[0].values()]
+    first = first_cells(table)
     is_node = places_of(pa.array(first[:1], pa.large_string()), nodes)[0] >= 0
     if not is_node and (means_node(first[0]) or not all(map(is_number, first[1:]))):
         table = read_text_table(path, header=True)

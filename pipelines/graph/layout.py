@@ -228,12 +228,14 @@ class Head:
 
     columns : names of all columns; where none of the lines has them, numbers from 1
     default : names of the columns that are source and target if nothing else is said
+    undirected : whether the text calls its edges so
     cells : of the first rows
     """
 
     layout: TextLayout
     columns: tuple[str, ...]
     default: tuple[str, ...]
+    undirected: bool
     notes: list[str]
     cells: pa.Table
 
@@ -262,41 +264,24 @@ def look(path: Path, encoding: str | None, header: bool | None, names: Sequence[
             notes.append(f"read as {encoding}")
     if codecs.lookup(encoding).name == "utf-8-sig":
         encoding = ENCODING
-    codec, whole = encoding, True
-    if _is_bytewise(encoding):
-        with path.open("rb") as file:
-            head = file.read(HEAD_BYTES)
-            whole = not file.read(1)
-    else:
-        head, codec = _decoded(str(path), encoding), ENCODING
-    offset = len(codecs.BOM_UTF8) if head.startswith(codecs.BOM_UTF8) else 0
-    lines = [(line.start(), line[0].decode(codec)) for line in _LINE.finditer(head, offset)]
-    if not whole and len(lines) > 1:
-        lines.pop()  # cut within
-    newline = "\n" if b"\n" in head else "\r"
+    lines = _first_lines(path, encoding)
     marked = _are_names(lines)
-    comments, kept = list[str](), list[tuple[int, str]]()
-    n_above = 0
-    for at, line in lines:
-        if _is_comment(line, marked):
-            comments.append(line.strip())
-            n_above += not kept
-        elif line.strip():
-            kept.append((at, line.rstrip("\r\n") + "\n"))
-    if comments[:1] and comments[0].startswith("%%MatrixMarket"):
-        kept = kept[1:]
+    comments = [line for _, line in lines if _is_comment(line, marked)]
+    kept = [(at, line) for at, line in lines if line.strip() and not _is_comment(line, marked)]
+    if comments and comments[0].startswith("%%MatrixMarket"):
         notes.append("the line of sizes of Matrix Market left out")
+        kept = kept[1:]
     if not kept:
         what = "only comments" if comments else "nothing"
         raise InputError(
             f"{opt('edges')} must hold at least one edge, '{path}' holds {what}; check that it was "
             f"written in full"
         )
-    if n_above:
+    if n_above := sum(at < kept[0][0] and _is_comment(line, marked) for at, line in lines):
         words = counted(n_above, "comment line")
-        notes.append(f"{words} above the edges left out, the first {short(comments[0])}")
+        notes.append(f"{words} above the edges left out, the first {short(comments[0].strip())}")
     with tempfile.NamedTemporaryFile("w", encoding=ENCODING, newline="", suffix=".csv") as sample:
-        sample.writelines(line for _, line in kept)
+        sample.writelines(line.rstrip("\r\n") + "\n" for _, line in kept)
         sample.flush()
 
         def read(header: bool) -> TextTable:
@@ -305,11 +290,11 @@ def look(path: Path, encoding: str | None, header: bool | None, names: Sequence[
         table = read(header=False)
         if header is None and table.cells.num_columns > 1:
             header = _has_names(table, names, path)
-            notes.append(
-                f"the line {short(kept[table.line_of(0) - 1][1].strip())} has the names of columns"
-                if header
-                else "no line has names of columns: they are 1, 2, ..."
-            )
+            if not header:
+                notes.append("no header line: columns are called 1, 2, ...")
+            elif not columns_by_role(first_cells(table)):
+                line = short(",".join(first_cells(table)))
+                notes.append(f"the first line, {line}, is taken for the header")
         if header:
             table = read(header=True)
             if not table.cells.num_rows:
@@ -317,42 +302,58 @@ def look(path: Path, encoding: str | None, header: bool | None, names: Sequence[
                     f"{opt('edges')} must hold at least one edge, '{path}' has but a header line; "
                     f"check that it was written in full"
                 )
-        row = table.line_of(0) - 1
-    dialect, n_cells = table.dialect, table.cells.num_columns
-    if (n_between := row - bool(header)) > 0:
-        notes.append(f"{counted(n_between, 'line')} above the table left out")
-    numbers = [str(i + 1) for i in range(n_cells)]
+        first = table.line_of(0) - 1
+    if (n_above := first - bool(header)) > 0:
+        notes.append(f"{counted(n_above, 'line')} above the table left out")
+    numbers = [str(i + 1) for i in range(table.cells.num_columns)]
     given = [*(table.names or ()), *numbers[len(table.names or ()) :]]
-    columns = tuple(name or number for name, number in zip(given, numbers, strict=True))
-    default = columns
-    if header and n_cells > 2 and given[0] in UNNAMED and counts_rows(table.cells.column(0)):
+    columns = default = tuple(name or number for name, number in zip(given, numbers, strict=True))
+    if header and len(columns) > 2 and given[0] in UNNAMED and counts_rows(table.cells.column(0)):
         default = columns[1:]
         notes.append("the first column, which counts the rows, left out")
     if header and (roles := columns_by_role(default)):
         if roles != default[:2]:
             notes.append(f"source is {roles[0]!r} and target {roles[1]!r}, by their names")
         default = roles
-    text = "\n".join(comments)
-    types = [i for i, name in enumerate(given) if name.lower() == "type"] if header else []
-    if _UNDIRECTED.search(text) or any(
+    types = [i for i, name in enumerate(columns) if name.lower() == "type"]
+    undirected = bool(_UNDIRECTED.search("".join(comments))) or any(
         "undirected" in pc.utf8_lower(table.cells.column(i)).to_pylist() for i in types
-    ):
-        notes.append("the file calls its edges undirected: --undirected counts them both ways")
+    )
+    dialect = table.dialect
+    has_breaks = (pc.match_substring(column, "\n") for column in table.cells.columns)
     layout = TextLayout(
         encoding,
-        kept[row][0],
-        n_cells,
-        ""
-        if dialect.by_blanks or not dialect.delimiter.strip(" ")
-        else dialect.delimiter.strip(" "),
+        kept[first][0],
+        len(columns),
+        "" if dialect.by_blanks else dialect.delimiter.strip(" "),
         dialect.quote,
         dialect.escape,
-        newline,
-        marked,
-        at_once=not _is_bytewise(encoding)
-        or any(pc.any(pc.match_substring(column, "\n")).as_py() for column in table.cells.columns),
+        newline="\n" if any(line.endswith("\n") for _, line in lines) else "\r",
+        marked=marked,
+        at_once=not _is_bytewise(encoding) or any(pc.any(some).as_py() for some in has_breaks),
     )
-    return Head(layout, columns, default, notes, table.cells)
+    return Head(layout, columns, default, undirected, notes, table.cells)
+
+
+def _first_lines(path: Path, encoding: str) -> list[tuple[int, str]]:
+    """Return lines and the bytes at which they begin, but for a byte order mark."""
+    codec, whole = encoding, True
+    if _is_bytewise(encoding):
+        with path.open("rb") as file:
+            head = file.read(HEAD_BYTES)
+            whole = not file.read(1)
+    else:
+        head, codec = _decoded(str(path), encoding), ENCODING
+    begin = len(codecs.BOM_UTF8) if head.startswith(codecs.BOM_UTF8) else 0
+    found = list(_LINE.finditer(head, begin))
+    if not whole and len(found) > 1:
+        found.pop()  # cut within
+    return [(line.start(), line[0].decode(codec)) for line in found]
+
+
+def first_cells(table: TextTable) -> list[str]:
+    """Return the cells of the first row."""
+    return [(cell or "").strip() for cell in table.cells.slice(0, 1).to_pylist()[0].values()]
 
 
 def columns_by_role(columns: Sequence[str]) -> tuple[str, str] | None:
@@ -397,7 +398,7 @@ def _are_names(lines: Sequence[tuple[int, str]]) -> bool:
 
 def _has_names(table: TextTable, names: Sequence[str], path: Path) -> bool:
     """Return whether the first line has the names of columns."""
-    first = [(cell or "").strip() for cell in table.cells.slice(0, 1).to_pylist()[0].values()]
+    first = first_cells(table)
     if any(name in first for name in names if not name.isdecimal()):
         return True
     below = table.cells.slice(1)
@@ -409,7 +410,7 @@ def _has_names(table: TextTable, names: Sequence[str], path: Path) -> bool:
         known.update(cells.to_pylist())
         n_numbers = pc.sum(are_numbers(cells)).as_py() or 0
         if word and len(cells) and n_numbers >= LEAST_SHARE * len(cells):
-            has_number.append(is_number(word))
+            has_number.append(are_numbers(pa.array([word]))[0].as_py())
     if has_number:
         return not any(has_number)
     if below.num_rows == 0 and all(map(is_number, first[:2])):

@@ -23,6 +23,7 @@ _NUMBER = r"^[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?$"
 _ZERO_FIRST = r"^[+-]?0[0-9]"
 _WHOLE = r"^(?:\+|(-))?0*([0-9]+)(?:\.0*)?$"
 _PLAIN = r"^-?[0-9]+$"
+_MOMENT = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}(?:[ T][0-9]{2}:[0-9]{2}(?::[0-9]{2}(?:\.[0-9]+)?)?)?$"
 _EXACT = decimal.Context(prec=10_000)
 _LONGEST = 40  # digits of a number that is spelled without an exponent
 
@@ -33,8 +34,8 @@ def is_text(names: pa.Array) -> bool:
 
 
 def are_numbers(names: pa.Array) -> pa.Array:
-    """Return for each name whether it spells a number."""
-    return pc.match_substring_regex(names, _NUMBER)
+    """Return for each name whether it spells a number or a moment."""
+    return pc.match_substring_regex(names, f"{_NUMBER}|{_MOMENT}")
 
 
 def trimmed(names: pa.Array, ends: NDArray[np.int32]) -> tuple[pa.Array, NDArray[np.int32]]:
@@ -49,13 +50,21 @@ def trimmed(names: pa.Array, ends: NDArray[np.int32]) -> tuple[pa.Array, NDArray
 
 
 def by_value(names: pa.Array) -> pa.Array:
-    """Return text with one spelling for each number: ``1`` for ``+1``, ``1.0`` and ``1e0``."""
-    is_number = are_numbers(names)
+    """Return text with one spelling for each number, and each moment.
+
+    ``1`` for ``+1``, ``1.0`` and ``1e0``; ``2026-01-01 00:00:00`` for ``2026-01-01T00:00:00.0``.
+    """
+    is_number = pc.match_substring_regex(names, _NUMBER)
     numbers = pc.replace_substring_regex(names.filter(is_number), _WHOLE, r"\1\2")
     others = pc.invert(pc.match_substring_regex(numbers, _PLAIN))
     spelled = [_spelled(word) for word in numbers.filter(others).to_pylist()]
     numbers = pc.replace_with_mask(numbers, others, pa.array(spelled, names.type))
     numbers = pc.replace_substring_regex(numbers, "^-0$", "0")
+    is_moment = _are_moments(names)
+    moments = names.filter(is_moment).to_pandas()
+    read = pd.to_datetime(moments, format="ISO8601", errors="coerce")
+    moments = pa.array(read.astype(str).where(read.notna(), moments), names.type)
+    names = pc.replace_with_mask(names, is_moment, moments)
     return pc.replace_with_mask(names, is_number, numbers)
 
 
@@ -83,9 +92,9 @@ def sorted_nodes(arrays: Iterable[pa.Array], numbers: bool = False) -> tuple[pd.
         values = by_value(spellings)
         numbers &= len(values) == len(union)
         numbers &= not pc.any(pc.match_substring_regex(spellings, _ZERO_FIRST)).as_py()
-        if len(pc.unique(values)) < len(values):
+        if has_several := len(pc.unique(values)) < len(values):
             notes.append(_said(spellings.to_pandas(), values.to_pandas(), numbers))
-        if numbers:
+        if numbers and (has_several or not pc.any(_are_moments(union)).as_py()):
             union = pc.unique(values)
             with suppress(pa.ArrowInvalid):  # not whole, or beyond it
                 union = union.cast(pa.int64())
@@ -128,7 +137,7 @@ def _looked_up(names: pa.Array, nodes: pd.Index) -> NDArray[np.int64]:
     wanted = pd.Index(names.to_pandas())
     kind = nodes.dtype.kind
     if is_text(names) and kind in "iuf":
-        known = pc.match_substring_regex(names, _PLAIN) if kind in "iu" else are_numbers(names)
+        known = pc.match_substring_regex(names, _PLAIN if kind in "iu" else _NUMBER)
         positions = np.full(len(names), -1, np.int64)
         with suppress(pa.ArrowInvalid):  # beyond 64 bits: none of them is a node
             numbers = names.filter(known).cast(pa.float64() if kind == "f" else pa.int64())
@@ -180,6 +189,10 @@ def to_one_type(arrays: list[pa.Array]) -> list[pa.Array]:
         ) from None
 
 
+def _are_moments(names: pa.Array) -> pa.Array:
+    return pc.match_substring_regex(names, _MOMENT)
+
+
 def _is_numeric(kind: pa.DataType) -> bool:
     return bool(
         pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
@@ -200,5 +213,5 @@ def _said(spellings: pd.Series, values: pd.Series, numbers: bool) -> str:
     first = values[values.duplicated()].min()
     two = " and ".join(map(repr, sorted(spellings[values == first])[:2]))
     if numbers:
-        return f"names are numbers in several spellings, taken by value: {two} are one node"
-    return f"names are text, as not all are numbers without zeros before them: {two} are two nodes"
+        return f"names are spelled in several ways, and taken by value: {two} are one node"
+    return f"names stay text, as some are no numbers or begin with 0: {two} are two nodes"

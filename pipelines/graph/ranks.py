@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -60,8 +61,8 @@ class Ranks(IterationResult):
 
     @property
     def change(self) -> float:
-        """The L1 norm of the last change."""
-        return self.changes[-1]
+        """The L1 norm of the last change; where it is not known, of that of one more iteration."""
+        return self.residual if math.isnan(self.changes[-1]) else self.changes[-1]
 
     @property
     def bound(self) -> float:
@@ -71,7 +72,8 @@ class Ranks(IterationResult):
         most alpha / (1 - alpha) times the last change; what the iteration was rounded by adds
         1 / (1 - alpha) times itself.
         """
-        return (self.alpha * self.change + self.rounding) / (1 - self.alpha)
+        following = self.residual if math.isnan(self.changes[-1]) else self.alpha * self.change
+        return (following + self.rounding) / (1 - self.alpha)
 
     def frame(self) -> pd.DataFrame:
         """Return ranks with nodes as index and a column for each vector."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -23,7 +24,10 @@ RANKS = reference(3, (np.array([0, 1, 2, 2]), np.array([1, 2, 0, 1])))
 LETTERS, NUMBERS = dict(zip("abc", RANKS, strict=True)), dict(zip((1, 2, 3), RANKS, strict=True))
 
 
-def lines(delimiter: str, header: str = "", names: str = "123", end: str = "\n") -> str:
+DAYS = ("2026-01-01", "2026-02-01", "2026-03-01")
+
+
+def lines(delimiter: str, header: str = "", names: Sequence[str] = "123", end: str = "\n") -> str:
     """The four edges as text."""
     of = dict(zip("abc", names, strict=True))
     rows = "".join(f"{of[a]}{delimiter}{of[b]}{end}" for a, b in EDGES)
@@ -98,6 +102,7 @@ def ranked(path: Path, content: str | bytes, **how: Any) -> dict[Any, float]:
         ("from,to\nNA,nan\nnan,null\nnull,NA\nnull,nan\n", ("NA", "nan", "null")),
         ("from,to\n007,8\n8,x\nx,007\nx,8\n", ("007", "8", "x")),
         ("from,to\n00501,90210\n90210,0x1\n0x1,00501\n0x1,90210\n", ("00501", "90210", "0x1")),
+        (lines(",", "u,v", DAYS), DAYS),
         ("from,to\n1.5,2\n2.00,2.50\n2.5,1.50\n2.5,2\n", ("1.5", "2", "2.5")),
     ],
 )
@@ -111,8 +116,8 @@ def test_one_graph_however_it_is_written(
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        (lines(" "), "no line has names of columns"),
-        (lines(",", "u,v"), "the line 'u,v' has the names of columns"),
+        (lines(" "), "no header line"),
+        (lines(",", "u,v"), "the first line, 'u,v', is taken for the header"),
         (lines(" ").replace("3 1", "# half\n3 1"), "1 comment line left out"),
         ("# a\n#b\n" + lines(" "), "2 comment lines above the edges left out, the first '# a'"),
         ("#ai b\nb c\nc d\n", "1 comment line above the edges left out, the first '#ai b'"),
@@ -122,6 +127,7 @@ def test_one_graph_however_it_is_written(
         (",u,v\n0,1,2\n1,2,3\n", "the first column, which counts the rows, left out"),
         ("to,from\n1,2\n2,1\n", "source is 'from' and target 'to', by their names"),
         ("u,v\n1,2.0\n2,3\n", "'2' and '2.0' are one node"),
+        ("u,v\n2026-01-01,2026-01-02\n2026-01-01T00:00:00.0,2026-01-03\n", "are one node"),
         ("u,v\n00501,2\n501,2\n", "'00501' and '501' are two nodes"),
         ("from,to\n1,2\n2,abc\n1.0,abc\n", "'1' and '1.0' are two nodes"),
         ("# Undirected graph\n" + lines("\t"), "undirected"),
