@@ -10,13 +10,16 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyarrow import parquet
 
 from pipelines.data.delimited import NoTable
@@ -191,8 +194,17 @@ class EdgeFile:
         where = f" of '{part.path}'"
         weights = None if weight is None else table[weight]
         block = make_block(source, target, weights, where, line, empty=False)
+        if self.text and not self.source.isdecimal():
+            self._refuse_second_header(block, line)
         n_comments = len(comments) + layout.rows(lines)[1] if b"#" in lines or b"%" in lines else 0
         return replace(block, n_comments=n_comments)
+
+    def _refuse_second_header(self, block: Block, line: Callable[[int], str]) -> None:
+        """Raise NoTable where the header stands among the edges."""
+        ends = [pc.index(block.names, name).as_py() for name in (self.source, self.target)]
+        is_header = (block.ends == np.array(ends)[:, None]).all(axis=0)
+        if -1 not in ends and is_header.any():
+            raise NoTable(f"its header stands again in {line(int(is_header.argmax()) + 1)}")
 
 
 def open_edges(

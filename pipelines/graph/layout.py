@@ -34,7 +34,7 @@ from pipelines.graph.names import are_numbers
 
 HEAD_BYTES = 1 << 18  # that are looked at
 LEAST_SHARE = 0.8  # of the cells of a column of numbers, which are numbers
-UNNAMED = ("", "Unnamed: 0")  # what pandas and R call the column of an index
+UNNAMED = ("", "Unnamed: 0", "index")  # what pandas and R call the column of an index
 _MORE = r"(?:node|vertex|id|name|label|url|page|user)*"
 _SOURCE = re.compile(f"{_MORE}(?:source|src|from|origin|start|citing|follower|sender){_MORE}")
 _TARGET = re.compile(
@@ -405,9 +405,9 @@ def _has_names(table: TextTable, names: Sequence[str], path: Path) -> bool:
     known = set[str]()
     has_number = list[bool]()
     for word, column in zip(first, below.columns, strict=True):
-        cells = pc.unique(pc.utf8_trim_whitespace(column).drop_null())
+        cells = pc.utf8_trim_whitespace(column).drop_null()
         cells = cells.filter(pc.not_equal(cells, ""))
-        known.update(cells.to_pylist())
+        known.update(pc.unique(cells).to_pylist())
         n_numbers = pc.sum(are_numbers(cells)).as_py() or 0
         if word and len(cells) and n_numbers >= LEAST_SHARE * len(cells):
             has_number.append(are_numbers(pa.array([word]))[0].as_py())
@@ -416,6 +416,8 @@ def _has_names(table: TextTable, names: Sequence[str], path: Path) -> bool:
     if below.num_rows == 0 and all(map(is_number, first[:2])):
         return False
     has_roles, comes_again = columns_by_role(first) is not None, not known.isdisjoint(first[:2])
+    if has_roles and known.issuperset(filter(None, first)):
+        return True  # and is refused where it stands again
     if has_roles == comes_again:
         raise InputError(
             f"{opt('edges')} must have a first line that is plainly names of columns or an edge, "

@@ -80,6 +80,7 @@ def ranked(path: Path, content: str | bytes, **how: Any) -> dict[Any, float]:
         ("Unnamed: 0,u,v\n0,1,2\n1,2,3\n2,3,1\n3,3,2\n", (1, 2, 3)),
         ('"" "from" "to"\n"1" "a" "b"\n"2" "b" "c"\n"3" "c" "a"\n"4" "c" "b"\n', "abc"),
         ('"from" "to"\n"1" "a" "b"\n"2" "b" "c"\n"3" "c" "a"\n"4" "c" "b"\n', "abc"),
+        ("index,u,v\n0,1,2\n1,2,3\n2,3,1\n3,3,2\n", (1, 2, 3)),
         ("to,from\n2,1\n3,2\n1,3\n2,3\n", (1, 2, 3)),
         (
             "Id,Source,Target,Type\n9,1,2,Directed\n8,2,3,Directed\n7,3,1,Directed\n6,3,2,Directed\n",
@@ -164,7 +165,10 @@ def test_what_was_noticed_is_told(content: str | bytes, words: str, tmp_path: Pa
         ("e.csv", 'u,v\n1,2\n3," "\n', "1 of 2 rows .* have no target, the first is line 3"),
         ("e.csv", 'u,v\n1,2\n\n"",3\n', "1 of 2 rows .* have no source, the first is line 4"),
         ("e.csv", "u,v\n1,2\n" + '1,"2\n3,4\n', "a quote is not closed"),
-        ("e.csv", lines(",", "from,to", "abc") * 2, "say header or no_header"),
+        ("e.csv", lines(",", "from,to", "abc") * 2, "its header stands again"),
+        ("e.csv", lines(",", "u,v") * 2, "its header stands again"),
+        ("e.csv", lines(",", "u,v") * 40_000, "its header stands again"),
+        ("e.csv", "u,v\n" + "1,2\n" * 90_000 + "u,v\n", "its header stands again in line 90002"),
         ("e.csv", b"\x00\x01\x02" * 50, "bytes of 0"),
     ],
 )
