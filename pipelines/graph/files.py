@@ -161,31 +161,33 @@ class EdgeFile:
         kind = pa.large_string() if self.text else pa.int64()
         kinds = {str(self.columns.index(name)): kind for name in (self.source, self.target)}
         weight = None if self.weight is None else str(self.columns.index(self.weight))
-        comments = list[int]()
+        left_out = list[int]()
 
         def line(number: int) -> str:
-            """Return where a row is, counted from 1 among all but ``comments``."""
-            for comment in comments:
-                number += comment <= number
-            return f"line {layout.line_of(part.path, part.begin, part.end, number)}"
+            """Return where a row is, counted from 1 among all but ``left_out``."""
+            for other in left_out:
+                number += other <= number
+            return layout.place(part.path, part.begin, part.end, number)
 
         try:
             try:
-                table, comments = layout.table(
+                table, left_out, n_comments = layout.table(
                     lines, kinds if weight is None else {**kinds, weight: pa.float64()}
                 )
             except pa.ArrowInvalid:
                 if weight is None:
                     raise
-                table, comments = layout.table(lines, {weight: pa.large_string()})
+                table, left_out, _ = layout.table(lines, {weight: pa.large_string()})
                 words = table[weight].to_pylist()
-                row = next(i for i, word in enumerate(words) if word and not is_number(word))
-                raise InputError(
-                    f"{opt('weight')} must be a column of numbers, '{part.path}' has "
-                    f"{short(words[row])} in {line(row + 1)}; mend it, or name another column"
-                ) from None
+                for row, word in enumerate(words, 1):
+                    if word and not is_number(word.replace(layout.decimal, ".")):
+                        raise InputError(
+                            f"{opt('weight')} must be a column of numbers, '{part.path}' has "
+                            f"{short(word)} in {line(row)}; mend it, or name another column"
+                        ) from None
+                raise
         except Unequal as row:
-            comments = []
+            left_out = []
             raise InputError(
                 f"{opt('edges')} must have {layout.n_cells} cells in every line, '{part.path}' has "
                 f"{row.n_cells} in {line(row.number)} ({short(row.text)}); mend it or drop it"
@@ -196,7 +198,6 @@ class EdgeFile:
         block = make_block(source, target, weights, where, line, empty=False)
         if self.text and not self.source.isdecimal():
             self._refuse_second_header(block, line)
-        n_comments = len(comments) + layout.rows(lines)[1] if b"#" in lines or b"%" in lines else 0
         return replace(block, n_comments=n_comments)
 
     def _refuse_second_header(self, block: Block, line: Callable[[int], str]) -> None:

@@ -7,6 +7,7 @@ have of their own is the header, which may look like an edge, and comments, whic
 from __future__ import annotations
 
 import codecs
+import itertools
 import re
 import tempfile
 from collections import defaultdict
@@ -106,8 +107,8 @@ class TextLayout:
                 lines += rest + found
         return lines if self.encoding == ENCODING else lines.decode(self.encoding).encode()
 
-    def table(self, lines: bytes, kinds: dict[str, pa.DataType]) -> tuple[pa.Table, list[int]]:
-        """Return columns of lines, and the numbers of the rows that are comments.
+    def table(self, lines: bytes, kinds: dict[str, pa.DataType]) -> tuple[pa.Table, list[int], int]:
+        """Return columns, the numbers of rows that are left out, and how many lines are comments.
 
         Parameters
         ----------
@@ -120,20 +121,21 @@ class TextLayout:
         Unequal
             A row has another number of cells than the others.
         """
-        rows = self.rows(lines)[0]
+        rows, n_comments = self._rows(lines)
+        if not rows:
+            empty = {name: pa.array([], kind) for name, kind in kinds.items()}
+            return pa.table(empty), [], n_comments
         if pa.int64() in kinds.values() and _zeros_lead(rows):
             raise NamesAreText
-        if not rows:
-            return pa.table({name: pa.array([], kind) for name, kind in kinds.items()}), []
         self._refuse_open_quote(rows)
-        comments, unequal = list[int](), list[Unequal]()
+        left_out, unequal = dict[int, str](), list[Unequal]()
 
         def judge(row: arrow_csv.InvalidRow) -> str:
             text = row.text.strip()
             if text and not text.startswith(COMMENT_MARKS):
                 unequal.append(Unequal(row.number, row.actual_columns, text))
                 return "error"
-            comments.append(row.number)
+            left_out[row.number] = text
             return "skip"
 
         reading = arrow_csv.ReadOptions(
@@ -155,7 +157,8 @@ class TextLayout:
             decimal_point=self.decimal,
         )
         try:
-            return arrow_csv.read_csv(pa.py_buffer(rows), reading, parsing, typing), comments
+            table = arrow_csv.read_csv(pa.py_buffer(rows), reading, parsing, typing)
+            return table, [*left_out], n_comments + sum(map(bool, left_out.values()))
         except pa.ArrowInvalid as error:
             if unequal:
                 raise unequal[0] from None
@@ -172,53 +175,43 @@ class TextLayout:
         if re.search(rb"(?:^|%b)%b" % (before, quote), rows, re.MULTILINE):
             raise NoTable("a quote is not closed, or a name goes over lines")
 
-    def line_of(self, path: str, begin: int, end: int, number: int) -> int:
-        """Return the line of the file, from 1, of a row of a part, counted from 1 as well."""
-        if _is_bytewise(self.encoding):
-            n_before = 0
-            with open(path, "rb") as file:
-                text = file.read(begin)
-        else:
-            text = _decoded(path, self.encoding)[: self.begin]
+    def place(self, path: str, begin: int, end: int, number: int) -> str:
+        """Return how a row of a part, counted from 1, is called in messages: by its line."""
+        if self.at_once:
+            return f"row {number}"
         newline = self.newline.encode()
-        rows = self.lines(path, begin, end)
-        n_before = text.count(newline)
-        for line, row in enumerate(rows.split(newline), n_before + 1):
-            if row.strip() and not _is_comment(row.decode(), self.marked):
-                number -= 1
-                if not number:
-                    return line
-        return n_before + 1
+        with open(path, "rb") as file:
+            n_before = file.read(begin).count(newline)
+        numbered = enumerate(self.lines(path, begin, end).decode().split(self.newline), 1)
+        blanks = "\r\n" if self.delimiter else None  # a row of blanks is one, and left out
+        rows = (
+            n for n, line in numbered if line.strip(blanks) and not _is_comment(line, self.marked)
+        )
+        return f"line {n_before + next(itertools.islice(rows, number - 1, None))}"
 
-    def rows(self, lines: bytes) -> tuple[bytes, int]:
+    def _rows(self, lines: bytes) -> tuple[bytes, int]:
         """Return lines as they are parsed, and how many comments are not among them."""
         rows, n_comments = lines, 0
         if self.newline == "\r":
             rows = rows.replace(b"\r", b"\n")
+        if not rows.endswith(b"\n"):
+            rows += b"\n"
         if b"#" in rows or b"%" in rows:
             rows, n_comments = (_BARE_COMMENT if self.marked else _COMMENT).subn(b"", rows)
-        quote = self.quote.encode()
-        has_quotes = quote in rows
+        has_quotes = self.quote.encode() in rows
         if self.delimiter:
-            before = re.escape(self.delimiter.encode())
-            if has_quotes:  # which are the first character of a cell
-                blanks = rb"(^|%b)[ \t]+(?=%b(?!%b))" % (before, quote, quote)
-                if self.delimiter == "\t":
-                    blanks = blanks.replace(rb"[ \t]", b" ")
-                rows = re.sub(blanks, rb"\1", rows, flags=re.MULTILINE)
-            return rows, n_comments
-        if has_quotes:
-            words = blanks_to_tabs(rows.decode().split("\n"))
-            return "".join(words).encode(), n_comments
-        rows = rows.replace(b" ", b"\t")
-        if b"\t\t" in rows:
-            rows = _TABS.sub(b"\t", rows)
-        if (
-            rows.startswith(b"\t")
-            or rows.endswith(b"\t")
-            or any(end in rows for end in (b"\n\t", b"\t\n", b"\t\r"))
-        ):
-            rows = _AT_ENDS.sub(b"", rows)
+            if has_quotes:  # which are the first character of a cell, but for blanks
+                blanks = b" " if self.delimiter == "\t" else b" \t"
+                words = (re.escape(self.delimiter.encode()), blanks, *2 * [self.quote.encode()])
+                rows = re.sub(rb"(?m)(^|%b)[%b]+(?=%b(?!%b))" % words, rb"\1", rows)
+        elif has_quotes:
+            rows = "".join(blanks_to_tabs(rows.decode().split("\n"))).encode()
+        else:
+            rows = rows.replace(b" ", b"\t")
+            if b"\t\t" in rows:
+                rows = _TABS.sub(b"\t", rows)
+            if rows[:1] == b"\t" or any(end in rows for end in (b"\n\t", b"\t\n", b"\t\r")):
+                rows = _AT_ENDS.sub(b"", rows)
         return rows, n_comments
 
 
@@ -428,9 +421,9 @@ def _has_names(table: TextTable, names: Sequence[str], path: Path) -> bool:
 
 
 def is_number(word: str) -> bool:
-    """Return whether a word is a number as Python reads it."""
+    """Return whether a word is a number as others than Python read it, too."""
     try:
-        return float(word) is not None
+        return "_" not in word and float(word) is not None
     except ValueError:
         return False
 
@@ -450,11 +443,14 @@ def counts_rows(column: pa.ChunkedArray) -> bool:
 
 def _zeros_lead(rows: bytes) -> bool:
     """Return whether a number may begin with a zero, or be hexadecimal."""
-    data = np.frombuffer(rows + b"\n", np.uint8)
-    zeros = np.flatnonzero(data == ord("0"))
-    after = data[zeros + 1]
-    zeros = zeros[((after >= ord("0")) & (after <= ord("9"))) | ((after | 32) == ord("x"))]
-    before = data[zeros - 1]  # of the first byte the end of the line
-    is_digit = (before >= ord("0")) & (before <= ord("9"))
-    in_exponent = (before == ord("-")) & (data[zeros - 2] == ord("e"))
-    return not (is_digit | (before == ord(".")) | in_exponent).all()
+    data = np.frombuffer(rows, np.uint8)  # whose last byte ends a line
+    for begin in range(0, len(data), 1 << 20):  # as long as a cache may hold
+        zeros = begin + np.flatnonzero(data[begin : begin + (1 << 20)] == ord("0"))
+        after = data[zeros + 1]
+        zeros = zeros[((after >= ord("0")) & (after <= ord("9"))) | ((after | 32) == ord("x"))]
+        before = data[zeros - 1]  # of the first byte the last
+        is_digit = (before >= ord("0")) & (before <= ord("9"))
+        in_exponent = (before == ord("-")) & (data[zeros - 2] == ord("e"))
+        if not (is_digit | (before == ord(".")) | in_exponent).all():
+            return True
+    return False

@@ -159,6 +159,8 @@ def test_what_was_noticed_is_told(content: str | bytes, words: str, tmp_path: Pa
         ("e.csv", "a,a\n1,2\n", "two columns have one name"),
         ("e.csv", "u,v\n1,2\n3,4\n5,6,7\n", "has 2 columns, but 1 of 4 rows are longer"),
         ("e.csv", "u,v\n" + "1,2\n" * 9 + "5,6,7\n", "2 cells in every line, .* 3 in line 11"),
+        ("e.csv", "u,v\n1,2\n \n# x\n,3\n", "have no source, the first is line 5"),
+        ("e.csv", "from,to\n#a,b\nb,#a\n#x\n \n,3\n", "have no source, the first is line 6"),
         ("e.csv", "u,v\n1,2\n\n# x\n3\n", "must have 2 cells in every line, .* 1 in line 5"),
         ("e.txt", "1 2\n" * 20 + "3\n", "must have 2 cells in every line, .* 1 in line 21"),
         ("e.csv", "u,v\n1,2\n,3\n", "1 of 2 rows .* have no source, the first is line 3"),
