@@ -171,7 +171,10 @@ class PageRank(job.Job[Options]):
             repeated=options.repeated,
             undirected=options.undirected,
         )
-        user, vectors = surfer_on(graph.nodes, options.alpha, options.dangling, options.personalise)
+        user, vectors, notes = surfer_on(
+            graph.nodes, options.alpha, options.dangling, options.personalise
+        )
+        graph = replace(graph, notes=(*graph.notes, *notes))
         self.problem = Problem(graph, user, vectors, options.stop())
         also = "" if vectors == ["rank"] else f", {len(vectors)} personal vectors"
         return [

@@ -122,7 +122,7 @@ def distributed_pagerank(
     refuse_unshared(client, folder, "the folder of partitions")
     rules = (self_loops, repeated, undirected)
     graph, nodes, notes = _write_partitions(client, folder, edges, rules, part_bytes)
-    surfer, names = surfer_on(nodes, alpha, dangling, personalise)
+    surfer, names, more = surfer_on(nodes, alpha, dangling, personalise)
     if device == "gpu":
         iterated = cugraph.rank_partitions(client, graph, surfer, stop)
         partitions.write_start(graph, surfer, iterated.values)
@@ -140,7 +140,7 @@ def distributed_pagerank(
         residual=residual,
         n_edges=graph.n_edges,
         n_partitions=graph.n_partitions,
-        notes=notes,
+        notes=(*notes, *more),
     )
 
 

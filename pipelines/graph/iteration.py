@@ -114,8 +114,8 @@ class RandomSurfer:
 
 def surfer_on(
     nodes: pd.Index, alpha: float, dangling: str, personalise: Any
-) -> tuple[RandomSurfer, list[str]]:
-    """Return the surfer on these nodes, and the names of the vectors.
+) -> tuple[RandomSurfer, list[str], list[str]]:
+    """Return the surfer on these nodes, the names of the vectors, and what was noticed in a file.
 
     Parameters
     ----------
@@ -131,9 +131,10 @@ def surfer_on(
         a number is negative, infinite or NaN, or a vector is 0 everywhere.
     """
     if personalise is None:
-        return RandomSurfer(len(nodes), alpha, None, dangling), ["rank"]
+        return RandomSurfer(len(nodes), alpha, None, dangling), ["rank"], []
+    notes = list[str]()
     if isinstance(personalise, str | Path):
-        frame = _read_vectors(Path(personalise), nodes)
+        frame, notes = _read_vectors(Path(personalise), nodes)
         positions = places_of(pa.array(frame.index.map(str), pa.large_string()), nodes)
     else:
         frame = _frame(personalise)
@@ -170,11 +171,12 @@ def surfer_on(
             f"{short(empty)} has none; name a node to jump to"
         )
     vectors /= largest  # whose sum may be no float64 number
-    return RandomSurfer(len(nodes), alpha, vectors / vectors.sum(axis=0), dangling), names
+    vectors /= vectors.sum(axis=0)
+    return RandomSurfer(len(nodes), alpha, vectors, dangling), names, notes
 
 
-def _read_vectors(path: Path, nodes: pd.Index) -> pd.DataFrame:
-    """Read vectors by node from a file."""
+def _read_vectors(path: Path, nodes: pd.Index) -> tuple[pd.DataFrame, list[str]]:
+    """Read vectors by node from a file; return what was noticed in it, too."""
     if path.suffix.lower() not in SUFFIXES or not path.is_file():
         raise InputError(
             f"{opt('personalise')} must be an existing {', '.join(SUFFIXES)} file, got "
@@ -185,9 +187,9 @@ def _read_vectors(path: Path, nodes: pd.Index) -> pd.DataFrame:
             frame = pd.read_parquet(path)
             if frame.index.name is None and frame.index.dtype.kind in "iu":
                 frame = frame.set_index(frame.columns[0])
-            frame = frame.astype(np.float64).fillna(0.0)
+            frame, notes = frame.astype(np.float64).fillna(0.0), list[str]()
         else:
-            frame = _vectors_of(read_text_table(path, header=False), path, nodes)
+            frame, notes = _vectors_of(read_text_table(path, header=False), path, nodes)
     except (OSError, ValueError, pa.ArrowException, IndexError) as error:
         if isinstance(error, InputError):
             raise
@@ -195,18 +197,24 @@ def _read_vectors(path: Path, nodes: pd.Index) -> pd.DataFrame:
             f"{opt('personalise')} must be a table of nodes and numbers, '{path}' is not: "
             f"{reason_of(error)}; mend it"
         ) from None
-    return _frame(frame)
+    return _frame(frame), [f"{path.name}: {note}" for note in notes]
 
 
-def _vectors_of(table: TextTable, path: Path, nodes: pd.Index) -> pd.DataFrame:
-    """Return the vectors in a text whose first line was not taken for a header."""
+def _vectors_of(table: TextTable, path: Path, nodes: pd.Index) -> tuple[pd.DataFrame, list[str]]:
+    """Return the vectors in a text whose first line was not taken for a header, and notes."""
     first = first_cells(table)
     is_node = places_of(pa.array(first[:1], pa.large_string()), nodes)[0] >= 0
     if not is_node and (means_node(first[0]) or not all(map(is_number, first[1:]))):
         table = read_text_table(path, header=True)
-    columns, n_names = table.cells.columns, table.cells.num_columns
-    names = table.names or [str(i + 1) for i in range(n_names)]
+    columns, n_names, notes = table.cells.columns, table.cells.num_columns, list(table.notes)
+    if table.names is None:
+        notes.append("no header line")
+    names = table.names or tuple(str(i + 1) for i in range(n_names))
+    if len(set(names)) < len(names):
+        raise NoTable("two columns have one name")
     begin = int(n_names > 2 and names[0] in UNNAMED and counts_rows(columns[0]))
+    if begin:
+        notes.append("the first column, which counts the rows, left out")
     vectors = {}
     for name, column in zip(names[begin + 1 :], columns[begin + 1 :], strict=False):
         words = [(cell or "").strip() for cell in column.to_pylist()]
@@ -217,7 +225,7 @@ def _vectors_of(table: TextTable, path: Path, nodes: pd.Index) -> pd.DataFrame:
                 raise NoTable(f"{short(word)} in line {table.line_of(row)} is no number")
         vectors[name] = [float(word or 0) for word in words]
     index = [(cell or "").strip() for cell in columns[begin].to_pylist()]
-    return pd.DataFrame(vectors, index)
+    return pd.DataFrame(vectors, index), notes
 
 
 def _frame(given: Any) -> pd.DataFrame:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -179,9 +179,10 @@ def compute_pagerank(
         header=header,
         encoding=encoding,
     )
+    surfer, vectors, notes = surfer_on(graph.nodes, alpha, dangling, personalise)
+    graph = replace(graph, notes=(*graph.notes, *notes))
     for note in graph.notes:
         logging.getLogger(__name__).warning(note)
-    surfer, vectors = surfer_on(graph.nodes, alpha, dangling, personalise)
     n_threads = None if n_jobs == -1 else n_jobs
     return Problem(graph, surfer, vectors, stop, device, n_threads).solve(callback=callback)
 

@@ -112,6 +112,7 @@ def test_names_in_a_file_of_vectors_are_those_of_the_graph(nodes, names, tmp_pat
         ("d,1\na,2\n", "must name nodes of the graph, got 'd', which is none"),
         ("node,v\na,1\na ,2\n", "must name a node once, 'a'"),
         ("node,v\na,nan\n", "must hold finite numbers of at least 0, got nan for 'a'"),
+        ("node,v,v\na,1,2\n", "must be a table .* two columns have one name"),
         ("node\na\n", "must hold numbers by node"),
         ("node,v\n", "must name nodes of the graph, got 'node'|must hold numbers"),
         ("", "must be a table of nodes and numbers, .* has no row"),
@@ -123,6 +124,17 @@ def test_bad_files_of_vectors_are_one_line(content, message, tmp_path):
     with pytest.raises(InputError, match=message) as caught:
         compute_pagerank(EDGES, personalise=path)
     assert "\n" not in str(caught.value)
+
+
+def test_what_was_noticed_in_a_file_of_vectors_is_told(tmp_path):
+    path = tmp_path / "jump.csv"
+    path.write_text(",node,topic\n0,a,1\n1,c,3\n" + "2,b\n")
+    assert compute_pagerank(EDGES, personalise=path).notes == (
+        "jump.csv: 1 row of fewer than 3 cells, the others are missing",
+        "jump.csv: the first column, which counts the rows, left out",
+    )
+    path.write_text("a,1\nc,3\n")
+    assert compute_pagerank(EDGES, personalise=path).notes == ("jump.csv: no header line",)
 
 
 def test_top_gives_the_highest_with_names():
