@@ -177,8 +177,9 @@ def to_one_type(arrays: list[pa.Array]) -> list[pa.Array]:
         for other in kinds:
             schemas = [pa.schema([("name", one)]) for one in (kind, other)]
             kind = pa.unify_schemas(schemas, promote_options="permissive").field(0).type
-        text = pa.types.is_string(kind) or pa.types.is_string_view(kind)
-        if not text and not pa.types.is_integer(kind) and not pa.types.is_nested(kind):
+        text = (pa.types.is_string, pa.types.is_string_view, pa.types.is_binary)
+        is_text = any(is_kind(kind) for is_kind in (*text, pa.types.is_large_binary))
+        if not is_text and not pa.types.is_integer(kind) and not pa.types.is_nested(kind):
             return [array.cast(kind) for array in arrays]
     try:
         return [array.cast(pa.large_string()) for array in arrays]

@@ -337,7 +337,8 @@ def test_parquet_of_pandas_with_and_without_an_index(
 def test_blanks_are_no_part_of_names_in_parquet_and_frames(tmp_path: Path) -> None:
     frame = pd.DataFrame({"f": ["a", " b", "c", "c "], "t": ["b", "c", "a ", "b"]})
     frame.to_parquet(tmp_path / "e.parquet")
-    for edges in (frame, tmp_path / "e.parquet"):
+    frame.map(str.encode).to_parquet(tmp_path / "bytes.parquet")
+    for edges in (frame, tmp_path / "e.parquet", tmp_path / "bytes.parquet"):
         ranks = compute_pagerank(edges, tol=1e-12).frame()["rank"]
         assert dict(ranks) == pytest.approx(LETTERS, abs=1e-9)
 
