@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 from scipy import sparse
 
+from pipelines.errors import InputError, opt
 from pipelines.graph import cugraph
 from pipelines.graph.edges import check_choice
 from pipelines.graph.graph import Graph, graph_of
@@ -24,7 +25,6 @@ from pipelines.graph.iteration import (
     surfer_on,
 )
 from pipelines.graph.pull import pull_ranks, reciprocal_of
-from pipelines.run.errors import RunStopped
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -44,7 +44,7 @@ class Ranks(IterationResult):
 
     Raises
     ------
-    RunStopped
+    InputError
         A rank is infinite or no number.
     """
 
@@ -57,7 +57,10 @@ class Ranks(IterationResult):
 
     def __post_init__(self) -> None:
         if not np.isfinite(self.values).all() or not np.isfinite(self.residual):
-            raise RunStopped("the ranks are not finite: the iteration left the range of numbers")
+            raise InputError(
+                f"{opt('edges')} must have finite ranks, some are infinite or no number; look at "
+                f"{opt('weight')} and {opt('personalise')}"
+            )
 
     @property
     def change(self) -> float:

@@ -14,7 +14,6 @@ from pipelines.graph import compute_pagerank
 from pipelines.graph.edges import MOST_NODES, check_node_count
 from pipelines.graph.graph import graph_of
 from pipelines.graph.random_graphs import BLOCK_EDGES, RandomGraph
-from pipelines.run.errors import RunStopped
 
 EDGES = (np.array([0, 0, 1, 2, 2, 2]), np.array([1, 1, 1, 0, 0, 1]), np.array([1.0, 5, 2, 3, 4, 6]))
 
@@ -181,5 +180,5 @@ def test_weights_of_one_node_may_be_of_another_size_than_those_of_others():
 
 def test_ranks_that_are_not_finite_are_no_answer(monkeypatch):
     monkeypatch.setattr("pipelines.graph.ranks.residual", lambda *_: float("nan"))
-    with pytest.raises(RunStopped, match="the ranks are not finite"):
+    with pytest.raises(InputError, match="edges must have finite ranks"):
         compute_pagerank(np.array([[0, 1]]))
