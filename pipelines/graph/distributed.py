@@ -122,7 +122,7 @@ def distributed_pagerank(
     refuse_unshared(client, folder, "the folder of partitions")
     rules = (self_loops, repeated, undirected)
     graph, nodes, notes = _write_partitions(client, folder, edges, rules, part_bytes)
-    surfer, names, more = surfer_on(nodes, alpha, dangling, personalise)
+    surfer, names, vector_notes = surfer_on(nodes, alpha, dangling, personalise)
     if device == "gpu":
         iterated = cugraph.rank_partitions(client, graph, surfer, stop)
         partitions.write_start(graph, surfer, iterated.values)
@@ -140,7 +140,7 @@ def distributed_pagerank(
         residual=residual,
         n_edges=graph.n_edges,
         n_partitions=graph.n_partitions,
-        notes=(*notes, *more),
+        notes=(*notes, *vector_notes),
     )
 
 
@@ -164,9 +164,10 @@ def _write_partitions(
     if (earlier := _read(folder / GRAPH)) is not None and earlier["wanted"] == wanted:
         bounds = tuple(earlier["bounds"])
         graph = Partitioning(str(folder), bounds, earlier["weighted"], earlier["n_edges"])
-        known = edges.nodes if isinstance(edges, RandomGraph) else None
-        nodes = partitions.read_nodes(folder / NODES) if known is None else known
-        return graph, nodes, tuple(earlier["notes"])
+        notes = tuple(earlier["notes"])
+        if isinstance(edges, RandomGraph):
+            return graph, edges.nodes, notes
+        return graph, partitions.read_nodes(folder / NODES), notes
     for path in folder.glob("partition-*"):
         shutil.rmtree(path)
     # Not by ``client.scheduler_info``: what that asks for may be overwritten by the client's own
@@ -179,7 +180,7 @@ def _write_partitions(
     if not parts:
         raise no_edges_error()
     if isinstance(edges, RandomGraph):
-        nodes, notes = edges.nodes, list[str]()
+        nodes, all_notes = edges.nodes, list[str]()
     else:
         names = _in_spite_of_deaths(client, partial(_names, client, edges, parts))
         if names is None:
@@ -187,7 +188,7 @@ def _write_partitions(
             names = _in_spite_of_deaths(client, partial(_names, client, edges, parts))
         array, n_comments = names
         nodes, spelling_notes = sorted_nodes([array], numbers=edges.layout is not None)
-        notes = [*edges.said(undirected), *comment_notes(n_comments), *spelling_notes]
+        all_notes = [*edges.said(undirected), *comment_notes(n_comments), *spelling_notes]
         if not len(nodes):
             raise no_edges_error()
         check_node_count(len(nodes))
@@ -227,9 +228,9 @@ def _write_partitions(
         raise no_edges_error()
     shutil.rmtree(folder / partitions.PIECES, ignore_errors=True)
     (folder / STATE).unlink(missing_ok=True)
-    described = {"bounds": bounds, "weighted": weighted, "n_edges": n_edges, "notes": notes}
+    described = {"bounds": bounds, "weighted": weighted, "n_edges": n_edges, "notes": all_notes}
     _write(folder / GRAPH, {"wanted": wanted, **described})
-    return replace(graph, n_edges=n_edges), nodes, tuple(notes)
+    return replace(graph, n_edges=n_edges), nodes, tuple(all_notes)
 
 
 def _names(client: Client, edges: EdgeFile, parts: list[Any]) -> Any:

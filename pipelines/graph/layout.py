@@ -103,8 +103,8 @@ class TextLayout:
             if before:
                 lines = lines.partition(newline)[2]
             while lines and not lines.endswith(newline) and (more := file.read(1 << 16)):
-                rest, found, _ = more.partition(newline)
-                lines += rest + found
+                rest, mark, _ = more.partition(newline)
+                lines += rest + mark
         return lines if self.encoding == ENCODING else lines.decode(self.encoding).encode()
 
     def table(self, lines: bytes, kinds: dict[str, pa.DataType]) -> tuple[pa.Table, list[int], int]:
@@ -299,9 +299,9 @@ def look(path: Path, encoding: str | None, header: bool | None, names: Sequence[
     if (n_above := first - bool(header)) > 0:
         notes.append(f"{counted(n_above, 'line')} above the table left out")
     numbers = [str(i + 1) for i in range(table.cells.num_columns)]
-    given = [*(table.names or ()), *numbers[len(table.names or ()) :]]
-    columns = default = tuple(name or number for name, number in zip(given, numbers, strict=True))
-    if header and len(columns) > 2 and given[0] in UNNAMED and counts_rows(table.cells.column(0)):
+    titles = [*(table.names or ()), *numbers[len(table.names or ()) :]]
+    columns = default = tuple(name or number for name, number in zip(titles, numbers, strict=True))
+    if header and len(columns) > 2 and titles[0] in UNNAMED and counts_rows(table.cells.column(0)):
         default = columns[1:]
         notes.append("the first column, which counts the rows, left out")
     if header and (roles := columns_by_role(default)):
@@ -323,7 +323,8 @@ def look(path: Path, encoding: str | None, header: bool | None, names: Sequence[
         dialect.escape,
         newline="\n" if any(line.endswith("\n") for _, line in lines) else "\r",
         marked=marked,
-        at_once=not _is_bytewise(encoding) or any(pc.any(some).as_py() for some in has_breaks),
+        at_once=not _is_bytewise(encoding)
+        or any(pc.any(is_broken).as_py() for is_broken in has_breaks),
     )
     return Head(layout, columns, default, undirected, notes, table.cells)
 
@@ -338,10 +339,10 @@ def _first_lines(path: Path, encoding: str) -> list[tuple[int, str]]:
     else:
         head, codec = _decoded(str(path), encoding), ENCODING
     begin = len(codecs.BOM_UTF8) if head.startswith(codecs.BOM_UTF8) else 0
-    found = list(_LINE.finditer(head, begin))
-    if not whole and len(found) > 1:
-        found.pop()  # cut within
-    return [(line.start(), line[0].decode(codec)) for line in found]
+    matches = list(_LINE.finditer(head, begin))
+    if not whole and len(matches) > 1:
+        matches.pop()  # cut within
+    return [(line.start(), line[0].decode(codec)) for line in matches]
 
 
 def first_cells(table: TextTable) -> list[str]:
@@ -395,12 +396,12 @@ def _has_names(table: TextTable, names: Sequence[str], path: Path) -> bool:
     if any(name in first for name in names if not name.isdecimal()):
         return True
     below = table.cells.slice(1)
-    known = set[str]()
+    names_below = set[str]()
     has_number = list[bool]()
     for word, column in zip(first, below.columns, strict=True):
         cells = pc.utf8_trim_whitespace(column).drop_null()
         cells = cells.filter(pc.not_equal(cells, ""))
-        known.update(pc.unique(cells).to_pylist())
+        names_below.update(pc.unique(cells).to_pylist())
         n_numbers = pc.sum(are_numbers(cells)).as_py() or 0
         if word and len(cells) and n_numbers >= LEAST_SHARE * len(cells):
             has_number.append(are_numbers(pa.array([word]))[0].as_py())
@@ -408,8 +409,11 @@ def _has_names(table: TextTable, names: Sequence[str], path: Path) -> bool:
         return not any(has_number)
     if below.num_rows == 0 and all(map(is_number, first[:2])):
         return False
-    has_roles, comes_again = columns_by_role(first) is not None, not known.isdisjoint(first[:2])
-    if has_roles and known.issuperset(filter(None, first)):
+    has_roles, comes_again = (
+        columns_by_role(first) is not None,
+        not names_below.isdisjoint(first[:2]),
+    )
+    if has_roles and names_below.issuperset(filter(None, first)):
         return True  # and is refused where it stands again
     if has_roles == comes_again:
         raise InputError(

@@ -137,12 +137,12 @@ def _looked_up(names: pa.Array, nodes: pd.Index) -> NDArray[np.int64]:
     wanted = pd.Index(names.to_pandas())
     kind = nodes.dtype.kind
     if is_text(names) and kind in "iuf":
-        known = pc.match_substring_regex(names, _PLAIN if kind in "iu" else _NUMBER)
+        is_number = pc.match_substring_regex(names, _PLAIN if kind in "iu" else _NUMBER)
         positions = np.full(len(names), -1, np.int64)
         with suppress(pa.ArrowInvalid):  # beyond 64 bits: none of them is a node
-            numbers = names.filter(known).cast(pa.float64() if kind == "f" else pa.int64())
+            numbers = names.filter(is_number).cast(pa.float64() if kind == "f" else pa.int64())
             if len(numbers):
-                where = known.to_numpy(zero_copy_only=False)
+                where = is_number.to_numpy(zero_copy_only=False)
                 positions[where] = _looked_up(numbers, nodes)
         return positions
     if is_text(names) and kind == "M":
