@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import shutil
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from pipelines.errors import InputError, opt
 from pipelines.run import job
 from pipelines.run.cluster import Cluster
 from pipelines.run.errors import RunStopped
-from pipelines.run.groups import RunOptions
+from pipelines.run.groups import RunOptions, encoding_option
 from pipelines.run.lifecycle import Session
 from pipelines.run.options import at_least, number, option, real, share
 from pipelines.run.summary import wall_time
@@ -38,23 +39,30 @@ class Options(RunOptions):
 
     edges: str | None = option(
         None,
-        "edge list: .csv or .tsv with a header line, SNAP .txt or .parquet; without it a random "
-        "graph",
+        "edge list: text (.csv, .tsv, .txt) with or without a header line, or .parquet; without it "
+        "a random graph",
         metavar="PATH",
         path="data",
     )
     source: str | None = option(
         None,
-        "column of the nodes that edges leave (default: the first; those of a .txt are "
-        "called 1, 2, ...)",
+        "column of the nodes that edges leave (default: the one called source, from or the like, "
+        "else the first; without a header line columns are called 1, 2, ...)",
         metavar="COLUMN",
     )
     target: str | None = option(
-        None, "column of the nodes that edges point at (default: the second)", metavar="COLUMN"
+        None,
+        "column of the nodes that edges point at (default: the one called target, to or the like, "
+        "else the second)",
+        metavar="COLUMN",
     )
     weight: str | None = option(
         None, "column of weights (default: every edge counts 1)", metavar="COLUMN"
     )
+    header: bool = option(False, "the first line of the edge list has the names of its columns")
+    no_header: bool = option(False, "the first line of the edge list is an edge")
+    encoding: str | None = encoding_option()
+    undirected: bool = option(False, "count each edge both ways, a self-loop once")
     random: str = option("rmat", "the random graph", choices=("erdos", "rmat"))
     nodes: int = number(100_000, "nodes of the random graph", rule=at_least(2))
     degree: float = real(
@@ -91,6 +99,15 @@ class Options(RunOptions):
         10, "with --distributed: iterations between checkpoints of the ranks", changes_results=False
     )
 
+    def check(self) -> None:
+        """See ``RunOptions``."""
+        super().check()
+        if self.header and self.no_header:
+            raise InputError(
+                f"{opt('header')} and {opt('no_header')} contradict each other about the first "
+                "line; give one"
+            )
+
     def stop(self) -> Stop:
         """Return the stopping rule; raises InputError if its options contradict each other."""
         from pipelines.graph.iteration import Stop
@@ -125,25 +142,45 @@ class PageRank(job.Job[Options]):
         options.stop()  # what is wrong with these is said before anything is read
         if options.edges is None:
             return RandomGraph(options.random, options.nodes, options.degree, options.seed)
-        return open_edges(options.edges, options.source, options.target, options.weight)
+        return open_edges(
+            options.edges,
+            options.source,
+            options.target,
+            options.weight,
+            header=options.header if options.header or options.no_header else None,
+            encoding=options.encoding,
+        )
 
     def plan(self, data: EdgeFile | RandomGraph) -> list[str]:
         """Read the graph and the vectors, but for a run on many workers."""
         options, self.source = self.options, data
         surfer = f"surfer     alpha {options.alpha:g}, dangling {options.dangling}"
         if options.distributed:
-            return [f"graph      {data.name}, in partitions on all workers", surfer]
+            from pipelines.graph.random_graphs import RandomGraph
+
+            lines = [f"graph      {data.name}, in partitions on all workers", surfer]
+            self.notes = [] if isinstance(data, RandomGraph) else data.said(options.undirected)
+            return [*lines, *noted(self.notes)]
         from pipelines.graph.graph import graph_of
         from pipelines.graph.iteration import surfer_on
         from pipelines.graph.ranks import Problem
 
-        graph = graph_of(data, self_loops=options.self_loops, repeated=options.repeated)
-        user, vectors = surfer_on(graph.nodes, options.alpha, options.dangling, options.personalise)
+        graph = graph_of(
+            data,
+            self_loops=options.self_loops,
+            repeated=options.repeated,
+            undirected=options.undirected,
+        )
+        user, vectors, notes = surfer_on(
+            graph.nodes, options.alpha, options.dangling, options.personalise
+        )
+        graph = replace(graph, notes=(*graph.notes, *notes))
         self.problem = Problem(graph, user, vectors, options.stop())
         also = "" if vectors == ["rank"] else f", {len(vectors)} personal vectors"
         return [
             f"graph      {data.name}: {graph.n_nodes:,} nodes, {graph.n_edges:,} edges",
             surfer + also,
+            *noted(graph.notes),
         ]
 
     def n_workers(self, kind: str) -> int | None:
@@ -175,7 +212,7 @@ class PageRank(job.Job[Options]):
                 if iteration % every == 0:
                     session.echo(f"iteration  {iteration:,}: change {change:.2g}")
 
-            shared = ("self_loops", "repeated", "alpha", "personalise", "dangling")
+            shared = ("self_loops", "repeated", "undirected", "alpha", "personalise", "dangling")
             how: dict[str, Any] = {name: getattr(options, name) for name in shared}
             how |= {"stop": options.stop(), "checkpoint_every": every, "device": self.device}
             folder = session.path / PARTITIONS
@@ -183,6 +220,8 @@ class PageRank(job.Job[Options]):
             self.ranks = ranks = distributed_pagerank(
                 cluster.client, self.source, folder, callback=show, **how
             )
+            for line in noted(ranks.notes[len(self.notes) :]):
+                session.echo(line)
             return {"n_partitions": ranks.n_partitions}
         problem = replace(self.problem, device=self.device, n_threads=cluster.threads)
         todo = [RankTask()]
@@ -222,6 +261,7 @@ class PageRank(job.Job[Options]):
             "n_nodes": len(ranks.nodes),
             "n_edges": ranks.n_edges,
             "vectors": ranks.vectors,
+            "remarks": list(ranks.notes),
             "n_cells": 1,
             "n_iterations": len(ranks.changes),
             "change": ranks.change,
@@ -247,6 +287,11 @@ class PageRank(job.Job[Options]):
             f"{record['n_iterations']} iterations, change {record['change']:.2g}{end}",
             wall_time(record),
         ]
+
+
+def noted(notes: Iterable[str]) -> list[str]:
+    """Return notes on the edges as lines of the terminal."""
+    return [f"edges      {note}" for note in notes]
 
 
 def distribution(ranks: Array) -> dict[str, list[float]]:

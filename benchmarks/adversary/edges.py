@@ -103,11 +103,18 @@ def _rename(new: Callable[[str], str]) -> Make:
     return _csv(lambda e: listing(change(e)), change)
 
 
-def _ids(names: Callable[[int], str], *options: str, **keywords: Any) -> Make:
-    def change(edges: Edges) -> Edges:
+def _ids(
+    names: Callable[[int], str],
+    *options: str,
+    means: Callable[[int], str] | None = None,
+    **keywords: Any,
+) -> Make:
+    def change(edges: Edges, names: Callable[[int], str] = names) -> Edges:
         return [(names(int(i[1:])), names(int(j[1:])), w) for i, j, w in edges]
 
-    return _csv(lambda e: listing(change(e)), change, *options, **keywords)
+    return _csv(
+        lambda e: listing(change(e)), lambda e: change(e, means or names), *options, **keywords
+    )
 
 
 def _arrow(change: Callable[[Any], Any], refusal: str = "may", sound: bool = True) -> Make:
@@ -131,6 +138,8 @@ def _personal(
         file = place.write("p.csv", text + "".join(f"{k},{v!r}\n" for k, v in jump.items()))
         options = ["--personalise", str(file), "--dangling", dangling]
         names = {i for i, _, _ in edges} | {j for _, j, _ in edges}
+        largest = max(jump.values())  # whose sum may be no float64 number
+        jump = {node: value / largest for node, value in jump.items()}
         more: dict[str, Any] = {"personalization": jump}
         more["dangling"] = jump if dangling == "personalised" else dict.fromkeys(names, 1.0)
         return _case(place, "e.csv", listing(edges), edges, *options, **more)
@@ -197,8 +206,10 @@ EDGES: dict[str, Make] = {
     ),
     "ids with zeros": _ids(lambda k: f"{k:03d}" if k % 2 else f"{k}"),
     "ids 1 and 01": _ids(lambda k: f"{'0' * (k % 2)}{k // 2 + 1}"),
-    "ids 1 and 1.0": _ids(lambda k: f"{k // 2}{'.0' * (k % 2)}"),
-    "ids of exponents": _ids(lambda k: f"{k // 2 + 1}{'e0' * (k % 2)}"),
+    "ids 1 and 1.0": _ids(lambda k: f"{k // 2}{'.0' * (k % 2)}", means=lambda k: f"{k // 2}"),
+    "ids of exponents": _ids(
+        lambda k: f"{k // 2 + 1}{'e0' * (k % 2)}", means=lambda k: f"{k // 2 + 1}"
+    ),
     "ids beyond doubles": _ids(lambda k: str(2**53 + k)),
     "ids beyond 64 bits": _ids(lambda k: str(2**64 + k)),
     "ids near 2^63": _ids(lambda k: str(2**63 - 20 + k)),

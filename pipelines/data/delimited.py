@@ -31,6 +31,7 @@ MOST_HEADER_LINES = 20
 LEAST_SHARE = 0.8  # of the cells of a column of numbers, which are numbers
 MOST_LONG_ROWS = 0.1  # beyond, the lines are those of no one table
 YEARS = range(1500, 2101)
+LATIN = ("cp1252", "cp1250", "cp1254", "cp1257")
 DELIMITERS = (",", ";", "\t", "|")
 COMMENT_MARKS = ("#", "%")
 NO_SUCH_CELL = "\x01"  # stands in no text: an empty cell is told from one that a row lacks
@@ -112,7 +113,11 @@ def _line_of(path: Path, dialect: Dialect, encoding: str, place: int) -> int:
 
 
 def read_text_table(
-    path: Path, *, encoding: str | None = None, header: bool | None = None
+    path: Path,
+    *,
+    encoding: str | None = None,
+    header: bool | None = None,
+    marks: tuple[str, ...] = COMMENT_MARKS,
 ) -> TextTable:
     """Read a file of delimited text.
 
@@ -121,6 +126,7 @@ def read_text_table(
     path : the file
     encoding : of its bytes; by default that of its byte order mark, UTF-8, or what they look like
     header : whether the first line of the table names the columns; None looks at it
+    marks : what lines above all others begin with that are comments
 
     Raises
     ------
@@ -144,14 +150,14 @@ def read_text_table(
         raise NoTable(NO_ROW)
     with ExitStack() as stack:
         plain = path if is_plain else stack.enter_context(_copy(path, encoding, _lines_apart))
-        dialect = notice_dialect(plain, head)
+        comments = _comments(head, marks)
+        dialect = notice_dialect(plain, head, len(comments))
         if (change := _change_of(dialect, head)) is not None:
             plain, head = stack.enter_context(_copy(plain, ENCODING, change)), list(change(head))
             dialect = replace(dialect, quote='"', escape='"')
         cells = _split(plain, dialect, head)
         if dialect.quote == '"' and _has_odd_quote(plain, dialect.quote):
             notes.append("a quote is not closed")
-    comments = _comments(head)
     return _judged(cells, header, comments, notes, (path, dialect, encoding))
 
 
@@ -188,30 +194,33 @@ def encoding_of(path: Path) -> str:
             pass
     from charset_normalizer import from_bytes
 
-    best = from_bytes(head).best()
+    others = re.findall(rb"[\x80-\xff]+", head)
+    # Letters that stand alone among those of ASCII are Latin ones with marks.
+    is_latin = sum(map(len, others)) < 1.5 * len(others)
+    best = from_bytes(head, cp_isolation=list(LATIN) if is_latin else None).best()
     if best is None or str(best) == head.decode("cp1252", errors="replace"):
         return "cp1252"
     return best.encoding
 
 
-def _comments(head: Sequence[str]) -> list[str]:
+def _comments(head: Sequence[str], marks: tuple[str, ...]) -> list[str]:
     """Return the lines above all others that begin with a mark of comments."""
     comments = []
     for line in head:
-        if not line.startswith(COMMENT_MARKS):
+        if not line.startswith(marks):
             break
         comments.append(line)
     return comments
 
 
-def notice_dialect(path: Path, head: Sequence[str]) -> Dialect:
-    """Look at a text in UTF-8 and its first lines."""
+def notice_dialect(path: Path, head: Sequence[str], n_comments: int) -> Dialect:
+    """Look at a text in UTF-8 and its first lines, of which the first are comments."""
     import duckdb
 
     skip, separator = 0, ""
     if first := _SEPARATOR_LINE.match(head[0]):
         skip, separator = 1, first[1]
-    n_above = max(skip, len(_comments(head)))
+    n_above = max(skip, n_comments)
     body = head[n_above:] or head
     options = f", skip={n_above}" if n_above else ""
     options += f", delim={_literal(separator)}" if separator else ""
@@ -227,7 +236,8 @@ def notice_dialect(path: Path, head: Sequence[str]) -> Dialect:
         return Dialect("\t", quote, quote, skip, by_blanks=True)
     delimiter = separator or delimiter or ","
     if not separator and len(delimiter) == 1:
-        others = (delimiter, *DELIMITERS)  # of equal ones the first
+        # Of equal ones the first: a blank may stand between the words of a cell.
+        others = (*DELIMITERS, " ") if delimiter == " " else (delimiter, *DELIMITERS)
         delimiter = max(others, key=lambda other: _evenness(body, other, quote, quote))
     if not delimiter.isspace() and text.count(delimiter + " ") == text.count(delimiter) > 0:
         delimiter += " "  # or quotes would not be the first character of a cell
@@ -259,6 +269,8 @@ def _is_by_blanks(lines: Sequence[str], delimiter: str) -> bool:
     width, often = Counter(words[1:] or words).most_common(1)[0]  # a header may be shorter
     if width < 2 or often < 0.9 * len(words[1:] or words):
         return False
+    if _evenness(full, "\t", '"', '"') == 1 and not any("\t\t" in line for line in full):
+        return False  # words of a cell are then apart by blanks
     if not delimiter or delimiter.isspace():
         cells = (len(line.strip().split(delimiter or "\t")) for line in full)
         return any(n_cells != n_words for n_cells, n_words in zip(cells, words, strict=True))
@@ -288,7 +300,7 @@ def _change_of(
 ) -> Callable[[Iterable[str]], Iterator[str]] | None:
     """Return what makes lines of them that DuckDB can split; None where it can as they are."""
     if dialect.by_blanks:
-        return lambda lines: ("\t".join(_WORDS.findall(line)) + "\n" for line in lines)
+        return blanks_to_tabs
     if dialect.quote != "'":
         return None
     # An apostrophe within a cell ends it only before a delimiter.
@@ -304,6 +316,11 @@ def _change_of(
     delimiter, n_now = dialect.delimiter, _evenness(head, dialect.delimiter, "'", dialect.escape)
     is_better = _evenness(list(change(head)), delimiter, '"', '"') > n_now
     return change if is_better else None
+
+
+def blanks_to_tabs(lines: Iterable[str]) -> Iterator[str]:
+    """Yield lines with a tab between words, where blanks and tabs were."""
+    return ("\t".join(_WORDS.findall(line)) + "\n" for line in lines)
 
 
 def _literal(text: str) -> str:

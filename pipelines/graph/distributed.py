@@ -27,8 +27,9 @@ from distributed.client import FutureCancelledError
 from distributed.comm import CommClosedError
 
 from cluster_setup.workers import forecast_workers
+from pipelines.errors import InputError, opt
 from pipelines.graph import cugraph, partitions
-from pipelines.graph.edges import check_node_count, no_edges_error
+from pipelines.graph.edges import check_node_count, comment_notes, no_edges_error
 from pipelines.graph.files import PART_BYTES, EdgeFile
 from pipelines.graph.iteration import (
     Array,
@@ -39,6 +40,7 @@ from pipelines.graph.iteration import (
     ignore,
     surfer_on,
 )
+from pipelines.graph.names import sorted_nodes
 from pipelines.graph.partitions import Partitioning, read_array
 from pipelines.graph.random_graphs import RandomGraph
 from pipelines.graph.ranks import Ranks
@@ -81,6 +83,7 @@ def distributed_pagerank(
     *,
     self_loops: str = "keep",
     repeated: str = "sum",
+    undirected: bool = False,
     alpha: float = 0.85,
     personalise: Any = None,
     dangling: str = "uniform",
@@ -117,8 +120,9 @@ def distributed_pagerank(
     stop, folder = stop or Stop(), Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     refuse_unshared(client, folder, "the folder of partitions")
-    graph, nodes = _write_partitions(client, folder, edges, self_loops, repeated, part_bytes)
-    surfer, names = surfer_on(nodes, alpha, dangling, personalise)
+    rules = (self_loops, repeated, undirected)
+    graph, nodes, notes = _write_partitions(client, folder, edges, rules, part_bytes)
+    surfer, names, vector_notes = surfer_on(nodes, alpha, dangling, personalise)
     if device == "gpu":
         iterated = cugraph.rank_partitions(client, graph, surfer, stop)
         partitions.write_start(graph, surfer, iterated.values)
@@ -136,6 +140,7 @@ def distributed_pagerank(
         residual=residual,
         n_edges=graph.n_edges,
         n_partitions=graph.n_partitions,
+        notes=(*notes, *vector_notes),
     )
 
 
@@ -143,12 +148,15 @@ def _write_partitions(
     client: Client,
     folder: Path,
     edges: EdgeFile | RandomGraph,
-    self_loops: str,
-    repeated: str,
+    rules: tuple[str, str, bool],
     part_bytes: int | None,
-) -> tuple[Partitioning, pd.Index]:
-    """Write edges to partitions, or use those of an earlier call where nothing has changed."""
-    wanted: list[Any] = [json.loads(json.dumps(asdict(edges))), self_loops, repeated]
+) -> tuple[Partitioning, pd.Index, tuple[str, ...]]:
+    """Write edges to partitions, or use those of an earlier call where nothing has changed.
+
+    Returns the nodes and what was noticed in the edges, too.
+    """
+    self_loops, repeated, undirected = rules
+    wanted: list[Any] = [json.loads(json.dumps(asdict(edges))), *rules]
     if isinstance(edges, EdgeFile):
         for name in sorted({part.path for part in edges.parts()}):
             status = os.stat(name)
@@ -156,9 +164,10 @@ def _write_partitions(
     if (earlier := _read(folder / GRAPH)) is not None and earlier["wanted"] == wanted:
         bounds = tuple(earlier["bounds"])
         graph = Partitioning(str(folder), bounds, earlier["weighted"], earlier["n_edges"])
+        notes = tuple(earlier["notes"])
         if isinstance(edges, RandomGraph):
-            return graph, edges.nodes
-        return graph, partitions.read_nodes(folder / NODES)
+            return graph, edges.nodes, notes
+        return graph, partitions.read_nodes(folder / NODES), notes
     for path in folder.glob("partition-*"):
         shutil.rmtree(path)
     # Not by ``client.scheduler_info``: what that asks for may be overwritten by the client's own
@@ -171,13 +180,15 @@ def _write_partitions(
     if not parts:
         raise no_edges_error()
     if isinstance(edges, RandomGraph):
-        nodes = edges.nodes
+        nodes, all_notes = edges.nodes, list[str]()
     else:
         names = _in_spite_of_deaths(client, partial(_names, client, edges, parts))
         if names is None:
             edges = replace(edges, text=True)
             names = _in_spite_of_deaths(client, partial(_names, client, edges, parts))
-        nodes = pd.Index(names.to_pandas())
+        array, n_comments = names
+        nodes, spelling_notes = sorted_nodes([array], numbers=edges.layout is not None)
+        all_notes = [*edges.said(undirected), *comment_notes(n_comments), *spelling_notes]
         if not len(nodes):
             raise no_edges_error()
         check_node_count(len(nodes))
@@ -190,10 +201,16 @@ def _write_partitions(
         if isinstance(edges, EdgeFile):
             known = client.submit(partitions.read_nodes, folder / NODES, pure=False)
         write = partial(partitions.write_piece, edges, str(folder), n_ranges)
-        numbers = range(len(parts))
-        return _gather(client, client.map(write, [known] * len(parts), numbers, parts, pure=False))
+        each = ([value] * len(parts) for value in (known, undirected))
+        return _gather(client, client.map(write, *each, range(len(parts)), parts, pure=False))
 
-    n_in = sum(_in_spite_of_deaths(client, write_pieces))
+    pieces = _in_spite_of_deaths(client, write_pieces)
+    n_in, usual = sum(n for n, _ in pieces), all(is_usual for _, is_usual in pieces)
+    if repeated == "once" and not usual:
+        raise InputError(
+            f"{opt('weight')} must lie between 1e-30 and 1e24 with {opt('distributed')} and "
+            f"{opt('repeated', 'once')}, some do not; multiply all weights by one number"
+        )
     # As many for each worker, none of more edges than a task may hold.
     n_each = -(-int(n_in.sum()) // (PARTITION_EDGES * len(workers)))
     bounds = partitions.balanced_bounds(n_in, len(nodes), n_each * len(workers))
@@ -201,7 +218,7 @@ def _write_partitions(
     graph = Partitioning(str(folder), bounds, weighted)
 
     def write_rows() -> list[Any]:
-        write = partial(partitions.write_rows, graph, self_loops, repeated, len(parts))
+        write = partial(partitions.write_rows, graph, self_loops, repeated, len(parts), usual)
         written = client.map(write, range(graph.n_partitions), pure=False)
         outside = client.submit(partitions.write_reciprocals, graph, written, pure=False)
         return _gather(client, [*written, outside])[:-1]
@@ -211,9 +228,9 @@ def _write_partitions(
         raise no_edges_error()
     shutil.rmtree(folder / partitions.PIECES, ignore_errors=True)
     (folder / STATE).unlink(missing_ok=True)
-    described = {"bounds": bounds, "weighted": weighted, "n_edges": n_edges}
+    described = {"bounds": bounds, "weighted": weighted, "n_edges": n_edges, "notes": all_notes}
     _write(folder / GRAPH, {"wanted": wanted, **described})
-    return replace(graph, n_edges=n_edges), nodes
+    return replace(graph, n_edges=n_edges), nodes, tuple(all_notes)
 
 
 def _names(client: Client, edges: EdgeFile, parts: list[Any]) -> Any:

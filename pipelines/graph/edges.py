@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from numbers import Integral, Real
@@ -15,17 +14,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from pipelines.data.tables.words import reason_of, short
+from pipelines.data.tables.words import counted, reason_of
 from pipelines.errors import InputError, opt
+from pipelines.graph.names import positions_of, sorted_nodes, to_one_type, trimmed
 
 # Sources and targets, int32 of shape (m,), and weights, float64 or None: numbered edges.
 Piece = tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.float64] | None]
 
 # Nodes are numbered in int32, which halves what an iteration reads.
 MOST_NODES = 2**31 - 1
-
-# Weights but 0: one rank over the sum of so many is a float32 number, as an iteration holds it.
-LEAST_WEIGHT, MOST_WEIGHT = 1e-30, 1e24
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,14 +32,23 @@ class Block:
     names : arrow array of the nodes that occur, each once
     ends : int32 of shape (2, m), positions of sources and targets among the names
     weight : float64 of shape (m,), finite and at least 0; None where every edge counts 1
+    n_comments : lines among the edges that were left out
     """
 
     names: pa.Array
     ends: NDArray[np.int32]
     weight: NDArray[np.float64] | None = None
+    n_comments: int = 0
 
 
-def make_block(source: Any, target: Any, weight: Any = None, where: str = "") -> Block:
+def make_block(
+    source: Any,
+    target: Any,
+    weight: Any = None,
+    where: str = "",
+    place: Callable[[int], str] = "row {}".format,
+    empty: bool = True,
+) -> Block:
     """Return a block from three columns, held against the rules of edges.
 
     Parameters
@@ -50,31 +56,37 @@ def make_block(source: Any, target: Any, weight: Any = None, where: str = "") ->
     source, target : arrow array, or anything arrow makes one of, of length m
     weight : the same, of numbers; None where every edge counts 1
     where : what the columns come from, as the words of an error
+    place : how a row, counted from 1, is called there
+    empty : whether a name may be empty
 
     Raises
     ------
     InputError
         A name is missing, or a weight is missing, negative, infinite or not a number.
     """
-    source, target = _to_one_type([_arrow(source, where), _arrow(target, where)])
-    for names, role in ((source, "source"), (target, "target")):
-        missing = pc.is_null(names, nan_is_null=True)
-        n_missing = pc.sum(missing).as_py() or 0
-        if n_missing:
-            raise InputError(
-                f"{opt('edges')} must name two nodes in every row, {n_missing} of {len(names)} "
-                f"rows{where} have no {role}, the first is row {missing.index(True).as_py() + 1}; "
-                f"fill them in or drop them"
-            )
+    source, target = to_one_type([_arrow(source, where), _arrow(target, where)])
     if len(source) != len(target):
         raise InputError(
             f"{opt('edges')} must have as many sources as targets, got {len(source)} and "
             f"{len(target)}; pass columns of one length"
         )
-    encoded = pa.concat_arrays([source, target]).dictionary_encode()
-    ends = encoded.indices.to_numpy(zero_copy_only=False).reshape(2, -1)
-    weights = None if weight is None else _weights(weight, len(source), where)
-    return Block(encoded.dictionary, ends, weights)
+    encoded = pa.concat_arrays([source, target]).dictionary_encode(null_encoding="encode")
+    positions = encoded.indices.to_numpy(zero_copy_only=False).reshape(2, -1)
+    names, ends = trimmed(encoded.dictionary, positions)
+    missing = pc.is_null(names, nan_is_null=True)
+    if not empty and pa.types.is_large_string(names.type):
+        missing = pc.or_(missing, pc.equal(names, "").fill_null(True))
+    if pc.any(missing).as_py():
+        is_missing = missing.to_numpy(zero_copy_only=False)[ends]
+        role = 0 if is_missing[0].any() else 1
+        n_missing, first = int(is_missing[role].sum()), int(is_missing[role].argmax())
+        raise InputError(
+            f"{opt('edges')} must name two nodes in every row, {n_missing} of {len(source)} "
+            f"rows{where} have no {('source', 'target')[role]}, the first is {place(first + 1)}; "
+            f"fill them in or drop them"
+        )
+    weights = None if weight is None else _weights(weight, len(source), where, place)
+    return Block(names, ends, weights)
 
 
 def chosen_columns(
@@ -98,11 +110,19 @@ def chosen_columns(
                 f"{opt(role)} must be the name of a column{where}, got {name!r}; {hint}there are "
                 f"{', '.join(map(repr, columns[:10]))}"
             )
-    return source or columns[0], target or columns[1], weight
+    chosen = (source or columns[0], target or columns[1])
+    if chosen[0] == chosen[1]:
+        raise InputError(
+            f"{opt('source')} and {opt('target')} must be two columns{where}, got {chosen[0]!r} "
+            f"for both; name the other one"
+        )
+    return *chosen, weight
 
 
-def number_nodes(blocks: Iterable[Block], nodes: pd.Index | None = None) -> tuple[Piece, pd.Index]:
-    """Return edges and nodes, which are numbered in the order of their names, or as in ``nodes``.
+def number_nodes(
+    blocks: Iterable[Block], nodes: pd.Index | None = None, numbers: bool = False
+) -> tuple[Piece, pd.Index, list[str]]:
+    """Return edges, nodes and notes; the nodes in the order of their names, or as in ``nodes``.
 
     The numbers do not depend on the order of edges or on the size of blocks.
 
@@ -110,6 +130,7 @@ def number_nodes(blocks: Iterable[Block], nodes: pd.Index | None = None) -> tupl
     ----------
     blocks : read once
     nodes : names of all nodes, each once; None for those that occur
+    numbers : names that are text become numbers where all of them are numbers
 
     Raises
     ------
@@ -119,51 +140,31 @@ def number_nodes(blocks: Iterable[Block], nodes: pd.Index | None = None) -> tupl
     known = list(blocks)
     if not known:
         raise no_edges_error()
+    notes = comment_notes(sum(block.n_comments for block in known))
     if nodes is None:
-        nodes = sorted_names([block.names for block in known])
+        nodes, more = sorted_nodes([block.names for block in known], numbers)
+        notes += more
     check_node_count(len(nodes))
     ends = [positions_of(block.names, nodes)[block.ends] for block in known]
     source, target = np.concatenate(ends, axis=1)
     weights = [block.weight for block in known if block.weight is not None]
-    return (source, target, np.concatenate(weights) if weights else None), nodes
+    return (source, target, np.concatenate(weights) if weights else None), nodes, notes
 
 
-def sorted_names(names: Iterable[pa.Array]) -> pd.Index:
-    """Return all names of several arrays, sorted: int64, or in the order of arrow."""
-    pieces = _to_one_type(list(names))
-    union = pc.unique(pa.chunked_array(pieces))
-    if pa.types.is_integer(union.type):
-        return pd.Index(np.sort(union.to_numpy(zero_copy_only=False)))
-    return pd.Index(union.take(pc.array_sort_indices(union)).to_pandas())
+def both_ways(edges: Piece) -> Piece:
+    """Return every edge and its reverse; of a self-loop there is none."""
+    source, target, weight = edges
+    other = source != target
+    return (
+        np.concatenate([source, target[other]]),
+        np.concatenate([target, source[other]]),
+        None if weight is None else np.concatenate([weight, weight[other]]),
+    )
 
 
-def positions_of(names: pa.Array, nodes: pd.Index) -> NDArray[np.int32]:
-    """Return positions of names among the nodes.
-
-    Raises
-    ------
-    InputError
-        A name is none of a node.
-    """
-    wanted = pd.Index(names.to_pandas())
-    if wanted.dtype.kind != nodes.dtype.kind and not isinstance(nodes, pd.RangeIndex):
-        wanted = wanted.astype(nodes.dtype)
-    if isinstance(nodes, pd.RangeIndex):
-        positions = nodes.get_indexer(wanted)
-    elif wanted.dtype.kind == "i" and nodes.dtype == wanted.dtype and nodes.is_monotonic_increasing:
-        # Halving takes no memory, a table of all nodes many times theirs.
-        known_nodes, values = nodes.to_numpy(), wanted.to_numpy()
-        positions = np.minimum(np.searchsorted(known_nodes, values), len(nodes) - 1)
-        positions[known_nodes[positions] != values] = -1
-    else:
-        positions = nodes.get_indexer(wanted)
-    unknown = np.flatnonzero(positions < 0)
-    if len(unknown):
-        raise InputError(
-            f"{opt('edges')} must run between the {len(nodes)} known nodes, got "
-            f"{short(wanted[unknown[0]])}; leave it out, or name it among the nodes"
-        )
-    return positions.astype(np.int32)
+def comment_notes(n_comments: int) -> list[str]:
+    """Return what is said of comments among the edges."""
+    return [f"{counted(n_comments, 'comment line')} left out"] if n_comments else []
 
 
 def no_edges_error() -> InputError:
@@ -220,26 +221,9 @@ def _arrow(column: Any, where: str) -> pa.Array:
     return array
 
 
-def _to_one_type(arrays: list[pa.Array]) -> list[pa.Array]:
-    """Return whole numbers as int64 or uint64; what differs in type, or is text, as text."""
-    if all(pa.types.is_integer(array.type) for array in arrays):
-        for whole in (pa.int64(), pa.uint64()):
-            with suppress(pa.ArrowInvalid):  # beyond it
-                return [array.cast(whole) for array in arrays]
-    kind = arrays[0].type
-    text = pa.types.is_string(kind) or pa.types.is_string_view(kind) or pa.types.is_integer(kind)
-    if not text and not pa.types.is_nested(kind) and all(one.type == kind for one in arrays):
-        return arrays
-    try:
-        return [array.cast(pa.large_string()) for array in arrays]
-    except pa.ArrowException as error:
-        raise InputError(
-            f"{opt('edges')} must have names that are numbers or text ({reason_of(error)}); write "
-            "them so"
-        ) from None
-
-
-def _weights(column: Any, n_edges: int, where: str) -> NDArray[np.float64]:
+def _weights(
+    column: Any, n_edges: int, where: str, place: Callable[[int], str]
+) -> NDArray[np.float64]:
     array = _arrow(column, where)
     try:
         weights = array.cast(pa.float64()).to_numpy(zero_copy_only=False)
@@ -255,13 +239,7 @@ def _weights(column: Any, n_edges: int, where: str) -> NDArray[np.float64]:
     bad = np.flatnonzero(~(np.isfinite(weights) & (weights >= 0)))
     if len(bad):
         raise InputError(
-            f"{opt('weight')} must be finite and at least 0, got {weights[bad[0]]} in row "
-            f"{bad[0] + 1}{where}; mend it or drop the edge"
-        )
-    bad = np.flatnonzero((weights > MOST_WEIGHT) | ((weights > 0) & (weights < LEAST_WEIGHT)))
-    if len(bad):
-        raise InputError(
-            f"{opt('weight')} must be 0 or from {LEAST_WEIGHT:g} to {MOST_WEIGHT:g}, got "
-            f"{weights[bad[0]]} in row {bad[0] + 1}{where}; multiply all weights by one number"
+            f"{opt('weight')} must be finite and at least 0, got {weights[bad[0]]} in "
+            f"{place(int(bad[0]) + 1)}{where}; mend it or drop the edge"
         )
     return np.asarray(weights)

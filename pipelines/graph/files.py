@@ -1,42 +1,43 @@
 """Edge lists in files, read in parts: a file may be larger than memory.
 
 A part is a range of bytes of a text, in whole lines, or a row group of Parquet; it is read by
-itself, so workers can share a file. Numbers are parsed by pyarrow. An ``EdgeFile`` gives its edges
-by the same methods as a ``RandomGraph``: ``parts``, and the numbered ``piece`` of one.
+itself, so workers can share a file. Text is parsed by pyarrow. An ``EdgeFile`` gives its edges by
+the same methods as a ``RandomGraph``: ``parts``, and the numbered ``piece`` of one.
 """
 
 from __future__ import annotations
 
-import csv
 import hashlib
-import math
+import json
 import os
-import re
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pyarrow as pa
-from fsspec.utils import read_block  # type: ignore[import-untyped]
-from pyarrow import csv as arrow_csv
+import pyarrow.compute as pc
 from pyarrow import parquet
 
-from pipelines.data.tables.words import refuse_no_file, unreadable
+from pipelines.data.delimited import NoTable
+from pipelines.data.tables.words import refuse_no_file, short, unreadable
 from pipelines.errors import InputError, opt
 from pipelines.graph.edges import Block, Piece, chosen_columns, make_block, number_nodes
+from pipelines.graph.layout import (
+    NamesAreText,
+    TextLayout,
+    Unequal,
+    are_decimal_commas,
+    columns_by_role,
+    is_number,
+    look,
+)
 
 SUFFIXES = (".csv", ".tsv", ".txt", ".parquet")
 PART_BYTES = 16 << 20
-_BLANKS = re.compile(rb"[ \t]+")
-_COMMENT = re.compile(rb"^[ \t]*[#%].*\n?", re.MULTILINE)
-_AT_ENDS = re.compile(rb"^\t|\t(?=\r?$)", re.MULTILINE)
-_EMPTY = re.compile(rb"^\r?\n", re.MULTILINE)
-
-
-class NamesAreText(Exception):
-    """Names that were taken for whole numbers are none."""
 
 
 @dataclass(frozen=True)
@@ -50,22 +51,25 @@ class Part:
 
 @dataclass(frozen=True)
 class EdgeFile:
-    """The layout of an edge file, enough to read any part of it; made by ``open_edges``.
+    """An edge file, and how any part of it is read; made by ``open_edges``.
 
     columns : the names of all columns
     source, target, weight : which of them are read; weight may be None
-    begin : the byte at which rows begin
-    text : whether names are text; else whole numbers, where the file does not say
+    layout : of a text; None of Parquet
+    text : whether names in a text are read as such; else as whole numbers
+    undirected : whether the file calls its edges so
+    notes : what else was noticed in the head of the file, each a phrase
     """
 
     path: str
-    kind: str
     columns: tuple[str, ...]
     source: str
     target: str
     weight: str | None
-    begin: int = 0
+    layout: TextLayout | None = None
     text: bool = False
+    undirected: bool = False
+    notes: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
@@ -75,7 +79,7 @@ class EdgeFile:
     def fingerprint(self) -> str:
         """SHA-256 of the file's bytes and how they are read."""
         digest = hashlib.sha256()
-        digest.update(repr((self.kind, self.source, self.target, self.weight)).encode())
+        digest.update(repr((self.layout, self.source, self.target, self.weight)).encode())
         for path in _parquet_files(self.path):
             with path.open("rb") as content:
                 while block := content.read(1 << 22):
@@ -91,16 +95,24 @@ class EdgeFile:
             "weight": self.weight,
         }
 
+    def said(self, undirected: bool) -> list[str]:
+        """Return what was noticed, where edges count both ways or not."""
+        told = self.undirected and not undirected
+        flag = ["the file calls its edges undirected: --undirected counts them both ways"]
+        return [*self.notes, *(flag if told else ())]
+
     def parts(self, part_bytes: int = PART_BYTES) -> list[Part]:
         """Return the file in pieces of about ``part_bytes``."""
-        if self.kind == ".parquet":
+        if self.layout is None:
             return [
                 Part(str(path), i, i + 1)
                 for path in _parquet_files(self.path)
                 for i in range(parquet.ParquetFile(path).num_row_groups)
             ]
-        size = os.path.getsize(self.path)
-        edges = range(self.begin, size, part_bytes)
+        size, begin = os.path.getsize(self.path), self.layout.begin
+        if self.layout.at_once:
+            return [Part(self.path, begin, size)]
+        edges = range(begin, size, part_bytes)
         return [Part(self.path, at, min(at + part_bytes, size)) for at in edges]
 
     def read(self, part: Part) -> Block:
@@ -109,72 +121,91 @@ class EdgeFile:
         Raises
         ------
         NamesAreText
-            Names are not whole numbers, and ``text`` is False.
+            Names are not whole numbers as they are usually spelled, and ``text`` is False.
         InputError
             The part cannot be read or breaks a rule of edges.
         """
-        wanted = [self.source, self.target] + ([self.weight] if self.weight else [])
         try:
-            if self.kind == ".parquet":
-                table = parquet.ParquetFile(part.path).read_row_group(part.begin, columns=wanted)
-            else:
-                table = self._read_text(part)
-        except (OSError, pa.ArrowException) as error:
-            if "conversion error to int64" in str(error):
-                raise NamesAreText from None
+            if self.layout is None:
+                return self._read_row_group(part)
+            return self._read_text(part, self.layout)
+        except (OSError, UnicodeError, NoTable, pa.ArrowException) as error:
             raise unreadable(part.path, error, "edges") from None
-        where = f" of '{self.path}'"
-        if part.begin > self.begin:
-            where += f" from {'row group' if self.kind == '.parquet' else 'byte'} {part.begin} on"
-        weight = None if self.weight is None else table[self.weight]
-        return make_block(table[self.source], table[self.target], weight, where)
 
-    def edges(self, nodes: pd.Index | None = None) -> tuple[Piece, pd.Index]:
-        """Return all edges and nodes; names are integers where all are. Raises as ``read`` does."""
+    def edges(self, nodes: pd.Index | None = None) -> tuple[Piece, pd.Index, list[str]]:
+        """Return all edges, nodes and notes; names are integers where all are whole numbers.
+
+        Raises as ``read`` does.
+        """
         try:
             blocks = (self.read(part) for part in self.parts())
-            return number_nodes(blocks, nodes)
+            return number_nodes(blocks, nodes, numbers=self.layout is not None)
         except NamesAreText:
             return replace(self, text=True).edges(nodes)
 
     def piece(self, part: Part, nodes: pd.Index) -> Piece:
         """Return sources, targets and weights of a part, between numbered nodes."""
-        piece = number_nodes([self.read(part)], nodes)[0]
+        piece, _, _ = number_nodes([self.read(part)], nodes)
         pa.default_memory_pool().release_unused()  # or it keeps hundreds of MB
         return piece
 
-    def _read_text(self, part: Part) -> pa.Table:
-        with open(part.path, "rb") as file:
-            # The lines that begin within the part. From the byte before: one that begins with the
-            # part is then not taken for the end of one that began before it.
-            rows = read_block(file, max(0, part.begin - 1), part.end - max(1, part.begin), b"\n")
-        if self.kind == ".txt":  # blanks between columns become one tab, comments go
-            if b"#" in rows or b"%" in rows:
-                rows = _COMMENT.sub(b"", rows)
-            if b" " in rows or b"\t\t" in rows:
-                rows = _BLANKS.sub(b"\t", rows)
-            rows = _EMPTY.sub(b"", _AT_ENDS.sub(b"", rows))
-        names = pa.large_string() if self.text else pa.int64()
-        types = {self.source: names, self.target: names}
-        if self.weight:
-            types[self.weight] = pa.float64()
-        if not rows:
-            return pa.table({name: pa.array([], kind) for name, kind in types.items()})
-        if not rows.endswith(b"\n"):
-            rows += b"\n"
-        delimiter = "," if self.kind == ".csv" else "\t"
-        quote = False if self.kind == ".txt" else '"'
-        reading = arrow_csv.ReadOptions(
-            column_names=list(self.columns), use_threads=False, block_size=len(rows) + 1
-        )
-        parsing = arrow_csv.ParseOptions(delimiter=delimiter, quote_char=quote)
-        typing = arrow_csv.ConvertOptions(
-            column_types=types,
-            include_columns=list(types),
-            null_values=[""],
-            strings_can_be_null=True,
-        )
-        return arrow_csv.read_csv(pa.py_buffer(rows), reading, parsing, typing)
+    def _read_row_group(self, part: Part) -> Block:
+        wanted = [self.source, self.target] + ([self.weight] if self.weight else [])
+        table = parquet.ParquetFile(part.path).read_row_group(part.begin, columns=wanted)
+        where = f" of '{part.path}'" + (f" in row group {part.begin}" if part.begin else "")
+        weight = table[self.weight] if self.weight else None
+        return make_block(table[self.source], table[self.target], weight, where, empty=False)
+
+    def _read_text(self, part: Part, layout: TextLayout) -> Block:
+        lines = layout.lines(part.path, part.begin, part.end)
+        kind = pa.large_string() if self.text else pa.int64()
+        kinds = {str(self.columns.index(name)): kind for name in (self.source, self.target)}
+        weight = None if self.weight is None else str(self.columns.index(self.weight))
+        left_out = list[int]()
+
+        def line(number: int) -> str:
+            """Return where a row is, counted from 1 among all but ``left_out``."""
+            for other in left_out:
+                number += other <= number
+            return layout.place(part.path, part.begin, part.end, number)
+
+        try:
+            try:
+                table, left_out, n_comments = layout.table(
+                    lines, kinds if weight is None else {**kinds, weight: pa.float64()}
+                )
+            except pa.ArrowInvalid:
+                if weight is None:
+                    raise
+                table, left_out, _ = layout.table(lines, {weight: pa.large_string()})
+                words = table[weight].to_pylist()
+                for row, word in enumerate(words, 1):
+                    if word and not is_number(word.replace(layout.decimal, ".")):
+                        raise InputError(
+                            f"{opt('weight')} must be a column of numbers, '{part.path}' has "
+                            f"{short(word)} in {line(row)}; mend it, or name another column"
+                        ) from None
+                raise
+        except Unequal as row:
+            left_out = []
+            raise InputError(
+                f"{opt('edges')} must have {layout.n_cells} cells in every line, '{part.path}' has "
+                f"{row.n_cells} in {line(row.number)} ({short(row.text)}); mend it or drop it"
+            ) from None
+        source, target = (table[name] for name in kinds)
+        where = f" of '{part.path}'"
+        weights = None if weight is None else table[weight]
+        block = make_block(source, target, weights, where, line, empty=False)
+        if self.text and not self.source.isdecimal():
+            self._refuse_second_header(block, line)
+        return replace(block, n_comments=n_comments)
+
+    def _refuse_second_header(self, block: Block, line: Callable[[int], str]) -> None:
+        """Raise NoTable where the header stands among the edges."""
+        ends = [pc.index(block.names, name).as_py() for name in (self.source, self.target)]
+        is_header = (block.ends == np.array(ends)[:, None]).all(axis=0)
+        if -1 not in ends and is_header.any():
+            raise NoTable(f"its header stands again in {line(int(is_header.argmax()) + 1)}")
 
 
 def open_edges(
@@ -182,15 +213,22 @@ def open_edges(
     source: str | None = None,
     target: str | None = None,
     weight: str | None = None,
+    *,
+    header: bool | None = None,
+    encoding: str | None = None,
 ) -> EdgeFile:
     """Look at the head of an edge list.
 
     Parameters
     ----------
-    path : .csv or .tsv with a header line; .txt as of SNAP, without one, with columns apart by
-        blanks, called 1, 2, ..., and ``#`` comments; .parquet, a file or a folder of files
-    source, target : names of columns; by default the first two
+    path : text, as .csv, .tsv or .txt, with commas, semicolons, tabs, bars or blanks between
+        columns, with or without a header line, and comments that begin with ``#`` or ``%``; or
+        .parquet, a file or a folder of files
+    source, target : names of columns, which are 1, 2, ... where the file does not name them; by
+        default those that are called so or, as in ``from,to``, like it; else the first two
     weight : name of a column; by default every edge counts 1
+    header : whether the first line of a text has the names of columns; None looks at it
+    encoding : of a text; by default that of its byte order mark, UTF-8, or what it looks like
 
     Raises
     ------
@@ -198,54 +236,66 @@ def open_edges(
         There is no such file or column, or the head breaks a rule.
     """
     path = Path(path)
-    kind = path.suffix.lower()
     refuse_no_file(path, SUFFIXES, "edges")
-    begin = 0
+    names = [name for name in (source, target, weight) if name is not None]
+    layout, undirected, where = None, False, f" of '{path}'"
     try:
-        if kind == ".parquet":
-            files = _parquet_files(str(path))
-            if not files:
-                raise unreadable(str(path), "the folder holds no .parquet file", "edges")
-            columns = tuple(parquet.read_schema(files[0]).names)
-        elif kind == ".txt":
-            with open(path, "rb") as file:
-                rows = (line.split() for line in file)
-                first = next((row for row in rows if row and row[0][:1] not in b"#%"), [])
-            columns = tuple(str(i + 1) for i in range(len(first)))
+        if path.suffix.lower() == ".parquet":
+            columns, default, notes = _look_at_parquet(path, source, target)
         else:
-            with open(path, "rb") as file:
-                head = file.readline()
-            line, begin = head.decode("utf-8-sig").strip("\r\n"), len(head)
-            columns = tuple(next(csv.reader([line], delimiter="," if kind == ".csv" else "\t"), ()))
-            if len(columns) >= 2 and all(map(_is_number, columns[:2])):
-                raise InputError(
-                    f"{opt('edges')} must have a header line in a {kind} file, the first line of "
-                    f"'{path}' is {line[:60]!r}; add one such as source,target, or call the file "
-                    ".txt with blanks between columns"
-                )
-            if len(set(columns)) < len(columns):
-                raise unreadable(str(path), "two columns have one name", "edges")
-    except (OSError, UnicodeDecodeError, pa.ArrowException) as error:
-        raise unreadable(str(path), error, "edges") from None
-    if not columns:
-        raise InputError(
-            f"{opt('edges')} must hold at least one edge, '{path}' has none; check that it was "
-            f"written in full"
-        )
-    where = f" of '{path}'"
-    return EdgeFile(
-        str(path), kind, columns, *chosen_columns(columns, source, target, weight, where), begin
-    )
+            head = look(path, encoding, header, names)
+            layout, columns, default, notes = head.layout, head.columns, head.default, head.notes
+            undirected = head.undirected
+            if weight in columns:
+                cells = head.cells.column(columns.index(weight)).drop_null().to_pylist()
+                if layout.delimiter != "," and are_decimal_commas(cells):
+                    layout = replace(layout, decimal=",")
+                    notes.append("weights have decimal commas")
+    except (OSError, UnicodeError, NoTable, pa.ArrowException) as error:
+        raise unreadable(path, error, "edges") from None
+    if len(set(columns)) < len(columns):
+        raise unreadable(path, "two columns have one name", "edges")
+    chosen_columns(columns, source, target, weight, where)
+    chosen = chosen_columns(columns, source or default[0], target or default[1], weight, where)
+    return EdgeFile(str(path), columns, *chosen, layout, False, undirected, tuple(notes))
+
+
+def _look_at_parquet(
+    path: Path, source: str | None, target: str | None
+) -> tuple[tuple[str, ...], tuple[str, ...], list[str]]:
+    """Return all columns, source and target by default, and notes.
+
+    pandas writes an index behind all columns, which are then in another order than the frame's.
+    """
+    files = _parquet_files(str(path))
+    if not files:
+        raise NoTable("the folder holds no .parquet file")
+    schemas = [parquet.read_schema(file) for file in files]
+    columns = tuple(schemas[0].names)
+    for file, schema in zip(files, schemas, strict=True):
+        if missing := [name for name in columns if name not in schema.names]:
+            raise NoTable(f"'{file.name}' has no column {missing[0]!r}, '{files[0].name}' has")
+    about = json.loads((schemas[0].metadata or {}).get(b"pandas", b"{}"))
+    index = [name for name in about.get("index_columns", ()) if name in columns]
+    default = (*index, *(name for name in columns if name not in index))
+    notes = []
+    if roles := columns_by_role(columns):
+        default = roles
+    elif index and len(columns) > 2:
+        if index[0].startswith("__index_level_"):
+            default = tuple(name for name in columns if name not in index)
+            notes.append("the index without a name left out")
+        elif len(index) == 1 and (source is None or target is None):
+            raise InputError(
+                f"{opt('source')} and {opt('target')} must be named where the first of several "
+                f"columns is an index of pandas, as {index[0]!r} of '{path}' is; name them"
+            )
+    if default[:2] != columns[:2]:
+        notes.append(f"source is {default[0]!r} and target {default[1]!r}")
+    return columns, default, notes
 
 
 def _parquet_files(path: str) -> list[Path]:
     """Return a file, or the parts in a folder as Dask and Spark write it."""
     whole = Path(path)
     return sorted(whole.glob("*.parquet")) if whole.is_dir() else [whole]
-
-
-def _is_number(field: str) -> bool:
-    try:
-        return math.isfinite(float(field))
-    except ValueError:
-        return False

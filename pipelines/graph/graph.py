@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from pipelines.errors import InputError, opt
 from pipelines.graph.edges import (
     Piece,
+    both_ways,
     check_choice,
     check_node_count,
     check_number,
@@ -29,6 +30,9 @@ from pipelines.svm.compiled import compiled
 
 SELF_LOOPS = ("keep", "drop")
 REPEATED = ("sum", "once")
+
+# Weights but 0: one rank over the sum of so many is a float32 number, as an iteration holds it.
+LEAST_WEIGHT, MOST_WEIGHT = 1e-30, 1e24
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,10 +64,12 @@ class Graph:
 
     nodes : the n names; position i is row i
     rows : the edges by destination
+    notes : what was noticed in the edges, each a phrase
     """
 
     nodes: pd.Index
     rows: Rows
+    notes: tuple[str, ...] = ()
 
     @property
     def n_nodes(self) -> int:
@@ -89,8 +95,11 @@ def graph_of(
     nodes: int | None = None,
     self_loops: str = "keep",
     repeated: str = "sum",
+    undirected: bool = False,
+    header: bool | None = None,
+    encoding: str | None = None,
 ) -> Graph:
-    """Build a graph of the edges that ``pagerank`` takes, or of an ``EdgeFile``."""
+    """Build a graph of the edges that ``compute_pagerank`` takes."""
     if isinstance(edges, Graph):
         return edges
     check_choice("self_loops", self_loops, SELF_LOOPS)
@@ -101,15 +110,36 @@ def graph_of(
         if nodes < 1:
             raise InputError(f"{opt('nodes')} must be at least 1, got {nodes}; leave it out")
     known = None if nodes is None else pd.RangeIndex(nodes)
-    numbered, names = _numbered(edges, source, target, weight, known)
+    if isinstance(edges, str | Path):
+        edges = open_edges(edges, source, target, weight, header=header, encoding=encoding)
+    numbered, names, notes = _numbered(edges, source, target, weight, known)
     if not len(numbered[0]):
         raise no_edges_error()
+    if undirected:
+        numbered = both_ways(numbered)
+    if isinstance(edges, EdgeFile):
+        notes = [*edges.said(undirected), *notes]
     rows = make_rows(numbered, len(names), 0, self_loops, repeated)
     if not rows.n_edges:
         raise InputError(
             f"{opt('edges')} must hold an edge that is no self-loop, got none; keep self-loops"
         )
-    return Graph(names, rows)
+    return Graph(names, scaled(rows, len(names)), tuple(notes))
+
+
+def are_usual(weight: NDArray[np.float64]) -> bool:
+    """Return whether sums of weights, and ranks over them, are numbers in any precision."""
+    return not ((weight > MOST_WEIGHT) | ((weight > 0) & (weight < LEAST_WEIGHT))).any()
+
+
+def scaled(rows: Rows, n_nodes: int) -> Rows:
+    """Divide weights that are very large or small by the largest that leaves the same node."""
+    if rows.weight is None or are_usual(rows.weight):
+        return rows
+    largest = np.zeros(n_nodes)
+    np.maximum.at(largest, rows.source, rows.weight)
+    largest[largest == 0] = 1
+    return replace(rows, weight=rows.weight / largest[rows.source])
 
 
 def make_rows(
@@ -145,11 +175,11 @@ def make_rows(
 
 def _numbered(
     edges: Any, source: str | None, target: str | None, weight: str | None, nodes: pd.Index | None
-) -> tuple[Piece, pd.Index]:
-    if isinstance(edges, str | Path):
-        edges = open_edges(edges, source, target, weight)
-    if isinstance(edges, EdgeFile | RandomGraph):
+) -> tuple[Piece, pd.Index, list[str]]:
+    if isinstance(edges, EdgeFile):
         return edges.edges(nodes)
+    if isinstance(edges, RandomGraph):
+        return *edges.edges(), []
     columns: tuple[Any, ...]
     if isinstance(edges, pd.DataFrame | pa.Table):
         names = list(edges.columns if isinstance(edges, pd.DataFrame) else edges.column_names)

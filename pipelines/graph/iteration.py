@@ -14,9 +14,19 @@ import pandas as pd
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from pipelines.data.delimited import NoTable, TextTable, read_text_table
 from pipelines.data.tables.words import reason_of, short
 from pipelines.errors import InputError, opt
 from pipelines.graph.edges import check_choice, check_number
+from pipelines.graph.layout import (
+    UNNAMED,
+    are_decimal_commas,
+    counts_rows,
+    first_cells,
+    is_number,
+    means_node,
+)
+from pipelines.graph.names import places_of
 
 Array = NDArray[np.float64]
 
@@ -25,7 +35,7 @@ Callback = Callable[[int, float], None]
 
 DOUBLE = 2.0**-53
 SINGLE = 2.0**-24
-SUFFIXES = (".csv", ".tsv", ".parquet")  # of personal vectors
+SUFFIXES = (".csv", ".tsv", ".txt", ".parquet")  # of personal vectors
 DANGLING = ("uniform", "personalised", "none")
 
 
@@ -104,14 +114,15 @@ class RandomSurfer:
 
 def surfer_on(
     nodes: pd.Index, alpha: float, dangling: str, personalise: Any
-) -> tuple[RandomSurfer, list[str]]:
-    """Return the surfer on these nodes, and the names of the vectors.
+) -> tuple[RandomSurfer, list[str], list[str]]:
+    """Return the surfer on these nodes, the names of the vectors, and what was noticed in a file.
 
     Parameters
     ----------
     personalise : None; a mapping or Series from nodes to numbers of at least 0; a frame with nodes
-        as its index and a column for each vector; or the path of a table whose first column names
-        nodes and whose others are vectors, where what is missing is 0
+        as its index and a column for each vector; or the path of a table, with or without a header
+        line, whose first column names nodes and whose others are vectors, where what is missing
+        is 0
 
     Raises
     ------
@@ -120,18 +131,22 @@ def surfer_on(
         a number is negative, infinite or NaN, or a vector is 0 everywhere.
     """
     if personalise is None:
-        return RandomSurfer(len(nodes), alpha, None, dangling), ["rank"]
-    frame = _frame(personalise)
+        return RandomSurfer(len(nodes), alpha, None, dangling), ["rank"], []
+    notes = list[str]()
+    if isinstance(personalise, str | Path):
+        frame, notes = _read_vectors(Path(personalise), nodes)
+        positions = places_of(pa.array(frame.index.map(str), pa.large_string()), nodes)
+    else:
+        frame = _frame(personalise)
+        is_text = nodes.dtype.kind in "OTU" or str(nodes.dtype) in ("str", "string")
+        wanted = frame.index.map(str) if is_text else frame.index  # 7 is the node '7' among text
+        positions = nodes.get_indexer(wanted)
     values = frame.to_numpy(dtype=np.float64)
-    if frame.index.has_duplicates:
-        twice = frame.index[frame.index.duplicated()][0]
+    twice = frame.index[frame.index.duplicated() | pd.Index(positions).duplicated()]
+    if len(twice) and (positions >= 0).all():
         raise InputError(
-            f"{opt('personalise')} must name a node once, {short(twice)} stands there twice"
+            f"{opt('personalise')} must name a node once, {short(twice[0])} stands there twice"
         )
-    wanted = frame.index
-    if nodes.dtype.kind in "OTU" or str(nodes.dtype) in ("str", "string"):
-        wanted = wanted.map(str)  # 7 is the node '7' where names are text
-    positions = nodes.get_indexer(wanted)
     unknown = np.flatnonzero(positions < 0)
     if len(unknown):
         raise InputError(
@@ -156,28 +171,64 @@ def surfer_on(
             f"{short(empty)} has none; name a node to jump to"
         )
     vectors /= largest  # whose sum may be no float64 number
-    return RandomSurfer(len(nodes), alpha, vectors / vectors.sum(axis=0), dangling), names
+    vectors /= vectors.sum(axis=0)
+    return RandomSurfer(len(nodes), alpha, vectors, dangling), names, notes
+
+
+def _read_vectors(path: Path, nodes: pd.Index) -> tuple[pd.DataFrame, list[str]]:
+    """Read vectors by node from a file; return what was noticed in it, too."""
+    if path.suffix.lower() not in SUFFIXES or not path.is_file():
+        raise InputError(
+            f"{opt('personalise')} must be an existing {', '.join(SUFFIXES)} file, got "
+            f"'{path}'; its first column names nodes, each other is a vector"
+        )
+    try:
+        if path.suffix.lower() == ".parquet":
+            frame = pd.read_parquet(path)
+            if frame.index.name is None and frame.index.dtype.kind in "iu":
+                frame = frame.set_index(frame.columns[0])
+            frame, notes = frame.astype(np.float64).fillna(0.0), list[str]()
+        else:
+            frame, notes = _vectors_of(read_text_table(path, header=False), path, nodes)
+    except (OSError, ValueError, pa.ArrowException, IndexError) as error:
+        if isinstance(error, InputError):
+            raise
+        raise InputError(
+            f"{opt('personalise')} must be a table of nodes and numbers, '{path}' is not: "
+            f"{reason_of(error)}; mend it"
+        ) from None
+    return _frame(frame), [f"{path.name}: {note}" for note in notes]
+
+
+def _vectors_of(table: TextTable, path: Path, nodes: pd.Index) -> tuple[pd.DataFrame, list[str]]:
+    """Return the vectors in a text whose first line was not taken for a header, and notes."""
+    first = first_cells(table)
+    is_node = places_of(pa.array(first[:1], pa.large_string()), nodes)[0] >= 0
+    if not is_node and (means_node(first[0]) or not all(map(is_number, first[1:]))):
+        table = read_text_table(path, header=True)
+    columns, n_names, notes = table.cells.columns, table.cells.num_columns, list(table.notes)
+    if table.names is None:
+        notes.append("no header line")
+    names = table.names or tuple(str(i + 1) for i in range(n_names))
+    if len(set(names)) < len(names):
+        raise NoTable("two columns have one name")
+    begin = int(n_names > 2 and names[0] in UNNAMED and counts_rows(columns[0]))
+    if begin:
+        notes.append("the first column, which counts the rows, left out")
+    vectors = {}
+    for name, column in zip(names[begin + 1 :], columns[begin + 1 :], strict=False):
+        words = [(cell or "").strip() for cell in column.to_pylist()]
+        if table.dialect.delimiter != "," and are_decimal_commas(words):
+            words = [word.replace(",", ".") for word in words]
+        for row, word in enumerate(words):
+            if word and not is_number(word):
+                raise NoTable(f"{short(word)} in line {table.line_of(row)} is no number")
+        vectors[name] = [float(word or 0) for word in words]
+    index = [(cell or "").strip() for cell in columns[begin].to_pylist()]
+    return pd.DataFrame(vectors, index), notes
 
 
 def _frame(given: Any) -> pd.DataFrame:
-    if isinstance(given, str | Path):
-        path = Path(given)
-        if path.suffix.lower() not in SUFFIXES or not path.is_file():
-            raise InputError(
-                f"{opt('personalise')} must be an existing {', '.join(SUFFIXES)} file, got "
-                f"'{path}'; its first column names nodes, each other is a vector"
-            )
-        try:
-            if path.suffix.lower() == ".parquet":
-                table = pd.read_parquet(path)
-            else:
-                table = pd.read_csv(path, sep="\t" if path.suffix.lower() == ".tsv" else ",")
-            given = table.set_index(table.columns[0]).astype(np.float64).fillna(0.0)
-        except (OSError, ValueError, pa.ArrowException) as error:
-            raise InputError(
-                f"{opt('personalise')} must be a table of nodes and numbers, '{path}' is not "
-                f"({reason_of(error)}); mend it"
-            ) from None
     if isinstance(given, Mapping):
         given = pd.Series(dict(given))
     if isinstance(given, pd.Series):

@@ -16,12 +16,15 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from pipelines.graph.edges import sorted_names
-from pipelines.graph.files import EdgeFile, NamesAreText, Part
-from pipelines.graph.graph import Rows, add_out, make_rows
+from pipelines.graph.edges import both_ways
+from pipelines.graph.files import EdgeFile, Part
+from pipelines.graph.graph import Rows, add_out, are_usual, make_rows
 from pipelines.graph.iteration import Array, RandomSurfer, rounding_error
+from pipelines.graph.layout import NamesAreText
+from pipelines.graph.names import to_one_type
 from pipelines.graph.pull import PullRows, pull, reciprocal_of
 from pipelines.graph.random_graphs import RandomGraph
 from pipelines.run_folder.names import replacing
@@ -99,21 +102,28 @@ class Exchange:
     done: bool = False
 
 
-def names_in_part(edges: EdgeFile, part: Part) -> pa.Array | None:
-    """Return the node names in a part; None if they are not integers, as was assumed."""
+def names_in_part(edges: EdgeFile, part: Part) -> tuple[pa.Array, int] | None:
+    """Return the node names in a part, and how many comments it has.
+
+    None if names are not integers, as was assumed.
+    """
     try:
-        return edges.read(part).names
+        block = edges.read(part)
+        return block.names, block.n_comments
     except NamesAreText:
         return None
     finally:
         pa.default_memory_pool().release_unused()  # or it keeps hundreds of MB
 
 
-def union(names: Iterable[pa.Array | None]) -> pa.Array | None:
-    """Return names that occur in any of several arrays, sorted; None if one of them is None."""
-    known = list(names)
-    found = [some for some in known if some is not None]
-    return pa.array(sorted_names(found)) if len(found) == len(known) else None
+def union(parts: Iterable[tuple[pa.Array, int] | None]) -> tuple[pa.Array, int] | None:
+    """Return names that occur in any of several arrays; None if one of them is None."""
+    known = list(parts)
+    found = [part for part in known if part is not None]
+    if len(found) < len(known):
+        return None
+    arrays, n_comments = zip(*found, strict=True)
+    return pc.unique(pa.chunked_array(to_one_type(list(arrays)))), sum(n_comments)
 
 
 def read_nodes(path: Path) -> pd.Index:
@@ -140,26 +150,36 @@ def write_piece(
     folder: str,
     n_ranges: int,
     nodes: pd.Index,
+    undirected: bool,
     number: int,
     part: Any,
-) -> NDArray[np.int64]:
+) -> tuple[NDArray[np.int64], bool]:
     """Write the edges of a part in the order of their targets.
 
     Returns
     -------
-    how many of them point into each of ``n_ranges`` equal ranges of nodes
+    how many of them point into each of ``n_ranges`` equal ranges of nodes, and whether their
+    weights are neither very large nor very small
     """
     source, target, weight = edges.piece(part, nodes)
+    if undirected:
+        source, target, weight = both_ways((source, target, weight))
     order = np.argsort(target, kind="stable")
     for name, values in (("source", source), ("target", target), ("weight", weight)):
         if values is not None:
             save_array(Path(folder, PIECES, f"{number:06d}-{name}.npy"), values[order])
     ranges = target.astype(np.int64) * n_ranges // len(nodes)
-    return np.bincount(ranges, minlength=n_ranges)
+    is_usual = weight is None or are_usual(weight)
+    return np.bincount(ranges, minlength=n_ranges), is_usual
 
 
-def write_rows(graph: Partitioning, self_loops: str, repeated: str, n_pieces: int, p: int) -> int:
-    """Gather a partition's edges from all pieces, and write them as rows; return their number."""
+def write_rows(
+    graph: Partitioning, self_loops: str, repeated: str, n_pieces: int, usual: bool, p: int
+) -> int:
+    """Gather a partition's edges from all pieces, and write them as rows; return their number.
+
+    usual : else weights are divided by the largest that leaves the same node
+    """
     begin, end = graph.bounds[p], graph.bounds[p + 1]
 
     def mapped(number: int, name: str) -> NDArray[Any]:
@@ -174,6 +194,14 @@ def write_rows(graph: Partitioning, self_loops: str, repeated: str, n_pieces: in
 
     weight = column("weight") if graph.weighted else None
     edges = (column("source"), column("target"), weight)
+    if weight is not None and not usual:
+        largest = np.zeros(graph.n_nodes)
+        for number in range(n_pieces):
+            source, all_weights = mapped(number, "source"), mapped(number, "weight")
+            kept = slice(None) if self_loops == "keep" else source != mapped(number, "target")
+            np.maximum.at(largest, source[kept], all_weights[kept])
+        largest[largest == 0] = 1
+        edges = (*edges[:2], weight / largest[edges[0]])
     rows = make_rows(edges, end - begin, begin, self_loops, repeated)
     save_array(graph.path(p, "first"), rows.first)
     save_array(graph.path(p, "source"), rows.source)

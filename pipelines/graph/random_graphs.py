@@ -99,7 +99,7 @@ class RandomGraph:
         """Return sources and targets of a block; every edge counts 1."""
         return (*self.block(part), None)
 
-    def edges(self, nodes: pd.Index | None = None) -> tuple[Piece, pd.Index]:
+    def edges(self) -> tuple[Piece, pd.Index]:
         """Return all edges and nodes."""
         drawn = (self.block(i) for i in self.parts())
         sources, targets = (np.concatenate(part) for part in zip(*drawn, strict=True))

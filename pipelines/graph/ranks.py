@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import logging
+import math
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from scipy import sparse
 
+from pipelines.errors import InputError, opt
 from pipelines.graph import cugraph
 from pipelines.graph.edges import check_choice
 from pipelines.graph.graph import Graph, graph_of
@@ -36,6 +39,13 @@ class Ranks(IterationResult):
         (less with dangling "none").
     residual : float
         The L1 norm of what one more iteration in float64 would change, largest of the vectors.
+    notes : tuple of str
+        What was noticed in the edges: left out, converted, taken for names of columns.
+
+    Raises
+    ------
+    InputError
+        A rank is infinite or no number.
     """
 
     nodes: pd.Index
@@ -43,11 +53,19 @@ class Ranks(IterationResult):
     alpha: float
     residual: float
     n_edges: int
+    notes: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not np.isfinite(self.values).all() or not np.isfinite(self.residual):
+            raise InputError(
+                f"{opt('edges')} must have finite ranks, some are infinite or no number; look at "
+                f"{opt('weight')} and {opt('personalise')}"
+            )
 
     @property
     def change(self) -> float:
-        """The L1 norm of the last change."""
-        return self.changes[-1]
+        """The L1 norm of the last change; where it is not known, of that of one more iteration."""
+        return self.residual if math.isnan(self.changes[-1]) else self.changes[-1]
 
     @property
     def bound(self) -> float:
@@ -57,7 +75,8 @@ class Ranks(IterationResult):
         most alpha / (1 - alpha) times the last change; what the iteration was rounded by adds
         1 / (1 - alpha) times itself.
         """
-        return (self.alpha * self.change + self.rounding) / (1 - self.alpha)
+        following = self.residual if math.isnan(self.changes[-1]) else self.alpha * self.change
+        return (following + self.rounding) / (1 - self.alpha)
 
     def frame(self) -> pd.DataFrame:
         """Return ranks with nodes as index and a column for each vector."""
@@ -80,6 +99,9 @@ def compute_pagerank(
     nodes: int | None = None,
     self_loops: str = "keep",
     repeated: str = "sum",
+    undirected: bool = False,
+    header: bool | None = None,
+    encoding: str | None = None,
     alpha: float = 0.85,
     personalise: Any = None,
     dangling: str = "uniform",
@@ -93,7 +115,7 @@ def compute_pagerank(
 
     Parameters
     ----------
-    edges : path, DataFrame, arrow table, tuple, array, sparse matrix, RandomGraph or Graph
+    edges : path, DataFrame, arrow table, tuple, array, sparse matrix, EdgeFile, RandomGraph, Graph
         The path of an edge list (``open_edges`` says of what form); a table with a row for each
         edge; a tuple of two or three columns: sources, targets, weights; an integer array of
         shape (m, 2); or a sparse matrix, whose entry (i, j) is an edge from i to j.
@@ -109,6 +131,13 @@ def compute_pagerank(
     self_loops : {"keep", "drop"}, default "keep"
     repeated : {"sum", "once"}, default "sum"
         An edge counts as often as it stands there, or once.
+    undirected : bool, default False
+        Edges count both ways; self-loops once.
+    header : bool, optional
+        Whether the first line of a file of text has the names of columns; by default it is looked
+        at.
+    encoding : str, optional
+        Of a file of text; by default UTF-8, or what its bytes look like.
     alpha : float, default 0.85
         The damping factor, strictly between 0 and 1.
     personalise : optional
@@ -141,8 +170,22 @@ def compute_pagerank(
     check_choice("device", device, ("cpu", "gpu"))
     if device == "gpu":
         cugraph.check(dangling, personalise is not None)
-    graph = graph_of(edges, source, target, weight, nodes, self_loops, repeated)
-    surfer, vectors = surfer_on(graph.nodes, alpha, dangling, personalise)
+    graph = graph_of(
+        edges,
+        source,
+        target,
+        weight,
+        nodes,
+        self_loops,
+        repeated,
+        undirected=undirected,
+        header=header,
+        encoding=encoding,
+    )
+    surfer, vectors, notes = surfer_on(graph.nodes, alpha, dangling, personalise)
+    graph = replace(graph, notes=(*graph.notes, *notes))
+    for note in graph.notes:
+        logging.getLogger(__name__).warning(note)
     n_threads = None if n_jobs == -1 else n_jobs
     return Problem(graph, surfer, vectors, stop, device, n_threads).solve(callback=callback)
 
@@ -175,6 +218,7 @@ class Problem:
             alpha=surfer.alpha,
             residual=residual(graph, surfer, iterated.values),
             n_edges=graph.n_edges,
+            notes=graph.notes,
         )
 
 

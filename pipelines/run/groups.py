@@ -54,6 +54,15 @@ def _is_encoding(name: str) -> bool:
         return False
 
 
+encoding_option = partial(
+    option,
+    None,
+    "of a file of text, such as cp1252 (default: UTF-8, or what its bytes look like)",
+    rule=rule("an encoding that Python knows", _is_encoding),
+    metavar="NAME",
+)
+
+
 def _named_or_path(text: str) -> str:
     """Return a data set's name, or an absolute path, so that a run is resumed from anywhere."""
     path = Path(text).expanduser()
@@ -136,12 +145,7 @@ class OwnDataOptions(LabelledOptions):
         "more than 50 levels"
     )
     leave_out: tuple[str, ...] | None = columns("columns of the file to ignore")
-    encoding: str | None = option(
-        None,
-        "of a file of text, such as cp1252 (default: UTF-8, or what its bytes look like)",
-        rule=rule("an encoding that Python knows", _is_encoding),
-        metavar="NAME",
-    )
+    encoding: str | None = encoding_option()
     missing_values: tuple[str, ...] | None = several(
         None,
         "words, apart by commas, that mean a missing cell, beside empty cells, ?, NA and the like",

@@ -100,9 +100,7 @@ def test_a_split_is_known_by_its_usual_names(tmp_path: Path, train: str, test: s
     assert data.y_train.tolist() == [0, 1, 1]
     assert data.y_test.tolist() == [0, 1]
     np.testing.assert_array_equal(data.X_test[0], load(folder / test).X[0])
-    assert data.notes == (
-        f"the training set is '{train}', and the test set '{test}'",
-    )
+    assert data.notes == (f"the training set is '{train}', and the test set '{test}'",)
 
 
 def test_what_is_beside_a_split_is_said(tmp_path: Path) -> None:

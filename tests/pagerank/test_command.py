@@ -109,7 +109,7 @@ def test_what_a_worker_refuses_leaves_no_folder(tmp_path, capsys):
         "off",
     ]
     assert main([*options, "--results", str(tmp_path / "run")]) == 2
-    assert "--weight must be finite and at least 0, got nan in row 2" in capsys.readouterr().err
+    assert "--weight must be finite and at least 0, got nan in line 3" in capsys.readouterr().err
     assert not (tmp_path / "run").exists()
 
 

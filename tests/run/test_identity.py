@@ -136,7 +136,7 @@ def test_personal_vectors_of_a_graph_are_their_content(
 ) -> None:
     from pipelines.pagerank import main
 
-    (tmp_path / "edges.csv").write_text("a,b\nx,y\ny,z\nz,x\n")
+    (tmp_path / "edges.csv").write_text("from,to\nx,y\ny,z\nz,x\n")
     (tmp_path / "jumps.csv").write_text("node,weight\nx,1\n")
     files = ["--edges", f"{tmp_path}/edges.csv", "--personalise", f"{tmp_path}/jumps.csv"]
     run = tmp_path / "run"

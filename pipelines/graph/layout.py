@@ -1,0 +1,460 @@
+"""Edge lists in text: their layout, judged by the first lines, and the columns of any part.
+
+Encoding and dialect are judged by the reader of all text, ``pipelines.data.delimited``; what edges
+have of their own is the header, which may look like an edge, and comments, which may be names.
+"""
+
+from __future__ import annotations
+
+import codecs
+import itertools
+import re
+import tempfile
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import csv as arrow_csv
+
+from pipelines.data.delimited import (
+    COMMENT_MARKS,
+    ENCODING,
+    NoTable,
+    TextTable,
+    blanks_to_tabs,
+    encoding_of,
+    read_text_table,
+)
+from pipelines.data.tables.words import counted, short
+from pipelines.errors import InputError, opt
+from pipelines.graph.names import are_numbers
+
+HEAD_BYTES = 1 << 18  # that are looked at
+LEAST_SHARE = 0.8  # of the cells of a column of numbers, which are numbers
+UNNAMED = ("", "Unnamed: 0", "index")  # what pandas and R call the column of an index
+_MORE = r"(?:node|vertex|id|name|label|url|page|user)*"
+_SOURCE = re.compile(f"{_MORE}(?:source|src|from|origin|start|citing|follower|sender){_MORE}")
+_TARGET = re.compile(
+    f"{_MORE}(?:target|tgt|to|dst|dest|destination|end|cited|followee|followed|receiver|recipient)"
+    f"{_MORE}"
+)
+_UNDIRECTED = re.compile(r"\bundirected\b|^% *sym\b|^%%MatrixMarket.*\bsymmetric", re.I | re.M)
+_LINE = re.compile(rb"[^\r\n]*(?:\r\n|\n|\r)|[^\r\n]+")
+_MARKED_WORD = re.compile(r"(?<![^\s,;|])[#%][^\s,;|#%][^\s,;|]*")
+_COMMENT = re.compile(rb"^[ \t]*[#%][^\n]*(?:\n|\Z)", re.MULTILINE)
+_BARE_COMMENT = re.compile(rb"^[ \t]*[#%](?:[ \t#%][^\n]*|\r?)(?:\n|\Z)", re.MULTILINE)
+_AT_ENDS = re.compile(rb"^\t|\t(?=\r?(?:\n|\Z))", re.MULTILINE)
+_TABS = re.compile(rb"\t{2,}")
+
+
+class NamesAreText(Exception):
+    """Names that were taken for whole numbers are none."""
+
+
+@dataclass(frozen=True)
+class Unequal(Exception):
+    """A row has fewer or more cells than the others; ``number`` counts those of a part, from 1."""
+
+    number: int
+    n_cells: int
+    text: str
+
+
+@dataclass(frozen=True)
+class TextLayout:
+    """How the rows of a text are read.
+
+    begin : the byte at which rows begin
+    n_cells : of a row
+    delimiter : empty for any number of blanks and tabs
+    newline : what ends a line, "\\n" with or without "\\r" before it, or "\\r"
+    marked : whether names begin with marks of comments; else lines that do are comments
+    decimal : the mark of decimals in weights
+    at_once : the text cannot be read in parts, as cells go over lines, or its lines do not end
+        with the byte that ends them in ASCII; ``begin`` is then that of the same text in UTF-8
+    """
+
+    encoding: str
+    begin: int = 0
+    n_cells: int = 0
+    delimiter: str = ""
+    quote: str = '"'
+    escape: str = '"'
+    newline: str = "\n"
+    marked: bool = False
+    decimal: str = "."
+    at_once: bool = False
+
+    def lines(self, path: str, begin: int, end: int) -> bytes:
+        """Return the lines that begin within bytes of a file, in UTF-8."""
+        if not _is_bytewise(self.encoding):
+            return _decoded(path, self.encoding)[self.begin :]
+        newline = self.newline.encode()
+        with open(path, "rb") as file:
+            # From the byte before: a line that begins with the part is then not taken for the end
+            # of one that began before it.
+            before = begin > self.begin
+            file.seek(begin - before)
+            lines = file.read(end - begin + before)
+            if before:
+                lines = lines.partition(newline)[2]
+            while lines and not lines.endswith(newline) and (more := file.read(1 << 16)):
+                rest, mark, _ = more.partition(newline)
+                lines += rest + mark
+        return lines if self.encoding == ENCODING else lines.decode(self.encoding).encode()
+
+    def table(self, lines: bytes, kinds: dict[str, pa.DataType]) -> tuple[pa.Table, list[int], int]:
+        """Return columns, the numbers of rows that are left out, and how many lines are comments.
+
+        Parameters
+        ----------
+        kinds : of the columns to read, by their numbers from 0
+
+        Raises
+        ------
+        NamesAreText
+            A whole number is none, or begins with a zero.
+        Unequal
+            A row has another number of cells than the others.
+        """
+        rows, n_comments = self._rows(lines)
+        if not rows:
+            empty = {name: pa.array([], kind) for name, kind in kinds.items()}
+            return pa.table(empty), [], n_comments
+        if pa.int64() in kinds.values() and _zeros_lead(rows):
+            raise NamesAreText
+        self._refuse_open_quote(rows)
+        left_out, unequal = dict[int, str](), list[Unequal]()
+
+        def judge(row: arrow_csv.InvalidRow) -> str:
+            text = row.text.strip()
+            if text and not text.startswith(COMMENT_MARKS):
+                unequal.append(Unequal(row.number, row.actual_columns, text))
+                return "error"
+            left_out[row.number] = text
+            return "skip"
+
+        reading = arrow_csv.ReadOptions(
+            column_names=[str(i) for i in range(self.n_cells)],
+            use_threads=False,
+            block_size=len(rows) + 1,
+        )
+        parsing = arrow_csv.ParseOptions(
+            delimiter=self.delimiter or "\t",
+            quote_char=self.quote,
+            escape_char=self.escape if self.escape != self.quote else False,
+            invalid_row_handler=judge,
+        )
+        typing = arrow_csv.ConvertOptions(
+            column_types=kinds,
+            include_columns=list(kinds),
+            null_values=[""],
+            strings_can_be_null=True,
+            decimal_point=self.decimal,
+        )
+        try:
+            table = arrow_csv.read_csv(pa.py_buffer(rows), reading, parsing, typing)
+            return table, [*left_out], n_comments + sum(map(bool, left_out.values()))
+        except pa.ArrowInvalid as error:
+            if unequal:
+                raise unequal[0] from None
+            if "conversion error to int64" in str(error):
+                raise NamesAreText from None
+            raise
+
+    def _refuse_open_quote(self, rows: bytes) -> None:
+        """Raise NoTable where a cell goes over lines, which parts are not to be cut in."""
+        quote = self.quote.encode()
+        if self.escape != self.quote or rows.count(quote) % 2 == 0:
+            return
+        before = re.escape((self.delimiter or "\t").encode())
+        if re.search(rb"(?:^|%b)%b" % (before, quote), rows, re.MULTILINE):
+            raise NoTable("a quote is not closed, or a name goes over lines")
+
+    def place(self, path: str, begin: int, end: int, number: int) -> str:
+        """Return how a row of a part, counted from 1, is called in messages: by its line."""
+        if self.at_once:
+            return f"row {number}"
+        newline = self.newline.encode()
+        with open(path, "rb") as file:
+            n_before = file.read(begin).count(newline)
+        numbered = enumerate(self.lines(path, begin, end).decode().split(self.newline), 1)
+        blanks = "\r\n" if self.delimiter else None  # a row of blanks is one, and left out
+        rows = (
+            n for n, line in numbered if line.strip(blanks) and not _is_comment(line, self.marked)
+        )
+        return f"line {n_before + next(itertools.islice(rows, number - 1, None))}"
+
+    def _rows(self, lines: bytes) -> tuple[bytes, int]:
+        """Return lines as they are parsed, and how many comments are not among them."""
+        rows, n_comments = lines, 0
+        if self.newline == "\r":
+            rows = rows.replace(b"\r", b"\n")
+        if not rows.endswith(b"\n"):
+            rows += b"\n"
+        if b"#" in rows or b"%" in rows:
+            rows, n_comments = (_BARE_COMMENT if self.marked else _COMMENT).subn(b"", rows)
+        has_quotes = self.quote.encode() in rows
+        if self.delimiter:
+            if has_quotes:  # which are the first character of a cell, but for blanks
+                blanks = b" " if self.delimiter == "\t" else b" \t"
+                words = (re.escape(self.delimiter.encode()), blanks, *2 * [self.quote.encode()])
+                rows = re.sub(rb"(?m)(^|%b)[%b]+(?=%b(?!%b))" % words, rb"\1", rows)
+        elif has_quotes:
+            rows = "".join(blanks_to_tabs(rows.decode().split("\n"))).encode()
+        else:
+            rows = rows.replace(b" ", b"\t")
+            if b"\t\t" in rows:
+                rows = _TABS.sub(b"\t", rows)
+            if rows[:1] == b"\t" or any(end in rows for end in (b"\n\t", b"\t\n", b"\t\r")):
+                rows = _AT_ENDS.sub(b"", rows)
+        return rows, n_comments
+
+
+@dataclass(frozen=True)
+class Head:
+    """What the first lines of a text say of it.
+
+    columns : names of all columns; where none of the lines has them, numbers from 1
+    default : names of the columns that are source and target if nothing else is said
+    undirected : whether the text calls its edges so
+    cells : of the first rows
+    """
+
+    layout: TextLayout
+    columns: tuple[str, ...]
+    default: tuple[str, ...]
+    undirected: bool
+    notes: list[str]
+    cells: pa.Table
+
+
+def look(path: Path, encoding: str | None, header: bool | None, names: Sequence[str]) -> Head:
+    """Judge the first lines of an edge list in text.
+
+    Parameters
+    ----------
+    encoding, header : None looks at them
+    names : of columns that the caller wants
+
+    Raises
+    ------
+    OSError
+        The file cannot be read.
+    NoTable
+        It is no table.
+    InputError
+        It has no edge, or whether its first line has names of columns cannot be told.
+    """
+    notes = []
+    if encoding is None:
+        encoding = encoding_of(path)
+        if encoding not in (ENCODING, "utf-8-sig"):
+            notes.append(f"read as {encoding}")
+    if codecs.lookup(encoding).name == "utf-8-sig":
+        encoding = ENCODING
+    lines = _first_lines(path, encoding)
+    marked = _are_names(lines)
+    comments = [line for _, line in lines if _is_comment(line, marked)]
+    kept = [(at, line) for at, line in lines if line.strip() and not _is_comment(line, marked)]
+    if comments and comments[0].startswith("%%MatrixMarket"):
+        notes.append("the line of sizes of Matrix Market left out")
+        kept = kept[1:]
+    if not kept:
+        what = "only comments" if comments else "nothing"
+        raise InputError(
+            f"{opt('edges')} must hold at least one edge, '{path}' holds {what}; check that it was "
+            f"written in full"
+        )
+    if n_above := sum(at < kept[0][0] and _is_comment(line, marked) for at, line in lines):
+        words = counted(n_above, "comment line")
+        notes.append(f"{words} above the edges left out, the first {short(comments[0].strip())}")
+    with tempfile.NamedTemporaryFile("w", encoding=ENCODING, newline="", suffix=".csv") as sample:
+        sample.writelines(line.rstrip("\r\n") + "\n" for _, line in kept)
+        sample.flush()
+
+        def read(header: bool) -> TextTable:
+            return read_text_table(Path(sample.name), encoding=ENCODING, header=header, marks=())
+
+        table = read(header=False)
+        if header is None and table.cells.num_columns > 1:
+            header = _has_names(table, names, path)
+            if not header:
+                notes.append("no header line: columns are called 1, 2, ...")
+            elif not columns_by_role(first_cells(table)):
+                line = short(",".join(first_cells(table)))
+                notes.append(f"the first line, {line}, is taken for the header")
+        if header:
+            table = read(header=True)
+            if not table.cells.num_rows:
+                raise InputError(
+                    f"{opt('edges')} must hold at least one edge, '{path}' has but a header line; "
+                    f"check that it was written in full"
+                )
+        first = table.line_of(0) - 1
+    if (n_above := first - bool(header)) > 0:
+        notes.append(f"{counted(n_above, 'line')} above the table left out")
+    numbers = [str(i + 1) for i in range(table.cells.num_columns)]
+    titles = [*(table.names or ()), *numbers[len(table.names or ()) :]]
+    columns = default = tuple(name or number for name, number in zip(titles, numbers, strict=True))
+    if header and len(columns) > 2 and titles[0] in UNNAMED and counts_rows(table.cells.column(0)):
+        default = columns[1:]
+        notes.append("the first column, which counts the rows, left out")
+    if header and (roles := columns_by_role(default)):
+        if roles != default[:2]:
+            notes.append(f"source is {roles[0]!r} and target {roles[1]!r}, by their names")
+        default = roles
+    types = [i for i, name in enumerate(columns) if name.lower() == "type"]
+    undirected = bool(_UNDIRECTED.search("".join(comments))) or any(
+        "undirected" in pc.utf8_lower(table.cells.column(i)).to_pylist() for i in types
+    )
+    dialect = table.dialect
+    has_breaks = (pc.match_substring(column, "\n") for column in table.cells.columns)
+    layout = TextLayout(
+        encoding,
+        kept[first][0],
+        len(columns),
+        "" if dialect.by_blanks else dialect.delimiter.strip(" "),
+        dialect.quote,
+        dialect.escape,
+        newline="\n" if any(line.endswith("\n") for _, line in lines) else "\r",
+        marked=marked,
+        at_once=not _is_bytewise(encoding)
+        or any(pc.any(is_broken).as_py() for is_broken in has_breaks),
+    )
+    return Head(layout, columns, default, undirected, notes, table.cells)
+
+
+def _first_lines(path: Path, encoding: str) -> list[tuple[int, str]]:
+    """Return lines and the bytes at which they begin, but for a byte order mark."""
+    codec, whole = encoding, True
+    if _is_bytewise(encoding):
+        with path.open("rb") as file:
+            head = file.read(HEAD_BYTES)
+            whole = not file.read(1)
+    else:
+        head, codec = _decoded(str(path), encoding), ENCODING
+    begin = len(codecs.BOM_UTF8) if head.startswith(codecs.BOM_UTF8) else 0
+    matches = list(_LINE.finditer(head, begin))
+    if not whole and len(matches) > 1:
+        matches.pop()  # cut within
+    return [(line.start(), line[0].decode(codec)) for line in matches]
+
+
+def first_cells(table: TextTable) -> list[str]:
+    """Return the cells of the first row."""
+    return [(cell or "").strip() for cell in table.cells.slice(0, 1).to_pylist()[0].values()]
+
+
+def columns_by_role(columns: Sequence[str]) -> tuple[str, str] | None:
+    """Return the two columns that are called source and target, or as edges' ends are called."""
+    words = {name: re.sub("[^a-z]", "", name.lower()) for name in columns}
+    sources = [name for name, word in words.items() if _SOURCE.fullmatch(word)]
+    targets = [name for name, word in words.items() if _TARGET.fullmatch(word)]
+    return (sources[0], targets[0]) if len(sources) == len(targets) == 1 else None
+
+
+def means_node(name: str) -> bool:
+    """Return whether a column is called as those of nodes are, or not at all."""
+    return bool(re.fullmatch(_MORE, re.sub("[^a-z]", "", name.lower())))
+
+
+def _is_bytewise(encoding: str) -> bool:
+    """Return whether the bytes of ASCII mean in it what they mean there."""
+    return "\n\t,0".encode(encoding) == b"\n\t,0"
+
+
+def _decoded(path: str, encoding: str) -> bytes:
+    with open(path, encoding=encoding, newline="") as file:
+        return file.read().encode()
+
+
+def _is_comment(line: str, marked: bool) -> bool:
+    line = line.strip()
+    return line.startswith(COMMENT_MARKS) and (not marked or line[1:2] in ("", " ", "\t", "#", "%"))
+
+
+def _are_names(lines: Sequence[tuple[int, str]]) -> bool:
+    """Return whether words that begin with a mark of comments are names: they come again."""
+    where = defaultdict[str, set[str]](set)
+    for _, line in lines:
+        if ("#" in line or "%" in line) and not _is_comment(line, marked=True):
+            for word in _MARKED_WORD.finditer(line):
+                if line[: word.start()].strip():  # not the first of its line
+                    return True
+                where[word[0]].add(line)
+    return any(len(several) > 1 for several in where.values())
+
+
+def _has_names(table: TextTable, names: Sequence[str], path: Path) -> bool:
+    """Return whether the first line has the names of columns."""
+    first = first_cells(table)
+    if any(name in first for name in names if not name.isdecimal()):
+        return True
+    below = table.cells.slice(1)
+    names_below = set[str]()
+    has_number = list[bool]()
+    for word, column in zip(first, below.columns, strict=True):
+        cells = pc.utf8_trim_whitespace(column).drop_null()
+        cells = cells.filter(pc.not_equal(cells, ""))
+        names_below.update(pc.unique(cells).to_pylist())
+        n_numbers = pc.sum(are_numbers(cells)).as_py() or 0
+        if word and len(cells) and n_numbers >= LEAST_SHARE * len(cells):
+            has_number.append(are_numbers(pa.array([word]))[0].as_py())
+    if has_number:
+        return not any(has_number)
+    if below.num_rows == 0 and all(map(is_number, first[:2])):
+        return False
+    has_roles, comes_again = (
+        columns_by_role(first) is not None,
+        not names_below.isdisjoint(first[:2]),
+    )
+    if has_roles and names_below.issuperset(filter(None, first)):
+        return True  # and is refused where it stands again
+    if has_roles == comes_again:
+        raise InputError(
+            f"{opt('edges')} must have a first line that is plainly names of columns or an edge, "
+            f"that of '{path}' is {short(','.join(first))}; say {opt('header')} or "
+            f"{opt('no_header')}"
+        )
+    return has_roles
+
+
+def is_number(word: str) -> bool:
+    """Return whether a word is a number as others than Python read it, too."""
+    try:
+        return "_" not in word and float(word) is not None
+    except ValueError:
+        return False
+
+
+def are_decimal_commas(words: Sequence[str]) -> bool:
+    """Return whether some words have a comma for decimals, and not, as may be, for thousands."""
+    commas = [word for word in words if "," in word]
+    decimal = any(len(word.rpartition(",")[2].strip()) != 3 for word in commas)
+    return decimal and not any("." in word for word in words)
+
+
+def counts_rows(column: pa.ChunkedArray) -> bool:
+    """Return whether cells count rows, from 0 or 1."""
+    cells = column.to_pylist()
+    return any(cells == [str(i + first) for i in range(len(cells))] for first in (0, 1))
+
+
+def _zeros_lead(rows: bytes) -> bool:
+    """Return whether a number may begin with a zero, or be hexadecimal."""
+    data = np.frombuffer(rows, np.uint8)  # whose last byte ends a line
+    for begin in range(0, len(data), 1 << 20):  # as long as a cache may hold
+        zeros = begin + np.flatnonzero(data[begin : begin + (1 << 20)] == ord("0"))
+        after = data[zeros + 1]
+        zeros = zeros[((after >= ord("0")) & (after <= ord("9"))) | ((after | 32) == ord("x"))]
+        before = data[zeros - 1]  # of the first byte the last
+        is_digit = (before >= ord("0")) & (before <= ord("9"))
+        in_exponent = (before == ord("-")) & (data[zeros - 2] == ord("e"))
+        if not (is_digit | (before == ord(".")) | in_exponent).all():
+            return True
+    return False

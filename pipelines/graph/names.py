@@ -1,0 +1,218 @@
+"""Names of nodes: blanks around them are no part of them, and a number is one name however spelled.
+
+Whether names are numbers is settled for a whole graph: ``12`` and ``12.0`` are one node where all
+names are numbers, and two, of which is told, where some are text or begin with a zero.
+"""
+
+from __future__ import annotations
+
+import decimal
+from collections.abc import Iterable
+from contextlib import suppress
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from pipelines.data.tables.words import counted, reason_of, short
+from pipelines.errors import InputError, opt
+
+_NUMBER = r"^[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?$"
+_ZERO_FIRST = r"^[+-]?0[0-9]"
+_WHOLE = r"^(?:\+|(-))?0*([0-9]+)(?:\.0*)?$"
+_PLAIN = r"^-?[0-9]+$"
+_MOMENT = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}(?:[ T][0-9]{2}:[0-9]{2}(?::[0-9]{2}(?:\.[0-9]+)?)?)?$"
+_EXACT = decimal.Context(prec=10_000)
+_LONGEST = 40  # digits of a number that is spelled without an exponent
+
+
+def is_text(names: pa.Array) -> bool:
+    """Return whether names are text."""
+    return bool(pa.types.is_large_string(names.type))
+
+
+def are_numbers(names: pa.Array) -> pa.Array:
+    """Return for each name whether it spells a number or a moment."""
+    return pc.match_substring_regex(names, f"{_NUMBER}|{_MOMENT}")
+
+
+def trimmed(names: pa.Array, ends: NDArray[np.int32]) -> tuple[pa.Array, NDArray[np.int32]]:
+    """Return names without blanks around them, each once, and positions among these."""
+    if not is_text(names):
+        return names, ends
+    bare = pc.utf8_trim_whitespace(names)
+    if bare.equals(names):
+        return names, ends
+    encoded = bare.dictionary_encode()
+    return encoded.dictionary, encoded.indices.to_numpy(zero_copy_only=False)[ends]
+
+
+def by_value(names: pa.Array) -> pa.Array:
+    """Return text with one spelling for each number, and each moment.
+
+    ``1`` for ``+1``, ``1.0`` and ``1e0``; ``2026-01-01 00:00:00`` for ``2026-01-01T00:00:00.0``.
+    """
+    is_number = pc.match_substring_regex(names, _NUMBER)
+    numbers = pc.replace_substring_regex(names.filter(is_number), _WHOLE, r"\1\2")
+    others = pc.invert(pc.match_substring_regex(numbers, _PLAIN))
+    spelled = [_spelled(word) for word in numbers.filter(others).to_pylist()]
+    numbers = pc.replace_with_mask(numbers, others, pa.array(spelled, names.type))
+    numbers = pc.replace_substring_regex(numbers, "^-0$", "0")
+    is_moment = _are_moments(names)
+    moments = names.filter(is_moment).to_pandas()
+    read = pd.to_datetime(moments, format="ISO8601", errors="coerce")
+    moments = pa.array(read.astype(str).where(read.notna(), moments), names.type)
+    names = pc.replace_with_mask(names, is_moment, moments)
+    return pc.replace_with_mask(names, is_number, numbers)
+
+
+def sorted_nodes(arrays: Iterable[pa.Array], numbers: bool = False) -> tuple[pd.Index, list[str]]:
+    """Return the nodes that occur in any of several arrays, sorted, and what is to be said of them.
+
+    Parameters
+    ----------
+    numbers : names that are text become numbers where all of them are numbers
+
+    Returns
+    -------
+    nodes : int64, or in the order of arrow
+    notes : of several spellings of one number, and of quotes that may not be closed
+    """
+    union = pc.unique(pa.chunked_array(to_one_type(list(arrays))))
+    notes = []
+    if is_text(union):
+        long = union.filter(pc.match_substring(union, "\n"))
+        if len(long):
+            first = short(pc.min(long).as_py())
+            words = counted(len(long), "name goes", "names go")
+            notes.append(f"{words} over several lines, such as {first}")
+        spellings = union.filter(are_numbers(union))
+        values = by_value(spellings)
+        numbers &= len(values) == len(union)
+        numbers &= not pc.any(pc.match_substring_regex(spellings, _ZERO_FIRST)).as_py()
+        if has_several := len(pc.unique(values)) < len(values):
+            notes.append(_said(spellings.to_pandas(), values.to_pandas(), numbers))
+        if numbers and (has_several or not pc.any(_are_moments(union)).as_py()):
+            union = pc.unique(values)
+            with suppress(pa.ArrowInvalid):  # not whole, or beyond it
+                union = union.cast(pa.int64())
+    if pa.types.is_integer(union.type):
+        return pd.Index(np.sort(union.to_numpy(zero_copy_only=False))), notes
+    return pd.Index(union.take(pc.array_sort_indices(union)).to_pandas()), notes
+
+
+def positions_of(names: pa.Array, nodes: pd.Index) -> NDArray[np.int32]:
+    """Return positions of names among the nodes.
+
+    Raises
+    ------
+    InputError
+        A name is none of a node.
+    """
+    positions = places_of(names, nodes)
+    unknown = np.flatnonzero(positions < 0)
+    if len(unknown):
+        raise InputError(
+            f"{opt('edges')} must run between the {len(nodes)} known nodes, got "
+            f"{short(names[unknown[0]].as_py())}; leave it out, or name it among the nodes"
+        )
+    return positions.astype(np.int32)
+
+
+def places_of(names: pa.Array, nodes: pd.Index) -> NDArray[np.int64]:
+    """Return positions among the nodes, -1 where there is none.
+
+    Text is looked up as it is, then by the number it spells.
+    """
+    positions = _looked_up(names, nodes)
+    missing = np.flatnonzero(positions < 0)
+    if len(missing) and is_text(names):
+        positions[missing] = _looked_up(by_value(names.take(missing)), nodes)
+    return positions
+
+
+def _looked_up(names: pa.Array, nodes: pd.Index) -> NDArray[np.int64]:
+    wanted = pd.Index(names.to_pandas())
+    kind = nodes.dtype.kind
+    if is_text(names) and kind in "iuf":
+        is_number = pc.match_substring_regex(names, _PLAIN if kind in "iu" else _NUMBER)
+        positions = np.full(len(names), -1, np.int64)
+        with suppress(pa.ArrowInvalid):  # beyond 64 bits: none of them is a node
+            numbers = names.filter(is_number).cast(pa.float64() if kind == "f" else pa.int64())
+            if len(numbers):
+                where = is_number.to_numpy(zero_copy_only=False)
+                positions[where] = _looked_up(numbers, nodes)
+        return positions
+    if is_text(names) and kind == "M":
+        wanted = pd.to_datetime(wanted, errors="coerce").astype(nodes.dtype)
+    elif wanted.dtype.kind != kind and not isinstance(nodes, pd.RangeIndex):
+        wanted = wanted.astype(nodes.dtype)
+    is_sorted = not isinstance(nodes, pd.RangeIndex) and nodes.is_monotonic_increasing
+    if wanted.dtype.kind == "i" and nodes.dtype == wanted.dtype and is_sorted:
+        # Halving takes no memory, a table of all nodes many times theirs.
+        known_nodes, values = nodes.to_numpy(), wanted.to_numpy()
+        positions = np.minimum(np.searchsorted(known_nodes, values), len(nodes) - 1)
+        positions[known_nodes[positions] != values] = -1
+        return positions
+    return np.array(nodes.get_indexer(wanted))
+
+
+def to_one_type(arrays: list[pa.Array]) -> list[pa.Array]:
+    """Return whole numbers as int64 or uint64, others and moments in a type that holds all of them.
+
+    What is text, or has no such type, becomes text.
+    """
+    if all(pa.types.is_integer(array.type) for array in arrays):
+        for whole in (pa.int64(), pa.uint64()):
+            with suppress(pa.ArrowInvalid):  # beyond it
+                return [array.cast(whole) for array in arrays]
+    kinds = [array.type for array in arrays]
+    kind = kinds[0]
+    if any(other != kind for other in kinds) and all(map(_is_numeric, kinds)):
+        with suppress(pa.ArrowInvalid):  # not whole, or beyond it
+            return [array.cast(pa.int64()) for array in arrays]
+    with suppress(pa.ArrowException):
+        for other in kinds:
+            schemas = [pa.schema([("name", one)]) for one in (kind, other)]
+            kind = pa.unify_schemas(schemas, promote_options="permissive").field(0).type
+        text = (pa.types.is_string, pa.types.is_string_view, pa.types.is_binary)
+        is_text = any(is_kind(kind) for is_kind in (*text, pa.types.is_large_binary))
+        if not is_text and not pa.types.is_integer(kind) and not pa.types.is_nested(kind):
+            return [array.cast(kind) for array in arrays]
+    try:
+        return [array.cast(pa.large_string()) for array in arrays]
+    except pa.ArrowException as error:
+        raise InputError(
+            f"{opt('edges')} must have names that are numbers or text ({reason_of(error)}); write "
+            "them so"
+        ) from None
+
+
+def _are_moments(names: pa.Array) -> pa.Array:
+    return pc.match_substring_regex(names, _MOMENT)
+
+
+def _is_numeric(kind: pa.DataType) -> bool:
+    return bool(
+        pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
+    )
+
+
+def _spelled(word: str) -> str:
+    """Return a number that is not plainly whole, in the one way it is spelled."""
+    try:
+        number = _EXACT.normalize(_EXACT.create_decimal(word))
+    except decimal.DecimalException:
+        return word
+    return f"{number:f}" if abs(number.adjusted()) < _LONGEST else str(number)
+
+
+def _said(spellings: pd.Series, values: pd.Series, numbers: bool) -> str:
+    """Return what is said of names that spell one number in several ways."""
+    first = values[values.duplicated()].min()
+    two = " and ".join(map(repr, sorted(spellings[values == first])[:2]))
+    if numbers:
+        return f"names are spelled in several ways, and taken by value: {two} are one node"
+    return f"names stay text, as some are no numbers or begin with 0: {two} are two nodes"
