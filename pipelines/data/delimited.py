@@ -12,7 +12,7 @@ import re
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from itertools import islice, pairwise
 from pathlib import Path
@@ -31,7 +31,9 @@ MOST_HEADER_LINES = 20
 LEAST_SHARE = 0.8  # of the cells of a column of numbers, which are numbers
 MOST_LONG_ROWS = 0.1  # beyond, the lines are those of no one table
 YEARS = range(1500, 2101)
-LATIN = ("cp1252", "cp1250", "cp1254", "cp1257")
+# Of text that is neither UTF-8 nor, by all signs, cp1252.
+OTHER_ENCODINGS = "cp1252 cp1250 cp1251 cp1253 cp1254 cp932 gb18030 big5 euc_kr"
+EVEN = 0.9  # of the rows, which have as many cells as most
 DELIMITERS = (",", ";", "\t", "|")
 COMMENT_MARKS = ("#", "%")
 NO_SUCH_CELL = "\x01"  # stands in no text: an empty cell is told from one that a row lacks
@@ -43,6 +45,7 @@ _NUMBER = re.compile(
     re.IGNORECASE,
 )
 _MOMENT = re.compile(r"\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}([T ].*)?|\d{1,2}:\d{2}(:\d{2}(\.\d+)?)?")
+_DECIMAL_COMMA = re.compile(r"(?<=\d),(?=\d)")
 _WORDS = re.compile(r'"(?:[^"\\]|\\.|"")*"(?!\S)|\S+')
 
 csv.field_size_limit(1 << 30)  # a line that is split by another delimiter than its own is one cell
@@ -139,7 +142,8 @@ def read_text_table(
     if encoding is None:
         encoding = encoding_of(path)
         if encoding not in (ENCODING, "utf-8-sig", "ascii"):
-            notes.append(f"read as {encoding}")
+            is_guess = "" if encoding.startswith("utf") else ", a guess"
+            notes.append(f"read as {encoding}{is_guess}")
     with path.open(encoding=encoding, newline=None) as text:
         try:
             head = list(islice(text, SAMPLE_LINES))
@@ -173,6 +177,7 @@ def encoding_of(path: Path) -> str:
         head = file.read(HEAD_BYTES)
         for mark, name in (
             (codecs.BOM_UTF8, "utf-8-sig"),
+            (codecs.BOM_UTF32_LE, "utf-32"),  # which begins as that of UTF-16 does
             (codecs.BOM_UTF16_LE, "utf-16"),
             (codecs.BOM_UTF16_BE, "utf-16"),
         ):
@@ -196,8 +201,11 @@ def encoding_of(path: Path) -> str:
 
     others = re.findall(rb"[\x80-\xff]+", head)
     # Letters that stand alone among those of ASCII are Latin ones with marks.
-    is_latin = sum(map(len, others)) < 1.5 * len(others)
-    best = from_bytes(head, cp_isolation=list(LATIN) if is_latin else None).best()
+    if sum(map(len, others)) < 1.5 * len(others):
+        with suppress(UnicodeDecodeError):
+            head.decode("cp1252")
+            return "cp1252"
+    best = from_bytes(head, cp_isolation=OTHER_ENCODINGS.split()).best()
     if best is None or str(best) == head.decode("cp1252", errors="replace"):
         return "cp1252"
     return best.encoding
@@ -232,13 +240,9 @@ def notice_dialect(path: Path, head: Sequence[str], n_comments: int) -> Dialect:
     delimiter, quote, escape = ("" if word == "(empty)" else word or "" for word in rows[0])
     quote = quote or '"'
     text = "".join(body)
-    if not separator and _is_by_blanks(body, delimiter):
+    delimiter = separator or _delimiter_of(body, delimiter, quote)
+    if not delimiter:
         return Dialect("\t", quote, quote, skip, by_blanks=True)
-    delimiter = separator or delimiter or ","
-    if not separator and len(delimiter) == 1:
-        # Of equal ones the first: a blank may stand between the words of a cell.
-        others = (*DELIMITERS, " ") if delimiter == " " else (delimiter, *DELIMITERS)
-        delimiter = max(others, key=lambda other: _evenness(body, other, quote, quote))
     if not delimiter.isspace() and text.count(delimiter + " ") == text.count(delimiter) > 0:
         delimiter += " "  # or quotes would not be the first character of a cell
     escape = escape or quote
@@ -247,8 +251,37 @@ def notice_dialect(path: Path, head: Sequence[str], n_comments: int) -> Dialect:
     return Dialect(delimiter, quote, escape, skip)
 
 
+def _delimiter_of(lines: Sequence[str], sniffed: str, quote: str) -> str:
+    """Return what stands between cells, empty where that is any number of blanks.
+
+    Commas between digits are no delimiters where another mark splits lines evenly, or blanks do.
+    """
+    if len(sniffed) > 1:
+        return sniffed
+    rest = lines[len(lines) // 3 :]  # below a title
+    clear = [mark for mark in DELIMITERS[1:] if _evenness(rest, mark, quote, quote) >= EVEN]
+    if "\t" in clear and 2 * sum("  " in line for line in lines) > len(lines):
+        clear.remove("\t")  # one among words apart by blanks
+    without_decimals = [_DECIMAL_COMMA.sub(".", line) for line in lines]
+    if not clear and _is_by_blanks(without_decimals, sniffed):
+        return ""
+
+    def fit(mark: str) -> tuple[float, int]:
+        evenness, width = _shape(without_decimals if clear else lines, mark, quote, quote)
+        return round(evenness, 1), width
+
+    # Of equal ones the first: a blank may stand between the words of a cell.
+    others = (*DELIMITERS, " ") if sniffed == " " else (sniffed or ",", *DELIMITERS)
+    return max((*clear, *others), key=fit)
+
+
 def _evenness(lines: Sequence[str], delimiter: str, quote: str, escape: str) -> float:
     """Return the share of rows that have the most frequent number of cells, if above one."""
+    return _shape(lines, delimiter, quote, escape)[0]
+
+
+def _shape(lines: Sequence[str], delimiter: str, quote: str, escape: str) -> tuple[float, int]:
+    """Return the evenness of lines and the most frequent number of cells."""
     escapechar = None if escape == quote else escape
     rows = csv.reader(
         lines,
@@ -258,8 +291,8 @@ def _evenness(lines: Sequence[str], delimiter: str, quote: str, escape: str) -> 
         doublequote=escapechar is None,
     )
     widths = Counter(len(row) for row in rows if any(row))
-    width, n_rows = widths.most_common(1)[0]
-    return n_rows / widths.total() if width > 1 else 0
+    width, n_rows = widths.most_common(1)[0] if widths else (0, 0)
+    return (n_rows / widths.total() if width > 1 else 0), width
 
 
 def _is_by_blanks(lines: Sequence[str], delimiter: str) -> bool:
@@ -269,8 +302,6 @@ def _is_by_blanks(lines: Sequence[str], delimiter: str) -> bool:
     width, often = Counter(words[1:] or words).most_common(1)[0]  # a header may be shorter
     if width < 2 or often < 0.9 * len(words[1:] or words):
         return False
-    if _evenness(full, "\t", '"', '"') == 1 and not any("\t\t" in line for line in full):
-        return False  # words of a cell are then apart by blanks
     if not delimiter or delimiter.isspace():
         cells = (len(line.strip().split(delimiter or "\t")) for line in full)
         return any(n_cells != n_words for n_cells, n_words in zip(cells, words, strict=True))

@@ -113,7 +113,7 @@ def test_what_excel_writes_on_windows_is_noticed_and_said(tmp_path: Path) -> Non
     text = "städte;größe;straße\n" + "Köln;1,5;Große Gasse\nZürich;2,5;Am Bühl\n" * 20
     table = read(tmp_path / "t.csv", text.encode("cp1252"))
     assert table.names == ("städte", "größe", "straße")
-    assert table.notes == ("read as cp1252",)
+    assert table.notes == ("read as cp1252, a guess",)
 
 
 LACKING = "than 3 cells, the first in line 42, taken as lacking the last"

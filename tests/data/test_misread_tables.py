@@ -214,7 +214,7 @@ def test_encodings(encoding, read):
     table = read("größe,h,kind\n" + BODY.replace("a\n", "süß\n"), encoding=encoding)
     assert "größe" in table.X
     assert table.y[0] == "süß"
-    assert encoding.startswith("utf-8") or notes(table) == f"read as {encoding}"
+    assert encoding.startswith("utf-8") or notes(table).startswith(f"read as {encoding}")
 
 
 def test_an_encoding_may_be_said(tmp_path, read):

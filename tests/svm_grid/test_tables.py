@@ -224,7 +224,7 @@ def test_what_is_converted_is_said_by_runs_and_predictions(
     assert main([*options, "--results", str(tmp_path / "run")]) == 0
     notes = record(tmp_path / "run")["dataset"]["notes"]
     assert notes == [
-        "read as cp1252",
+        "read as cp1252, a guess",
         "1 line above the table left out",
         "numbers with '%' read without it in 'größe'",
         "decimal commas in 'größe'",
