@@ -33,6 +33,7 @@ MOST_LONG_ROWS = 0.1  # beyond, the lines are those of no one table
 YEARS = range(1500, 2101)
 # Of text that is neither UTF-8 nor, by all signs, cp1252.
 OTHER_ENCODINGS = "cp1252 cp1250 cp1251 cp1253 cp1254 cp932 gb18030 big5 euc_kr"
+FEWEST_ROWS = 10  # of which levels can be told
 EVEN = 0.9  # of the rows, which have as many cells as most
 DELIMITERS = (",", ";", "\t", "|")
 COMMENT_MARKS = ("#", "%")
@@ -45,6 +46,7 @@ _NUMBER = re.compile(
     re.IGNORECASE,
 )
 _MOMENT = re.compile(r"\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}([T ].*)?|\d{1,2}:\d{2}(:\d{2}(\.\d+)?)?")
+_RULE = re.compile(r"\s*[-=_|:+]+\s*")  # a line between a header and rows
 _DECIMAL_COMMA = re.compile(r"(?<=\d),(?=\d)")
 _WORDS = re.compile(r'"(?:[^"\\]|\\.|"")*"(?!\S)|\S+')
 
@@ -405,13 +407,14 @@ def _judged(
     width = Counter(_length(row) for row in full).most_common(1)[0][0]
     below = full[len(full) // (3 if len(full) > 6 else 2) :]  # no lines of a header
     forms = [_form_of([row[i] for row in below]) for i in range(len(head[0]))]
-    while begin < len(head) - 1 and len(_filled(head[begin])) <= min(1, width - 1):
+    while begin < len(head) - 1 and _is_above(head[begin], width):
         begin += 1
     end = _end_of_header(head, begin, forms, width) if header is None else begin + header
-    lines = [row for row in head[begin:end] if _filled(row)]
+    lines = [row for row in head[begin:end] if not all(map(_RULE.fullmatch, _filled(row)))]
     n_above = begin
-    if not lines and header is None and (named := _named_by_comment(head, begin, width)):
-        lines, n_above = [named], n_above - 1
+    if not lines and header is None and (comment := _named_by_comment(head, begin, width)):
+        lines, n_above = [comment[1]], n_above - 1
+        notes.append(f"a comment, {' '.join(_filled(comment[1]))!r}, names the columns")
     widths = Counter(_length(row) for row in head[end:] if _filled(row)) or Counter([0])
     (often, n_often), *_ = widths.most_common(1)
     if 2 * n_often < widths.total():
@@ -429,7 +432,7 @@ def _judged(
             lines = [["", *line] for line in lines]  # R gives row names no name
             notes.append("the header has no name for the first column, the row names")
         else:
-            notes.append(f"the header has {n_named} names for {width} columns")
+            raise NoTable(f"has {n_named} names of columns, but {width} cells in most rows")
     names = _joined(lines, n_names) if lines else None
     if n_above:
         notes.append(f"{_counted(n_above, 'line')} above the table left out")
@@ -493,55 +496,97 @@ def _form_of(cells: Sequence[str | None]) -> re.Pattern[str] | None:
     return None
 
 
-def _counts(first: Row, below: Sequence[Row], start: int) -> bool:
-    """Return whether cells that are whole numbers are names: columns counted, or years in turn."""
-    counted = [(i, int(cell)) for i, cell in enumerate(first) if cell and cell.strip().isdecimal()]
-    if len(counted) < 2:
-        return False
-    if any(all(value == i + more for i, value in counted) for more in (0, 1, -1)):
+def _is_above(row: Row, width: int) -> bool:
+    """Return whether a line is a title, or of words about the table, and none of it."""
+    filled = _filled(row)
+    is_key = bool(filled) and filled[0].rstrip().endswith(":") and len(filled) < width
+    at_left = len(filled) == _length_filled(row) <= width // 2
+    return len(filled) <= min(1, width - 1) or at_left or is_key
+
+
+def _fits(form: re.Pattern[str] | None, cell: str) -> bool:
+    return form is not None and form.fullmatch(cell) is not None
+
+
+def _words(row: Row) -> list[tuple[int, str]]:
+    """Return the cells of a row that are filled, with the numbers of their columns."""
+    return [(i, cell.strip()) for i, cell in enumerate(row) if cell is not None and cell.strip()]
+
+
+def _are_counted(numbers: Sequence[tuple[int, int]], rows: Sequence[Row]) -> bool:
+    """Return whether whole numbers are names: of columns counted from 0 or 1, or years in turn."""
+    if any(all(value == i + more for i, value in numbers) for more in (0, 1, -1)):
         return True  # as a table without names of its own is given them
-    steps = {after - before for (_, before), (_, after) in pairwise(counted)}
-    are_in_turn = len(steps) == 1 or (len(counted) > 2 and len({step > 0 for step in steps}) == 1)
-    if not are_in_turn or 0 in steps or not all(value in YEARS for _, value in counted):
+    steps = {after - before for (_, before), (_, after) in pairwise(numbers)}
+    are_in_turn = len(steps) == 1 or (len(numbers) > 2 and len({step > 0 for step in steps}) == 1)
+    if not are_in_turn or 0 in steps or not all(value in YEARS for _, value in numbers):
         return False
-    words = [(row[i] or "").strip() for row in below for i, _ in counted]
-    return 2 * sum(word.isdecimal() and int(word) in YEARS for word in words) < len(words)
+    cells = [(row[i] or "").strip() for row in rows for i, _ in numbers]
+    return 2 * sum(cell.isdecimal() and int(cell) in YEARS for cell in cells) < len(cells)
+
+
+def _are_names(row: Row, rows: Sequence[Row], forms: Sequence[re.Pattern[str] | None]) -> bool:
+    """Return whether a line with whole numbers above rows of numbers names the columns.
+
+    Its other cells are no numbers and come not again, and its numbers are counted, or another cell
+    stands above a few levels and is none of them.
+    """
+    filled, others = _words(row), [other for other in rows if other != row]
+    numbers = [(i, int(cell)) for i, cell in filled if cell.isdecimal()]
+    words = [(i, cell) for i, cell in filled if not cell.isdecimal()]
+    levels = {i: {(other[i] or "").strip() for other in others} for i, _ in words}
+    if not numbers or any(cell in levels[i] or _fits(forms[i], cell) for i, cell in words):
+        return False
+    if len({value for _, value in numbers}) < len(numbers) or len(others) < len(rows):
+        return False
+    if len(filled) > 2 and len(numbers) > 1 and _are_counted(numbers, rows):
+        return True
+    return len(rows) >= FEWEST_ROWS and any(
+        forms[i] is None and 2 * len(levels[i]) <= len(others) for i, _ in words
+    )
 
 
 def _end_of_header(
-    head: list[Row], begin: int, forms: list[re.Pattern[str] | None], width: int
+    head: list[Row], begin: int, forms: Sequence[re.Pattern[str] | None], width: int
 ) -> int:
     """Return the line of the first row: that which has numbers in columns of numbers."""
-    below = head[begin + 1 :]
-    if _counts(head[begin], below, begin):
+    first, below = head[begin], head[begin + 1 :]
+    if _are_names(first, below, forms):
         return begin + 1
+    # Where a header stands again it is no evidence of levels.
+    counts = Counter(word for row in below if row != first for word in _words(row))
+    filled = _words(first)
     if not any(forms):
-        first = head[begin]
-        columns = [{row[i] for row in below} for i in range(len(first))]
-        filled = [(i, cell) for i, cell in enumerate(first) if cell is not None and cell.strip()]
-        known = sum(cell in columns[i] for i, cell in filled)
-        return begin + (2 * known < len(filled))
+        return begin + (2 * sum(word in counts for word in filled) < len(filled))
     for line, row in enumerate(head[begin : begin + MOST_HEADER_LINES], begin):
-        cells = [(form, cell) for form, cell in zip(forms, row, strict=True) if form and cell]
-        present = [(form, cell) for form, cell in cells if _present([cell])]
+        filled = _words(row)
+        numbers = [(i, cell) for i, cell in filled if forms[i] and _present([cell])]
+        texts = [word for word in filled if forms[word[0]] is None]
         n_like = sum(
-            form.fullmatch(cell.strip()) is not None or (line > begin and cell in INFINITE)
-            for form, cell in present
+            _fits(forms[i], cell) or (line > begin and cell in INFINITE) for i, cell in numbers
         )
-        is_row = 2 * n_like >= max(line == begin, len(present))  # gaps alone: a row, too
-        if is_row and len(_filled(row)) > min(1, width - 1):
+        is_row = 2 * n_like >= max(line == begin, len(numbers))  # gaps alone: a row, too
+        if line == begin:
+            is_row |= bool(texts) and all(word in counts for word in texts)
+        else:
+            is_row |= any(counts[word] > 1 for word in texts)
+        is_below_names = line > begin and len(_words(head[line - 1])) == width
+        if is_row and (len(filled) > min(1, width - 1) or is_below_names):
             return line
     return begin + 1
 
 
-def _named_by_comment(head: list[Row], begin: int, width: int) -> Row | None:
-    """Return a comment above the first row that names the columns, without its mark."""
-    if not begin or _length_filled(head[begin - 1]) != width or width < 2:
-        return None
-    first, *others = head[begin - 1]
-    if first is None or not first.startswith(COMMENT_MARKS):
-        return None
-    return [first.lstrip("".join(COMMENT_MARKS)).strip(), *others]
+def _named_by_comment(head: list[Row], begin: int, width: int) -> tuple[int, Row] | None:
+    """Return the number of a comment that names the columns, and it without its mark."""
+    marks = "".join(COMMENT_MARKS)
+    for line in range(begin - 1, -1, -1):
+        first, *others = [cell or "" for cell in head[line]]
+        if first.startswith(COMMENT_MARKS) and width > 1:
+            bare = first.lstrip(marks).strip()
+            names: Row = [bare, *others] if bare else [*others, None]
+            if _length_filled(names) == width:
+                return line, names
+    return None
 
 
 def _joined(lines: list[Row], width: int) -> tuple[str, ...]:
