@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
-from itertools import islice, pairwise
+from itertools import islice, pairwise, takewhile
 from pathlib import Path
 from typing import TextIO
 
@@ -46,6 +46,15 @@ _NUMBER = re.compile(
     re.IGNORECASE,
 )
 _MOMENT = re.compile(r"\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}([T ].*)?|\d{1,2}:\d{2}(:\d{2}(\.\d+)?)?")
+_GAP = re.compile(r"#(N/A|NA|DIV/0!|VALUE!|REF!|NAME\?|NUM!|NULL!)", re.IGNORECASE)
+# What is no table, by its first line that is no comment.
+_OTHER_FORMS = {
+    "ARFF": re.compile(r"@relation\b", re.IGNORECASE),
+    "JSON": re.compile(r'[\[{]\s*(["\[{]|$)'),
+    "HTML or XML": re.compile(r"<[!?a-z]", re.IGNORECASE),
+    "of libsvm's form": re.compile(r"[-+]?[\d.]+ \d+:[-+.\deE]+( \d+:[-+.\deE]+)*\s*$"),
+    "LaTeX": re.compile(r"\\(begin|documentclass)|.*&.*\\\\\s*$"),
+}
 _RULE = re.compile(r"\s*[-=_|:+]+\s*")  # a line between a header and rows
 _DECIMAL_COMMA = re.compile(r"(?<=\d),(?=\d)")
 _WORDS = re.compile(r'"(?:[^"\\]|\\.|"")*"(?!\S)|\S+')
@@ -157,12 +166,16 @@ def read_text_table(
     with ExitStack() as stack:
         plain = path if is_plain else stack.enter_context(_copy(path, encoding, _lines_apart))
         comments = _comments(head, marks)
+        body = next((line for line in head[len(comments) :] if line.strip()), "")
+        for form, pattern in _OTHER_FORMS.items():
+            if pattern.match(body.strip()):
+                raise NoTable(f"is {form}, no table of rows and columns; convert it")
         dialect = notice_dialect(plain, head, len(comments))
         if (change := _change_of(dialect, head)) is not None:
             plain, head = stack.enter_context(_copy(plain, ENCODING, change)), list(change(head))
             dialect = replace(dialect, quote='"', escape='"')
         cells = _split(plain, dialect, head)
-        if dialect.quote == '"' and _has_odd_quote(plain, dialect.quote):
+        if dialect.quote == '"' and _has_odd_quote(plain, dialect.delimiter[0]):
             notes.append("a quote is not closed")
     return _judged(cells, header, comments, notes, (path, dialect, encoding))
 
@@ -214,13 +227,9 @@ def encoding_of(path: Path) -> str:
 
 
 def _comments(head: Sequence[str], marks: tuple[str, ...]) -> list[str]:
-    """Return the lines above all others that begin with a mark of comments."""
-    comments = []
-    for line in head:
-        if not line.startswith(marks):
-            break
-        comments.append(line)
-    return comments
+    """Return the lines above all others that begin with a mark of comments, and with no gap."""
+    comments = list(takewhile(lambda line: line.startswith(marks) and not _GAP.match(line), head))
+    return comments if any(map(str.strip, head[len(comments) :])) else []  # else words of rows
 
 
 def notice_dialect(path: Path, head: Sequence[str], n_comments: int) -> Dialect:
@@ -454,15 +463,31 @@ def _of_several_lines(table: TextTable) -> list[str]:
     if not (n_cells := sum(map(len, rows))):
         return []
     line = table.line_of(int(np.concatenate(rows).min()))
+    delimiter, n_others = table.dialect.delimiter, table.cells.num_columns - 1
+    n_swallowed = 0
+    for i, (column, places) in enumerate(zip(table.cells.columns, rows, strict=True)):
+        for cell in column.take(places[:SAMPLE_LINES]).to_pylist():
+            first, *between, last = (part.count(delimiter) for part in cell.split("\n"))
+            n_swallowed += (first, last) == (n_others - i, i) and {*between} <= {n_others}
+    if n_others and 2 * n_swallowed > sum(min(len(places), SAMPLE_LINES) for places in rows):
+        raise NoTable(
+            f"has whole rows within quotes: one is not closed in line {line}, or stands within a "
+            "cell"
+        )
     return [f"{_counted(n_cells, 'cell')} of several lines, the first in line {line}"]
 
 
-def _has_odd_quote(path: Path, quote: str) -> bool:
-    n_quotes = 0
-    with path.open("rb") as file:
-        while block := file.read(HEAD_BYTES):
-            n_quotes += block.count(quote.encode())
-    return n_quotes % 2 == 1
+def _has_odd_quote(path: Path, delimiter: str) -> bool:
+    """Return whether quotes are odd in number, those within cells, as of inches, aside."""
+    at_ends = re.compile(rf'(?<![^{re.escape(delimiter)}\n])"|"(?![^{re.escape(delimiter)}\r\n])')
+    n_quotes = n_at_ends = 0
+    with path.open(encoding=ENCODING, newline="") as text:
+        while block := text.read(HEAD_BYTES):
+            if '"' in block:
+                block += text.readline()  # or a quote at its end is not known to be one
+                n_quotes += block.count('"')
+                n_at_ends += len(at_ends.findall(block))
+    return n_quotes % 2 == 1 == n_at_ends % 2
 
 
 def _counted(n: int, word: str) -> str:
@@ -500,7 +525,7 @@ def _is_above(row: Row, width: int) -> bool:
     """Return whether a line is a title, or of words about the table, and none of it."""
     filled = _filled(row)
     is_key = bool(filled) and filled[0].rstrip().endswith(":") and len(filled) < width
-    at_left = len(filled) == _length_filled(row) <= width // 2
+    at_left = len(filled) == _length_filled(row) < width / 2
     return len(filled) <= min(1, width - 1) or at_left or is_key
 
 
@@ -511,6 +536,12 @@ def _fits(form: re.Pattern[str] | None, cell: str) -> bool:
 def _words(row: Row) -> list[tuple[int, str]]:
     """Return the cells of a row that are filled, with the numbers of their columns."""
     return [(i, cell.strip()) for i, cell in enumerate(row) if cell is not None and cell.strip()]
+
+
+def _unlike(row: Row, rows: Sequence[Row]) -> list[Row]:
+    """Return rows that share at most half of its cells: no header that comes again."""
+    words = {*_words(row)}
+    return [other for other in rows if 2 * len(words.intersection(_words(other))) <= len(words)]
 
 
 def _are_counted(numbers: Sequence[tuple[int, int]], rows: Sequence[Row]) -> bool:
@@ -531,7 +562,7 @@ def _are_names(row: Row, rows: Sequence[Row], forms: Sequence[re.Pattern[str] | 
     Its other cells are no numbers and come not again, and its numbers are counted, or another cell
     stands above a few levels and is none of them.
     """
-    filled, others = _words(row), [other for other in rows if other != row]
+    filled, others = _words(row), _unlike(row, rows)
     numbers = [(i, int(cell)) for i, cell in filled if cell.isdecimal()]
     words = [(i, cell) for i, cell in filled if not cell.isdecimal()]
     levels = {i: {(other[i] or "").strip() for other in others} for i, _ in words}
@@ -553,8 +584,7 @@ def _end_of_header(
     first, below = head[begin], head[begin + 1 :]
     if _are_names(first, below, forms):
         return begin + 1
-    # Where a header stands again it is no evidence of levels.
-    counts = Counter(word for row in below if row != first for word in _words(row))
+    counts = Counter(word for row in _unlike(first, below) for word in _words(row))
     filled = _words(first)
     if not any(forms):
         return begin + (2 * sum(word in counts for word in filled) < len(filled))
@@ -653,4 +683,7 @@ def _refuse_second_header(
         cells = [str(cell).strip() for cell in rows.slice(place, 1).to_pylist()[0].values()]
         same = sum(cell == name for cell, name in zip(cells, names, strict=False))
         if same > 1 and 2 * same > len(names):
-            raise NoTable(f"holds several tables: its header stands again in line {line_of(place)}")
+            raise NoTable(
+                f"holds several tables: its header stands again in line {line_of(place)}, if it "
+                "is one"
+            )

@@ -127,9 +127,9 @@ LACKING = "than 3 cells, the first in line 42, taken as lacking the last"
         ("7.0,3.2,a,b\n", "1 row of more than 3 cells left out, the first in line 42", 40),
         (",,\n", None, 40),
         ("7.0,3.2,a,\n", None, 41),
-        ('7.0,3.2,"a\n1,2,b\n3,4,c\n', "a quote is not closed", 41),
         ('7.0,3.2,"a\n', "a quote is not closed", 41),
-        ('7.0,"3,a\n1,"2,b\n', "1 cell of several lines, the first in line 42", 41),
+        ('7.0,3.2,"a\nb"\n', "1 cell of several lines, the first in line 42", 41),
+        ('7.0,3.2,5" disk\n', None, 41),
     ],
 )
 def test_rows_of_other_lengths_are_told(
@@ -148,6 +148,19 @@ def test_rows_of_other_lengths_are_told(
         (written() * 2, "its header stands again"),
         (written() + "\n" + "a,b\n1,2\n" + "1,2,3,4,5\n" * 3, "several tables, or no quotes"),
         (b"\x00\x01\x02" * 50, "bytes of 0"),
+        (
+            written() + written(names=None) * 2 + '7.0,3.2,"a\n1,2,b\n3,4,c\n',
+            "one is not closed in line 14",
+        ),
+        (
+            written() + written(names=None) * 2 + '7.0,"3,a\n1,"2,b\n',
+            "one is not closed in line 14",
+        ),
+        ("@relation iris\n@attribute w real\n@data\n1,a\n", "is ARFF"),
+        ('[{"w": 1}, {"w": 2}]\n', "is JSON"),
+        ("+1 1:5.2 2:3\n-1 1:4 2:2.5\n", "libsvm"),
+        ("<!DOCTYPE html>\n<table>\n", "HTML"),
+        ("w,kind\n" + "1,2,a,b\n2,3,b,c\n1,5,a,b\n" * 9, "2 names of columns, but 4 cells"),
     ],
 )
 def test_what_is_no_table_is_refused_by_its_reason(

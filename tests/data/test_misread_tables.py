@@ -341,3 +341,102 @@ def test_a_folder_of_other_columns_is_refused(tmp_path, refused):
 def test_options_that_would_be_ignored_are_refused(name, option, kind, tmp_path, refused):
     path = name if name == "digits" else str(tmp_path / name)
     refused(lambda: load_dataset(path, reading=Reading(**option)), f"is for {kind}", path)
+
+
+# Dialects in which another one could be seen
+
+
+@pytest.mark.parametrize("delimiter", [",", ";", "\t", "|"])
+@pytest.mark.parametrize("who", ["New York", "John Smith", "red hair", "5 kg"])
+def test_what_stands_between_cells_is_no_blank(who, delimiter, read):
+    """Each row has as many words as the others."""
+    rows = [delimiter.join([f"{i}.5", who, "ab"[i % 2]]) for i in range(30)]
+    for above in ("", "Title line\n\n"):
+        table = read(above + "\n".join([delimiter.join(["w", "T (°C)", "kind"]), *rows]))
+        assert table.X["w"].tolist() == [i + 0.5 for i in range(30)]
+        assert "T (°C)" in table.X
+        assert table.y.tolist() == ["a", "b"] * 15
+
+
+@pytest.mark.parametrize("delimiter", [";", "\t", "|", " "])
+@pytest.mark.parametrize("header", ["w;h;kind\n", ""])
+def test_decimal_commas_do_not_stand_between_cells(header, delimiter, read):
+    text = header + "".join(f"{i},25;{i % 5},5;{'ab'[i % 2]}\n" for i in range(30))
+    table = read(text.replace(";", delimiter), "-1")
+    assert table.X.iloc[:, 0].tolist() == [i + 0.25 for i in range(30)]
+    assert table.X.iloc[:, 1].tolist() == [i % 5 + 0.5 for i in range(30)]
+
+
+@pytest.mark.parametrize("word", ["grün", "süß", "é", "Málaga", "5½", "x’s", "preis €"])
+@pytest.mark.parametrize("n_rows", [4, 60])
+def test_a_few_letters_of_cp1252(word, n_rows, read):
+    text = "w,farbe,kind\n" + "".join(f"{i}.5,{word},{'ab'[i % 2]}\n" for i in range(n_rows))
+    table = read(text, encoding="cp1252", category=["farbe"])
+    assert set(table.X["farbe"]) == {word}
+    assert notes(table) == "read as cp1252, a guess"
+
+
+# Headers that could be rows, and rows that could be headers
+
+
+@pytest.mark.parametrize(
+    "first",
+    ["1,2,14.23,a", "1500,1600,5,a", "0,1,2,a", "o.5,1,2,a", "<1,2,3,a", ",2,3,a", "#N/A,2,3,a"],
+)
+def test_a_row_that_could_be_a_header(first, read):
+    rows = [f"{i + 3},{i * 7 % 11},{i % 5}.5,{'ab'[i % 2]}\n" for i in range(30)]
+    table = read(first + "\n" + "".join(rows), "4", missing_values=["o.5", "<1"])
+    assert len(table.y) == 31
+    assert table.X["2"][1:].tolist() == [i * 7 % 11 for i in range(30)]
+
+
+@pytest.mark.parametrize(
+    "names", ["gene,1007,1053,kind", "350,351,352,kind", "w,3,h,kind", "country,2019,h,kind"]
+)
+def test_a_header_with_numbers(names, read):
+    rows = [f"{i}.5,{i * 7 % 11},{i % 5}.5,{'ab'[i % 2]}\n" for i in range(30)]
+    table = read(names + "\n" + "".join(rows))
+    assert table.y.tolist() == ["a", "b"] * 15
+    assert [*table.X] == names.split(",")[:3]
+
+
+def test_a_first_row_with_one_cell(read):
+    table = read(
+        "name,gdp,pop\nAruba,,\n" + "".join(f"C{i % 9},{i}.5,{i % 7}\n" for i in range(30)),
+        "pop",
+        missing="drop",
+    )
+    assert table.X["name"][0] == "C0"
+    assert len(table.y) == 30
+
+
+def test_a_header_of_a_table_of_text_that_stands_again(read, refused):
+    body = "".join(f"{'xyz'[i % 3]},{'ab'[i % 2]}\n" for i in range(30))
+    refused(lambda: read(("h,kind\n" + body) * 2), "header stands again in line 32")
+
+
+@pytest.mark.parametrize(
+    "above",
+    [
+        "Source,World Bank,,,\n\nUpdated,2020-01-01,,,\n",
+        "Created:,2020,,,\nUser:,me,you,,\n",
+        "# a\n# b, c\n",
+    ],
+)
+def test_lines_of_words_above_the_table(above, read):
+    rows = "".join(f"{i}.5,{i % 7},{i % 5},{i % 3},{'ab'[i % 2]}\n" for i in range(30))
+    table = read(above + "w,x,y,z,kind\n" + rows)
+    assert [*table.X] == ["w", "x", "y", "z"]
+    assert "lines above the table left out" in notes(table)
+
+
+@pytest.mark.parametrize("comments", ["# w,h,kind\n", "# w,h,kind\n# by me\n", "# w h kind\n"])
+def test_a_comment_that_names_the_columns(comments, read):
+    body = BODY.replace(",", " ") if " h " in comments else BODY
+    table = read(comments + body)
+    assert [*table.X] == ["w", "h"]
+    assert "a comment, 'w h kind', names the columns" in notes(table)
+
+
+def test_a_line_of_dashes_is_no_name(read):
+    assert [*read("w,h,kind\n---,---,---\n" + BODY).X] == ["w", "h"]

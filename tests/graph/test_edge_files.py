@@ -166,7 +166,7 @@ def test_what_was_noticed_is_told(content: str | bytes, words: str, tmp_path: Pa
         ("e.csv", "u,v\n1,2\n,3\n", "1 of 2 rows .* have no source, the first is line 3"),
         ("e.csv", 'u,v\n1,2\n3," "\n', "1 of 2 rows .* have no target, the first is line 3"),
         ("e.csv", 'u,v\n1,2\n\n"",3\n', "1 of 2 rows .* have no source, the first is line 4"),
-        ("e.csv", "u,v\n1,2\n" + '1,"2\n3,4\n', "a quote is not closed"),
+        ("e.csv", "u,v\n1,2\n" + '1,"2\n3,4\n', "one is not closed in line 3"),
         ("e.csv", lines(",", "from,to", "abc") * 2, "its header stands again"),
         ("e.csv", lines(",", "u,v") * 2, "its header stands again"),
         ("e.csv", lines(",", "u,v") * 40_000, "its header stands again"),
