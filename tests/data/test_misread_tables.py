@@ -55,6 +55,8 @@ def notes(table):
         ("{}.5cm", lambda i: i + 0.5, "'cm'"),
         ("{} km/h", lambda i: i, "'km/h'"),
         ("({}.5)", lambda i: -i - 0.5, "brackets"),
+        ("$({}.5)", lambda i: -i - 0.5, "brackets"),
+        ("~{}.5", lambda i: i + 0.5, "'~'"),
         ('"12,34,{:03}"', lambda i: 1_234_000 + i, "thousands apart"),
         ("{} °C", lambda i: i, "'°C'"),
         ("{}.5D0", lambda i: i + 0.5, ""),
@@ -127,6 +129,26 @@ def test_a_slip_among_numbers_is_refused_by_its_line(cell, read, refused):
     column = read(text, missing_values=[cell]).X["w"]
     assert (column[32], column.isna().sum(), column[34]) == (32.25, 1, 34.25)
     assert read(text.replace(f"\n{cell},", "\n7.5,")).X["w"][33] == 7.5
+
+
+@pytest.mark.parametrize("word", ["BDL", "x", "(D)", "<2", "oops{}", "5.5-", "\u22655"])
+@pytest.mark.parametrize(("n_rows", "every"), [(90, 3), (90, 7), (12, 6), (4, 4)])
+def test_words_among_numbers_that_differ_are_slips(word, n_rows, every, read, refused):
+    cells = [word.format(i) if i % every == 1 else i + 0.25 for i in range(n_rows)]
+    refused(lambda: read(text_of(cells)), "'w'", repr(word.format(1)), "line 3", "--leave-out w")
+
+
+@pytest.mark.parametrize("word", ["NULL", "Nan", "\\N", "n.v.", "Not Available"])
+def test_words_of_databases_are_missing_in_numbers(word, read):
+    table = read(text_of(word if i % 3 == 1 else i + 0.25 for i in range(N)))
+    assert table.X["w"].isna().to_numpy().nonzero()[0].tolist() == list(range(1, N, 3))
+
+
+def test_few_numbers_beside_words_are_levels(read):
+    for cells in (["1", "2", "x"], ["1a", "2b", "3", "4"], ["<18", "18-65", ">65"]):
+        table = read(text_of(cells[i % len(cells)] for i in range(N)))
+        assert table.kinds.categories == ("w",)
+        assert table.X["w"].tolist()[: len(cells)] == cells
 
 
 def test_a_mark_in_one_cell_alone_is_a_slip(read, refused):

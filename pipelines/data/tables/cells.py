@@ -21,18 +21,21 @@ from pipelines.data.tables.words import counted, listed, short
 
 # Missing in a column of numbers alone, in any case: of offices, statistics and spreadsheets.
 SIGNS = {"-", "--", "---", "\u2013", "\u2014", ".", "..", "...", ":", "*", "none", "missing"}
-SIGNS |= {"unknown", "na", "n.a.", "n.d.", "nd", "tbd"}
+SIGNS |= {"unknown", "na", "n.a.", "n/a", "n.d.", "nd", "tbd", "n.v.", "k.a.", "not available"}
+SIGNS |= {"null", "nan", "<na>", "\\n"}  # of databases
 SIGNS |= {"#div/0!", "#value!", "#ref!", "#name?", "#num!", "#null!"}
 SAMPLE = 1000  # cells that tell whether a column may be numbers with a mark
-LEAST_SHARE = 0.9  # of the cells of a column of numbers, which are numbers
+LEAST_SHARE = 0.9  # of the cells of a column of few different numbers, which are numbers
+LEAST_SHARE_OF_MANY = 0.5  # of one with more different numbers than codes have
 MOST_CODES = 20  # different words of a column of codes such as 1a and 2b
 MOST_MARKS = 3  # units that the numbers of a column are in, which nobody can compare
 FEWEST_BESIDE_SLIP = 5  # numbers, beside which a cell that is none is a slip in a short column
 _CURRENCIES = "USD|EUR|GBP|JPY|CNY|CHF|CAD|AUD|INR|SEK|NOK|DKK|PLN|CZK|BRL|MXN|KRW"
+_MARK = rf"[\p{{Sc}}~\x{{2248}}<>\x{{2264}}\x{{2265}}]|{_CURRENCIES}"
 _BLANK = "\\s\u00a0\u2007\u2009\u202f"
 # For RE2, without captures, which make it slow: what stands before a number, it, and what follows.
 _SIGNED = rf"[{_BLANK}]*[-+\x{{2212}}]?"
-_BEFORE = rf"^\(?{_SIGNED}[{_BLANK}]*(?:\p{{Sc}}|{_CURRENCIES})?{_SIGNED}$"
+_BEFORE = rf"^\(?{_SIGNED}[{_BLANK}]*(?:{_MARK})?{_SIGNED}\(?$"
 _AFTER = rf"^[{_BLANK}]*(?:\pL[^\d\s(),]{{0,9}}|[^\pL\d\s.,()+-][^\d\s(),]{{0,3}})?[{_BLANK}]*\)?$"
 _POWER = r"(?:[eEdD][-+]?\d+)?"
 _APART = {".": (",", "'", "\u2019", f"[{_BLANK}]"), ",": (r"\.", "'", "\u2019", f"[{_BLANK}]")}
@@ -200,7 +203,8 @@ class _Words:
     @classmethod
     def of(cls, present: pa.ChunkedArray) -> _Words | None:
         """Return the words of a column, None where too few can be numbers."""
-        head = present.slice(0, SAMPLE)
+        places = np.linspace(0, len(present) - 1, min(SAMPLE, len(present))).astype(int)
+        head = present.take(pa.array(places))
         like = pc.sum(pc.match_substring_regex(head, r"^[^\pL]{0,4}\d|^[A-Z]{3}.?\d")).as_py() or 0
         signs = pc.sum(pc.is_in(pc.utf8_lower(head), pa.array(sorted(SIGNS)))).as_py() or 0
         if 2 * like < len(head) - head.null_count - signs:
@@ -222,10 +226,9 @@ class _Words:
         n_cells = np.bincount(reading.marks[is_number], self.counts[is_number])
         often, n_numbers = int(np.argmax(n_cells)), int(n_cells.max())
         n_slips = self.n_cells - n_numbers
-        is_slip = n_slips == 1 and n_numbers >= FEWEST_BESIDE_SLIP
-        if n_numbers < LEAST_SHARE * self.n_cells and not is_slip and not self._are_mixed():
-            return None
         fits = is_number & (reading.marks == often)
+        if not (self._are_enough(n_numbers, int(fits.sum())) or self._are_mixed()):
+            return None
         if n_slips:
             slipped = np.append(~fits & ~self.is_sign, False)
             row, usual = int(np.argmax(slipped[self.codes])), int(np.argmax(fits))
@@ -234,12 +237,23 @@ class _Words:
         values = np.append(np.where(fits, reading.values, np.nan), np.nan)
         return None, values[self.codes], self._notes(decimal, reading, fits)
 
+    def _are_enough(self, n_numbers: int, n_different: int) -> bool:
+        """Return whether cells are numbers but for slips: nearly all, or half that mostly differ.
+
+        Few numbers that come again and again are levels beside others, such as 1, 2 and x.
+        """
+        if n_numbers >= LEAST_SHARE * self.n_cells:
+            return True
+        is_slip = n_numbers == self.n_cells - 1 >= FEWEST_BESIDE_SLIP
+        differ = n_different > min(MOST_CODES, n_numbers / 2)
+        return is_slip or (differ and n_numbers > LEAST_SHARE_OF_MANY * self.n_cells)
+
     def _are_mixed(self) -> bool:
-        """Return whether nearly all cells are numbers, but of several forms."""
+        """Return whether most cells are numbers, but of several forms."""
         first, second = self.readings.values()
         is_number = (np.isfinite(first.values) | np.isfinite(second.values)) & ~self.is_sign
         return bool(
-            self.counts[is_number].sum() >= LEAST_SHARE * self.n_cells
+            self.counts[is_number].sum() > LEAST_SHARE_OF_MANY * self.n_cells
             and is_number.sum() > MOST_CODES
             and len(np.unique(first.marks[is_number])) <= MOST_MARKS
         )
@@ -254,7 +268,7 @@ class _Words:
         if len(grouped):
             word, value = self.words[grouped[0]].as_py(), reading.values[grouped[0]]
             notes.append(f"thousands apart, {short(word)} is {value:.15g},")
-        if pc.any(pc.starts_with(words, "(")).as_py():
+        if pc.any(pc.match_substring(words, "(")).as_py():
             notes.append("numbers in brackets as negative")
         if self.is_sign.any():
             signs = listed(self.words.filter(pa.array(self.is_sign)).to_pylist())

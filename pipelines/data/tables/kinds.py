@@ -169,7 +169,8 @@ def slipped(name: str, source: Source, path: Path) -> InputError:
         f"{opt('dataset')} must have numbers of one form in column {short(name)}, such as "
         f"{short(slip.usual)}, '{path}' has {short(slip.cell)} in {source.where(slip.row)}{more}; "
         f"correct it, take it as missing with {opt('missing_values', shlex.quote(slip.cell))}, or "
-        f"the column as categories with {opt('category', shlex.quote(name))}"
+        f"the column as categories with {opt('category', shlex.quote(name))}, or leave it out with "
+        f"{opt('leave_out', shlex.quote(name))}"
     )
 
 
