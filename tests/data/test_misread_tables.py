@@ -93,6 +93,28 @@ def test_three_digits_after_a_comma(pattern, expected, read):
         assert "thousands apart" in notes(table)
 
 
+@pytest.mark.parametrize("whole", ["{}", "{}.250", "1.{:03}.000"])
+def test_stops_between_thousands_beside_decimal_commas(whole, read):
+    numbers = [11 * (i % 37) + 10 for i in range(N)]
+    lines = [f"{whole.format(i)};{i % 7},25;{'ab'[i % 2]}\n" for i in numbers]
+    table = read("w;h;kind\n" + "".join(lines))
+    assert table.X["w"].tolist() == [int(whole.format(i).replace(".", "")) for i in numbers]
+    assert ("thousands apart" in notes(table)) == ("." in whole)
+
+
+@pytest.mark.parametrize("other", ["6,250,{:03}", "$6,250.{:02}"])
+def test_commas_between_thousands_beside_other_thousands(other, read):
+    lines = [f"{i % 9 + 1},250;{other.format(i)};{'ab'[i % 2]}\n" for i in range(N)]
+    assert read("w;h;kind\n" + "".join(lines)).X["w"].tolist() == [
+        1000 * (i % 9 + 1) + 250 for i in range(N)
+    ]
+
+
+def test_digits_of_base_16_are_text(read):
+    table = read(text_of(f"0x{i % 3:02}" for i in range(N)))
+    assert table.X["w"][:3].tolist() == ["0x00", "0x01", "0x02"]
+
+
 def test_numbers_in_two_units_are_refused_as_two_decimal_marks_are(read, refused):
     for cells in (
         [f"{i} cm" if i % 2 else f"{i} mm" for i in range(N)],
@@ -320,9 +342,20 @@ def test_na_may_be_a_label_and_a_level(read, refused):
     assert table.X["zone"].tolist() == zones * 10
 
 
-@pytest.mark.parametrize("word", ["999", "X", "keine Angabe"])
-def test_words_for_missing_cells(word, read):
-    table = read(text_of(word if i == 4 else i + 0.5 for i in range(N)), missing_values=[word])
+@pytest.mark.parametrize(
+    ("word", "cell"),
+    [
+        ("999", "999"),
+        ("X", "X"),
+        ("keine Angabe", "keine Angabe"),
+        ("-999", "-999.00"),
+        ("-999.0", "-999"),
+        ("99.5", "99.50"),
+        ("0.0", "0"),
+    ],
+)
+def test_words_for_missing_cells(word, cell, read):
+    table = read(text_of(cell if i == 4 else i + 0.25 for i in range(N)), missing_values=[word])
     assert table.X["w"].isna().to_numpy().nonzero()[0].tolist() == [4]
 
 
