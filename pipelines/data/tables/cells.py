@@ -42,6 +42,7 @@ _POWER = r"(?:[eEdD][-+]?\d+)?"
 _APART = {".": (",", "'", "\u2019", f"[{_BLANK}]"), ",": (r"\.", "'", "\u2019", f"[{_BLANK}]")}
 _THOUSANDS = r"^[-+]?(?:[1-9]\d{0,2}(?:\.\d{3})+|\d{1,3})$"
 _DECIMAL = re.compile(r"-?\d+(\.\d*)?")
+_SCIENTIFIC = r"^[-+]?\d\.\d+[eE][-+]\d\d$"
 _WHOLE_AS_FLOAT = r"^-?(0|[1-9]\d{0,15})\.0$"
 
 Array = NDArray[Any]
@@ -160,10 +161,17 @@ def present_cells(column: pa.ChunkedArray, missing: Sequence[str]) -> pa.Chunked
 def text_of(present: pa.ChunkedArray) -> Array:
     """Return text as objects, NaN where it is missing; whole numbers without their ``.0``.
 
-    So pandas writes those of a column that lacks some, all of them.
+    So pandas writes those of a column that lacks some, all of them, and NumPy ``1.000e+00``.
     """
     if pc.all(pc.match_substring_regex(present, _WHOLE_AS_FLOAT)).as_py():
         present = pc.utf8_slice_codeunits(present, 0, -2)
+    elif all(
+        pc.all(pc.match_substring_regex(part, _SCIENTIFIC)).as_py()
+        for part in (present.slice(0, SAMPLE), present)
+    ):
+        numbers = pc.cast(present, pa.float64())
+        if pc.all(pc.equal(numbers, pc.floor(numbers))).as_py():
+            present = pc.cast(pc.cast(numbers, pa.int64()), present.type)
     values = present.to_pandas().to_numpy(dtype=object)
     values[present.is_null().to_numpy()] = np.nan
     return values
@@ -323,7 +331,9 @@ def _read(words: pa.Array) -> dict[str, _Reading]:
     sane = _matches(before, _BEFORE) & _matches(after, _AFTER) & (brackets == closed)
     minus = _matches(before, r"[-\x{2212}(]")
     marks = pc.binary_join_element_wise(
-        _replaced(before, rf"[-+\x{{2212}}({_BLANK}]"), _replaced(after, rf"[){_BLANK}]"), ""
+        _replaced(before, rf"[-+\x{{2212}}({_BLANK}]"),
+        _replaced(after, rf"[){_BLANK}]"),
+        pa.scalar("", words.type),
     )
     marks = pc.dictionary_encode(marks)
     names, codes = marks.dictionary.to_pylist(), marks.indices.to_numpy()
