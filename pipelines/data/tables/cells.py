@@ -28,7 +28,7 @@ MOST_CODES = 20  # different words of a column of codes such as 1a and 2b
 MOST_MARKS = 3  # units that the numbers of a column are in, which nobody can compare
 FEWEST_BESIDE_SLIP = 5  # numbers, beside which a cell that is none is a slip in a short column
 _CURRENCIES = "USD|EUR|GBP|JPY|CNY|CHF|CAD|AUD|INR|SEK|NOK|DKK|PLN|CZK|BRL|MXN|KRW"
-_MARK = rf"[\p{{Sc}}~\x{{2248}}<>\x{{2264}}\x{{2265}}]|{_CURRENCIES}"
+_MARK = rf"[\p{{Sc}}~\x{{2248}}]|{_CURRENCIES}"
 _BLANK = "\\s\u00a0\u2007\u2009\u202f"
 # For RE2, without captures, which make it slow: what stands before a number, it, and what follows.
 _SIGNED = rf"[{_BLANK}]*[-+\x{{2212}}]?"
@@ -276,8 +276,9 @@ class _Words:
         if n_numbers >= LEAST_SHARE * self.n_cells:
             return True
         is_slip = n_numbers == self.n_cells - 1 >= FEWEST_BESIDE_SLIP
-        differ = n_different > min(MOST_CODES, n_numbers / 2)
-        return is_slip or (differ and n_numbers > LEAST_SHARE_OF_MANY * self.n_cells)
+        if n_different > MOST_CODES:
+            return n_numbers >= LEAST_SHARE_OF_MANY * self.n_cells
+        return is_slip or (2 * n_different > n_numbers > LEAST_SHARE_OF_MANY * self.n_cells)
 
     def _are_mixed(self) -> bool:
         """Return whether most cells are numbers, but of several forms."""

@@ -206,7 +206,8 @@ def _typed(
 
     for i, field in enumerate(table.schema):
         if pa.types.is_decimal(field.type):
-            table = table.set_column(i, field.name, table.column(i).cast(pa.float64()))
+            text = table.column(i).cast(pa.string())  # digit by digit, else 3.929 is another
+            table = table.set_column(i, field.name, text.cast(pa.float64()))
     frame = table.to_pandas()
     frame = frame.reset_index([name for name in frame.index.names if name is not None])
     frame = frame.reset_index(drop=True)
@@ -234,22 +235,23 @@ def _of_parts(folder: Path) -> pa.Table:
     import pyarrow as pa
     from pyarrow import dataset, parquet
 
-    parts = [
+    files = [
         part
-        for part in folder.rglob("*.parquet")
+        for part in folder.rglob("*")
         if part.is_file() and not any(name[0] in "._" for name in part.relative_to(folder).parts)
     ]
+    parts = [part for part in files if part.suffix.lower() == ".parquet"] or files
     parts.sort(
         key=lambda part: [
             (int(word) if word.isdecimal() else -1, word) for word in re.split(r"(\d+)", str(part))
         ]
     )
     _refuse_other_columns(parts, folder)
-    files = [str(part) for part in parts]
+    paths = [str(part) for part in parts]
     how: dict[str, Any] = {"partitioning": "hive", "partition_base_dir": str(folder)}
-    schemas = (dataset.dataset(files, **how).schema, *map(parquet.read_schema, parts))
+    schemas = (dataset.dataset(paths, **how).schema, *map(parquet.read_schema, parts))
     schema = pa.unify_schemas(schemas, promote_options="permissive")
-    return dataset.dataset(files, schema, **how).to_table()
+    return dataset.dataset(paths, schema, **how).to_table()
 
 
 def _refuse_other_columns(parts: list[Path], folder: Path) -> None:
