@@ -63,6 +63,8 @@ class TableMetadata(Part):
     missing: str = "impute"
     without_header: bool = False
     missing_values: list[str] = []
+    units: dict[str, str] = {}
+    levels: dict[str, list[str]] = {}
     numbers: list[str]
     categories: list[str]
     left_out: list[list[str]] = []

@@ -15,7 +15,7 @@ from pipelines.data.image_paths import readable
 from pipelines.data.tables import Kinds, columns_of, read_frame
 from pipelines.data.tables.kinds import level_of, place_of
 from pipelines.data.tables.table import counted_classes
-from pipelines.data.tables.words import counted, short
+from pipelines.data.tables.words import counted, listed, short
 from pipelines.errors import InputError, opt
 from pipelines.run_folder.names import replacing, write_table
 from pipelines.run_folder.record import Record, read_record
@@ -138,8 +138,10 @@ class NewRows:
                 f"RUN must be a run on a table, but {run} is a run on images; give a run on a table"
             )
         kinds = Kinds(tuple(metadata.numbers), tuple(metadata.categories))
-        columns, names = {*kinds.numbers, *kinds.categories}, {*kinds.numbers, metadata.target}
-        how: dict[str, Any] = {"as_text": kinds.categories}
+        columns, names = {*kinds.numbers, *kinds.categories}, {*kinds.numbers}
+        if record.dataset.task == "regression":
+            names.add(metadata.target)
+        how: dict[str, Any] = {"as_text": kinds.categories, "numbers": kinds.numbers}
         how["missing"] = tuple(metadata.missing_values)
         frame, source = read_frame(path, header=False if metadata.without_header else None, **how)
         if source is not None and not metadata.without_header and not columns <= {*frame.columns}:
@@ -148,8 +150,14 @@ class NewRows:
             n_known = len(metadata.numbers) + len(metadata.categories) + len(metadata.left_out)
             if len(frame.columns) == n_known:  # the target is not there: those after it move on
                 every = (str(number) for number in range(1, n_known + 2))
-                frame.columns = [name for name in every if name != metadata.target]
+                old, new = (
+                    list(map(str, frame)),
+                    [name for name in every if name != metadata.target],
+                )
+                frame.columns = pd.Index(new)
+                source = source.renamed(dict(zip(old, new, strict=True)))
         X = columns_of(frame, kinds, path, source)
+        _refuse_other_units(X, metadata.units, {} if source is None else source.columns.units, path)
         plain = (record.dataset.scaling or {}).get("kind") != "table"
         gaps = X.isna().any(axis=1).to_numpy()
         answered = np.flatnonzero(~gaps) if metadata.missing == "drop" else np.arange(len(X))
@@ -164,17 +172,18 @@ class NewRows:
         if metadata.target in frame.columns:
             labels = frame[metadata.target].astype(object)
             if source is not None and record.dataset.task != "regression":
-                labels[:] = source.as_written(source.names[list(frame).index(metadata.target)])
+                written = source.as_written(metadata.target)
+                labels[:] = labels if written is None else written
             truth = np.array([level_of(one) for one in labels.iloc[answered]], dtype=object)
             truth[labels.isna().to_numpy()[answered]] = ""
         X = X.iloc[answered].reset_index(drop=True)
         left_out = {name for name, why in metadata.left_out if why == "id"}
         ids = frame[[name for name in frame.columns if name in left_out]].reset_index(drop=True)
-        if source is not None and not metadata.without_header:
-            for name in map(str, ids):
-                written = pd.Series(source.as_written(name), dtype=object)
-                if written.str.match(r"0\d").any():
-                    ids[name] = written
+        for name in map(str, ids):
+            texts = pd.Series(None if source is None else source.as_written(name), dtype=object)
+            if texts.str.match(r"0\d").any():
+                ids[name] = texts
+        told = () if source is None else source.told(names)
         return cls(
             path,
             np.ascontiguousarray(X.to_numpy()) if plain else X,
@@ -183,7 +192,7 @@ class NewRows:
             metadata.target,
             truth,
             ids,
-            notes=() if source is None else source.told(names),
+            notes=(*told, *_new_levels(X, metadata.levels)),
         )
 
     def write(
@@ -314,6 +323,34 @@ def check_output(path: Path | None) -> Path | None:
 def class_columns(kind: str, classes: Iterable[Any], values: np.ndarray) -> dict[str, np.ndarray]:
     """Return ``kind_CLASS`` for each class; ``values`` has the shape (n_rows, n_classes)."""
     return {f"{kind}_{label}": column for label, column in zip(classes, values.T, strict=True)}
+
+
+def _refuse_other_units(
+    X: pd.DataFrame, learned: Mapping[str, str], units: Mapping[str, str], path: Path
+) -> None:
+    """Raise InputError where the numbers of a column are in another unit than those learned."""
+    for name, unit in learned.items():
+        other = units.get(name, "")
+        if other != unit and name in X and X[name].notna().any():
+            has = f"numbers with {short(other)}" if other else "numbers without a unit"
+            raise InputError(
+                f"TABLE must have numbers with {short(unit)} in column {short(name)}, as the run "
+                f"was trained on, '{path}' has {has}; convert them"
+            )
+
+
+def _new_levels(X: pd.DataFrame, learned: Mapping[str, Sequence[str]]) -> list[str]:
+    """Return what is said of levels that the table of the run lacks."""
+    notes = []
+    for name, levels in learned.items():
+        new = X[name][X[name].notna() & ~X[name].isin(levels)]
+        if len(new):
+            words = new.unique()
+            notes.append(
+                f"column {short(name)} has {counted(len(words), 'level')} that the run did not "
+                f"learn: {listed(words)}, in {counted(len(new), 'row')}"
+            )
+    return notes
 
 
 def _harmless(cell: Any) -> Any:

@@ -1,7 +1,12 @@
 """Files as people have them: each is read as its author meant it, with a note, or refused."""
 
+import datetime
+from decimal import Decimal
+
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from pipelines.data import load_dataset
@@ -55,6 +60,8 @@ def notes(table):
         ("{}.5cm", lambda i: i + 0.5, "'cm'"),
         ("{} km/h", lambda i: i, "'km/h'"),
         ("({}.5)", lambda i: -i - 0.5, "brackets"),
+        ("$({}.5)", lambda i: -i - 0.5, "brackets"),
+        ("~{}.5", lambda i: i + 0.5, "'~'"),
         ('"12,34,{:03}"', lambda i: 1_234_000 + i, "thousands apart"),
         ("{} °C", lambda i: i, "'°C'"),
         ("{}.5D0", lambda i: i + 0.5, ""),
@@ -91,6 +98,28 @@ def test_three_digits_after_a_comma(pattern, expected, read):
         assert "thousands apart" in notes(table)
 
 
+@pytest.mark.parametrize("whole", ["{}", "{}.250", "1.{:03}.000"])
+def test_stops_between_thousands_beside_decimal_commas(whole, read):
+    numbers = [11 * (i % 37) + 10 for i in range(N)]
+    lines = [f"{whole.format(i)};{i % 7},25;{'ab'[i % 2]}\n" for i in numbers]
+    table = read("w;h;kind\n" + "".join(lines))
+    assert table.X["w"].tolist() == [int(whole.format(i).replace(".", "")) for i in numbers]
+    assert ("thousands apart" in notes(table)) == ("." in whole)
+
+
+@pytest.mark.parametrize("other", ["6,250,{:03}", "$6,250.{:02}"])
+def test_commas_between_thousands_beside_other_thousands(other, read):
+    lines = [f"{i % 9 + 1},250;{other.format(i)};{'ab'[i % 2]}\n" for i in range(N)]
+    assert read("w;h;kind\n" + "".join(lines)).X["w"].tolist() == [
+        1000 * (i % 9 + 1) + 250 for i in range(N)
+    ]
+
+
+def test_digits_of_base_16_are_text(read):
+    table = read(text_of(f"0x{i % 3:02}" for i in range(N)))
+    assert table.X["w"][:3].tolist() == ["0x00", "0x01", "0x02"]
+
+
 def test_numbers_in_two_units_are_refused_as_two_decimal_marks_are(read, refused):
     for cells in (
         [f"{i} cm" if i % 2 else f"{i} mm" for i in range(N)],
@@ -104,6 +133,18 @@ def test_codes_of_digits_and_letters_are_categories(read):
     table = read(text_of(f"{i % 3}{'abcd'[i % 4]}" for i in range(N)))
     assert table.kinds.categories == ("w",)
     assert table.X["w"][:3].tolist() == ["0a", "1b", "2c"]
+
+
+@pytest.mark.parametrize(
+    "date",
+    ["2020/01/{:02}", "2020-{:02}", "{}-Jan-2020", "07:{:02}", "{:02}-01-2020", "2020-01-{:02}"],
+)
+@pytest.mark.parametrize("n_days", [3, 12])
+def test_dates_are_left_out(date, n_days, read):
+    cells = [date.format(i % n_days + 1) for i in range(N)]
+    assert read(text_of(cells)).kinds.left_out == (("w", "date"),)
+    cells[::5] = ["-"] * 12
+    assert read(text_of(cells)).kinds.left_out == (("w", "date"),)
 
 
 def test_zeros_before_numbers_are_told(read):
@@ -127,6 +168,26 @@ def test_a_slip_among_numbers_is_refused_by_its_line(cell, read, refused):
     column = read(text, missing_values=[cell]).X["w"]
     assert (column[32], column.isna().sum(), column[34]) == (32.25, 1, 34.25)
     assert read(text.replace(f"\n{cell},", "\n7.5,")).X["w"][33] == 7.5
+
+
+@pytest.mark.parametrize("word", ["BDL", "x", "(D)", "<2", "oops{}", "5.5-", "\u22655"])
+@pytest.mark.parametrize(("n_rows", "every"), [(90, 2), (90, 3), (90, 7), (12, 6), (4, 4)])
+def test_words_among_numbers_that_differ_are_slips(word, n_rows, every, read, refused):
+    cells = [word.format(i) if i % every == 1 else i + 0.25 for i in range(n_rows)]
+    refused(lambda: read(text_of(cells)), "'w'", repr(word.format(1)), "line 3", "--leave-out w")
+
+
+@pytest.mark.parametrize("word", ["NULL", "Nan", "\\N", "n.v.", "Not Available"])
+def test_words_of_databases_are_missing_in_numbers(word, read):
+    table = read(text_of(word if i % 3 == 1 else i + 0.25 for i in range(N)))
+    assert table.X["w"].isna().to_numpy().nonzero()[0].tolist() == list(range(1, N, 3))
+
+
+def test_few_numbers_beside_words_are_levels(read):
+    for cells in (["1", "2", "x"], ["1a", "2b", "3", "4"], ["<18", "18-65", ">65"]):
+        table = read(text_of(cells[i % len(cells)] for i in range(N)))
+        assert table.kinds.categories == ("w",)
+        assert table.X["w"].tolist()[: len(cells)] == cells
 
 
 def test_a_mark_in_one_cell_alone_is_a_slip(read, refused):
@@ -289,6 +350,34 @@ def test_labels_stay_as_they_are_written(labels, read):
     assert read(text, task="classification").y.tolist() == list(labels) * 15
 
 
+@pytest.mark.parametrize("sign", ["-", ".", "unknown", "None"])
+def test_signs_are_labels(sign, read):
+    labels = ["0", "1", sign]
+    text = "w,kind\n" + "".join(f"{i}.5,{labels[i % 3]}\n" for i in range(30))
+    table = read(text)
+    assert table.y.tolist() == labels * 10
+    assert not notes(table)
+    table = read(text.replace("w,kind", "kind,w"), no_missing_values=True)
+    assert table.X["w"].tolist() == labels * 10
+
+
+def test_labels_that_numpy_wrote_are_whole_numbers(read):
+    table = read("w,kind\n" + "".join(f"{i}.5,{i % 3:.18e}\n" for i in range(30)))
+    assert table.y.tolist() == [0, 1, 2] * 10
+    assert "'0.000000000000000000e+00' is 0, in 'kind'" in notes(table)
+
+
+def test_what_happens_to_numbers_is_not_told_of_labels(read):
+    table = read("w,kind\n" + "".join(f"{i}.5,{i % 3 * 5}%\n" for i in range(30)))
+    assert set(table.y) == {"0%", "5%", "10%"}
+    assert not notes(table)
+
+
+def test_words_for_missing_cells_that_no_cell_is_are_told(read):
+    table = read(text_of(range(N)), missing_values=["-999", "7"])
+    assert "no cell is '-999'" in notes(table)
+
+
 def test_na_may_be_a_label_and_a_level(read, refused):
     zones = ["APAC", "EUR", "NA"]
     text = "w,zone,kind\n" + "".join(f"{i}.5,{zones[i % 3]},{zones[i % 3]}\n" for i in range(30))
@@ -298,9 +387,20 @@ def test_na_may_be_a_label_and_a_level(read, refused):
     assert table.X["zone"].tolist() == zones * 10
 
 
-@pytest.mark.parametrize("word", ["999", "X", "keine Angabe"])
-def test_words_for_missing_cells(word, read):
-    table = read(text_of(word if i == 4 else i + 0.5 for i in range(N)), missing_values=[word])
+@pytest.mark.parametrize(
+    ("word", "cell"),
+    [
+        ("999", "999"),
+        ("X", "X"),
+        ("keine Angabe", "keine Angabe"),
+        ("-999", "-999.00"),
+        ("-999.0", "-999"),
+        ("99.5", "99.50"),
+        ("0.0", "0"),
+    ],
+)
+def test_words_for_missing_cells(word, cell, read):
+    table = read(text_of(cell if i == 4 else i + 0.25 for i in range(N)), missing_values=[word])
     assert table.X["w"].isna().to_numpy().nonzero()[0].tolist() == [4]
 
 
@@ -326,6 +426,61 @@ def test_a_folder_of_other_columns_is_refused(tmp_path, refused):
     assert len(read_raw_table(folder, "kind").y) == 60
     frame.rename(columns={"w": "h"}).to_parquet(folder / "3.parquet")
     refused(lambda: read_raw_table(folder, "kind"), "'3.parquet' has other columns", "'h', 'w'")
+
+
+@pytest.fixture
+def read_columns(tmp_path):
+    """A table of Parquet with columns of interest, a number, and a class."""
+
+    def read(target="kind", **columns):
+        path, n_rows = tmp_path / "t.parquet", len(next(iter(columns.values())))
+        kind = pa.array([*"ab"] * n_rows)[:n_rows]
+        h = pa.array(np.arange(n_rows) % 5 + 0.5)
+        pq.write_table(pa.table({"h": h, "kind": kind} | columns), path)
+        return read_raw_table(path, target)
+
+    return read
+
+
+def test_text_of_parquet_is_read_as_that_of_a_file(read_columns, refused):
+    table = read_columns(w=[f"{i},25" for i in range(N)], who=["x ", "x", "None"] * 20)
+    assert table.X["w"].tolist() == [i + 0.25 for i in range(N)]
+    assert notes(table) == "decimal commas in 'w'"
+    assert table.X["who"][:3].tolist() == ["x ", "x", "None"]
+    cells = [f"{i}.25" for i in range(N)]
+    cells[33] = "o.5"
+    message = refused(lambda: read_columns(w=cells), "'w'", "'o.5'", "data row 34", "--category w")
+    assert "--missing-values" not in message
+
+
+def test_labels_of_parquet_stay_as_they_are(read_columns):
+    assert set(read_columns(kind=["x ", "x", "-"] * 20).y) == {"x ", "x", "-"}
+    assert set(read_columns(kind=["01", "1", "1.0"] * 20).y) == {"01", "1", "1.0"}
+    amounts = [Decimal(i) / 1000 for i in range(N)]
+    table = read_columns("w", w=amounts)
+    assert (table.task, table.y.tolist()) == ("regression", [i / 1000 for i in range(N)])
+
+
+@pytest.mark.parametrize("column", [[[1, 2]], [{"a": 1}], [b"x"]])
+def test_a_target_that_is_no_value_is_refused(column, read_columns, refused):
+    refused(lambda: read_columns("w", w=column * N), "numbers or text", "'w'")
+
+
+@pytest.mark.parametrize("moment", [datetime.date(2020, 1, 7), datetime.time(7, 30)])
+def test_dates_and_times_of_parquet_are_left_out(moment, read_columns):
+    assert read_columns(w=[moment] * N).kinds.left_out == (("w", "date"),)
+
+
+def test_parts_of_a_folder(tmp_path):
+    folder = tmp_path / "t.parquet"
+    folder.mkdir()
+    for name, w in (("part-10", [0.5]), ("part-2", [None]), ("part-1", [3])):
+        pq.write_table(pa.table({"w": w * 30, "kind": [name] * 30}), folder / f"{name}.parquet")
+    for name in ("._part-1.parquet", "_x.parquet"):
+        (folder / name).write_bytes(b"x")
+    table = read_raw_table(folder, "kind")
+    assert table.y[::30].tolist() == ["part-1", "part-2", "part-10"]
+    np.testing.assert_array_equal(table.X["w"][::30], [3, np.nan, 0.5])
 
 
 @pytest.mark.parametrize(

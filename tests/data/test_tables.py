@@ -156,10 +156,9 @@ def test_truncated(suffix, tmp_path, refused):
     refused(lambda: read_table(path, "species"), "--dataset", "cannot be read", str(path))
 
 
-def test_two_columns_whose_names_print_alike(tmp_path, monkeypatch, refused):
-    path = save(FRAME, tmp_path / "twice.parquet")
-    frame = pd.DataFrame([[1, 2, 3]], columns=["a", 1, "1"])
-    monkeypatch.setattr(pd, "read_parquet", lambda *args, **kwargs: frame)
+def test_two_columns_of_one_name(tmp_path, refused):
+    path = tmp_path / "twice.parquet"
+    pq.write_table(pa.table([[1], [2], [3]], names=["a", "1", "1"]), path)
     refused(lambda: read_table(path, "a"), "--dataset", "cannot be read", "two columns", "'1'")
 
 

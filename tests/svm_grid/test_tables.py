@@ -210,6 +210,49 @@ def test_a_dry_run_shows_rows_as_the_solver_will_see_them(
     np.testing.assert_allclose([float(one) for one in first[1:]], matrix[0], rtol=0.01)
 
 
+@pytest.fixture(scope="module")
+def run_of_units(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Lengths in cm, and a colour; of whole numbers a class."""
+    folder = tmp_path_factory.mktemp("units")
+    rows = "".join(f"{i % 9}.2 cm,{i / 7},{['red', 'blue'][i % 2]},{i % 2}\n" for i in range(60))
+    (folder / "t.csv").write_text("w,h,colour,kind\n" + rows)
+    options = ["--dataset", str(folder / "t.csv"), *GRID]
+    assert main([*options, "--results", str(folder / "run"), "--quiet"]) == 0
+    assert record(folder / "run")["dataset"]["table"]["units"] == {"w": "cm"}
+    return folder / "run"
+
+
+@pytest.mark.parametrize(
+    ("cells", "words"),
+    [
+        (["20 mm", "30 mm"], ["numbers with 'cm' in column 'w'", "numbers with 'mm'"]),
+        (["0.02", "0.03"], ["numbers with 'cm' in column 'w'", "numbers without a unit"]),
+        (["5,5 cm", "6,5 cm", "x"], ["'w'", "'x'", "line 4", "5,5 cm"]),
+        (["5 cm", "x", "x", "x"], ["'w'", "'x'", "line 3", "5 cm"]),
+    ],
+)
+def test_predict_takes_numbers_in_the_unit_of_the_run(
+    cells, words, run_of_units: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = "".join(f"{cell};1.5;red\n" for cell in cells)
+    (tmp_path / "new.csv").write_text("w;h;colour\n" + rows)
+    assert main(["predict", str(run_of_units), str(tmp_path / "new.csv")]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert all(word in line for word in words), line
+
+
+def test_predict_says_which_levels_are_new(
+    run_of_units: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = "".join(f"-,{i},{colour}\n" for i, colour in enumerate(["red", "lila", "RED", "lila"]))
+    (tmp_path / "new.csv").write_text("w,h,colour\n" + rows)
+    assert main(["predict", str(run_of_units), str(tmp_path / "new.csv")]) == 0
+    said = capsys.readouterr().out
+    new = "column 'colour' has 2 levels that the run did not learn: 'lila', 'RED', in 3 rows"
+    assert said.count(f"note       {new}\n") == 1
+    assert "note       4 cells '-' as missing in 'w'\n" in said
+
+
 def test_what_is_converted_is_said_by_runs_and_predictions(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -6,8 +6,9 @@ currency, a percent sign, a unit, what stands between thousands, a decimal comma
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Collection, Container, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -17,25 +18,27 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from pipelines.data.tables.files import SIGNS
 from pipelines.data.tables.words import counted, listed, short
 
-# Missing in a column of numbers alone, in any case: of offices, statistics and spreadsheets.
-SIGNS = {"-", "--", "---", "\u2013", "\u2014", ".", "..", "...", ":", "*", "none", "missing"}
-SIGNS |= {"unknown", "na", "n.a.", "n.d.", "nd", "tbd"}
-SIGNS |= {"#div/0!", "#value!", "#ref!", "#name?", "#num!", "#null!"}
 SAMPLE = 1000  # cells that tell whether a column may be numbers with a mark
-LEAST_SHARE = 0.9  # of the cells of a column of numbers, which are numbers
+LEAST_SHARE = 0.9  # of the cells of a column of few different numbers, which are numbers
+LEAST_SHARE_OF_MANY = 0.5  # of one with more different numbers than codes have
 MOST_CODES = 20  # different words of a column of codes such as 1a and 2b
 MOST_MARKS = 3  # units that the numbers of a column are in, which nobody can compare
 FEWEST_BESIDE_SLIP = 5  # numbers, beside which a cell that is none is a slip in a short column
 _CURRENCIES = "USD|EUR|GBP|JPY|CNY|CHF|CAD|AUD|INR|SEK|NOK|DKK|PLN|CZK|BRL|MXN|KRW"
+_MARK = rf"[\p{{Sc}}~\x{{2248}}]|{_CURRENCIES}"
 _BLANK = "\\s\u00a0\u2007\u2009\u202f"
 # For RE2, without captures, which make it slow: what stands before a number, it, and what follows.
 _SIGNED = rf"[{_BLANK}]*[-+\x{{2212}}]?"
-_BEFORE = rf"^\(?{_SIGNED}[{_BLANK}]*(?:\p{{Sc}}|{_CURRENCIES})?{_SIGNED}$"
+_BEFORE = rf"^\(?{_SIGNED}[{_BLANK}]*(?:{_MARK})?{_SIGNED}\(?$"
 _AFTER = rf"^[{_BLANK}]*(?:\pL[^\d\s(),]{{0,9}}|[^\pL\d\s.,()+-][^\d\s(),]{{0,3}})?[{_BLANK}]*\)?$"
 _POWER = r"(?:[eEdD][-+]?\d+)?"
 _APART = {".": (",", "'", "\u2019", f"[{_BLANK}]"), ",": (r"\.", "'", "\u2019", f"[{_BLANK}]")}
+_THOUSANDS = r"^[-+]?(?:[1-9]\d{0,2}(?:\.\d{3})+|\d{1,3})$"
+_DECIMAL = re.compile(r"-?\d+(\.\d*)?")
+_SCIENTIFIC = r"^[-+]?\d\.\d+[eE][-+]\d\d$"
 _WHOLE_AS_FLOAT = r"^-?(0|[1-9]\d{0,15})\.0$"
 
 Array = NDArray[Any]
@@ -65,11 +68,13 @@ class Columns:
     values : by name, bool, int64, float64 (missing: NaN) or object arrays of text (missing: NaN)
     slips : by name, of columns of numbers with cells that are none; their values are text
     conversions : names by what was converted in them, or taken as missing
+    units : what all numbers of a column stand with, by name, where it is anything
     """
 
     values: dict[str, Array] = field(default_factory=dict)
     slips: dict[str, Slip] = field(default_factory=dict)
     conversions: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
+    units: dict[str, str] = field(default_factory=dict)
 
 
 def type_columns(
@@ -77,6 +82,8 @@ def type_columns(
     missing: Sequence[str],
     as_text: Container[str] = (),
     commas: bool = False,
+    signs: Collection[str] = SIGNS,
+    numbers: Container[str] = (),
 ) -> Columns:
     """Return columns of text as what they hold.
 
@@ -87,8 +94,10 @@ def type_columns(
     as_text : names of columns that stay as they are written
     commas : whether a comma between three digits and three is one of decimals where no column
         tells, as it is in most files with semicolons between cells
+    signs : words in lower case that mean a missing cell in a column of numbers
+    numbers : names of columns of numbers, however few of their cells are
     """
-    columns, marked = Columns(), dict[str, _Words]()
+    columns, marked, apart = Columns(), dict[str, _Words](), dict[str, pa.ChunkedArray]()
     for name, column in cells.items():
         present = present_cells(column, missing)
         values = None if name in as_text else _plain(present)
@@ -96,25 +105,29 @@ def type_columns(
             note = f"zeros before numbers left out, {short(word)} is {float(word):.15g},"
             columns.conversions[note].append(name)
         if values is None and name not in as_text:
-            words = _Words.of(present)
+            words = _Words.of(present, signs, name in numbers)
             marked |= {name: words} if words is not None else {}
+        elif values is not None and values.dtype.kind == "f" and _may_have_thousands(present):
+            apart[name] = present
         columns.values[name] = text_of(present) if values is None else values
-    if any(words.n_read[","] > words.n_read["."] for words in marked.values()):
-        commas = True
-    elif commas and marked:
-        commas = not any(_have_stops(column) for column in cells.values())
+    show_commas = any(words.n_read[","] > words.n_read["."] for words in marked.values())
+    show_stops = any(words.n_read["."] > words.n_read[","] for words in marked.values())
+    if show_commas and not show_stops:
+        marked |= {name: _Words(present, signs) for name, present in apart.items()}
+    elif commas and marked and not show_commas:
+        commas = not show_stops and not any(_have_stops(column) for column in cells.values())
     for name, words in marked.items():
-        numbers = words.numbers("," if commas and words.n_read[","] == words.n_read["."] else None)
-        if numbers is None:
-            continue
-        slip, values, notes = numbers
-        if slip is not None:
-            columns.slips[name] = slip
-            continue
-        columns.values[name] = values
-        for note in notes:
-            columns.conversions[note].append(name)
+        is_open = (commas or show_commas) and words.n_read[","] == words.n_read["."]
+        words.convert(name, columns, "," if is_open else None, name in numbers)
     return columns
+
+
+def _may_have_thousands(present: pa.ChunkedArray) -> bool:
+    """Return whether all numbers may have stops between thousands, and any has."""
+    for part in (present.slice(0, SAMPLE), present):
+        if not pc.all(pc.match_substring_regex(part, _THOUSANDS)).as_py():
+            return False
+    return bool(pc.any(pc.match_substring(present, ".")).as_py())
 
 
 def _have_stops(column: pa.ChunkedArray) -> bool:
@@ -133,16 +146,28 @@ def present_cells(column: pa.ChunkedArray, missing: Sequence[str]) -> pa.Chunked
     """Return cells without blanks about them, null where they are missing."""
     trimmed = pc.utf8_trim_whitespace(column)
     gaps = pc.is_in(trimmed, value_set=pa.array(["", *missing], trimmed.type))
+    for number in filter(_DECIMAL.fullmatch, missing):  # -999.0 where it is -999 that is meant
+        short_form = number.rstrip("0").rstrip(".") if "." in number else number
+        more = r"0*$" if "." in short_form else r"(?:[.,]0*)?$"
+        written = f"^{short_form.replace('.', '[.,]')}{more}"
+        gaps = pc.or_(gaps, pc.match_substring_regex(trimmed, written))
     return pc.if_else(gaps, pa.scalar(None, trimmed.type), trimmed)
 
 
 def text_of(present: pa.ChunkedArray) -> Array:
     """Return text as objects, NaN where it is missing; whole numbers without their ``.0``.
 
-    So pandas writes those of a column that lacks some, all of them.
+    So pandas writes those of a column that lacks some, all of them, and NumPy ``1.000e+00``.
     """
     if pc.all(pc.match_substring_regex(present, _WHOLE_AS_FLOAT)).as_py():
         present = pc.utf8_slice_codeunits(present, 0, -2)
+    elif all(
+        pc.all(pc.match_substring_regex(part, _SCIENTIFIC)).as_py()
+        for part in (present.slice(0, SAMPLE), present)
+    ):
+        numbers = pc.cast(present, pa.float64())
+        if pc.all(pc.equal(numbers, pc.floor(numbers))).as_py():
+            present = pc.cast(pc.cast(numbers, pa.int64()), present.type)
     values = present.to_pandas().to_numpy(dtype=object)
     values[present.is_null().to_numpy()] = np.nan
     return values
@@ -156,7 +181,10 @@ def _plain(present: pa.ChunkedArray) -> Array | None:
     for kind in kinds:
         with suppress(pa.ArrowInvalid):
             pc.cast(present.slice(0, SAMPLE), kind)  # a cast that fails goes on to the end
-            return pc.cast(present, kind).to_numpy()
+            values = pc.cast(present, kind).to_numpy()
+            if any(pc.any(pc.starts_with(present, mark)).as_py() for mark in ("0x", "0X")):
+                break  # of base 16
+            return values
     words = pa.array(["true", "false"])
     for part in (present.slice(0, SAMPLE), present):
         truth = pc.utf8_lower(part)
@@ -184,12 +212,12 @@ class _Reading:
 class _Words:
     """The different words of a column that may be numbers with a mark."""
 
-    def __init__(self, present: pa.ChunkedArray) -> None:
+    def __init__(self, present: pa.ChunkedArray, signs: Collection[str]) -> None:
         encoded = pc.dictionary_encode(pa.concat_arrays(present.chunks))
         self.codes: Array = encoded.indices.fill_null(-1).to_numpy()
         self.words: pa.Array = encoded.dictionary
         self.counts = np.bincount(self.codes[self.codes >= 0], minlength=len(self.words))
-        self.is_sign = pc.is_in(pc.utf8_lower(self.words), pa.array(sorted(SIGNS))).to_numpy(False)
+        self.is_sign = _are_signs(self.words, signs).to_numpy(False)
         self.n_cells = int(self.counts[~self.is_sign].sum())
         self.readings = _read(self.words)
         self.n_read = {decimal: self._count(read) for decimal, read in self.readings.items()}
@@ -198,54 +226,71 @@ class _Words:
         return int(self.counts[np.isfinite(reading.values) & ~self.is_sign].sum())
 
     @classmethod
-    def of(cls, present: pa.ChunkedArray) -> _Words | None:
+    def of(cls, present: pa.ChunkedArray, signs: Collection[str], numbers: bool) -> _Words | None:
         """Return the words of a column, None where too few can be numbers."""
-        head = present.slice(0, SAMPLE)
+        places = np.linspace(0, len(present) - 1, min(SAMPLE, len(present))).astype(int)
+        head = present.take(pa.array(places))
         like = pc.sum(pc.match_substring_regex(head, r"^[^\pL]{0,4}\d|^[A-Z]{3}.?\d")).as_py() or 0
-        signs = pc.sum(pc.is_in(pc.utf8_lower(head), pa.array(sorted(SIGNS)))).as_py() or 0
-        if 2 * like < len(head) - head.null_count - signs:
+        n_signs = pc.sum(_are_signs(head, signs)).as_py() or 0
+        if not numbers and 2 * like < len(head) - head.null_count - n_signs:
             return None
-        return cls(present)
+        return cls(present, signs)
 
-    def numbers(self, decimal: str | None) -> tuple[Slip | None, Array, list[str]] | None:
-        """Return a slip, or values and what was converted; None where this is no such column.
+    def convert(self, name: str, columns: Columns, decimal: str | None, numbers: bool) -> None:
+        """Put values and what was converted, or a slip, among the columns, if they are numbers.
 
         Parameters
         ----------
         decimal : the decimal mark; None: that by which more cells are numbers, or else a stop
+        numbers : whether they are numbers, however few of the cells
         """
         decimal = decimal or max((".", ","), key=lambda mark: self.n_read[mark])
         reading = self.readings[decimal]
         is_number = np.isfinite(reading.values) & ~self.is_sign
-        if not is_number.any():
-            return None
-        n_cells = np.bincount(reading.marks[is_number], self.counts[is_number])
+        n_cells = np.bincount(reading.marks[is_number], self.counts[is_number], minlength=1)
         often, n_numbers = int(np.argmax(n_cells)), int(n_cells.max())
         n_slips = self.n_cells - n_numbers
-        is_slip = n_slips == 1 and n_numbers >= FEWEST_BESIDE_SLIP
-        if n_numbers < LEAST_SHARE * self.n_cells and not is_slip and not self._are_mixed():
-            return None
         fits = is_number & (reading.marks == often)
+        if not n_numbers and (self.n_cells or not numbers):
+            return  # signs alone are missing numbers where these are known to be numbers
+        if not (numbers or self._are_enough(n_numbers, int(fits.sum())) or self._are_mixed()):
+            return
         if n_slips:
             slipped = np.append(~fits & ~self.is_sign, False)
             row, usual = int(np.argmax(slipped[self.codes])), int(np.argmax(fits))
             words = [self.words[word].as_py() for word in (self.codes[row], usual)]
-            return Slip(row, words[0], n_slips, words[1]), np.empty(0), []
+            columns.slips[name] = Slip(row, words[0], n_slips, words[1])
+            return
         values = np.append(np.where(fits, reading.values, np.nan), np.nan)
-        return None, values[self.codes], self._notes(decimal, reading, fits)
+        columns.values[name] = values[self.codes]
+        if mark := reading.names[often] if n_numbers else "":
+            columns.units[name] = mark
+        for note in self._notes(decimal, reading, fits, mark):
+            columns.conversions[note].append(name)
+
+    def _are_enough(self, n_numbers: int, n_different: int) -> bool:
+        """Return whether cells are numbers but for slips: nearly all, or half that mostly differ.
+
+        Few numbers that come again and again are levels beside others, such as 1, 2 and x.
+        """
+        if n_numbers >= LEAST_SHARE * self.n_cells:
+            return True
+        is_slip = n_numbers == self.n_cells - 1 >= FEWEST_BESIDE_SLIP
+        if n_different > MOST_CODES:
+            return n_numbers >= LEAST_SHARE_OF_MANY * self.n_cells
+        return is_slip or (2 * n_different > n_numbers > LEAST_SHARE_OF_MANY * self.n_cells)
 
     def _are_mixed(self) -> bool:
-        """Return whether nearly all cells are numbers, but of several forms."""
+        """Return whether most cells are numbers, but of several forms."""
         first, second = self.readings.values()
         is_number = (np.isfinite(first.values) | np.isfinite(second.values)) & ~self.is_sign
         return bool(
-            self.counts[is_number].sum() >= LEAST_SHARE * self.n_cells
+            self.counts[is_number].sum() > LEAST_SHARE_OF_MANY * self.n_cells
             and is_number.sum() > MOST_CODES
             and len(np.unique(first.marks[is_number])) <= MOST_MARKS
         )
 
-    def _notes(self, decimal: str, reading: _Reading, fits: Array) -> list[str]:
-        mark = reading.names[reading.marks[np.argmax(fits)]]
+    def _notes(self, decimal: str, reading: _Reading, fits: Array, mark: str) -> list[str]:
         notes = [f"numbers with {mark!r} read without it"] if mark else []
         words = self.words.filter(pa.array(fits))
         if decimal == "," and pc.any(pc.match_substring(words, ",")).as_py():
@@ -254,13 +299,17 @@ class _Words:
         if len(grouped):
             word, value = self.words[grouped[0]].as_py(), reading.values[grouped[0]]
             notes.append(f"thousands apart, {short(word)} is {value:.15g},")
-        if pc.any(pc.starts_with(words, "(")).as_py():
+        if pc.any(pc.match_substring(words, "(")).as_py():
             notes.append("numbers in brackets as negative")
         if self.is_sign.any():
             signs = listed(self.words.filter(pa.array(self.is_sign)).to_pylist())
             n_cells = int(self.counts[self.is_sign].sum())
             notes.append(f"{counted(n_cells, 'cell')} {signs} as missing")
         return notes
+
+
+def _are_signs(words: Any, signs: Collection[str]) -> Any:
+    return pc.is_in(pc.utf8_lower(words), pa.array(sorted(signs), words.type))
 
 
 def _replaced(words: pa.Array, pattern: str, by: str = "") -> pa.Array:
@@ -279,7 +328,9 @@ def _read(words: pa.Array) -> dict[str, _Reading]:
     sane = _matches(before, _BEFORE) & _matches(after, _AFTER) & (brackets == closed)
     minus = _matches(before, r"[-\x{2212}(]")
     marks = pc.binary_join_element_wise(
-        _replaced(before, rf"[-+\x{{2212}}({_BLANK}]"), _replaced(after, rf"[){_BLANK}]"), ""
+        _replaced(before, rf"[-+\x{{2212}}({_BLANK}]"),
+        _replaced(after, rf"[){_BLANK}]"),
+        pa.scalar("", words.type),
     )
     marks = pc.dictionary_encode(marks)
     names, codes = marks.dictionary.to_pylist(), marks.indices.to_numpy()

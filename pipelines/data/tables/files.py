@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import re
 import zipfile
 import zlib
-from collections.abc import Container
+from collections.abc import Container, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import psutil
@@ -19,9 +20,10 @@ from pipelines.errors import InputError, opt
 
 if TYPE_CHECKING:
     import pandas as pd
+    import pyarrow as pa
 
     from pipelines.data.delimited import TextTable
-    from pipelines.data.tables.cells import Slip
+    from pipelines.data.tables.cells import Columns
 
 TEXT = (".csv", ".tsv", ".data", ".txt")
 SUFFIXES = (*TEXT, ".parquet", ".npz")
@@ -47,48 +49,84 @@ MISSING_WORDS = (
     "-1.#QNAN",
 )
 
+# Missing in a column of numbers alone, in any case: of offices, statistics and spreadsheets.
+SIGNS = {"-", "--", "---", "\u2013", "\u2014", ".", "..", "...", ":", "*", "none", "missing"}
+SIGNS |= {"unknown", "na", "n.a.", "n/a", "n.d.", "nd", "tbd", "n.v.", "k.a.", "not available"}
+SIGNS |= {"null", "nan", "<na>", "\\n"}  # of databases
+SIGNS |= {"#div/0!", "#value!", "#ref!", "#name?", "#num!", "#null!"}
+
 
 @dataclass(frozen=True, eq=False)
 class Source:
-    """How a file of text was read, beside its columns.
+    """How columns of text were read, of a file of text or of Parquet, beside their values.
 
-    slips : of columns of numbers that have cells which are none, by name
-    conversions : names of columns by what was converted in them, or taken as missing
+    cells : columns of text as they stand in the file, by name
+    missing : words that mean a missing cell
+    columns : slips, conversions and units
+    table : of a file of text
     """
 
-    table: TextTable
-    names: tuple[str, ...]
+    cells: Mapping[str, pa.ChunkedArray]
     missing: tuple[str, ...]
-    slips: dict[str, Slip]
-    conversions: dict[str, list[str]]
+    columns: Columns
+    table: TextTable | None = None
 
     @property
     def has_header(self) -> bool:
-        return self.table.names is not None
+        return self.table is None or self.table.names is not None
 
     def told(self, names: Container[str]) -> tuple[str, ...]:
         """Return what is said of the file and of some of its columns."""
         parts = {
             note: [name for name in columns if name in names]
-            for note, columns in self.conversions.items()
+            for note, columns in self.columns.conversions.items()
         }
         converted = (f"{note} in {listed(columns)}" for note, columns in parts.items() if columns)
-        return (*self.table.notes, *converted)
+        return (*(() if self.table is None else self.table.notes), *converted)
 
-    def as_written(self, name: str) -> np.ndarray:
-        """Return a column's text as objects, NaN where it is missing."""
+    def as_written(self, name: str) -> np.ndarray | None:
+        """Return a column's text as objects, NaN where it is missing; None of one of numbers."""
         from pipelines.data.tables.cells import present_cells, text_of
 
-        column = self.table.cells.column(self.names.index(name))
-        return text_of(present_cells(column, self.missing))
+        if name not in self.cells:
+            return None
+        column = self.cells[name]
+        return text_of(column if self.table is None else present_cells(column, self.missing))
 
     def cell(self, name: str, row: int) -> str:
         """Return a cell as it stands in the file, empty where its row lacks it."""
-        return (self.table.cells.column(self.names.index(name))[row].as_py() or "").strip()
+        return (self.cells[name][row].as_py() or "").strip() if name in self.cells else ""
 
     def where(self, row: int) -> str:
-        """Return where a row begins, counted from 0."""
-        return f"line {self.table.line_of(row)}"
+        """Return where a row is, counted from 0: where it begins in a text, or a row of data."""
+        return f"data row {row + 1}" if self.table is None else f"line {self.table.line_of(row)}"
+
+    def lacks(self, words: Iterable[str]) -> list[str]:
+        """Return words that mean a missing cell, and that no cell is."""
+        from pipelines.data.tables.cells import present_cells
+
+        return [
+            word
+            for word in words
+            if all(
+                present_cells(column, (word,)).null_count == present_cells(column, ()).null_count
+                for column in self.cells.values()
+            )
+        ]
+
+    def renamed(self, names: Mapping[str, str]) -> Source:
+        """Return this with other names for columns."""
+        from pipelines.data.tables.cells import Columns
+
+        found = self.columns
+        columns = Columns(
+            {names[name]: values for name, values in found.values.items()},
+            {names[name]: slip for name, slip in found.slips.items()},
+            {note: [names[name] for name in told] for note, told in found.conversions.items()},
+            {names[name]: unit for name, unit in found.units.items()},
+        )
+        cells = {names[name]: column for name, column in self.cells.items()}
+        return replace(self, cells=cells, columns=columns)
 
 
 def read_frame(
@@ -99,6 +137,7 @@ def read_frame(
     as_text: Container[str] = (),
     encoding: str | None = None,
     missing: tuple[str, ...] = MISSING_WORDS,
+    numbers: Container[str] = (),
 ) -> tuple[pd.DataFrame, Source | None]:
     """Read a file's columns.
 
@@ -111,11 +150,14 @@ def read_frame(
     as_text : names of columns of a file of text that stay as they are written
     encoding : of a file of text; None looks at it
     missing : words that mean a missing cell in a file of text, beside an empty one
+        Where the usual ones are not among them, the signs for one in columns of numbers are not
+        looked for.
+    numbers : names of columns of numbers, however few of their cells are
 
     Returns
     -------
     frame : columns by name, which is text, at least one row
-    source : of a file of text, else None
+    source : of a file of text or of Parquet with columns of text, else None
 
     Raises
     ------
@@ -128,13 +170,13 @@ def read_frame(
     if suffix == ".npz":
         return _read_npz(path, label), None
     if suffix in TEXT:
-        return _read_text(path, header, as_text, encoding, missing)
-    import pandas as pd
+        return _read_text(path, header, as_text, encoding, missing, numbers)
     from pyarrow import parquet
 
     try:
         with suppress(OSError):  # of a folder
             metadata = parquet.read_metadata(path)
+            refuse_one_name_twice(metadata.schema.to_arrow_schema().names, path)
             n_bytes = 8 * metadata.num_rows * metadata.num_columns
             if n_bytes > (most := psutil.virtual_memory().total):
                 raise InputError(
@@ -142,19 +184,74 @@ def read_frame(
                     f"{n_bytes / 2**30:,.0f} GiB of {most / 2**30:,.0f}; take fewer rows or "
                     "columns"
                 )
-        if path.is_dir():
-            _refuse_other_columns(sorted(path.rglob("*.parquet")), path)
-        frame = pd.read_parquet(path, engine="pyarrow")
+        table = _of_parts(path) if path.is_dir() else parquet.read_table(path)
+        frame, source = _typed(table, as_text, numbers)
     except InputError:
         raise
     except Exception as error:  # pandas and pyarrow raise a dozen unrelated types
         raise unreadable(path, error) from None
-    frame = frame.reset_index([name for name in frame.index.names if name is not None])
-    frame.columns = [str(name) for name in frame.columns]
     refuse_one_name_twice(list(frame.columns), path)
     if frame.empty:
         raise empty(path)
-    return frame, None
+    return frame, source
+
+
+def _typed(
+    table: pa.Table, as_text: Container[str], numbers: Container[str]
+) -> tuple[pd.DataFrame, Source | None]:
+    """Return columns of Parquet; those of text that are numbers, as such."""
+    import pyarrow as pa
+
+    from pipelines.data.tables.cells import type_columns
+
+    for i, field in enumerate(table.schema):
+        if pa.types.is_decimal(field.type):
+            text = table.column(i).cast(pa.string())  # digit by digit, else 3.929 is another
+            table = table.set_column(i, field.name, text.cast(pa.float64()))
+    frame = table.to_pandas()
+    frame = frame.reset_index([name for name in frame.index.names if name is not None])
+    frame = frame.reset_index(drop=True)
+    frame.columns = [str(name) for name in frame.columns]
+    text = {
+        field.name: table.column(i)
+        for i, field in enumerate(table.schema)
+        if pa.types.is_string(field.type) or pa.types.is_large_string(field.type)
+    }
+    text = {name: column for name, column in text.items() if list(frame).count(name) == 1}
+    if not text:
+        return frame, None
+    columns = type_columns(text, (), as_text, numbers=numbers)
+    for name, values in columns.values.items():
+        if values.dtype.kind in "if" and name not in as_text:
+            frame[name] = values
+    return frame, Source(text, (), columns)
+
+
+def _of_parts(folder: Path) -> pa.Table:
+    """Return the rows of a folder's files; numbers of several types are of one that takes all.
+
+    Files come in the order of the numbers in their names, without those that systems hide.
+    """
+    import pyarrow as pa
+    from pyarrow import dataset, parquet
+
+    files = [
+        part
+        for part in folder.rglob("*")
+        if part.is_file() and not any(name[0] in "._" for name in part.relative_to(folder).parts)
+    ]
+    parts = [part for part in files if part.suffix.lower() == ".parquet"] or files
+    parts.sort(
+        key=lambda part: [
+            (int(word) if word.isdecimal() else -1, word) for word in re.split(r"(\d+)", str(part))
+        ]
+    )
+    _refuse_other_columns(parts, folder)
+    paths = [str(part) for part in parts]
+    how: dict[str, Any] = {"partitioning": "hive", "partition_base_dir": str(folder)}
+    schemas = (dataset.dataset(paths, **how).schema, *map(parquet.read_schema, parts))
+    schema = pa.unify_schemas(schemas, promote_options="permissive")
+    return dataset.dataset(paths, schema, **how).to_table()
 
 
 def _refuse_other_columns(parts: list[Path], folder: Path) -> None:
@@ -176,6 +273,7 @@ def _read_text(
     as_text: Container[str],
     encoding: str | None,
     missing: tuple[str, ...],
+    numbers: Container[str],
 ) -> tuple[pd.DataFrame, Source]:
     import pandas as pd
 
@@ -186,6 +284,10 @@ def _read_text(
         table = read_text_table(path, encoding=encoding, header=header)
     except NoTable as error:
         raise (empty(path) if str(error) == NO_ROW else unreadable(path, error)) from None
+    except LookupError:
+        raise InputError(
+            f"{opt('encoding')} must be one that Python has, got {encoding!r}; try utf-8 or cp1252"
+        ) from None
     except OSError as error:
         raise unreadable(path, error) from None
     cells = table.cells
@@ -197,9 +299,10 @@ def _read_text(
     if not cells.num_rows:
         raise empty(path)
     by_name = {name: cells.column(i) for i, name in enumerate(names)}
-    columns = type_columns(by_name, missing, as_text, commas=table.dialect.delimiter == ";")
-    frame = pd.DataFrame(columns.values)
-    return frame, Source(table, names, missing, columns.slips, columns.conversions)
+    signs = SIGNS if {*MISSING_WORDS} <= {*missing} else ()
+    commas = table.dialect.delimiter == ";"
+    columns = type_columns(by_name, missing, as_text, commas, signs, numbers)
+    return pd.DataFrame(columns.values), Source(by_name, missing, columns, table)
 
 
 def _read_npz(path: Path, label: str | None) -> pd.DataFrame:

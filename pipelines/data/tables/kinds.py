@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import re
 import shlex
 from collections.abc import Iterable, Mapping
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from pipelines.data.tables.files import Source
+from pipelines.data.tables.files import SIGNS, Source
 from pipelines.data.tables.words import counted, listed, short
 from pipelines.errors import InputError, opt
 
@@ -23,7 +24,12 @@ MOST_LEVELS = 50
 # Fewer rows may count up, or all differ, by chance.
 FEWEST_ROWS_OF_ID = 20
 LARGEST = float(np.finfo(np.float32).max)
-DATE = re.compile(r"\d{4}-\d{1,2}-\d{1,2}([T ].*)?|\d{1,2}[/.]\d{1,2}[/.]\d{2,4}( .*)?")
+_MONTH = r"(0?[1-9]|1[0-2]|[A-Za-z]{3,9}\.?)"
+_CLOCK = r"\d{1,2}:\d{2}(:\d{2}([.,]\d+)?)?( ?[APap]\.?[Mm]\.?)?"
+DATE = re.compile(
+    rf"\d{{4}}(?P<a>[-/.]){_MONTH}(?P=a)\d{{1,2}}([T ].*)?|(1[5-9]|20)\d\d[-/](0[1-9]|1[0-2])"
+    rf"|\d{{1,2}}(?P<b>[-/. ])(\d{{1,2}}|[A-Za-z]{{3,9}}\.?)(?P=b)(\d{{4}}|\d{{2}})( .*)?|{_CLOCK}"
+)
 _NAMED_ID = re.compile(
     r"id|index|row[ _.]?(names?|id|number)?|unnamed: \d+|.+[ _.-]id|(.*[ _.-])?(name|code|key)",
     re.I,
@@ -74,7 +80,7 @@ def find_kinds(
     frame : at least one row
     path : the file, for messages
     number, category, leave_out : columns whose kind is known
-    source : of a file of text, how it was read
+    source : how columns of text were read
 
     Raises
     ------
@@ -96,7 +102,7 @@ def find_kinds(
     for place, name in enumerate(frame.columns):
         kind, why = named.get(name, ""), "as asked"
         if not kind:
-            if source is not None and name in source.slips:
+            if source is not None and name in source.columns.slips:
                 raise slipped(name, source, path)
             kind, why, n_levels = _kind(frame[name], place, path)
             if n_levels > MOST_LEVELS:
@@ -144,14 +150,12 @@ def _kind(column: pd.Series, place: int, path: Path) -> tuple[str, str, int]:
         elif is_id:
             is_id = values[0] in (0, 1) and bool(np.all(np.diff(values) == 1))
         return ("left out" if is_id else "number"), "id", 0
-    try:
-        levels = present.unique()
-    except TypeError:  # of lists and the like
-        raise _neither(column, path) from None
-    if not all(isinstance(level, str | bool | int | float) for level in levels):
-        raise _neither(column, path)
-    words = {str(level).strip() for level in levels}
-    if all(map(DATE.fullmatch, words)):
+    levels = levels_of(present, path)
+    if all(isinstance(level, datetime.date | datetime.time) for level in levels):
+        return "left out", "date", 0
+    words = {str(level) for level in levels}
+    dates = {word for word in words if word.lower() not in SIGNS}
+    if dates and all(map(DATE.fullmatch, dates)):
         return "left out", "date", 0
     n_levels = len(words)
     if n_levels == len(column) >= FEWEST_ROWS_OF_ID:
@@ -161,15 +165,36 @@ def _kind(column: pd.Series, place: int, path: Path) -> tuple[str, str, int]:
     return "category", "", n_levels
 
 
+def levels_of(column: pd.Series, path: Path) -> list[Any]:
+    """Return the different values of a column.
+
+    Raises
+    ------
+    InputError
+        They are neither numbers nor text, truth values or moments, but lists, bytes and the like.
+    """
+    try:
+        levels = list(column.dropna().unique())
+    except TypeError:
+        raise _neither(column, path) from None
+    plain = str | bool | int | float | np.generic | datetime.date | datetime.time
+    if not all(isinstance(level, plain) and not isinstance(level, complex) for level in levels):
+        raise _neither(column, path)
+    return levels
+
+
 def slipped(name: str, source: Source, path: Path) -> InputError:
     """Return the error of a column of numbers with cells that are none."""
-    slip = source.slips[name]
+    slip = source.columns.slips[name]
+    is_text = source.table is not None
+    as_missing = f"take it as missing with {opt('missing_values', shlex.quote(slip.cell))}, "
     more = f", and {counted(slip.n_cells - 1, 'more cell')} like it" if slip.n_cells > 1 else ""
     return InputError(
         f"{opt('dataset')} must have numbers of one form in column {short(name)}, such as "
         f"{short(slip.usual)}, '{path}' has {short(slip.cell)} in {source.where(slip.row)}{more}; "
-        f"correct it, take it as missing with {opt('missing_values', shlex.quote(slip.cell))}, or "
-        f"the column as categories with {opt('category', shlex.quote(name))}"
+        f"correct it, {as_missing if is_text else ''}take "
+        f"the column as categories with {opt('category', shlex.quote(name))}, or leave it out with "
+        f"{opt('leave_out', shlex.quote(name))}"
     )
 
 
@@ -224,6 +249,8 @@ def columns_of(
         )
     X = np.empty((len(frame), len(kinds.numbers)))
     for i, name in enumerate(kinds.numbers):
+        if source is not None and name in source.columns.slips:
+            raise slipped(name, source, path)
         X[:, i] = to_numbers(frame[name])
         broken = np.isnan(X[:, i]) & frame[name].notna().to_numpy()
         if broken.any():
@@ -253,7 +280,7 @@ def level_of(value: object) -> str:
     """Return a level as text: as it is written, numbers of Parquet by value."""
     if isinstance(value, float | np.floating) and value.is_integer():
         return str(int(value))
-    return str(value).strip()
+    return str(value)
 
 
 def _neither(column: pd.Series, path: Path) -> InputError:

@@ -19,6 +19,7 @@ from pipelines.data.tables.kinds import (
     are_whole,
     columns_of,
     find_kinds,
+    levels_of,
     place_of,
     slipped,
     to_numbers,
@@ -69,6 +70,7 @@ class RawTable:
     notes : what was found without being told, for the first line
     conversions : what was left out of a text, converted or taken as missing
     missing_words : that mean a missing cell in a text
+    units : what all numbers of a column stood with, by name, where it was anything
     n_dropped : rows that were left out for a missing cell
     without_header : whether the file has no header line, and columns are called by number
     groups : codes of the column of groups, of shape (n_rows,), or None
@@ -87,6 +89,7 @@ class RawTable:
     groups: NDArray[Any] | None = None
     conversions: tuple[str, ...] = ()
     missing_words: tuple[str, ...] = MISSING_WORDS
+    units: dict[str, str] = field(default_factory=dict)
 
     @property
     def n_missing(self) -> int:
@@ -141,6 +144,10 @@ class RawTable:
             "missing": self.missing,
             "without_header": self.without_header,
             "missing_values": self.missing_words,
+            "units": self.units,
+            "levels": {
+                name: sorted(self.X[name].dropna().unique()) for name in self.kinds.categories
+            },
             **asdict(self.kinds),
         }
 
@@ -212,6 +219,7 @@ def read_raw_table(
         raise InputError(
             f"{opt(ignored[0])} is for a file of text, got {opt('dataset', path)}; leave it out"
         )
+    missing_values = tuple(missing_values)
     first_line_names = header if header or no_header else None
     usual = () if no_missing_values else MISSING_WORDS
     frame, source = read_frame(
@@ -254,10 +262,18 @@ def read_raw_table(
             f"ignored: {left_out}; use one with {opt('number')} or {opt('category')}"
         )
     X, outcome = columns_of(features, kinds, path, source), frame[name]
+    levels_of(outcome, path)
     written = None if source is None else source.as_written(name)
     are_numbers = task == "regression" or (task is None and outcome.nunique() > FEW)
-    if source is not None and name in source.slips and are_numbers:
+    if source is not None and name in source.columns.slips and are_numbers:
         raise slipped(name, source, path)
+    task = task or _task_of(outcome.dropna())
+    if written is not None and task == "classification":
+        labels = type(outcome)(written, outcome.index, name=name)
+        if source is not None and source.table is None:
+            outcome, written = labels, None
+        elif (outcome.isna() & labels.notna()).any():  # a sign for a missing number is a label
+            outcome = labels
     n_rows = len(X)
     if missing == "refuse":
         gaps = X.isna().sum()
@@ -283,6 +299,15 @@ def read_raw_table(
             )
     y, task = values_of(outcome, path, task, source, written)
     notes = [how] if how and label is None else []
+    told = list[str]()
+    if source is not None:
+        of_target = {name} if task == "regression" else set()
+        told += source.told({*kinds.numbers, *of_target})
+        cell = source.cell(name, outcome.index[0])
+        if y.dtype.kind == "i" and "e" in cell.lower():
+            told.append(f"labels as whole numbers, {short(cell)} is {y[0]}, in {short(name)}")
+        if words := source.lacks(missing_values):
+            told.append(f"no cell is {listed(words)}, asked to be taken as missing")
     without_header = source is not None and not source.has_header
     if without_header:
         notes.append(f"no header line, columns are called 1 to {len(frame.columns)}")
@@ -298,8 +323,11 @@ def read_raw_table(
         n_rows - len(X),
         without_header,
         codes,
-        () if source is None else source.told({*kinds.numbers, name}),
+        tuple(told),
         () if source is None else source.missing,
+        {}
+        if source is None
+        else {name: unit for name, unit in source.columns.units.items() if name in kinds.numbers},
     )
 
 
@@ -392,10 +420,7 @@ def values_of(
             f"missing in {missing.sum()} of {len(column)} rows, first in {place_of(row, source)}; "
             f"{', '.join(ways[:-1])}, or {ways[-1]}"
         )
-    if task is None:
-        is_amount = _is_numeric(column) and column.dtype.kind != "b"
-        few = column.nunique() <= FEW and are_whole(to_numbers(column)) if is_amount else True
-        task = "classification" if few else "regression"
+    task = task or _task_of(column)
     if task == "classification":
         return _labels(column, path, source, written), task
     numbers = to_numbers(column)
@@ -407,6 +432,12 @@ def values_of(
             f"{place_of(column.index[int(bad[0])], source)}; name another column"
         )
     return numbers, task
+
+
+def _task_of(column: pd.Series) -> Task:
+    is_amount = _is_numeric(column) and column.dtype.kind != "b"
+    few = column.nunique() <= FEW and are_whole(to_numbers(column)) if is_amount else True
+    return "classification" if few else "regression"
 
 
 def _labels(
@@ -424,7 +455,7 @@ def _labels(
     if plain is not None:
         return column.to_numpy(dtype=plain)
     if column.dtype.kind != "f":
-        return np.array([str(label).strip() for label in column])
+        return np.array([str(label) for label in column])
     values = column.to_numpy(dtype=np.float64)
     with np.errstate(invalid="ignore"):
         broken = np.flatnonzero((values % 1 != 0) | (np.abs(values) >= 2**53))
