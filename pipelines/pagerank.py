@@ -291,7 +291,7 @@ class PageRank(job.Job[Options]):
 
 def noted(notes: Iterable[str]) -> list[str]:
     """Return notes on the edges as lines of the terminal."""
-    return [f"edges      {note}" for note in notes]
+    return [f"note       {note}" for note in notes]
 
 
 def distribution(ranks: Array) -> dict[str, list[float]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import re
 import zipfile
 import zlib
@@ -281,13 +282,15 @@ def _read_text(
     from pipelines.data.tables.cells import type_columns
 
     try:
-        table = read_text_table(path, encoding=encoding, header=header)
-    except NoTable as error:
-        raise (empty(path) if str(error) == NO_ROW else unreadable(path, error)) from None
+        codecs.lookup(encoding or "utf-8")
     except LookupError:
         raise InputError(
             f"{opt('encoding')} must be one that Python has, got {encoding!r}; try utf-8 or cp1252"
         ) from None
+    try:
+        table = read_text_table(path, encoding=encoding, header=header)
+    except NoTable as error:
+        raise (empty(path) if str(error) == NO_ROW else unreadable(path, error)) from None
     except OSError as error:
         raise unreadable(path, error) from None
     cells = table.cells
