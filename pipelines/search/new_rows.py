@@ -329,13 +329,16 @@ def _refuse_other_units(
     X: pd.DataFrame, learned: Mapping[str, str], units: Mapping[str, str], path: Path
 ) -> None:
     """Raise InputError where the numbers of a column are in another unit than those learned."""
-    for name, unit in learned.items():
-        other = units.get(name, "")
-        if other != unit and name in X and X[name].notna().any():
-            has = f"numbers with {short(other)}" if other else "numbers without a unit"
+    for name in X.columns:
+        unit, other = learned.get(name, ""), units.get(name, "")
+        if other != unit and X[name].notna().any():
+            needs, has = (
+                f"numbers with {short(word)}" if word else "numbers without a unit"
+                for word in (unit, other)
+            )
             raise InputError(
-                f"TABLE must have numbers with {short(unit)} in column {short(name)}, as the run "
-                f"was trained on, '{path}' has {has}; convert them"
+                f"TABLE must have {needs} in column {short(name)}, as the run was trained on, "
+                f"'{path}' has {has}; convert them"
             )
 
 

@@ -225,6 +225,7 @@ def run_of_units(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize(
     ("cells", "words"),
     [
+        (["2 cm;$1.5", "3 cm;$2"], ["numbers without a unit in column 'h'", "numbers with '$'"]),
         (["20 mm", "30 mm"], ["numbers with 'cm' in column 'w'", "numbers with 'mm'"]),
         (["0.02", "0.03"], ["numbers with 'cm' in column 'w'", "numbers without a unit"]),
         (["5,5 cm", "6,5 cm", "x"], ["'w'", "'x'", "line 4", "5,5 cm"]),
@@ -234,7 +235,7 @@ def run_of_units(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_predict_takes_numbers_in_the_unit_of_the_run(
     cells, words, run_of_units: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    rows = "".join(f"{cell};1.5;red\n" for cell in cells)
+    rows = "".join(f"{cell};{'1.5;' * (';' not in cell)}red\n" for cell in cells)
     (tmp_path / "new.csv").write_text("w;h;colour\n" + rows)
     assert main(["predict", str(run_of_units), str(tmp_path / "new.csv")]) == 2
     (line,) = capsys.readouterr().err.splitlines()
