@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from pipelines.report.comparison import compare_figure, compare_table, write_comparison
     from pipelines.run.result import Run
     from pipelines.search.grid_search import GridSearch
-    from pipelines.search.svm_grid_search import SVMGridSearch
     from pipelines.svm.path_svc import PathSVC
     from pipelines.svm.path_svr import PathSVR
+    from pipelines.svm_search.grid_search import SVMGridSearch
 
     __version__: str
 
@@ -47,7 +47,7 @@ _PLACES = {
     "PathSVR": "svm.path_svr",
     "RandomGraph": "graph.random_graphs",
     "Run": "run.result",
-    "SVMGridSearch": "search.svm_grid_search",
+    "SVMGridSearch": "svm_search.grid_search",
     "compare_figure": "report.comparison",
     "compare_table": "report.comparison",
     "compute_pagerank": "graph.ranks",

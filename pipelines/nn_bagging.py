@@ -207,7 +207,7 @@ class Bagging(job.Job[Options]):
     @staticmethod
     def predict(argv: Sequence[str]) -> int:
         """Ask a stored ensemble about rows of a table or images, see ``bagging.predict``."""
-        from pipelines.search.new_rows import (
+        from pipelines.run.new_rows import (
             RULE_OF_PICTURES,
             add_what_is_asked,
             refuse_both_or_neither,

@@ -29,11 +29,11 @@ from pipelines.search.command import SearchJob
 from pipelines.search.options import SearchOptions
 from pipelines.search.scoring import CandidateScorer, make_scoring
 from pipelines.search.summary import of_grid
-from pipelines.search.svm import grid_problem, refit_and_test, workers_for
 from pipelines.search.tasks import Problem, Refit
 from pipelines.svm.backends import resolve_backend
 from pipelines.svm.calibration import expected_calibration_error, log_loss
 from pipelines.svm.options import SVMOptions
+from pipelines.svm_search.problem import grid_problem, refit_and_test, workers_for
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -134,9 +134,9 @@ class Search(SearchJob[Options]):
     @staticmethod
     def predict(argv: Sequence[str]) -> int:
         """Predict with the model of a run."""
-        from pipelines.search import svm_predict
+        from pipelines.svm_search import predict
 
-        return svm_predict.main(argv)
+        return predict.main(argv)
 
     def load(self, kind: str) -> Dataset:
         """Return the rows, and how they are scored."""
@@ -270,7 +270,7 @@ class Search(SearchJob[Options]):
         if probabilities is not None:
             import pandas as pd
 
-            from pipelines.search.new_rows import class_columns
+            from pipelines.run.new_rows import class_columns
 
             table = {"row": np.arange(len(truth)), "true": truth}
             table |= class_columns("probability", self.dataset.classes, probabilities)
@@ -290,9 +290,9 @@ class Search(SearchJob[Options]):
 
 def load_model(run: Path) -> Any:
     """Return the model of a run, see ``Run.model``."""
-    from pipelines.search import svm_predict
+    from pipelines.svm_search import predict
 
-    return svm_predict.load_model(run)
+    return predict.load_model(run)
 
 
 main, run = Search.main, Search.run

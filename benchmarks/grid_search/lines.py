@@ -16,10 +16,10 @@ from pipelines.run_folder import columns
 from pipelines.search.command import run_tasks, tasks_for_workers
 from pipelines.search.ranking import reduce_scores, tabulate
 from pipelines.search.scoring import CandidateScorer
-from pipelines.search.svm import grid_problem, workers_for
 from pipelines.search.tasks import SEARCH, make_tasks, rows_of
 from pipelines.search.tasks import Problem as Search
 from pipelines.svm.backends import Settings
+from pipelines.svm_search.problem import grid_problem, workers_for
 
 if TYPE_CHECKING:
     from distributed import Client

@@ -12,8 +12,8 @@ from benchmarks.grid_search import lines
 from benchmarks.grid_search.lines import Errors, Problem
 from benchmarks.timing import Timed, in_turn
 from cluster_setup import open_cluster
-from pipelines.search.svm import workers_for
 from pipelines.svm.backends import resolve_backend
+from pipelines.svm_search.problem import workers_for
 
 Echo = Callable[[str], None]
 

@@ -38,9 +38,9 @@ from pipelines.nn.inputs import Inputs
 from pipelines.nn.member import Ensemble, Member, Prediction
 from pipelines.nn.settings import OPTIMIZERS, PRECISIONS, SCHEDULES, Training
 from pipelines.nn.space import SearchSpace
+from pipelines.run.new_rows import record_of
 from pipelines.run.tasks import InProcess, OnCluster, Runner
 from pipelines.run_folder.digests import refuse_changed
-from pipelines.search.new_rows import record_of
 from pipelines.sklearn_private import Interval, StrOptions, check_sample_weight
 
 if TYPE_CHECKING:

@@ -24,9 +24,9 @@ from pipelines.nn.member import Ensemble, Prediction
 from pipelines.nn.settings import need_torch
 from pipelines.report.charts import ExplainedSample, certainty_panels
 from pipelines.report.style import figure_style, save
+from pipelines.run.new_rows import SHOWN, NewRows, check_output, class_columns, record_of
 from pipelines.run_folder.digests import refuse_changed
 from pipelines.run_folder.reading import as_pictures
-from pipelines.search.new_rows import SHOWN, NewRows, check_output, class_columns, record_of
 
 
 def predict(

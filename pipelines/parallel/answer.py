@@ -14,7 +14,7 @@ from pipelines.data.model_file import write_model
 from pipelines.parallel.checkpoint import from_bytes
 from pipelines.parallel.flat import best_network
 from pipelines.parallel.problem import CLASSES, Problem
-from pipelines.process_group.group import Group
+from pipelines.parallel.process_group.group import Group
 from pipelines.run_folder import names
 from pipelines.run_folder.columns import EpochRow
 from pipelines.run_folder.reading import as_table

@@ -13,15 +13,15 @@ from pipelines.nn.settings import Training
 from pipelines.nn.train import on_device
 from pipelines.parallel.checkpoint import Progress, progress_of, read
 from pipelines.parallel.problem import Problem
-from pipelines.parallel.rank import Rank, Send, TrainingPlan
-from pipelines.process_group.group import Group, ProcessGroupError
-from pipelines.process_group.members import (
+from pipelines.parallel.process_group.group import Group, ProcessGroupError
+from pipelines.parallel.process_group.members import (
     SECONDS_FOR_A_REPLACEMENT,
     Ended,
     hosts_of,
     run_process_group,
     wait_for_members,
 )
+from pipelines.parallel.rank import Rank, Send, TrainingPlan
 from pipelines.run.errors import RunStopped
 
 if TYPE_CHECKING:

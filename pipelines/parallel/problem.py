@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     import torch
 
     from pipelines.data.batches import Columns
-    from pipelines.process_group.group import Group
+    from pipelines.parallel.process_group.group import Group
 
 CLASSES, NUMBERS = "classification", "regression"
 METRICS = {CLASSES: "error", NUMBERS: "mean absolute error"}

@@ -17,7 +17,7 @@ from pipelines.parallel.checkpoint import Progress, from_bytes, to_bytes, write
 from pipelines.parallel.flat import BEST, FlatModel, best_network
 from pipelines.parallel.options import TrainingOptions, strategy_of
 from pipelines.parallel.problem import Problem
-from pipelines.process_group.group import Group
+from pipelines.parallel.process_group.group import Group
 
 if TYPE_CHECKING:
     import torch

@@ -16,13 +16,13 @@ from pipelines.report.style import data_uri, figure_style, save
 from pipelines.run_folder.names import REPORT, replacing
 from pipelines.run_folder.record import Record, read_record
 
-# The file of each command's page and its class there: a run imports its own alone.
+# The class of each command's page, in the file of its name: a run imports its own alone.
 REPORTS = {
-    "svm_grid": ("svm_page", "SvmReport"),
-    "nn_bagging": ("bagging_page", "BaggingReport"),
-    "pagerank": ("graph_page", "GraphReport"),
-    "data_parallel": ("training_page", "TrainingReport"),
-    "cross_validate": ("validation_page", "ValidationReport"),
+    "svm_grid": "SvmReport",
+    "nn_bagging": "BaggingReport",
+    "pagerank": "GraphReport",
+    "data_parallel": "TrainingReport",
+    "cross_validate": "ValidationReport",
 }
 
 # One for all pages: it keeps the template that it compiled. Whatever a run has, its names with it,
@@ -39,10 +39,10 @@ def kind_of(record: Record) -> type[Report]:
     """Return the class of a run's page, by the command in its ``run.json`` and what it predicts."""
     if record.command not in REPORTS:
         return Report
-    module, name = REPORTS[record.command]
+    name = REPORTS[record.command]
     if record.command == "svm_grid" and record.dataset.task == "regression":
         name = "SvmRegressionReport"
-    kind: type[Report] = getattr(import_module(f"pipelines.report.{module}"), name)
+    kind: type[Report] = getattr(import_module(f"pipelines.pages.{record.command}"), name)
     return kind
 
 

@@ -15,7 +15,7 @@ from pipelines.data.user_code import content_of, digest_of, expanded
 from pipelines.errors import flag_of
 
 # Rooms of this program whose code decides results; others run, record and show them.
-DECIDING = ("bagging", "data", "graph", "nn", "parallel", "process_group", "search", "svm")
+DECIDING = ("bagging", "data", "graph", "nn", "parallel", "search", "svm", "svm_search")
 CONTENT = "content"  # of a file that an option names
 SHOWN = 12  # digits of a digest in a message
 

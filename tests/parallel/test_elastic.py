@@ -9,8 +9,8 @@ import pytest
 
 from pipelines.parallel import elastic
 from pipelines.parallel.options import TrainingOptions
+from pipelines.parallel.process_group.members import Ended
 from pipelines.parallel.rank import TrainingPlan
-from pipelines.process_group.members import Ended
 from pipelines.run.errors import RunStopped
 
 

@@ -17,7 +17,7 @@ from pipelines.parallel.elastic import train
 from pipelines.parallel.options import TrainingOptions, strategy_of
 from pipelines.parallel.problem import CLASSES, Network, Problem, approximator
 from pipelines.parallel.rank import TrainingPlan
-from tests.process_group.ranks import on_ranks
+from tests.parallel.process_group.ranks import on_ranks
 
 # 270 training rows, union batches of 48: the last has 30.
 PROBLEM = approximator(300, 0.1, 0)

@@ -17,9 +17,9 @@ from pipelines.parallel.elastic import train
 from pipelines.parallel.flat import best_network
 from pipelines.parallel.options import TrainingOptions
 from pipelines.parallel.problem import approximator
+from pipelines.parallel.process_group.group import Group, ProcessGroupError
 from pipelines.parallel.rank import TrainingPlan
-from pipelines.process_group.group import Group, ProcessGroupError
-from tests.process_group.ranks import on_ranks
+from tests.parallel.process_group.ranks import on_ranks
 
 PROBLEM = approximator(300, 0.1, 0)
 SETTINGS = TrainingOptions(epochs=4, batch_size=12, learning_rate=0.01, optimizer="sgd")

@@ -8,8 +8,8 @@ import pandas as pd
 import pytest
 
 from pipelines.errors import InputError
+from pipelines.pages.nn_bagging import N_BINS, BaggingReport, calibration_bins, kept_errors
 from pipelines.report import write_report
-from pipelines.report.bagging_page import N_BINS, BaggingReport, calibration_bins, kept_errors
 from pipelines.report.page import charts_of
 from pipelines.run_folder.statistics import wilson
 

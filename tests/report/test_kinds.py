@@ -3,8 +3,8 @@
 import pandas as pd
 import pytest
 
+from pipelines.pages.cross_validate import ValidationReport
 from pipelines.report import write_report
-from pipelines.report.validation_page import ValidationReport
 
 from .page_reader import Page, figures_in
 

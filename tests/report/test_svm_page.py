@@ -6,11 +6,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from pipelines.pages.svm_grid import SvmRegressionReport, SvmReport
 from pipelines.report import write_report
 from pipelines.report.base import Report
 from pipelines.report.page import charts_of, kind_of
 from pipelines.report.style import figure_style
-from pipelines.report.svm_page import SvmRegressionReport, SvmReport
 from pipelines.run_folder.record import read_record
 
 from .page_reader import Page, figures_in

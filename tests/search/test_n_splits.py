@@ -84,7 +84,7 @@ def test_a_candidate_with_a_third_of_its_splits_is_not_complete(
     (tmp_path / "journal.jsonl").write_text(json.dumps(line) + "\n")
     stopped = {name: one for name, one in about.items() if name not in ("best", "files")}
     (tmp_path / "run.json").write_text(json.dumps(stopped | {"status": "stopped"}))
-    from pipelines.report.svm_page import SvmReport
+    from pipelines.pages.svm_grid import SvmReport
 
     assert SvmReport.read(tmp_path).candidates["n_ok"].tolist() == [15]
     write_report(tmp_path)
@@ -93,8 +93,8 @@ def test_a_candidate_with_a_third_of_its_splits_is_not_complete(
 def test_runs_whose_own_splits_have_changed_are_not_compared(
     repeated: tuple[Path, dict, str],
 ) -> None:
+    from pipelines.pages.svm_grid import SvmReport
     from pipelines.report.comparison import paired_table
-    from pipelines.report.svm_page import SvmReport
     from pipelines.run_folder.record import IdentityMetadata
 
     run = SvmReport.read(repeated[0])

@@ -27,7 +27,6 @@ from pipelines.search import tasks as search_tasks
 from pipelines.search.candidates import Candidate
 from pipelines.search.command import run_tasks
 from pipelines.search.scoring import CandidateScorer
-from pipelines.search.svm import grid_problem
 from pipelines.search.tasks import (
     SEARCH,
     Problem,
@@ -42,6 +41,7 @@ from pipelines.search.tasks import (
 from pipelines.svm.backends import Settings
 from pipelines.svm.backends.base import Work
 from pipelines.svm.backends.path import PathBackend
+from pipelines.svm_search.problem import grid_problem
 
 from .problems import problem_of
 

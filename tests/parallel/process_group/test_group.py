@@ -15,8 +15,8 @@ pytest.importorskip("torch", reason="process groups are torch's")
 import torch
 from torch.distributed import HashStore
 
-from pipelines.process_group.group import Group, ProcessGroupError, interface_of
-from tests.process_group.ranks import on_ranks
+from pipelines.parallel.process_group.group import Group, ProcessGroupError, interface_of
+from tests.parallel.process_group.ranks import on_ranks
 
 
 @pytest.mark.parametrize("n_ranks", [1, 2, 3])

@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 
 from cluster_setup.workers import forecast_workers
 from pipelines.data.placement import Placed, scatter
-from pipelines.process_group.group import LOOPBACK, SECONDS, Group, ProcessGroupError
+from pipelines.parallel.process_group.group import LOOPBACK, SECONDS, Group, ProcessGroupError
 from pipelines.run.errors import RunStopped
 
 if TYPE_CHECKING:

@@ -11,11 +11,7 @@ import numpy as np
 from pipelines.console import echo, print_error
 from pipelines.data.image_files import ImageFormat
 from pipelines.errors import InputError, program
-from pipelines.run.options import OneLineParser
-from pipelines.run_folder import names
-from pipelines.run_folder.digests import refuse_changed
-from pipelines.run_folder.record import Record
-from pipelines.search.new_rows import (
+from pipelines.run.new_rows import (
     RULE_OF_PICTURES,
     SHOWN,
     NewRows,
@@ -25,6 +21,10 @@ from pipelines.search.new_rows import (
     record_of,
     refuse_both_or_neither,
 )
+from pipelines.run.options import OneLineParser
+from pipelines.run_folder import names
+from pipelines.run_folder.digests import refuse_changed
+from pipelines.run_folder.record import Record
 from pipelines.svm.kernel_machine import KernelMachine, KernelRegressor
 
 

@@ -14,10 +14,10 @@ from pipelines.run_folder import columns
 from pipelines.search.command import run_tasks, tasks_for_workers
 from pipelines.search.ranking import reduce_scores, tabulate
 from pipelines.search.scoring import CandidateScorer
-from pipelines.search.svm import grid_problem
 from pipelines.search.tasks import SEARCH, Problem, make_tasks, run_task
 from pipelines.svm.backends import Settings
 from pipelines.svm_grid import default_bounds
+from pipelines.svm_search.problem import grid_problem
 
 DIGITS = load_dataset("digits", limit=500)
 CS, GAMMAS = (0.1, 1.0, 100.0), (1e-4, 1e-2)

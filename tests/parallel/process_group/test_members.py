@@ -13,8 +13,8 @@ pytest.importorskip("torch", reason="process groups are torch's")
 import psutil
 import torch
 
-from pipelines.process_group import members
-from pipelines.process_group.group import Group
+from pipelines.parallel.process_group import members
+from pipelines.parallel.process_group.group import Group
 
 CLIENT: Any = SimpleNamespace(status="running")
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from pipelines.process_group.group import Group
+from pipelines.parallel.process_group.group import Group
 
 
 def on_ranks(

@@ -1,0 +1,1 @@
+"""The pages of runs, one file a command: which facts and figures each shows."""
