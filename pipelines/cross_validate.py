@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -16,6 +16,7 @@ from pipelines.run.options import at_least, option, real, several
 from pipelines.run_folder import names
 from pipelines.search.candidates import (
     USUAL,
+    Candidate,
     classes_of,
     code_of_grid,
     code_of_params,
@@ -27,7 +28,7 @@ from pipelines.search.candidates import (
     unscaled,
     with_labels,
 )
-from pipelines.search.command import SearchJob
+from pipelines.search.command import Scored, SearchJob, SearchPlan
 from pipelines.search.fitting import group_candidates
 from pipelines.search.options import SearchOptions
 from pipelines.search.ranking import best_of_each, compare_algorithms, ends_of_lists, with_algorithm
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from pipelines.data import Dataset
+    from pipelines.data.placement import FoldedData
 
 
 @dataclass(frozen=True)
@@ -103,6 +105,53 @@ class Options(CandidateOptions, SearchOptions):
     )
 
 
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ValidationPlan(SearchPlan[Options]):
+    """Candidates of any algorithms."""
+
+    candidates: tuple[Candidate, ...]
+
+    @cached_property
+    def rows(self) -> FoldedData:
+        """See ``SearchPlan``."""
+        return unscaled(self.dataset)
+
+    @property
+    def lines(self) -> list[str]:
+        """Candidates, scores and folds."""
+        data, cv = self.dataset, self.options.cv
+        what = f"{len(data.classes)} classes" if data.task == CLASSIFICATION else "numbers"
+        algorithms = ", ".join(dict.fromkeys(each.algorithm for each in self.candidates))
+        return [
+            *data.lines,
+            f"data       {data.name}: {len(data.y_train):,} training rows, "
+            f"{data.X_train.shape[1]} features; {len(data.y_test):,} test rows",
+            f"task       {data.task}: {what}; "
+            f"{'--cv ' + cv if cv != 'auto' else 'default folds'}, "
+            f"scored by {', '.join(self.scoring)}",
+            f"candidates {self.n_candidates:,} of {algorithms} x {self.fits_in_words}",
+        ]
+
+    def make_problem(self, device: str, n_threads: int) -> Problem:
+        """See ``SearchPlan``."""
+        scorer = CandidateScorer(self.scoring)
+        groups = group_candidates([candidate.estimator for candidate in self.candidates], scorer)
+        return Problem(
+            self.rows,
+            self.candidates,
+            self.splits,
+            scorer,
+            tuple(groups),
+            device=device,
+            seed=self.options.seed,
+        )
+
+    def describe(self, cluster: Cluster) -> dict[str, Any]:
+        """See ``Plan``."""
+        entries = {"n_candidates": self.n_candidates, "task": self.dataset.task}
+        return super().describe(cluster) | entries
+
+
 class CrossValidation(SearchJob[Options]):
     """Every candidate of every algorithm on every fold; algorithms are compared."""
 
@@ -110,7 +159,6 @@ class CrossValidation(SearchJob[Options]):
     description = "Cross-validate estimators of any kind and compare them, on every worker."
     kind_of_options = Options
     candidate_options = frozenset(("estimator", "param", "grid", "learning_curve", "rope"))
-    fold = staticmethod(unscaled)
     examples = (
         "--estimator knn --param n_neighbors=1,3,5,9 --estimator forest",
         "--dataset mine.csv --target species --nested 3",
@@ -131,81 +179,64 @@ class CrossValidation(SearchJob[Options]):
         """Return ``--param`` then say which ``--estimator`` they are of."""
         return with_labels(argv)
 
-    def plan(self, data: Dataset) -> list[str]:
-        """Return candidates, scores and folds."""
-        options, data = self.options, self.take(data)
+    def plan(self, options: Options, data: Dataset, record: Mapping[str, Any]) -> ValidationPlan:
+        """Return the candidates, and how they are scored."""
+        fields = self.rows_to_plan(options, data, record)
+        dataset: Dataset = fields["dataset"]
         grids = read_grid(options.grid) if options.grid else {}
-        chosen = tuple(dict.fromkeys([*options.estimator, *grids])) or USUAL[data.task]
+        chosen = tuple(dict.fromkeys([*options.estimator, *grids])) or USUAL[dataset.task]
         for name, grid in read_params(options.param, chosen).items():
             grids[name] = {**grids.get(name, {}), **grid}
-        self.candidates = make_candidates(chosen, grids, data, options.seed, options.preprocess)
-        self.scoring = make_scoring(options.scoring, data)
-        self.scored_by, self.n_candidates = self.scoring[0], len(self.candidates)
-        what = f"{len(data.classes)} classes" if data.task == CLASSIFICATION else "numbers"
-        algorithms = ", ".join(dict.fromkeys(one.algorithm for one in self.candidates))
-        return [
-            *data.lines,
-            f"data       {data.name}: {len(data.y_train):,} training rows, "
-            f"{data.X_train.shape[1]} features; {len(data.y_test):,} test rows",
-            f"task       {data.task}: {what}; "
-            f"{'--cv ' + options.cv if options.cv != 'auto' else 'default folds'}, "
-            f"scored by {', '.join(self.scoring)}",
-            f"candidates {self.n_candidates:,} of {algorithms} x {self.fits_in_words}",
-        ]
-
-    def make_problem(self, device: str, n_threads: int) -> Problem:
-        scorer = CandidateScorer(self.scoring)
-        groups = group_candidates([one.estimator for one in self.candidates], scorer)
-        return Problem(
-            self.data,
-            tuple(self.candidates),
-            self.splits,
-            scorer,
-            tuple(groups),
-            device=device,
-            seed=self.options.seed,
+        candidates = make_candidates(chosen, grids, dataset, options.seed, options.preprocess)
+        return ValidationPlan(
+            **fields,
+            options=options,
+            scoring=make_scoring(options.scoring, dataset),
+            candidates=tuple(candidates),
+            n_candidates=len(candidates),
         )
 
-    def configure(self, cluster: Cluster) -> dict[str, Any]:
-        return super().configure(cluster) | {
-            "n_candidates": self.n_candidates,
-            "task": self.dataset.task,
-        }
-
-    def refit(self, cluster: Cluster) -> Callable[[Problem, Refit], dict[str, Any]]:
+    def refit(
+        self, plan: ValidationPlan, cluster: Cluster
+    ) -> Callable[[Problem, Refit], dict[str, Any]]:
         """See ``SearchJob``."""
         from pipelines.search.answer import refit_and_test
 
         return partial(refit_and_test, n_threads=cluster.threads)
 
-    def answer(
-        self, path: Path, candidates: pd.DataFrame, tested: dict[str, Any]
+    def answer_of_best(
+        self,
+        plan: ValidationPlan,
+        scored: Scored,
+        path: Path,
+        candidates: pd.DataFrame,
+        tested: dict[str, Any],
     ) -> dict[str, Any]:
         """See ``SearchJob``; compare the best candidates of all algorithms."""
         from pipelines.search.answer import described, fit_counts, write_predictions
 
-        candidates = with_algorithm(candidates, self.cells)
+        candidates = with_algorithm(candidates, scored.cells)
         names.write_table(candidates, path / names.CANDIDATES)
         best = best_of_each(candidates)
-        compared = compare_algorithms(self.cells, best, self.ratio, self.options.rope)
+        compared = compare_algorithms(scored.cells, best, plan.ratio, plan.options.rope)
         if len(compared):
             names.write_table(compared, path / names.COMPARISON)
         scores, folds = ("score_mean", "score_std"), ("error_mean", "error_std")
         by_place = candidates.set_index("candidate", drop=False)
         return {
-            **fit_counts(self.rows.values()),
-            **write_predictions(path, self.dataset, tested["predicted"]),
-            "scoring": list(self.scoring),
+            **fit_counts(scored.rows.values()),
+            **write_predictions(path, plan.dataset, tested["predicted"]),
+            "scoring": list(plan.scoring),
             "best": described(candidates.iloc[0], *scores, *folds),
             "algorithms": [
-                described(by_place.loc[one], *scores, "fit_seconds", "score_seconds")
-                for one in best.values()
+                described(by_place.loc[place], *scores, "fit_seconds", "score_seconds")
+                for place in best.values()
             ],
             "test_scores": tested["scores"],
             "remarks": ends_of_lists(candidates),
         }
 
-    def summary_lines(self, record: Mapping[str, Any]) -> list[str]:
+    def summary_lines(self, record: Mapping[str, Any], path: Path) -> list[str]:
         """Return the best, how it compares, what was shared."""
         return of_algorithms(record)
 

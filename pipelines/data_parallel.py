@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from pipelines.console import phase
 from pipelines.errors import InputError, flag_of, opt
@@ -47,52 +47,34 @@ class Options(TrainingOptions, RunOptions, TestOptions, OwnDataOptions):
                 )
 
 
-class DataParallel(job.Job[Options]):
-    """The command that trains a network by a process group of ranks, in one or more ways."""
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ParallelPlan(job.Plan[Options]):
+    """Trainings of one network, each on several ranks.
 
-    command = "data_parallel"
-    description = (
-        "Train one network on many workers: one rank on each, in step by a strategy; a rank that "
-        "dies costs the steps since the ranks were last equal."
-    )
-    kind_of_options = Options
-    examples = (
-        "--network approximator --cluster local --workers 2",
-        "--compare every-step,every-k=4,average,never --repeats 5",
-        "--network bagging --dataset mnist --cluster slurm --workers 4 --open-ranks",
-    )
+    Attributes
+    ----------
+    ranks : numbers of ranks; none until there are workers
+    """
 
-    def packages(self) -> tuple[str, ...]:
-        """See ``Job``."""
-        return (*super().packages(), *OF_NETWORKS)
+    ranks: tuple[int, ...] = ()
 
-    def load(self, kind: str) -> Problem:
-        """Load the rows, and the network that is to learn them."""
-        if kind == "threads":
-            raise InputError(
-                f"{opt('cluster')} must use worker processes, one for each torch rank, got "
-                f"threads; use {opt('cluster', 'local')}"
-            )
-        need_torch()
-        from pipelines.parallel.problem import approximator, load_rows, refuse_unknown
+    @property
+    def trainings(self) -> list[Training]:
+        """Each strategy on each number of ranks, as often as it is repeated."""
+        from pipelines.parallel.answer import Training
 
         options = self.options
-        refuse_unknown(options.network)
-        if options.network == "approximator":
-            points = options.points or ROWS_OF_APPROXIMATOR
-            return approximator(points, options.validation, options.seed)
-        shares = {"test_size": options.test_size, "validation": options.validation}
-        settings = options.as_read() | shares | {"seed": options.seed}
-        settings["task"] = None if options.task == "auto" else options.task
-        return load_rows(options.dataset, options.network, options.hidden or HIDDEN, **settings)
+        return [
+            Training(strategy, n_ranks, repeat, options.epochs / n_ranks)
+            for n_ranks in dict.fromkeys(self.ranks)
+            for strategy in options.strategies()
+            for repeat in range(options.repeats)
+        ]
 
-    def plan(self, data: Problem) -> list[str]:
-        """Plan the trainings: data, architecture, strategies and number of repetitions."""
-        options, self.problem = self.options, data
-        data.network.make(0)  # an error of the user's file shows now
-        image_shape, ink = data.network.image_shape, data.network.ink
-        augment = chosen(options.augment, image_shape is not None, ink)
-        self.options = options = replace(options, augment=augment)
+    @property
+    def lines(self) -> list[str]:
+        """Data, architecture, strategies and number of repetitions."""
+        options, data = self.options, self.data
         lines = [
             *data.lines,
             f"data       {data.name}: {data.n_train:,} training rows, "
@@ -108,60 +90,114 @@ class DataParallel(job.Job[Options]):
             )
         return lines
 
-    def restore(self, session: Session) -> None:
-        """Read the trainings that ended before."""
-        self.ended: dict[str, list[dict[str, Any]]] = {
+    def on(self, cluster: Cluster) -> Self:
+        """Return the plan with the number of ranks."""
+        from cluster_setup.workers import forecast_workers
+        from pipelines.parallel.elastic import refuse_several_hosts
+
+        options = self.options
+        n_wanted = forecast_workers(cluster.client).wanted
+        n_workers = max(len(cluster.workers), n_wanted, options.workers or 1)
+        # A resumed run goes on with the numbers it began with.
+        ranks = options.ranks or tuple(self.record.get("ranks", ())) or (n_workers,)
+        if max(ranks) > n_workers:
+            raise InputError(
+                f"--ranks must be at most {n_workers}, the number of workers, got {max(ranks)}; "
+                f"take --workers {max(ranks)}"
+            )
+        if not (options.open_ranks or options.no_tls):
+            addresses = sorted(worker["address"] for worker in cluster.workers)
+            refuse_several_hosts(addresses[: max(ranks)])
+        return replace(self, ranks=ranks)
+
+    def describe(self, cluster: Cluster) -> dict[str, Any]:
+        """See ``Plan``."""
+        return {"ranks": list(self.ranks)}
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Ended(job.Done):
+    """Trainings that have ended, each with the rows of its epochs, and the groups begun anew."""
+
+    trainings: Mapping[str, list[dict[str, Any]]]
+    restarts: Sequence[Mapping[str, Any]]
+
+
+class DataParallel(job.Job[Options]):
+    """The command that trains a network by a process group of ranks, in one or more ways."""
+
+    command = "data_parallel"
+    description = (
+        "Train one network on many workers: one rank on each, in step by a strategy; a rank that "
+        "dies costs the steps since the ranks were last equal."
+    )
+    kind_of_options = Options
+    examples = (
+        "--network approximator --cluster local --workers 2",
+        "--compare every-step,every-k=4,average,never --repeats 5",
+        "--network bagging --dataset mnist --cluster slurm --workers 4 --open-ranks",
+    )
+
+    def packages(self, options: Options, record: Mapping[str, Any]) -> tuple[str, ...]:
+        """See ``Job``."""
+        return (*super().packages(options, record), *OF_NETWORKS)
+
+    def load(self, options: Options, kind: str) -> Problem:
+        """Load the rows, and the network that is to learn them."""
+        if kind == "threads":
+            raise InputError(
+                f"{opt('cluster')} must use worker processes, one for each torch rank, got "
+                f"threads; use {opt('cluster', 'local')}"
+            )
+        need_torch()
+        from pipelines.parallel.problem import approximator, load_rows, refuse_unknown
+
+        refuse_unknown(options.network)
+        if options.network == "approximator":
+            points = options.points or ROWS_OF_APPROXIMATOR
+            return approximator(points, options.validation, options.seed)
+        shares = {"test_size": options.test_size, "validation": options.validation}
+        settings = options.as_read() | shares | {"seed": options.seed}
+        settings["task"] = None if options.task == "auto" else options.task
+        return load_rows(options.dataset, options.network, options.hidden or HIDDEN, **settings)
+
+    def plan(self, options: Options, data: Problem, record: Mapping[str, Any]) -> ParallelPlan:
+        """Return how the network is trained; how many ranks there are, the workers decide."""
+        data.network.make(0)  # an error of the user's file shows now
+        image_shape, ink = data.network.image_shape, data.network.ink
+        augment = chosen(options.augment, image_shape is not None, ink)
+        options = replace(options, augment=augment)
+        return ParallelPlan(options=options, data=data, record=record)
+
+    def restore(self, plan: ParallelPlan, session: Session) -> Ended:
+        """Return the trainings that ended before."""
+        ended = {
             record["task"]: record["rows"]
             for record in session.journal.records
             if record["rows"] and not record["rows"][-1]["status"].startswith("failed")
         }
-        self.restarts: list[dict[str, Any]] = list(session.record.get("restarts", []))
+        return Ended(trainings=ended, restarts=session.record.get("restarts", []))
 
-    def configure(self, cluster: Cluster) -> dict[str, Any]:
-        """Choose the number of ranks."""
-        from cluster_setup.workers import forecast_workers
-        from pipelines.parallel.answer import Training
-        from pipelines.parallel.elastic import refuse_several_hosts
-
-        options = self.options
-        wanted = forecast_workers(cluster.client).wanted
-        there = max(len(cluster.workers), wanted, options.workers or 1)
-        # A resumed run goes on with the numbers it began with.
-        ranks = options.ranks or tuple(self.record.get("ranks", ())) or (there,)
-        if max(ranks) > there:
-            raise InputError(
-                f"--ranks must be at most {there}, the number of workers, got {max(ranks)}; take "
-                f"--workers {max(ranks)}"
-            )
-        if not (options.open_ranks or options.no_tls):
-            there_now = sorted(one["address"] for one in cluster.workers)
-            refuse_several_hosts(there_now[: max(ranks)])
-        self.trainings = [
-            Training(strategy, n_ranks, repeat, options.epochs / n_ranks)
-            for n_ranks in dict.fromkeys(ranks)
-            for strategy in options.strategies()
-            for repeat in range(options.repeats)
-        ]
-        return {"ranks": list(ranks)}
-
-    def execute(self, session: Session, cluster: Cluster) -> dict[str, Any]:
+    def execute(self, plan: ParallelPlan, done: Ended, session: Session, cluster: Cluster) -> Ended:
         """Train what has not ended yet, one after the other, each on all its ranks."""
         from cluster_setup.workers import peak_memory_since, samples_of_memory
         from pipelines.run.outcomes import Outcome, describe
 
         (session.path / names.CHECKPOINTS).mkdir(exist_ok=True)
-        for training in self.trainings:
-            if f"{names.CHECKPOINTS}/{training.file}" in session.folder.changed:
-                self.ended.pop(training.name, None)
         refuse_unshared(cluster.client, session.path, opt("results"))
-        todo = [training for training in self.trainings if training.name not in self.ended]
-        scheduler = cluster.client.scheduler.address
+        changed, ended = session.folder.changed, dict(done.trainings)
+        for training in plan.trainings:
+            if f"{names.CHECKPOINTS}/{training.file}" in changed:
+                ended.pop(training.name, None)
+        todo = [training for training in plan.trainings if training.name not in ended]
+        restarts, scheduler = list(done.restarts), cluster.client.scheduler.address
         with session.journal_writer(cluster, todo) as journal_writer:
             for training in todo:
                 started, clock = time.time(), time.perf_counter()
                 try:
                     sampled = cluster.client.run(samples_of_memory, on_error="ignore")
-                    progress, members, seconds = self._train(session, cluster, training)
+                    trained = train(plan, training, restarts, session, cluster)
+                    progress, members, seconds = trained
                 except (RunStopped, InputError):
                     raise
                 except OSError as error:
@@ -176,78 +212,45 @@ class DataParallel(job.Job[Options]):
                     last = progress.epochs[-1]
                     diverged = last["validation_loss"] is None or last["loss"] is None
                     table = training.rows(progress.epochs, "diverged" if diverged else "ok")
-                    found: dict[str, dict[str, int]] = {}
+                    peaks: dict[str, dict[str, int]] = {}
                     with suppress(OSError):  # the training is done, whatever became of the cluster
-                        found = cluster.client.run(
+                        peaks = cluster.client.run(
                             peak_memory_since, sampled, workers=members, on_error="ignore"
                         )
                     # Of each kind the largest, which is the last.
-                    memory = dict(sorted(one for of in found.values() for one in of.items()))
+                    memory = dict(sorted(kind for peak in peaks.values() for kind in peak.items()))
                     outcome = Outcome(
                         training, None, None, " ".join(members), started, seconds, memory=memory
                     )
-                self.ended[training.name] = table
+                ended[training.name] = table
                 journal_writer.record(outcome, table)
-        return {"restarts": self.restarts}
+        return Ended(trainings=ended, restarts=restarts)
 
-    def _train(self, session: Session, cluster: Cluster, training: Training) -> Any:
-        from pipelines.nn.settings import torch_device
-        from pipelines.parallel.elastic import train_on
-        from pipelines.parallel.rank import TrainingPlan
-
-        last_line = time.monotonic()
-
-        def on_message(message: Mapping[str, Any]) -> None:
-            nonlocal last_line
-            session.journal.check()
-            found = {name: value for name, value in message.items() if name != "kind"}
-            if message["kind"] == "epoch" and time.monotonic() - last_line > SECONDS_BETWEEN_LINES:
-                last_line = time.monotonic()
-                loss = message["validation_loss"]
-                session.echo(
-                    f"epoch      {message['epoch']:,} of {training.name}"
-                    + ("" if loss is None else f": validation loss {loss:.4g}")
-                )
-            if message["kind"] == "restart":
-                self.restarts.append({"training": training.name, **found})
-                session.folder.update(restarts=self.restarts)
-                session.echo(
-                    f"restart    {message['reason']}; {message['ranks_after']} ranks continue at "
-                    f"step {message['step']:,}, {message['steps_lost']} steps lost, after "
-                    f"{message['seconds']:.1f} s"
-                )
-
-        checkpoint = session.path / names.CHECKPOINTS / training.file
-        own = {field.name: getattr(self.options, field.name) for field in fields(TrainingOptions)}
-        own["sync"] = training.strategy
-        options, seed = TrainingOptions(**own), training.seed(self.options.seed)
-        order = TrainingPlan(options, seed, None, str(checkpoint.resolve()))
-        how: dict[str, Any] = {"device": torch_device(cluster.device), "threads": cluster.threads}
-        how["open_ranks"] = self.options.open_ranks or self.options.no_tls
-        return train_on(cluster.client, self.problem, order, training.ranks, on_message, **how)
-
-    def summarize(self, session: Session, cluster: Cluster | None) -> dict[str, Any]:
+    def answer(
+        self, plan: ParallelPlan, computed: Ended, session: Session, cluster: Cluster | None
+    ) -> dict[str, Any]:
         """Return the table of epochs, and the best network."""
         from pipelines.parallel import answer
 
-        ended = {training: self.ended[training.name] for training in self.trainings}
+        ended = {training: computed.trainings[training.name] for training in plan.trainings}
         with phase(session.echo, "test       testing the best network"):
-            found = answer.write(session.path, self.problem, self.options.seed, ended)
-        if "best" not in found:
-            raise RunStopped(f"no training gave a network: {found['trainings'][0]['status']}")
-        return found
+            entries = answer.write(session.path, plan.data, plan.options.seed, ended)
+        if "best" not in entries:
+            raise RunStopped(f"no training gave a network: {entries['trainings'][0]['status']}")
+        return {"restarts": computed.restarts, **entries}
 
-    def unfinished(self, path: Path) -> str:
+    def unfinished(self, path: Path, done: Collection[str]) -> str:
         """Return the training that was begun, and how far its checkpoint on disk is."""
+        from pipelines.parallel.answer import Training
         from pipelines.parallel.checkpoint import progress_of, read
 
-        for training in getattr(self, "trainings", ()):
-            content = read(path / names.CHECKPOINTS / training.file)
-            if training.name not in self.ended and content is not None:
-                return f"{training.name} up to step {progress_of(content).step:,}"
+        for file in sorted((path / names.CHECKPOINTS).glob("*.safetensors")):
+            name, content = Training.of_file(file.name).name, read(file)
+            if name not in done and content is not None:
+                return f"{name} up to step {progress_of(content).step:,}"
         return ""
 
-    def summary_lines(self, record: Mapping[str, Any]) -> list[str]:
+    def summary_lines(self, record: Mapping[str, Any], path: Path) -> list[str]:
         """Return the last epoch of each training, what was lost, the time."""
         lines = []
         for one in record["trainings"]:
@@ -270,6 +273,50 @@ class DataParallel(job.Job[Options]):
                 f"test       {record['metric']} {metric:.4g} of {record['best']['training']}"
             )
         return [*lines, *baseline_lines(record), wall_time(record)]
+
+
+def train(
+    plan: ParallelPlan,
+    training: Training,
+    restarts: list[Mapping[str, Any]],
+    session: Session,
+    cluster: Cluster,
+) -> Any:
+    """Train once, and say so; see ``train_on``. ``restarts`` is added to."""
+    from pipelines.nn.settings import torch_device
+    from pipelines.parallel.elastic import train_on
+    from pipelines.parallel.rank import TrainingPlan
+
+    last_line = time.monotonic()
+
+    def on_message(message: Mapping[str, Any]) -> None:
+        nonlocal last_line
+        session.journal.check()
+        if message["kind"] == "epoch" and time.monotonic() - last_line > SECONDS_BETWEEN_LINES:
+            last_line = time.monotonic()
+            loss = message["validation_loss"]
+            session.echo(
+                f"epoch      {message['epoch']:,} of {training.name}"
+                + ("" if loss is None else f": validation loss {loss:.4g}")
+            )
+        if message["kind"] == "restart":
+            about = {name: value for name, value in message.items() if name != "kind"}
+            restarts.append({"training": training.name, **about})
+            session.folder.update(restarts=restarts)
+            session.echo(
+                f"restart    {message['reason']}; {message['ranks_after']} ranks continue at "
+                f"step {message['step']:,}, {message['steps_lost']} steps lost, after "
+                f"{message['seconds']:.1f} s"
+            )
+
+    checkpoint = session.path / names.CHECKPOINTS / training.file
+    own = {field.name: getattr(plan.options, field.name) for field in fields(TrainingOptions)}
+    own["sync"] = training.strategy
+    options, seed = TrainingOptions(**own), training.seed(plan.options.seed)
+    order = TrainingPlan(options, seed, None, str(checkpoint.resolve()))
+    how: dict[str, Any] = {"device": torch_device(cluster.device), "threads": cluster.threads}
+    how["open_ranks"] = plan.options.open_ranks or plan.options.no_tls
+    return train_on(cluster.client, plan.data, order, training.ranks, on_message, **how)
 
 
 main, run = DataParallel.main, DataParallel.run

@@ -9,7 +9,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -51,7 +50,8 @@ from pipelines.run.summary import baseline_lines, failed_fits, wall_time
 from pipelines.run_folder.statistics import interval
 
 if TYPE_CHECKING:
-    from pipelines.bagging.work import Plan
+    from pipelines.bagging.train_members import Trained
+    from pipelines.bagging.work import Trainings
 
 SMALLEST_OF_CNN = 20  # pixels on a side
 MOST_COPIES = 1000
@@ -187,6 +187,87 @@ def given(choice: Any) -> Any:
     return None if choice == "auto" else choice
 
 
+@dataclass(frozen=True, eq=False, kw_only=True)
+class BaggingPlan(job.Plan[Options]):
+    """Members and their candidates, all drawn, and the samples to explain.
+
+    Attributes
+    ----------
+    asked : samples whose certainty is drawn
+    space : where candidates are drawn from
+    augment : how training images are changed
+    trainings : of members and candidates
+    network_lines : what is said of a network that is not the study's
+    """
+
+    asked: Asked
+    space: SearchSpace
+    augment: str
+    trainings: Trainings
+    network_lines: Sequence[str] = ()
+
+    @property
+    def lines(self) -> list[str]:
+        """Rows, networks and how many are trained."""
+        from pipelines.data.tables.words import counted
+
+        options, data = self.options, self.data
+        members, shape = counted(options.n_bootstrap, "member"), data.image_shape
+        plan = f"ensemble   {members}, without a search"
+        if options.n_tuning:
+            n_tasks = options.n_bootstrap * options.n_tuning
+            plan = (
+                f"ensemble   {members} x {counted(options.n_tuning, 'candidate')} x "
+                f"{options.folds} folds = {n_tasks * options.folds:,} fits in "
+                f"{counted(n_tasks, 'task')}, and {counted(options.n_bootstrap, 'refit')}"
+            )
+        form = f"images of {shape[-2]} x {shape[-1]} pixels" if shape else "a table"
+        notes = [f"note       {note}" for note in self.asked.notes]
+        of_data = summary.of_data(data, form, options.limit)
+        return [*data.lines, of_data, *self.network_lines, *notes, plan]
+
+    def trainings_on(self, device: str) -> Trainings:
+        """Return the trainings as a device is to have them."""
+        trainings = self.trainings
+        trainings = replace(trainings, training=replace(trainings.training, device=device))
+        # Without a search members of a table would share a draw.
+        if self.options.n_tuning == 0 and self.space.network != "table":
+            return trainings.in_groups()
+        return trainings
+
+    def tasks_for(self, kind: str, n_workers: int) -> Sequence[Task]:
+        """Return candidates, and the refits that wait for them."""
+        from pipelines.bagging.work import search_together
+
+        on_gpu = kind == "cuda" or self.options.device == "gpu"
+        plan = self.trainings_on("gpu" if on_gpu else "cpu")
+        return search_together(plan, [*plan.candidates, *plan.members])
+
+    def describe(self, cluster: Cluster) -> dict[str, Any]:
+        """See ``Plan``."""
+        return {
+            "n_splits": self.options.folds if self.options.n_tuning else 0,
+            "space": self.space.describe(),
+            "augment": self.augment,
+            **self.asked.describe(),
+        }
+
+
+def space_of(options: Options, data: Dataset, record: Mapping[str, Any]) -> SearchSpace:
+    """Return where candidates are drawn from; a resumed run keeps the space it began with."""
+    shape = data.image_shape
+    if "space" in record:
+        space = SearchSpace.from_mapping(record["space"])
+        if not named_code(space.network):
+            return space
+        # Code is that which options name, as of a new run, and never that of a folder.
+    network = options.network
+    if network is None and options.space == "auto":
+        large = shape is not None and min(shape[-2:]) >= SMALLEST_OF_CNN
+        network = "table" if shape is None else "cnn" if large or len(shape) == 3 else "conv"
+    return SearchSpace.load(options.space, network, given(options.optimizer) or "sgd")
+
+
 class Bagging(job.Job[Options]):
     """Each member is the best candidate of a search on a bootstrap sample; the members vote."""
 
@@ -256,14 +337,13 @@ class Bagging(job.Job[Options]):
 
         return predict(**given)
 
-    def packages(self) -> tuple[str, ...]:
+    def packages(self, options: Options, record: Mapping[str, Any]) -> tuple[str, ...]:
         """See ``Job``."""
-        return (*super().packages(), *OF_NETWORKS)
+        return (*super().packages(options, record), *OF_NETWORKS)
 
-    def load(self, kind: str) -> Dataset:
+    def load(self, options: Options, kind: str) -> Dataset:
         """Load the data set; images and tables are scaled on the workers."""
         need_torch()
-        options = self.options
         return load_dataset(
             options.dataset,
             test_size=options.test_size,
@@ -273,127 +353,75 @@ class Bagging(job.Job[Options]):
             **options.as_read(),
         )
 
-    def plan(self, data: Dataset) -> list[str]:
+    def plan(self, options: Options, data: Dataset, record: Mapping[str, Any]) -> BaggingPlan:
         """Return bootstraps and candidates, all drawn now; and what is to be explained."""
-        from pipelines.bagging.work import Plan
-        from pipelines.data.tables.words import counted
+        from pipelines.bagging.work import Trainings
 
-        options, self.dataset = self.options, data
-        self.asked = Asked.of(options.explain, options.image or (), data)
-        self.asked.refuse_other_images(self.record)
-        self.space = self._space()
-        self.augment = chosen(options.augment, data.image_shape is not None, data.ink)
+        asked = Asked.of(options.explain, options.image or (), data)
+        asked.refuse_other_images(record)
+        space = space_of(options, data, record)
+        augment = chosen(options.augment, data.image_shape is not None, data.ink)
         choices = {name: given(getattr(options, name)) for name in Training.choices}
         choices["memory_bytes"] = options.memory and int(options.memory * 2**30)
-        n_rows, augment = len(data.y_train), self.augment
-        training = Training.of(self.space.network, n_rows, augment=augment, **choices)
+        training = Training.of(space.network, len(data.y_train), augment=augment, **choices)
         inputs = Inputs(data.n_inputs, data.n_classes, data.image_shape)
         counts = {"n_bootstrap": options.n_bootstrap, "n_tuning": max(1, options.n_tuning)}
         counts |= {"n_folds": options.folds, "seed": options.seed}
-        self.drawn = Plan.draw(data.y_train, inputs, self.space, training, **counts)
-        lines = []
-        if self.space.network not in BY_HAND:  # an error of the user's module shows now
+        trainings, lines = Trainings.draw(data.y_train, inputs, space, training, **counts), []
+        if space.network not in BY_HAND:  # an error of the user's module shows now
             from pipelines.nn.networks import network_lines
 
-            lines = network_lines(self.drawn.candidates[0].candidate, inputs)
-        members, shape = counted(options.n_bootstrap, "member"), data.image_shape
+            lines = network_lines(trainings.candidates[0].candidate, inputs)
         if options.n_tuning == 0:
-            self.drawn = self.drawn.without_search()
-            plan = f"ensemble   {members}, without a search"
-        else:
-            n_tasks = options.n_bootstrap * options.n_tuning
-            plan = (
-                f"ensemble   {members} x {counted(options.n_tuning, 'candidate')} x "
-                f"{options.folds} folds = {n_tasks * options.folds:,} fits in "
-                f"{counted(n_tasks, 'task')}, and {counted(options.n_bootstrap, 'refit')}"
-            )
-        form = f"images of {shape[-2]} x {shape[-1]} pixels" if shape else "a table"
-        lines += [f"note       {note}" for note in self.asked.notes]
-        return [*data.lines, summary.of_data(data, form, options.limit), *lines, plan]
+            trainings = trainings.without_search()
+        return BaggingPlan(
+            options=options,
+            data=data,
+            record=record,
+            asked=asked,
+            space=space,
+            augment=augment,
+            trainings=trainings,
+            network_lines=lines,
+        )
 
-    def _space(self) -> SearchSpace:
-        options, shape = self.options, self.dataset.image_shape
-        if "space" in self.record:
-            space = SearchSpace.from_mapping(self.record["space"])
-            if not named_code(space.network):
-                return space
-            # Code is that which options name, as of a new run, and never that of a folder.
-        network = options.network
-        if network is None and options.space == "auto":
-            large = shape is not None and min(shape[-2:]) >= SMALLEST_OF_CNN
-            network = "table" if shape is None else "cnn" if large or len(shape) == 3 else "conv"
-        return SearchSpace.load(options.space, network, given(options.optimizer) or "sgd")
-
-    def restore(self, session: Session) -> None:
-        """Read the rows of candidates, and of the refits of members that are stored."""
+    def restore(self, plan: BaggingPlan, session: Session) -> Trained:
+        """Return the rows of candidates, and of the refits of members that are stored."""
         from pipelines.bagging.train_members import done_before
 
-        self.rows, self.refits = done_before(session, self.drawn)
+        return done_before(session, plan.trainings)
 
-    def n_fits(self) -> tuple[int, int]:
-        """Return candidates on every fold, and refits."""
-        done = sum(len(rows) for rows in self.rows.values()) + len(self.refits)
-        candidates, members = self.drawn.candidates, self.drawn.members
-        return done, sum(task.n_folds for task in candidates) + len(members)
-
-    def tasks_for(self, kind: str, n_workers: int) -> Sequence[Task]:
-        """Return candidates, and the refits that wait for them."""
-        from pipelines.bagging.work import search_together
-
-        plan = self._plan_on("gpu" if kind == "cuda" or self.options.device == "gpu" else "cpu")
-        return search_together(plan, [*plan.candidates, *plan.members])
-
-    def configure(self, cluster: Cluster) -> dict[str, Any]:
-        """Choose the device on which networks are trained."""
-        training = replace(self.drawn.training, device=cluster.device)
-        self.drawn = replace(self.drawn, training=training)
-        return {
-            "n_splits": self.options.folds if self.options.n_tuning else 0,
-            "space": self.space.describe(),
-            "augment": self.augment,
-            **self.asked.describe(),
-        }
-
-    @cached_property
-    def data(self) -> FoldedData:
-        """Rows that workers are sent; one's own images come after the test rows."""
-        return FoldedData.of(self.dataset, X_test=self.asked.after(self.dataset.X_test))
-
-    def execute(self, session: Session, cluster: Cluster) -> dict[str, Any]:
+    def execute(
+        self, plan: BaggingPlan, done: Trained, session: Session, cluster: Cluster
+    ) -> Trained:
         """Train what is left of the candidates and the members."""
         from pipelines.bagging.train_members import train_members
 
-        plan = self._plan_on(cluster.device)
-        return train_members(
-            session, cluster, self.data, plan, self.rows, self.refits, self.dataset.classes
-        )
+        data = plan.data
+        # One's own images come after the test rows.
+        rows = FoldedData.of(data, X_test=plan.asked.after(data.X_test))
+        trainings = plan.trainings_on(cluster.device)
+        return train_members(session, cluster, rows, trainings, done, data.classes)
 
-    def _plan_on(self, device: str) -> Plan:
-        plan = replace(self.drawn, training=replace(self.drawn.training, device=device))
-        if self.options.n_tuning == 0 and self.space.network != "table":  # whose would share a draw
-            plan = plan.in_groups()
-        return plan
-
-    def summarize(self, session: Session, cluster: Cluster | None) -> dict[str, Any]:
+    def answer(
+        self, plan: BaggingPlan, computed: Trained, session: Session, cluster: Cluster | None
+    ) -> dict[str, Any]:
         """Reduce the members' predictions, and score them on the test rows."""
         from pipelines.bagging.answer import TrainedEnsemble, answer
-        from pipelines.bagging.train_members import stored
         from pipelines.data.baseline import baseline_of, remarks_on
 
-        options, refits = self.options, stored(self.refits)
+        options, data = plan.options, plan.data
         n_folds = options.folds if options.n_tuning else 1
         settings = (n_folds, options.seed, options.defer_error, options.confidence)
-        trained = TrainedEnsemble(session.path, refits, self.dataset, self.asked, *settings)
-        client, data = (cluster.client, cluster.runner.scattered) if cluster else (None, None)
+        trained = TrainedEnsemble(session.path, computed.members, data, plan.asked, *settings)
+        where = (cluster.client, cluster.runner.scattered, cluster.device) if cluster else ()
         with phase(session.echo, "vote       combining the members' predictions"):
-            metadata = answer(trained, client, data, self.drawn.training.device)
-            baseline = baseline_of(self.dataset)
-        remarks = remarks_on(
-            self.dataset, baseline, test_error=metadata["vote_test_error"], option=""
-        )
-        return metadata | {"baseline": baseline, "remarks": remarks}
+            entries = answer(trained, *where)
+            baseline = baseline_of(data)
+        remarks = remarks_on(data, baseline, test_error=entries["vote_test_error"], option="")
+        return {**computed.entries, **entries, "baseline": baseline, "remarks": remarks}
 
-    def summary_lines(self, record: Mapping[str, Any]) -> list[str]:
+    def summary_lines(self, record: Mapping[str, Any], path: Path) -> list[str]:
         """Return lines on errors of members, vote and mean, what is deferred, and what failed."""
         from pipelines.data.tables.words import counted
 
@@ -447,9 +475,10 @@ class Bagging(job.Job[Options]):
             )
         return lines
 
-    def is_whole(self, record: Mapping[str, Any]) -> bool:
+    def is_whole(self, record: Mapping[str, Any], plan: BaggingPlan, done: Trained) -> bool:
         """Return whether a run is finished and no member was lost."""
-        return super().is_whole(record) and len(self.refits) == len(self.drawn.members)
+        whole = super().is_whole(record, plan, done)
+        return whole and len(done.refits) == len(plan.trainings.members)
 
 
 def load_model(run: Path) -> Any:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import shutil
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from pipelines.errors import InputError, opt
 from pipelines.run import job
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pipelines.graph.files import EdgeFile
     from pipelines.graph.iteration import Array, Stop
     from pipelines.graph.random_graphs import RandomGraph
-    from pipelines.graph.ranks import Ranks
+    from pipelines.graph.ranks import Problem, Ranks
 
 PARTITIONS = "partitions"  # folder of a run on many workers, until it is finished
 TOP = 100
@@ -115,10 +115,59 @@ class Options(RunOptions):
         return Stop(self.tol or None, self.iterations)
 
 
+@dataclass(frozen=True, eq=False, kw_only=True)
+class PageRankPlan(job.Plan[Options]):
+    """A surfer on a graph.
+
+    Attributes
+    ----------
+    problem : the graph and the surfer; None where the workers read the edges
+    notes : on the edges
+    device : where ranks are computed
+    """
+
+    problem: Problem | None
+    notes: Sequence[str]
+    device: str = "cpu"
+
+    @property
+    def lines(self) -> list[str]:
+        """The graph and the surfer."""
+        options, problem = self.options, self.problem
+        surfer = f"surfer     alpha {options.alpha:g}, dangling {options.dangling}"
+        if problem is None:
+            graph = f"graph      {self.data.name}, in partitions on all workers"
+        else:
+            graph = (
+                f"graph      {self.data.name}: {problem.graph.n_nodes:,} nodes, "
+                f"{problem.graph.n_edges:,} edges"
+            )
+            if (n_vectors := len(problem.vectors)) > 1:
+                surfer += f", {n_vectors} personal vectors"
+        return [graph, surfer, *noted(self.notes)]
+
+    def n_workers(self, kind: str) -> int | None:
+        """Return the number of workers: one with all threads, or many if distributed."""
+        if self.options.workers is None and kind == "local" and not self.options.distributed:
+            return 1
+        return self.options.workers
+
+    def on(self, cluster: Cluster) -> Self:
+        """Return the plan with cuGraph, where the workers have GPUs and it computes this."""
+        from pipelines.graph import cugraph
+
+        options = self.options
+        needs = cugraph.NEEDS_ON_SEVERAL if options.distributed else cugraph.NEEDS
+        able = cugraph.can_rank(options.dangling, options.personalise is not None, needs)
+        return replace(self, device="gpu" if able and cluster.device == "gpu" else "cpu")
+
+    def describe(self, cluster: Cluster) -> dict[str, Any]:
+        """See ``Plan``."""
+        return {"solver": "cugraph" if self.device == "gpu" else "pull"}
+
+
 class PageRank(job.Job[Options]):
     """Ranks of all nodes: where a surfer is who follows edges and sometimes jumps."""
-
-    ranks: Ranks
 
     command = "pagerank"
     description = "PageRank of a graph: an edge list or a random one."
@@ -129,16 +178,15 @@ class PageRank(job.Job[Options]):
         "--edges huge.tsv --distributed --cluster slurm --workers 4",
     )
 
-    def packages(self) -> tuple[str, ...]:
+    def packages(self, options: Options, record: Mapping[str, Any]) -> tuple[str, ...]:
         """See ``Job``."""
         return ("numpy", "scipy")
 
-    def load(self, kind: str) -> EdgeFile | RandomGraph:
+    def load(self, options: Options, kind: str) -> EdgeFile | RandomGraph:
         """Read the head of the file; edges are read by ``plan``, or by the workers."""
         from pipelines.graph.files import open_edges
         from pipelines.graph.random_graphs import RandomGraph
 
-        options = self.options
         options.stop()  # what is wrong with these is said before anything is read
         if options.edges is None:
             return RandomGraph(options.random, options.nodes, options.degree, options.seed)
@@ -151,16 +199,16 @@ class PageRank(job.Job[Options]):
             encoding=options.encoding,
         )
 
-    def plan(self, data: EdgeFile | RandomGraph) -> list[str]:
+    def plan(
+        self, options: Options, data: EdgeFile | RandomGraph, record: Mapping[str, Any]
+    ) -> PageRankPlan:
         """Read the graph and the vectors, but for a run on many workers."""
-        options, self.source = self.options, data
-        surfer = f"surfer     alpha {options.alpha:g}, dangling {options.dangling}"
+        fields: dict[str, Any] = {"options": options, "data": data, "record": record}
         if options.distributed:
             from pipelines.graph.random_graphs import RandomGraph
 
-            lines = [f"graph      {data.name}, in partitions on all workers", surfer]
-            self.notes = [] if isinstance(data, RandomGraph) else data.said(options.undirected)
-            return [*lines, *noted(self.notes)]
+            notes = [] if isinstance(data, RandomGraph) else data.said(options.undirected)
+            return PageRankPlan(**fields, problem=None, notes=notes)
         from pipelines.graph.graph import graph_of
         from pipelines.graph.iteration import surfer_on
         from pipelines.graph.ranks import Problem
@@ -175,36 +223,17 @@ class PageRank(job.Job[Options]):
             graph.nodes, options.alpha, options.dangling, options.personalise
         )
         graph = replace(graph, notes=(*graph.notes, *notes))
-        self.problem = Problem(graph, user, vectors, options.stop())
-        also = "" if vectors == ["rank"] else f", {len(vectors)} personal vectors"
-        return [
-            f"graph      {data.name}: {graph.n_nodes:,} nodes, {graph.n_edges:,} edges",
-            surfer + also,
-            *noted(graph.notes),
-        ]
+        problem = Problem(graph, user, vectors, options.stop())
+        return PageRankPlan(**fields, problem=problem, notes=graph.notes)
 
-    def n_workers(self, kind: str) -> int | None:
-        """Return the number of workers: one with all threads, or many if distributed."""
-        if self.options.workers is None and kind == "local" and not self.options.distributed:
-            return 1
-        return self.options.workers
-
-    def configure(self, cluster: Cluster) -> dict[str, Any]:
-        """Return cuGraph where the workers have GPUs and it computes what is asked for."""
-        from pipelines.graph import cugraph
-
-        options = self.options
-        needs = cugraph.NEEDS_ON_SEVERAL if options.distributed else cugraph.NEEDS
-        able = cugraph.can_rank(options.dangling, options.personalise is not None, needs)
-        self.device = "gpu" if able and cluster.device == "gpu" else "cpu"
-        return {"solver": "cugraph" if self.device == "gpu" else "pull"}
-
-    def execute(self, session: Session, cluster: Cluster) -> dict[str, Any]:
+    def execute(
+        self, plan: PageRankPlan, done: job.Done, session: Session, cluster: Cluster
+    ) -> Ranks:
         """Iterate on one worker, or on all; these go on from what an earlier session left."""
         from pipelines.graph.ranks import Problem, RankTask
 
-        options, every = self.options, self.options.checkpoint_every
-        if options.distributed:
+        options, every = plan.options, plan.options.checkpoint_every
+        if plan.problem is None:
             from pipelines.graph.distributed import distributed_pagerank
 
             def show(iteration: int, change: float) -> None:
@@ -214,41 +243,39 @@ class PageRank(job.Job[Options]):
 
             shared = ("self_loops", "repeated", "undirected", "alpha", "personalise", "dangling")
             how: dict[str, Any] = {name: getattr(options, name) for name in shared}
-            how |= {"stop": options.stop(), "checkpoint_every": every, "device": self.device}
+            how |= {"stop": options.stop(), "checkpoint_every": every, "device": plan.device}
             folder = session.path / PARTITIONS
             folder.mkdir(exist_ok=True)
-            self.ranks = ranks = distributed_pagerank(
-                cluster.client, self.source, folder, callback=show, **how
-            )
-            for line in noted(ranks.notes[len(self.notes) :]):
+            ranks = distributed_pagerank(cluster.client, plan.data, folder, callback=show, **how)
+            for line in noted(ranks.notes[len(plan.notes) :]):
                 session.echo(line)
-            return {"n_partitions": ranks.n_partitions}
-        problem = replace(self.problem, device=self.device, n_threads=cluster.threads)
+            return ranks
+        problem = replace(plan.problem, device=plan.device, n_threads=cluster.threads)
         todo = [RankTask()]
         with session.journal_writer(cluster, todo) as journal_writer:
-            for outcome in cluster.runner.outcomes(Problem.solve, problem, todo):
-                if outcome.error is not None:
-                    status = f"failed: {outcome.error}"
-                    journal_writer.record(outcome, [{"worker": outcome.worker, "status": status}])
-                    raise RunStopped(f"no ranks were computed: {status}")
-                self.ranks = outcome.result
-                journal_writer.record(outcome, [{"worker": outcome.worker, "status": "ok"}])
-        return {}
+            (outcome,) = cluster.runner.outcomes(Problem.solve, problem, todo)
+            status = "ok" if outcome.error is None else f"failed: {outcome.error}"
+            journal_writer.record(outcome, [{"worker": outcome.worker, "status": status}])
+        if outcome.error is not None:
+            raise RunStopped(f"no ranks were computed: {status}")
+        return outcome.result
 
-    def unfinished(self, path: Path) -> str:
+    def unfinished(self, path: Path, done: Collection[str]) -> str:
         """Return how many iterations the ranks on disk have behind them, of a run on many."""
-        if not self.options.distributed:
+        if not (path / PARTITIONS).is_dir():
             return ""
         from pipelines.graph.distributed import iterations_kept
 
         n_kept = iterations_kept(path / PARTITIONS)
         return f"ranks after {n_kept:,} iterations" if n_kept else ""
 
-    def summarize(self, session: Session, cluster: Cluster | None) -> dict[str, Any]:
+    def answer(
+        self, plan: PageRankPlan, computed: Any, session: Session, cluster: Cluster | None
+    ) -> dict[str, Any]:
         """Write ranks and iterations; name the highest ranks, and say how exact they are."""
         import pandas as pd
 
-        ranks = self.ranks
+        ranks: Ranks = computed
         frame = pd.DataFrame(ranks.values, columns=ranks.vectors)
         frame.insert(0, "node", ranks.nodes)
         names.write_table(frame, session.path / names.RANKS, index=False)
@@ -258,6 +285,7 @@ class PageRank(job.Job[Options]):
         names.write_table(iterations, session.path / names.ITERATIONS, index=False)
         shutil.rmtree(session.path / PARTITIONS, ignore_errors=True)
         return {
+            **({} if plan.problem is not None else {"n_partitions": computed.n_partitions}),
             "n_nodes": len(ranks.nodes),
             "n_edges": ranks.n_edges,
             "vectors": ranks.vectors,
@@ -277,7 +305,7 @@ class PageRank(job.Job[Options]):
             "distribution": distribution(ranks.values[:, 0]),
         }
 
-    def summary_lines(self, record: Mapping[str, Any]) -> list[str]:
+    def summary_lines(self, record: Mapping[str, Any], path: Path) -> list[str]:
         """Return the highest ranks, how exact they are, the time."""
         top = ", ".join(f"{one['node']} ({one['rank']:.3g})" for one in record["top"][:5])
         end = "" if record["converged"] else "; not converged: --tol was not reached"

@@ -9,7 +9,7 @@ import math
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -25,7 +25,7 @@ from pipelines.run import summary
 from pipelines.run.cluster import Cluster
 from pipelines.run.options import at_least, increasing_log10, number, option
 from pipelines.run_folder import names
-from pipelines.search.command import SearchJob
+from pipelines.search.command import Scored, SearchJob, SearchPlan
 from pipelines.search.options import SearchOptions
 from pipelines.search.scoring import CandidateScorer, make_scoring
 from pipelines.search.summary import of_grid
@@ -112,83 +112,34 @@ class Options(SVMOptions, SearchOptions):
     )
 
 
-class Search(SearchJob[Options]):
-    """Every C and gamma of a grid on every fold; the best candidate is fitted and tested.
+@dataclass(frozen=True, eq=False, kw_only=True)
+class GridPlan(SearchPlan[Options]):
+    """Every combination of ``axes``: values of C, of gamma and, of a regression, of epsilon."""
 
-    A target of numbers is fitted by epsilon-SVR, on C × gamma × epsilon.
-    """
+    axes: Mapping[str, Sequence[float]]
 
-    command = "svm_grid"
-    description = "Grid search of a kernel SVM over C and gamma, with cross-validation."
-    kind_of_options = Options
-    candidate_options = frozenset(
-        ("n_c", "n_gamma", "n_epsilon", "log_c", "log_gamma", "log_epsilon", "probability")
-    )
-    fold = staticmethod(FoldedData.of)
-    examples = (
-        "--n-c 24 --n-gamma 24 --log-c -3 6 --log-gamma -6 -2",
-        "--dataset mine.csv --target species --scoring f1_macro",
-        "--resume results/svm_grid-20261120-130849",
-    )
+    @cached_property
+    def rows(self) -> FoldedData:
+        """See ``SearchPlan``."""
+        return FoldedData.of(self.dataset)
 
-    @staticmethod
-    def predict(argv: Sequence[str]) -> int:
-        """Predict with the model of a run."""
-        from pipelines.svm_search import predict
-
-        return predict.main(argv)
-
-    def load(self, kind: str) -> Dataset:
-        """Return the rows, and how they are scored."""
-        options, dataset = self.options, super().load(kind)
-        if dataset.task == REGRESSION:
-            if options.solver not in ("auto", "path"):
-                raise InputError(
-                    f"{opt('solver')} must be auto or path for a target of numbers, got "
-                    f"{options.solver!r}; leave it out"
-                )
-            for name in ("class_weight", "probability"):
-                if (value := getattr(options, name)) not in ("none", False):
-                    raise InputError(
-                        f"{opt(name)} is for classes, and the target is numbers, got {value!r}; "
-                        f"leave it out, or say {opt('task', 'classification')}"
-                    )
-        asked = () if options.scoring is None else (options.scoring,)
-        (self.scored_by,) = make_scoring(asked, dataset, of_predictions=True)
-        self.options = replace(options, scoring=self.scored_by)
-        return dataset
-
-    def plan(self, data: Dataset) -> list[str]:
-        """Return folds and the two axes of the grid."""
-        data = self.take(data)
-        log_c, log_gamma = default_bounds(data.variance, data.image_shape is not None)
-        self.options = replace(
-            self.options,
-            log_c=self.options.log_c or log_c,
-            log_gamma=self.options.log_gamma or log_gamma,
-            # A linear kernel has no gamma.
-            n_gamma=1 if self.options.kernel == "linear" else self.options.n_gamma,
-        )
-        options = self.options
-        assert options.log_c is not None
-        assert options.log_gamma is not None
-        self.axes = {
-            "C": _axis("c", options.n_c, options.log_c),
-            "gamma": _axis("gamma", options.n_gamma, options.log_gamma),
-        }
-        if data.task == REGRESSION:
-            self.axes["epsilon"] = _axis("epsilon", options.n_epsilon, options.log_epsilon)
-        self.candidate_columns = tuple(self.axes)
-        self.n_candidates = math.prod(map(len, self.axes.values()))
-        self.labels = data.classes if data.task == CLASSIFICATION else None
-        decision = options.decision if data.task == CLASSIFICATION else "epsilon-SVR"
+    @property
+    def lines(self) -> list[str]:
+        """Folds and the axes of the grid."""
+        data = self.dataset
+        decision = self.options.decision if data.task == CLASSIFICATION else "epsilon-SVR"
         shape = " x ".join(f"{len(values)} {name}" for name, values in self.axes.items())
         best_by = "" if self.scored_by == "accuracy" else f", the best by {self.scored_by}"
         return [
             *data.lines,
-            summary.of_data(data, f"{data.X_train.shape[1]} features", options.limit),
+            summary.of_data(data, f"{data.X_train.shape[1]} features", self.options.limit),
             f"grid       {shape} x {self.fits_in_words}, {decision}{best_by}",
         ]
+
+    @property
+    def solver(self) -> str:
+        """A resumed run keeps the solver it began with."""
+        return str(self.record.get("solver", self.options.solver))
 
     def describe_backend(self, kind: str) -> str:
         """Return the solver; the devices of a site's workers are not known here."""
@@ -196,11 +147,6 @@ class Search(SearchJob[Options]):
             return ""
         device = "gpu" if kind == "cuda" else "cpu"
         return f"the solver {resolve_backend(self.options.solver, device)}"
-
-    @property
-    def solver(self) -> str:
-        """A resumed run keeps the solver it began with."""
-        return str(self.record.get("solver", self.options.solver))
 
     def n_workers(self, kind: str) -> int | None:
         """Return few, where the solver fills several cores from one process."""
@@ -217,75 +163,146 @@ class Search(SearchJob[Options]):
         return cost < SHORT * available_cores()
 
     def make_problem(self, device: str, n_threads: int) -> Problem:
+        """See ``SearchPlan``."""
         solver = resolve_backend(self.solver, device)
         settings = self.options.settings(n_threads=n_threads, device=device)
-        scorer = CandidateScorer((self.scored_by,), labels=self.labels)
-        return grid_problem(self.data, self.splits, self.axes, solver, settings, scorer)
+        scorer = CandidateScorer(self.scoring, labels=self.labels)
+        return grid_problem(self.rows, self.splits, self.axes, solver, settings, scorer)
 
-    def configure(self, cluster: Cluster) -> dict[str, Any]:
-        """Choose the solver, and with it the tasks."""
+    def describe(self, cluster: Cluster) -> dict[str, Any]:
+        """Return the solver, and what images of one's own are turned into."""
         form = ImageFormat.of(self.dataset.pictures or self.dataset)
         return {
-            **super().configure(cluster),
+            **super().describe(cluster),
             "solver": resolve_backend(self.solver, cluster.device),
             "image_form": form and asdict(form),
         }
 
-    @property
-    def refitted_besides(self) -> str:  # type: ignore[override]
-        return " and of each fold, to calibrate it" if self.options.probability else ""
 
-    def refit(self, cluster: Cluster) -> Callable[[Problem, Refit], dict[str, Any]]:
+class Search(SearchJob[Options]):
+    """Every C and gamma of a grid on every fold; the best candidate is fitted and tested.
+
+    A target of numbers is fitted by epsilon-SVR, on C × gamma × epsilon.
+    """
+
+    command = "svm_grid"
+    description = "Grid search of a kernel SVM over C and gamma, with cross-validation."
+    kind_of_options = Options
+    candidate_options = frozenset(
+        ("n_c", "n_gamma", "n_epsilon", "log_c", "log_gamma", "log_epsilon", "probability")
+    )
+    examples = (
+        "--n-c 24 --n-gamma 24 --log-c -3 6 --log-gamma -6 -2",
+        "--dataset mine.csv --target species --scoring f1_macro",
+        "--resume results/svm_grid-20261120-130849",
+    )
+
+    @staticmethod
+    def predict(argv: Sequence[str]) -> int:
+        """Predict with the model of a run."""
+        from pipelines.svm_search import predict
+
+        return predict.main(argv)
+
+    def plan(self, options: Options, data: Dataset, record: Mapping[str, Any]) -> GridPlan:
+        """Return the folds and the axes of the grid, which lie about the scale of the features."""
+        if data.task == REGRESSION:
+            if options.solver not in ("auto", "path"):
+                raise InputError(
+                    f"{opt('solver')} must be auto or path for a target of numbers, got "
+                    f"{options.solver!r}; leave it out"
+                )
+            for name in ("class_weight", "probability"):
+                if (value := getattr(options, name)) not in ("none", False):
+                    raise InputError(
+                        f"{opt(name)} is for classes, and the target is numbers, got {value!r}; "
+                        f"leave it out, or say {opt('task', 'classification')}"
+                    )
+        named = () if options.scoring is None else (options.scoring,)
+        scoring = make_scoring(named, data, of_predictions=True)
+        fields = self.rows_to_plan(options, data, record)
+        dataset: Dataset = fields["dataset"]
+        log_c, log_gamma = default_bounds(dataset.variance, dataset.image_shape is not None)
+        log_c, log_gamma = options.log_c or log_c, options.log_gamma or log_gamma
+        # A linear kernel has no gamma.
+        n_gamma = 1 if options.kernel == "linear" else options.n_gamma
+        options = replace(
+            options, scoring=scoring[0], log_c=log_c, log_gamma=log_gamma, n_gamma=n_gamma
+        )
+        axes = {"C": _axis("c", options.n_c, log_c), "gamma": _axis("gamma", n_gamma, log_gamma)}
+        if data.task == REGRESSION:
+            axes["epsilon"] = _axis("epsilon", options.n_epsilon, options.log_epsilon)
+        return GridPlan(
+            **fields,
+            options=options,
+            scoring=scoring,
+            axes=axes,
+            candidate_columns=tuple(axes),
+            n_candidates=math.prod(map(len, axes.values())),
+            labels=data.classes if data.task == CLASSIFICATION else None,
+        )
+
+    def refitted_besides(self, options: Options) -> str:
         """See ``SearchJob``."""
-        solver = resolve_backend(self.solver, cluster.device)
-        return partial(refit_and_test, solver=solver, probability=self.options.probability)
+        return " and of each fold, to calibrate it" if options.probability else ""
 
-    def answer(
-        self, path: Path, candidates: pd.DataFrame, tested: dict[str, Any]
+    def refit(self, plan: GridPlan, cluster: Cluster) -> Callable[[Problem, Refit], dict[str, Any]]:
+        """See ``SearchJob``."""
+        solver = resolve_backend(plan.solver, cluster.device)
+        return partial(refit_and_test, solver=solver, probability=plan.options.probability)
+
+    def answer_of_best(
+        self,
+        plan: GridPlan,
+        scored: Scored,
+        path: Path,
+        candidates: pd.DataFrame,
+        tested: dict[str, Any],
     ) -> dict[str, Any]:
         """See ``SearchJob``; store the model, and probabilities where they are calibrated."""
         from pipelines.search.answer import write_predictions
 
-        machine, truth = tested.pop("machine"), self.dataset.y_test
+        data, machine = plan.dataset, tested.pop("machine")
+        truth = data.y_test
         with names.replacing(path / names.MODEL) as file:
             machine.save(file)
         candidates = candidates.drop(columns="candidate")
         names.write_table(candidates, path / names.CANDIDATES)
         best = candidates.iloc[0].drop(["n_ok", "rank"]).dropna().astype(float)
-        metadata = {"best": best.to_dict(), "n_support": len(machine.support_vectors)}
-        if self.dataset.task == REGRESSION:
+        entries = {"best": best.to_dict(), "n_support": len(machine.support_vectors)}
+        if data.task == REGRESSION:
             from sklearn import metrics
 
             predicted = tested["predicted"]
-            write_predictions(path, self.dataset, predicted)
+            write_predictions(path, data, predicted)
             error, root = (
                 float(measure(truth, predicted))
                 for measure in (metrics.mean_absolute_error, metrics.root_mean_squared_error)
             )
             r2 = float(metrics.r2_score(truth, predicted)) if len(truth) > 1 else None
             scores = {"neg_mean_absolute_error": -error, "neg_root_mean_squared_error": -root}
-            return metadata | {"test_scores": {"r2": r2, **scores}}
+            return entries | {"test_scores": {"r2": r2, **scores}}
         probabilities = tested.pop("probabilities", None)
-        metadata |= write_predictions(path, self.dataset, **tested)
+        entries |= write_predictions(path, data, **tested)
         if probabilities is not None:
             import pandas as pd
 
             from pipelines.run.new_rows import class_columns
 
             table = {"row": np.arange(len(truth)), "true": truth}
-            table |= class_columns("probability", self.dataset.classes, probabilities)
+            table |= class_columns("probability", data.classes, probabilities)
             names.write_table(pd.DataFrame(table), path / names.PROBABILITIES)
-            metadata["test_log_loss"] = log_loss(probabilities, truth)
-            metadata["test_calibration_error"] = expected_calibration_error(probabilities, truth)
-        return metadata
+            entries["test_log_loss"] = log_loss(probabilities, truth)
+            entries["test_calibration_error"] = expected_calibration_error(probabilities, truth)
+        return entries
 
-    def summary_lines(self, record: Mapping[str, Any]) -> list[str]:
+    def summary_lines(self, record: Mapping[str, Any], path: Path) -> list[str]:
         """Return the best candidate, its errors, the time, and what failed."""
         from pipelines.run_folder.reading import read_table
 
-        candidates = read_table(self.path / names.CANDIDATES)
+        candidates = read_table(path / names.CANDIDATES)
         assert candidates is not None
-        return of_grid(record, candidates, self.path)
+        return of_grid(record, candidates, path)
 
 
 def load_model(run: Path) -> Any:

@@ -69,7 +69,10 @@ class TrainedEnsemble:
 
 
 def answer(
-    trained: TrainedEnsemble, client: Client | None, data: Future | None, device: str
+    trained: TrainedEnsemble,
+    client: Client | None = None,
+    data: Future | None = None,
+    device: str = "cpu",
 ) -> dict[str, Any]:
     """Reduce the members' probabilities and write the answer; entries for ``run.json``.
 

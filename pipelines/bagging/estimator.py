@@ -29,7 +29,7 @@ from pipelines.bagging.selective_prediction import (
     SelectivePrediction,
     stored_selective_prediction,
 )
-from pipelines.bagging.work import Plan, bag, reduce_candidates, tabulate
+from pipelines.bagging.work import Trainings, bag, reduce_candidates, tabulate
 from pipelines.data.placement import FoldedData, to_host
 from pipelines.data.scaling import Scaling
 from pipelines.errors import InputError
@@ -283,7 +283,7 @@ class BaggedNets(ClassifierMixin, BaseEstimator):
         inputs = Inputs(n_features, len(self.classes_), shape, module)
         try:
             counts = {"n_bootstrap": self.n_estimators, "n_tuning": n_iter, "n_folds": self.cv}
-            plan = Plan.draw(codes, inputs, space, self._training, seed=seed, **counts)
+            plan = Trainings.draw(codes, inputs, space, self._training, seed=seed, **counts)
         except InputError as error:
             raise error.renamed(folds="cv") from None
         if n_iter == 1 and not needs_search:
@@ -339,7 +339,7 @@ class BaggedNets(ClassifierMixin, BaseEstimator):
             network = "table" if self._image_shape is None else "conv"
         return SearchSpace.load(self.space, network, self.optimizer or "sgd")
 
-    def _train(self, runner: Runner, data: FoldedData, plan: Plan) -> None:
+    def _train(self, runner: Runner, data: FoldedData, plan: Trainings) -> None:
         rows, why = [], ""
         members, out_of_bag = dict[int, Any](), dict[int, Any]()
         with closing(runner):

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from pipelines.bagging.members import MemberFiles
-from pipelines.bagging.work import PLACE, BaggingTask, Plan, bag, tabulate, tasks_left
+from pipelines.bagging.work import PLACE, BaggingTask, Trainings, bag, tabulate, tasks_left
 from pipelines.data.placement import FoldedData
 from pipelines.nn.tasks import CandidateTask, Row
 from pipelines.run.cluster import Cluster
 from pipelines.run.errors import RunStopped
+from pipelines.run.job import Done
 from pipelines.run.lifecycle import Session
 from pipelines.run_folder import names
 from pipelines.run_folder.digests import digests_of
@@ -21,31 +24,48 @@ from pipelines.search.ranking import BestSoFar, failures
 DIVERGED = "diverged"
 
 
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Trained(Done):
+    """What was trained, of this session or before it.
+
+    Attributes
+    ----------
+    rows : of candidates, by the names of their tasks
+    refits : the row of the refit of each member
+    entries : for ``run.json``
+    """
+
+    rows: Mapping[str, list[Row]]
+    refits: Mapping[int, Row]
+    entries: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def members(self) -> dict[int, Row]:
+        """The refits that gave a member; one that diverged is done, and gave none."""
+        return {member: row for member, row in self.refits.items() if row["status"] == OK}
+
+
 def train_members(
     session: Session,
     cluster: Cluster,
     data: FoldedData,
-    plan: Plan,
-    rows: dict[str, list[Row]],
-    refits: dict[int, Row],
+    plan: Trainings,
+    done: Trained,
     classes: np.ndarray,
-) -> dict[str, Any]:
+) -> Trained:
     """Run the tasks that are left; write ``cv_results``.
 
     Parameters
     ----------
-    rows, refits : what ``done_before`` gave; what is done now is added to them
+    done : what ``done_before`` gave
     classes : labels of shape (n_classes,)
-
-    Returns
-    -------
-    entries for ``run.json``
 
     Raises
     ------
     RunStopped
         There is no member.
     """
+    rows, refits = dict(done.rows), dict(done.refits)
     files = MemberFiles(session.path)
     refitted = {member: row["candidate"] for member, row in refits.items()}
     todo: list[BaggingTask] = []
@@ -85,23 +105,20 @@ def train_members(
     names.write_table(results, session.path / names.CELLS)
     lost = [row["status"] for row in refits.values() if row["status"] != OK]
     why_lost = why_lost or "; ".join(sorted(set(map(str, lost))))
-    if not (in_ensemble := stored(refits)):
+    trained = Trained(rows=rows, refits=refits)
+    if not trained.members:
         # Refits say no more than that there is no candidate; what the candidates say is why.
         failed = results["status"][results["status"].str.startswith(FAILED)]
         why_lost = str(failed.mode().iloc[0]) if len(failed) else why_lost
         raise RunStopped(f"no member could be trained: {why_lost}")
     members = [one.member for task in plan.members for one in task.each]
-    missing = np.setdiff1d(members, list(in_ensemble)).tolist()
-    return failures(results, PLACE) | {"lost_members": missing, "why_lost": why_lost}
+    missing = np.setdiff1d(members, list(trained.members)).tolist()
+    lost_members = {"lost_members": missing, "why_lost": why_lost}
+    return replace(trained, entries=failures(results, PLACE) | lost_members)
 
 
-def stored(refits: dict[int, Row]) -> dict[int, Row]:
-    """Return the refits that gave a member; one that diverged is done, and gave none."""
-    return {member: row for member, row in refits.items() if row["status"] == OK}
-
-
-def done_before(session: Session, plan: Plan) -> tuple[dict[str, list[Row]], dict[int, Row]]:
-    """Return rows of candidates by task, and of refits by member; what failed gets another try."""
+def done_before(session: Session, plan: Trainings) -> Trained:
+    """Return what earlier sessions trained; what failed gets another try."""
     files = MemberFiles(session.path)
     n_folds = {task.name: task.n_folds for task in plan.candidates}
     rows: dict[str, list[Row]] = {}
@@ -118,4 +135,6 @@ def done_before(session: Session, plan: Plan) -> tuple[dict[str, list[Row]], dic
             whole = all(path.is_file() for path in files.paths(member))
             if whole or own[0]["status"] == DIVERGED:
                 refits[member] = own[0]
-    return rows, refits
+    done = sum(len(own) for own in rows.values()) + len(refits)
+    n_fits = done, sum(task.n_folds for task in plan.candidates) + len(plan.members)
+    return Trained(n_fits=n_fits, rows=rows, refits=refits)

@@ -89,8 +89,8 @@ BaggingTask = CandidateTask | MemberTask
 
 
 @dataclass(frozen=True)
-class Plan:
-    """The plan of all trainings, which depends on the options and the seed alone.
+class Trainings:
+    """All trainings of an ensemble, which depend on the options and the seed alone.
 
     Attributes
     ----------
@@ -115,7 +115,7 @@ class Plan:
         n_tuning: int,
         n_folds: int,
         seed: int,
-    ) -> Plan:
+    ) -> Trainings:
         """Draw bootstraps and candidates.
 
         Raises
@@ -131,12 +131,12 @@ class Plan:
         ]
         return cls(inputs, training, tasks, members)
 
-    def without_search(self) -> Plan:
+    def without_search(self) -> Trainings:
         """Return the same members, each of which takes its first candidate."""
         members = [replace(member, searches=False) for member in self.members]
         return replace(self, candidates=[], members=members)
 
-    def in_groups(self) -> Plan:
+    def in_groups(self) -> Trainings:
         """Return the same members without a search, trained together where that pays.
 
         That is for tables, and on a GPU, which one network of ``cnn`` leaves idle, for these where
@@ -161,7 +161,7 @@ def leaves_idle(training: Training, candidate: Candidate) -> bool:
     return training.device == "gpu" and candidate.network == "cnn"
 
 
-def search_together(plan: Plan, left: Sequence[BaggingTask]) -> list[BaggingTask]:
+def search_together(plan: Trainings, left: Sequence[BaggingTask]) -> list[BaggingTask]:
     """Return the tasks that are left of a plan, some candidates together where that pays.
 
     That is on a GPU, for candidates of a member and of one architecture. Those done before are
@@ -252,7 +252,7 @@ def run_task(
     return refit(data, refits, inputs, training, report)
 
 
-def tasks_left(plan: Plan, done: Rows, refitted: Mapping[int, int]) -> list[BaggingTask]:
+def tasks_left(plan: Trainings, done: Rows, refitted: Mapping[int, int]) -> list[BaggingTask]:
     """Return the tasks of a plan that are still to be run.
 
     Parameters
@@ -281,7 +281,7 @@ def tasks_left(plan: Plan, done: Rows, refitted: Mapping[int, int]) -> list[Bagg
 def bag(
     runner: Runner,
     data: FoldedData,
-    plan: Plan,
+    plan: Trainings,
     done: Rows,
     refitted: Mapping[int, int],
     on_event: Callable[[ProgressEvent], None] = lambda event: None,

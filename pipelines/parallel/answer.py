@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import pandas as pd
@@ -44,6 +44,13 @@ class Training:
     def file(self) -> str:
         """The file name of its checkpoint."""
         return f"{self.strategy}-on-{self.ranks}-{self.repeat + 1}.safetensors"
+
+    @classmethod
+    def of_file(cls, name: str) -> Self:
+        """Return the training whose checkpoint has that name."""
+        strategy, _, numbers = name.removesuffix(".safetensors").rpartition("-on-")
+        ranks, _, number = numbers.partition("-")
+        return cls(strategy, int(ranks), int(number) - 1)
 
     def seed(self, seed: int) -> int:
         """Return the seed of its first weights and of the order of its rows."""

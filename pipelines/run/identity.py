@@ -19,7 +19,7 @@ DECIDING = ("bagging", "data", "graph", "nn", "parallel", "search", "svm", "svm_
 CONTENT = "content"  # of a file that an option names
 SHOWN = 12  # digits of a digest in a message
 
-Identity = dict[str, Any]
+Identity = Mapping[str, Any]
 Changes = dict[str, tuple[str, str]]
 
 

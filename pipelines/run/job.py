@@ -10,18 +10,17 @@ from __future__ import annotations
 import os
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar, Generic
+from typing import Any, ClassVar, Generic, Self
 
 from cluster_setup import KINDS, ClusterError, ClusterOptions, render
 from cluster_setup.on_this_machine.devices import visible_gpus
 from cluster_setup.shutdown import threads_left
 from pipelines.console import (
-    Echo,
     echo,
     flush_and_exit,
     phase,
@@ -35,19 +34,85 @@ from pipelines.run.dry_run import contact_lines, first_rows, plan_workers, what_
 from pipelines.run.errors import NO_MEMORY, RunStopped, is_out_of_memory
 from pipelines.run.function import as_function
 from pipelines.run.groups import Chosen, options_of_resumed_run
-from pipelines.run.identity import differences, identity_of, in_words, recorded_identity
+from pipelines.run.identity import identity_of
 from pipelines.run.lifecycle import Data, Session, open_session
 from pipelines.run.options import parse_options
 from pipelines.run.outcomes import Task
 from pipelines.run.result import Run
 from pipelines.run.signals import interrupted_once
 from pipelines.run_folder.digests import digests_of
-from pipelines.run_folder.folder import RunFolder, iso_now
+from pipelines.run_folder.folder import RunFolder
 from pipelines.run_folder.journal import FolderLost
 
 
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Plan(ABC, Generic[Chosen]):
+    """All that a run is to do, decided before it has a cluster.
+
+    Attributes
+    ----------
+    options : with what the data decided filled in
+    data : as they were loaded
+    record : ``run.json`` of the run to resume; empty for a new one
+    """
+
+    options: Chosen
+    data: Any
+    record: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    @abstractmethod
+    def lines(self) -> list[str]:
+        """The plan as the terminal says it."""
+
+    def describe_backend(self, kind: str) -> str:
+        """Return what a dry run adds to the line on the cluster."""
+        return ""
+
+    def runs_in_process(self) -> bool:
+        """Return whether the fits end sooner than worker processes would start."""
+        return False
+
+    def tasks_for(self, kind: str, n_workers: int) -> Sequence[Task]:
+        """Return all tasks of the run as ``n_workers`` workers would get them.
+
+        Empty where the command cannot tell before there is a cluster.
+        """
+        return ()
+
+    def n_workers(self, kind: str) -> int | None:
+        """Return workers to open; None for as many as the cluster has GPUs or cores."""
+        n_workers: int | None = self.options.workers
+        return n_workers
+
+    def on(self, cluster: Cluster) -> Self:
+        """Return the plan with what depends on the workers decided."""
+        return self
+
+    def describe(self, cluster: Cluster) -> dict[str, Any]:
+        """Return entries for ``run.json`` before the first task."""
+        return {}
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Done:
+    """What was computed before this session.
+
+    Attributes
+    ----------
+    n_fits : the fits done, and all there are; None if not known
+    accepted : changes that a run which is extended was taken with
+    """
+
+    n_fits: tuple[int, int] | None = None
+    accepted: Sequence[Mapping[str, Any]] = ()
+
+
 class Job(ABC, Generic[Chosen]):
-    """One run of a command; from ``load`` on, methods are called in the order of this file.
+    """A command: what it declares, and its steps, each of which takes what the last one gave.
+
+    A job has no state: ``load`` gives the data, ``plan`` the plan, ``restore`` what is done,
+    ``execute`` what was computed, and ``answer`` the answer.
 
     Attributes
     ----------
@@ -58,15 +123,10 @@ class Job(ABC, Generic[Chosen]):
     examples : options of the uses that it ends with
     kind_of_options : dataclass, a ``RunOptions``
     reusable : bool
-        Whether a finished run may be asked for another answer when it is resumed.
+        Whether a finished run may be asked for another answer when it is resumed: ``answer`` then
+        takes what is done for what was computed.
     lasting : names of options whose files may not change, even if that is accepted
     run : function of options as keywords, returns a ``Run``
-    options : of that kind
-    record : dict
-        ``run.json`` of the run to resume; empty for a new one.
-    identity : of ``pipelines.run.identity``
-    accepted : list of dict
-        Changes that ``--accept-changed`` let pass, those of earlier sessions first.
     """
 
     command: ClassVar[str]
@@ -111,62 +171,17 @@ class Job(ABC, Generic[Chosen]):
         """Return the command-line arguments as they are parsed and recorded."""
         return list(argv)
 
-    def __init__(self, options: Chosen, record: Mapping[str, Any]) -> None:
-        self.options = options
-        self.record = record
-        self.identity = identity_of(options, self.packages())
-        self.accepted: list[dict[str, Any]] = list(record.get("accepted", ()))
-
-    def packages(self) -> tuple[str, ...]:
+    def packages(self, options: Chosen, record: Mapping[str, Any]) -> tuple[str, ...]:
         """Return the distributions whose versions decide results, those that are installed."""
         return ("numpy", "scipy", "scikit-learn")
 
-    def accept(
-        self, what: str, was: Mapping[str, Any], echo: Echo, candidates: Iterable[str] = ()
-    ) -> None:
-        """Compare what decided an earlier run's results with what does now; say what is accepted.
-
-        Parameters
-        ----------
-        what : the option that names the run, and its folder
-        was : ``run.json`` of that run
-        candidates : options that may name others
-
-        Raises
-        ------
-        InputError
-            Something has changed, and that was not accepted.
-        """
-        identity, is_whole = recorded_identity(was, self.identity)
-        changes = differences(identity, self.identity, candidates)
-        words = in_words(changes)
-        sides = identity["inputs"], self.identity["inputs"]
-        lasting = any(sides[0].get(name) != sides[1].get(name) for name in self.lasting)
-        if not is_whole:
-            more = f"; {words}" if words else ""
-            echo(
-                f"warning    {what} does not say which files, code and packages it began with: "
-                f"they are not checked{more}"
-            )
-        elif changes and (lasting or not self.options.accept_changed):
-            way_out = "" if lasting else f", or accept it with {opt('accept_changed')}"
-            raise InputError(
-                f"{what} must go on with what it began with, but {words}: its rows would be of "
-                f"both; restore that, start a new run with {opt('results')}{way_out}"
-            )
-        elif changes:
-            echo(f"accepted   of {what}: {words}")
-        else:
-            return
-        self.accepted.append({"time": iso_now(), "run": what, "changed": changes})
-
     @abstractmethod
-    def load(self, kind: str) -> Data:
+    def load(self, options: Chosen, kind: str) -> Data:
         """Load the data of the run into host memory, for that kind of cluster."""
 
     @abstractmethod
-    def plan(self, data: Any) -> list[str]:
-        """Decide all that is to be done; the lines that say it.
+    def plan(self, options: Chosen, data: Any, record: Mapping[str, Any]) -> Plan[Chosen]:
+        """Decide all that is to be done.
 
         Raises
         ------
@@ -174,57 +189,32 @@ class Job(ABC, Generic[Chosen]):
             The options and the data do not go together.
         """
 
-    def describe_backend(self, kind: str) -> str:
-        """Return what a dry run adds to the line on the cluster."""
-        return ""
-
-    def restore(self, session: Session) -> None:
-        """Take what was done before from the folder and its journal."""
-
-    def n_fits(self) -> tuple[int, int] | None:
-        """Return the fits done before, and all there are, after ``restore``; None if not known."""
-        return None
-
-    def runs_in_process(self) -> bool:
-        """Return whether the fits end sooner than worker processes would start; after ``plan``."""
-        return False
-
-    def tasks_for(self, kind: str, n_workers: int) -> Sequence[Task]:
-        """Return all tasks of the run as ``n_workers`` workers would get them; after ``plan``.
-
-        Empty where the command cannot tell before there is a cluster.
-        """
-        return ()
-
-    def n_workers(self, kind: str) -> int | None:
-        """Return workers to open; None for as many as the cluster has GPUs or cores."""
-        n_workers: int | None = self.options.workers
-        return n_workers
-
-    def configure(self, cluster: Cluster) -> dict[str, Any]:
-        """Decide what depends on the workers; entries for ``run.json`` before the first task."""
-        return {}
+    def restore(self, plan: Any, session: Session) -> Any:
+        """Return what was done before, a ``Done``, from the folder and its journal."""
+        return Done()
 
     @abstractmethod
-    def execute(self, session: Session, cluster: Cluster) -> dict[str, Any]:
-        """Compute the tasks that the journal lacks; entries for ``run.json``."""
+    def execute(self, plan: Any, done: Any, session: Session, cluster: Cluster) -> Any:
+        """Compute the tasks that the journal lacks; return what ``answer`` needs of all."""
 
-    def unfinished(self, path: Path) -> str:
-        """Return what the run's folder has of a task that did not finish; empty for nothing."""
+    def unfinished(self, path: Path, done: Collection[str]) -> str:
+        """Return what a run's folder has of a task that is not done; empty for nothing."""
         return ""
 
     @abstractmethod
-    def summarize(self, session: Session, cluster: Cluster | None) -> dict[str, Any]:
+    def answer(
+        self, plan: Any, computed: Any, session: Session, cluster: Cluster | None
+    ) -> dict[str, Any]:
         """Reduce what was computed to the answer, and write it; entries for ``run.json``.
 
-        ``cluster`` is None where a finished run ``reusable``.
+        ``cluster`` is None where a finished run is ``reusable``.
         """
 
     @abstractmethod
-    def summary_lines(self, record: Mapping[str, Any]) -> list[str]:
-        """Return the lines that sum up the finished run."""
+    def summary_lines(self, record: Mapping[str, Any], path: Path) -> list[str]:
+        """Return the lines that sum up the finished run in a folder."""
 
-    def is_whole(self, record: Mapping[str, Any]) -> bool:
+    def is_whole(self, record: Mapping[str, Any], plan: Any, done: Any) -> bool:
         """Return whether a run is finished and none of its tasks is to be tried again."""
         return record.get("status") == "finished" and not record.get("n_failed")
 
@@ -239,31 +229,32 @@ def run_job(kind_of_job: type[Job[Any]], argv: Sequence[str]) -> Path:
     RunStopped
         The run ended early; what was computed is in its folder.
     """
-    description = kind_of_job.description
+    job = kind_of_job()
+    description = job.description
     if kind_of_job.predict is not Job.predict:
-        predict = f"{program(kind_of_job.command)} predict --help"
+        predict = f"{program(job.command)} predict --help"
         description += f" To predict with a finished run: {predict}."
     options, given = parse_options(
-        kind_of_job.kind_of_options, kind_of_job.command, description, argv, kind_of_job.examples
+        job.kind_of_options, job.command, description, argv, job.examples
     )
     record: Mapping[str, Any] = {}
     if options.resume:
         path = Path(options.resume)
-        record = RunFolder.open(path, kind_of_job.command).record
+        record = RunFolder.open(path, job.command).record
         options = options_of_resumed_run(
-            kind_of_job.kind_of_options, record["options"], given, path, "identity" in record
+            job.kind_of_options, record["options"], given, path, "identity" in record
         )
-    job = kind_of_job(options, record)
+    identity = identity_of(options, job.packages(options, record))
     write_line = quiet_echo if options.quiet else echo
     asked = choose_cluster(options, write_line)
-    kind = asked.kind
     with (
         interrupted_once(),
-        open_session(job.command, options, write_line, job.unfinished) as session,
+        open_session(job.command, options, write_line, job.unfinished, identity) as session,
     ):
         with phase(write_line, "load       reading the data"):
-            data = job.load(kind)
-            lines = job.plan(data)
+            data = job.load(options, asked.kind)
+            plan = job.plan(options, data, record)
+            lines = plan.lines
         for line in lines:
             write_line(line)
         recorded = session.record.get("dataset", {}).get("fingerprint")
@@ -273,34 +264,36 @@ def run_job(kind_of_job: type[Job[Any]], argv: Sequence[str]) -> Path:
                 f"{data.name} has changed; start a new run with {opt('results')}"
             )
         if options.dry_run:
-            show_dry_run(job, session, data, asked)
+            show_dry_run(job, plan, session, asked)
             return session.path
-        job.restore(session)
-        computes = bool(session.folder.changed) or not job.is_whole(session.record)
+        done = job.restore(plan, session)
+        computes = bool(session.folder.changed) or not job.is_whole(session.record, plan, done)
+        accepted = [*record.get("accepted", ()), *done.accepted]
         if options.resume and computes:
-            job.accept(f"--resume {session.path}", session.record, write_line)
+            was = session.record
+            accepted += session.accept(f"--resume {session.path}", was, options, job.lasting)
         for name, change in session.folder.changed.items():
             write_line(f"warning    {name} is made again: {change}")
         if computes:
-            kind = where(options, kind, job.runs_in_process)
-            asked = replace(asked, kind=kind, workers=job.n_workers(kind))
+            kind = where(options, asked.kind, plan.runs_in_process)
+            asked = replace(asked, kind=kind, workers=plan.n_workers(kind))
             with ExitStack() as stack:
                 waits = "starting workers" if kind in KINDS else "waiting for an answer"
                 with phase(write_line, f"cluster    {kind}: {waits}"):
                     cluster = stack.enter_context(
                         opened(asked, session.path, options.performance_report)
                     )
-                metadata = job.configure(cluster)
-                metadata |= {"identity": job.identity, "accepted": job.accepted}
-                session.begin(job.options, argv, data, cluster, metadata)
-                metadata = job.execute(session, cluster)
-                session.finish(metadata | job.summarize(session, cluster))
+                plan = plan.on(cluster)
+                entries = plan.describe(cluster) | {"identity": identity, "accepted": accepted}
+                session.begin(plan.options, argv, data, cluster, entries)
+                computed = job.execute(plan, done, session, cluster)
+                session.finish(job.answer(plan, computed, session, cluster))
         elif job.reusable:
-            metadata = job.summarize(session, None)
-            session.folder.update(files=digests_of(session.path), **metadata)
+            answer = job.answer(plan, done, session, None)
+            session.folder.update(files=digests_of(session.path), **answer)
         from pipelines.report import write_report
 
-        for line in job.summary_lines(session.record):
+        for line in job.summary_lines(session.record, session.path):
             write_line(line)
         try:
             with phase(write_line, "page       drawing the figures"):
@@ -318,29 +311,29 @@ def run_job(kind_of_job: type[Job[Any]], argv: Sequence[str]) -> Path:
     return session.folder.path
 
 
-def show_dry_run(job: Job[Any], session: Session, data: Data, asked: ClusterOptions) -> None:
+def show_dry_run(job: Job[Any], plan: Plan[Any], session: Session, asked: ClusterOptions) -> None:
     """Print what a run would do after its plan, and refuse what it would refuse."""
-    options, kind = job.options, asked.kind
+    options, kind = plan.options, asked.kind
     # As far as this machine can tell: workers elsewhere say it when they are there.
     if options.device == "gpu" and kind in ("local", "threads") and not visible_gpus():
         raise InputError(
             f"{opt('device', 'gpu')} needs a GPU, and this machine has none; use "
             f"{opt('device', 'cpu')}, or a {opt('cluster')} that has GPUs"
         )
-    lines = [*first_rows(data), *contact_lines(data)]
+    lines = [*first_rows(plan.data), *contact_lines(plan.data)]
     if options.pilot:
-        lines += plan_workers(job.command, options, partial(job.tasks_for, kind))
+        lines += plan_workers(job.command, options, partial(plan.tasks_for, kind))
     if options.resume:
-        job.restore(session)
-        if not job.is_whole(session.record):
-            job.accept(f"--resume {session.path}", session.record, session.echo)
-        cost = sum(task.cost for task in job.tasks_for(kind, 1))
-        lines.append(what_is_left(session, job.n_fits(), cost))
+        done = job.restore(plan, session)
+        if not job.is_whole(session.record, plan, done):
+            session.accept(f"--resume {session.path}", session.record, options, job.lasting)
+        cost = sum(task.cost for task in plan.tasks_for(kind, 1))
+        lines.append(what_is_left(session, done.n_fits, cost))
     for line in lines:
         session.echo(line)
-    kind = where(options, kind, job.runs_in_process)
+    kind = where(options, kind, plan.runs_in_process)
     script = render(replace(asked, kind=kind))
-    also = f", {backend}" if (backend := job.describe_backend(kind)) else ""
+    also = f", {backend}" if (backend := plan.describe_backend(kind)) else ""
     # What was asked for is printed with --quiet too.
     echo(f"dry run    nothing was run; this run would use cluster {kind}{also}")
     if script:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import shlex
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -18,11 +18,12 @@ from typing import TYPE_CHECKING, Any, Protocol
 from cluster_setup.errors import ClusterError
 from cluster_setup.workers import how_to_watch
 from pipelines.console import Echo, quiet_echo
-from pipelines.errors import InputError, program
+from pipelines.errors import InputError, opt, program
 from pipelines.run.environment import commit, machine, versions
 from pipelines.run.errors import NO_MEMORY, RunStopped, is_out_of_memory
 from pipelines.run.events import ProgressEvent
 from pipelines.run.groups import RunOptions, deciding_results, resume_words
+from pipelines.run.identity import Identity, differences, in_words, recorded_identity
 from pipelines.run.outcomes import Outcome, Task
 from pipelines.run.progress import Progress, show_progress
 from pipelines.run.signals import is_interrupt
@@ -101,11 +102,13 @@ class Session:
     folder : RunFolder
     journal : Journal
     echo : function of one line
+    identity : of ``pipelines.run.identity``, what decides the results of this session
     """
 
     folder: RunFolder
     journal: Journal
     echo: Echo
+    identity: Identity
 
     @property
     def path(self) -> Path:
@@ -117,6 +120,55 @@ class Session:
     def record(self) -> Mapping[str, Any]:
         """The current content of ``run.json``."""
         return self.folder.record
+
+    def accept(
+        self,
+        what: str,
+        was: Mapping[str, Any],
+        options: RunOptions,
+        lasting: Iterable[str] = (),
+        candidates: Iterable[str] = (),
+    ) -> list[dict[str, Any]]:
+        """Compare what decided an earlier run's results with what does now; say what is accepted.
+
+        Parameters
+        ----------
+        what : the option that names the run, and its folder
+        was : ``run.json`` of that run
+        lasting : options whose files may not change
+        candidates : options that may name others
+
+        Returns
+        -------
+        what was accepted, for ``run.json``
+
+        Raises
+        ------
+        InputError
+            Something has changed, and that was not accepted.
+        """
+        identity, is_whole = recorded_identity(was, self.identity)
+        changes = differences(identity, self.identity, candidates)
+        words = in_words(changes)
+        sides = identity["inputs"], self.identity["inputs"]
+        must_last = any(sides[0].get(name) != sides[1].get(name) for name in lasting)
+        if not is_whole:
+            more = f"; {words}" if words else ""
+            self.echo(
+                f"warning    {what} does not say which files, code and packages it began with: "
+                f"they are not checked{more}"
+            )
+        elif changes and (must_last or not options.accept_changed):
+            way_out = "" if must_last else f", or accept it with {opt('accept_changed')}"
+            raise InputError(
+                f"{what} must go on with what it began with, but {words}: its rows would be of "
+                f"both; restore that, start a new run with {opt('results')}{way_out}"
+            )
+        elif changes:
+            self.echo(f"accepted   of {what}: {words}")
+        else:
+            return []
+        return [{"time": iso_now(), "run": what, "changed": changes}]
 
     def begin(
         self,
@@ -216,12 +268,13 @@ def open_session(
     command: str,
     options: RunOptions,
     echo: Echo,
-    unfinished: Callable[[Path], str] = lambda path: "",
+    unfinished: Callable[[Path, Collection[str]], str] = lambda path, done: "",
+    identity: Identity = MappingProxyType({"inputs": {}, "versions": {}}),
 ) -> Iterator[Session]:
     """Take hold of a run's folder until the session ends; of a dry run, look at it.
 
     Whatever ends the session early, ``run.json`` says so, and the error what is saved and how to
-    go on; ``unfinished`` is asked what the folder has of a task that did not finish.
+    go on; ``unfinished`` is asked what the folder has of a task that is not among those done.
 
     Raises
     ------
@@ -233,7 +286,7 @@ def open_session(
     """
     with hold(command, options.results, options.resume, not options.dry_run) as (folder, journal):
         try:
-            yield Session(folder, journal, echo)
+            yield Session(folder, journal, echo, identity)
             return
         except (InputError, ClusterError):
             raise
@@ -280,9 +333,11 @@ def open_session(
             or not record["rows"]  # a task that found nothing to do
             for record in journal.records
         )
-        saved = [what for what in (finished and "finished fits", unfinished(folder.path)) if what]
-        kept = f"{' and '.join(saved)} are saved in" if saved else "nothing has finished yet in"
+        done = [record["task"] for record in journal.records]
+        kept = ["finished fits" if finished else "", unfinished(folder.path, done)]
+        saved = " and ".join(filter(None, kept))
+        state = f"{saved} are saved in" if saved else "nothing has finished yet in"
         raise RunStopped(
-            f"{reason}; {kept} {folder.path}; resume with "
+            f"{reason}; {state} {folder.path}; resume with "
             f"{resume_words(command, folder.path, options)}"
         )

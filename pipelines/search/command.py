@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import time
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import fields, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
-from pipelines.console import Echo, phase
+from pipelines.console import phase
 from pipelines.data.generators import watch
 from pipelines.errors import InputError, flag_of, opt
 from pipelines.nn.settings import OF_NETWORKS
@@ -20,12 +20,13 @@ from pipelines.run.chunking import split_for_workers
 from pipelines.run.cluster import Cluster
 from pipelines.run.errors import RunStopped
 from pipelines.run.events import ProgressEvent
-from pipelines.run.groups import Chosen, deciding_results, is_moved
+from pipelines.run.groups import deciding_results, is_moved
 from pipelines.run.lifecycle import Session
 from pipelines.run.outcomes import Outcome, without_compilation
 from pipelines.run_folder import names
 from pipelines.run_folder.folder import RunFolder
 from pipelines.search.features import Features
+from pipelines.search.options import SearchOptions
 from pipelines.search.ranking import (
     BestSoFar,
     best_of_each,
@@ -46,6 +47,7 @@ from pipelines.search.tasks import (
     Problem,
     Refit,
     Row,
+    Splits,
     Task,
     failed_rows,
     make_tasks,
@@ -60,8 +62,9 @@ if TYPE_CHECKING:
     from pipelines.data import Dataset
     from pipelines.data.placement import FoldedData
     from pipelines.run.tasks import Runner
-    from pipelines.search.options import SearchOptions
-    from pipelines.search.shared.base import Split
+
+
+Chosen = TypeVar("Chosen", bound=SearchOptions)
 
 
 def _identity(algorithm: str, params: str) -> tuple[Any, ...]:
@@ -77,45 +80,130 @@ def _identity(algorithm: str, params: str) -> tuple[Any, ...]:
 OF_SOLVERS = {"sklearnex": ("scikit-learn-intelex",), "cuml": ("cuml-cu12", "cuml-cu13")}
 
 
+@dataclass(frozen=True, eq=False, kw_only=True)
+class SearchPlan(job.Plan[Chosen]):
+    """Candidates on splits: which, of what rows, and how they are scored.
+
+    Attributes
+    ----------
+    dataset : the rows to search on: as they were loaded, or with features in place of images, which
+        are those of a few images until there are workers
+    features : what computes them; None where there are none
+    splits : for each stage and share of the training rows, its splits
+    scoring : names of scorers; the best candidate is chosen by the first
+    n_candidates : int
+    candidate_columns : columns that name the best candidate so far
+    labels : what scorers see in place of class codes; None for codes or numbers
+    """
+
+    dataset: Dataset
+    features: Features | None
+    splits: Splits
+    scoring: tuple[str, ...]
+    n_candidates: int
+    candidate_columns: Sequence[str] = ("algorithm", "params")
+    labels: np.ndarray | None = None
+
+    @property
+    @abstractmethod
+    def rows(self) -> FoldedData:
+        """The rows of the data set as candidates take them."""
+
+    @abstractmethod
+    def make_problem(self, device: str, n_threads: int) -> Problem:
+        """Return the data and settings of the search for a kind of worker."""
+
+    @property
+    def scored_by(self) -> str:
+        """The scorer by which the best candidate is chosen."""
+        return self.scoring[0]
+
+    @property
+    def ratio(self) -> float:
+        """Validation rows for each training row, the mean over the splits."""
+        splits = self.splits[SEARCH, 1.0]
+        return sum(len(test) / len(train) for train, test in splits) / len(splits)
+
+    @property
+    def fits_in_words(self) -> str:
+        """The fits of the search: ``5 folds = 320 fits``, and those within outer folds."""
+        options, n_splits = self.options, len(self.splits[SEARCH, 1.0])
+        words = f"{n_splits} folds = {self.n_candidates * n_splits:,} fits"
+        if n_splits != options.folds:
+            words = words.replace("folds", "splits", 1)
+        if n_inner := len(self.splits.get((INNER, 1.0), ())):
+            words += f" and {self.n_candidates * n_inner:,} in {options.nested} outer folds"
+        return words
+
+    @property
+    def first_stages(self) -> list[tuple[str, float]]:
+        """The stages that need no answer of another one."""
+        return [key for key in self.splits if key[0] in (SEARCH, INNER)]
+
+    def tasks_for(self, kind: str, n_workers: int) -> Sequence[Task]:
+        """Return the tasks of the search; those that need the best of it are not known before."""
+        on_gpu = kind == "cuda" or self.options.device == "gpu"
+        problem = self.make_problem("gpu" if on_gpu else "cpu", 1)
+        return tasks_for_workers(problem, self.first_stages, n_workers)
+
+    def on(self, cluster: Cluster) -> Self:
+        """Return the plan with the features of all images, computed on the workers."""
+        if self.features is None:
+            return self
+        return replace(self, dataset=self.features.compute(cluster, self.options.quiet))
+
+    def describe(self, cluster: Cluster) -> dict[str, Any]:
+        """See ``Plan``."""
+        entries: dict[str, Any] = {"n_splits": len(self.splits[SEARCH, 1.0]), "ratio": self.ratio}
+        if self.features is not None:
+            entries["features"] = self.features.extractor.describe()
+        return entries
+
+    def chosen_in_folds(self, rows: Iterable[Row]) -> list[tuple[dict[str, int], int | None]]:
+        """Return what the inner search of each outer fold chose."""
+        n_outer = len(self.splits[OUTER, 1.0])
+        return chosen_in_folds(rows, n_outer, len(self.splits[INNER, 1.0]) // n_outer)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class SearchDone(job.Done):
+    """Rows of earlier sessions, and of these those of a run that is extended."""
+
+    rows: Mapping[Place, Row]
+    extended: Mapping[Place, Row]
+
+
+@dataclass(frozen=True, eq=False)
+class Scored:
+    """All rows of a search, by their places, and those of its candidates as a table."""
+
+    problem: Problem
+    rows: Mapping[Place, Row]
+    cells: pd.DataFrame
+
+
 class SearchJob(job.Job[Chosen]):
     """Candidates on splits: to tasks that share work, to rows, to the best of them.
 
     Attributes
     ----------
-    candidate_columns : columns that name the best candidate so far
     candidate_options : options that choose the candidates, or what is done with the ranked ones
-    refitted_besides : str, what is fitted beside the best candidate on all rows
-    dataset, data : of the run, and its rows to search on; after ``plan``, as all that follows
-    splits : for each stage and share of the training rows, its splits
-    n_candidates : int
-    scored_by : the scorer by which the best candidate is chosen
-    labels : what scorers see in place of class codes; None for codes or numbers
     """
 
-    candidate_columns: Sequence[str] = ("algorithm", "params")
     candidate_options: ClassVar[frozenset[str]]
-    refitted_besides = ""
-    dataset: Dataset
-    data: FoldedData
-    splits: dict[tuple[str, float], list[Split]]
-    n_candidates: int
-    scored_by: str
-    labels: np.ndarray | None = None
 
-    def packages(self) -> tuple[str, ...]:
+    def packages(self, options: Chosen, record: Mapping[str, Any]) -> tuple[str, ...]:
         """See ``Job``; and what features are computed by."""
-        options = cast("SearchOptions", self.options)
-        packages, solver = super().packages(), getattr(options, "solver", "auto")
-        packages += OF_SOLVERS.get(str(self.record.get("solver", solver)), ())
+        packages, solver = super().packages(options, record), getattr(options, "solver", "auto")
+        packages += OF_SOLVERS.get(str(record.get("solver", solver)), ())
         if options.features is not None and options.feature_file is None:
             packages += ("scikit-image", *OF_NETWORKS)
         return packages
 
-    def load(self, kind: str) -> Dataset:
+    def load(self, options: Chosen, kind: str) -> Dataset:
         """Return the rows, by what the target is."""
         from pipelines.data import load_dataset
 
-        options = cast("SearchOptions", self.options)
         return load_dataset(
             options.dataset,
             task=options.task_asked,
@@ -128,14 +216,16 @@ class SearchJob(job.Job[Chosen]):
             **options.as_read(),
         )
 
-    def take(self, data: Dataset) -> Dataset:
-        """Return the rows to plan with: features of a few images, where features are asked for."""
-        options = cast("SearchOptions", self.options)
-        self._fingerprint = data.fingerprint
-        self.features = Features.of(options, data, self.record)
-        self.dataset = data if self.features is None else self.features.planned()
-        self.splits = make_splits(
-            self.dataset,
+    @staticmethod
+    def rows_to_plan(options: Chosen, data: Dataset, record: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the fields of a ``SearchPlan`` that data and options decide.
+
+        Features, where they are asked for, are those of a few images.
+        """
+        features = Features.of(options, data, record)
+        dataset = data if features is None else features.planned()
+        splits = make_splits(
+            dataset,
             options.cv,
             options.folds,
             options.repeats,
@@ -143,61 +233,47 @@ class SearchJob(job.Job[Chosen]):
             options.nested,
             learning_curve=getattr(options, "learning_curve", False),
         )
-        self.data = self.fold(self.dataset)
-        return self.dataset
+        fields = {"data": data, "record": record, "dataset": dataset}
+        return fields | {"features": features, "splits": splits}
 
-    @staticmethod
-    @abstractmethod
-    def fold(data: Dataset, /) -> FoldedData:
-        """Return the rows of a data set to search on."""
-
-    @abstractmethod
-    def make_problem(self, device: str, n_threads: int) -> Problem:
-        """Return the data and settings of the search for a kind of worker; after ``plan``."""
-
-    def restore(self, session: Session) -> None:
-        """Read the rows that were computed before; a failed fit gets another try."""
-
-        self.path = session.path
-        self.rows: dict[Place, Row] = {
+    def restore(self, plan: SearchPlan[Chosen], session: Session) -> SearchDone:
+        """Return the rows that were computed before; a failed fit gets another try."""
+        rows: dict[Place, Row] = {
             place_of(row): row
             for record in session.journal.records
             for row in record["rows"]
             if not row["status"].startswith(names.FAILED)
         }
-        was = session.record.get("identity", self.identity)["inputs"]
-        if session.record.get("accepted") or was != self.identity["inputs"]:
-            self._drop_rows_of_others()
-        self._extended = {}
-        extend = cast("SearchOptions", self.options).extend
-        if extend is not None and not session.folder.has_begun:
-            self._extended = self._rows_to_extend(Path(extend), session.echo)
-            self.rows |= self._extended
+        was = session.record.get("identity", session.identity)["inputs"]
+        if session.record.get("accepted") or was != session.identity["inputs"]:
+            rows = rows_of_same(plan, rows)
+        extended, accepted = dict[Place, Row](), list[dict[str, Any]]()
+        if plan.options.extend is not None and not session.folder.has_begun:
+            extended, accepted = self._rows_to_extend(plan, session)
+            rows |= extended
+        done = sum(row["stage"] in (SEARCH, INNER) for row in rows.values())
+        n_fits = done, sum(len(plan.splits[key]) for key in plan.first_stages) * plan.n_candidates
+        return SearchDone(n_fits=n_fits, accepted=accepted, rows=rows, extended=extended)
 
-    def _drop_rows_of_others(self) -> None:
-        """Keep rows of candidates and splits that are where they were before options changed."""
-        candidates = self.make_problem("cpu", 1).candidates
-        names_now = [_identity(candidate.algorithm, candidate.text) for candidate in candidates]
-        self.rows = {
-            place: row
-            for place, row in self.rows.items()
-            if row["candidate"] < len(candidates)
-            and row["split"] < len(self.splits.get((row["stage"], row["share"]), ()))
-            and _identity(row["algorithm"], row["params"]) == names_now[row["candidate"]]
-        }
-
-    def _rows_to_extend(self, path: Path, echo: Echo) -> dict[Place, Row]:
+    def _rows_to_extend(
+        self, plan: SearchPlan[Chosen], session: Session
+    ) -> tuple[dict[Place, Row], list[dict[str, Any]]]:
         """Return the rows of another run whose candidates are candidates of this one, too.
+
+        And the changes since then that were accepted.
 
         Raises
         ------
         InputError
             It is no run of this command, or its rows or another option were not the same.
         """
+        options, path = plan.options, Path(plan.options.extend or "")
         folder = RunFolder.open(path, self.command, "--extend")
-        self.accept(f"--extend {path}", folder.record, echo, self.candidate_options)
-        theirs, ours = folder.record["options"], deciding_results(self.options)
-        about = {field.name: field.metadata for field in fields(self.options)}
+        accepted = session.accept(
+            f"--extend {path}", folder.record, options, candidates=self.candidate_options
+        )
+        theirs, ours = folder.record["options"], deciding_results(options)
+        about = {field.name: field.metadata for field in fields(options)}
         for name, value in json.loads(json.dumps(ours)).items():
             was = theirs.get(name)
             same_file = "identity" in folder.record and is_moved(about[name], was, value)
@@ -206,20 +282,20 @@ class SearchJob(job.Job[Chosen]):
                     f"{opt('extend')} must be a run with the same {opt(name)}, got {path}, which "
                     f"has {was} in place of {value}; run without {opt('extend')}"
                 )
-        if folder.record["dataset"]["fingerprint"] != self._fingerprint:
+        if folder.record["dataset"]["fingerprint"] != plan.data.fingerprint:
             raise InputError(
                 f"{opt('extend')} must be a run of the same data, got {path}, whose rows are "
                 f"others; run without {opt('extend')}"
             )
-        extractor = None if self.features is None else self.features.extractor.describe()
+        extractor = None if plan.features is None else plan.features.extractor.describe()
         if folder.record.get("features") != extractor:
             raise InputError(
                 f"{opt('extend')} must be a run of the same {opt('weights')}, got {path}, whose "
                 f"features are of others; run without {opt('extend')}"
             )
-        problem = self.make_problem("cpu", 1)
-        places = {_identity(one.algorithm, one.text): i for i, one in enumerate(problem.candidates)}
-        rows = {}
+        problem, rows = plan.make_problem("cpu", 1), dict[Place, Row]()
+        candidates = enumerate(problem.candidates)
+        places = {_identity(same.algorithm, same.text): i for i, same in candidates}
         with folder.journal(write=False) as journal:
             for row in (row for record in journal.records for row in record["rows"]):
                 place = places.get(_identity(row["algorithm"], row["params"]))
@@ -229,133 +305,67 @@ class SearchJob(job.Job[Chosen]):
                     own = {name: same.parameters[name] for name in problem.columns}
                     row = row | {"candidate": place, "params": same.text} | own
                     rows[place_of(row)] = row
-        return rows
+        return rows, accepted
 
-    def n_fits(self) -> tuple[int, int]:
-        """Return candidates on every split; those of learning curves and outer folds come later."""
-        done = sum(row["stage"] in (SEARCH, INNER) for row in self.rows.values())
-        n_splits = sum(len(self.splits[key]) for key in self._first_stages)
-        return done, n_splits * self.n_candidates
-
-    @property
-    def ratio(self) -> float:
-        """Validation rows for each training row, the mean over the splits."""
-        splits = self.splits[SEARCH, 1.0]
-        return sum(len(test) / len(train) for train, test in splits) / len(splits)
-
-    @property
-    def fits_in_words(self) -> str:
-        """The fits of the search: ``5 folds = 320 fits``, and those within outer folds."""
-        options, n_splits = cast("SearchOptions", self.options), len(self.splits[SEARCH, 1.0])
-        words = f"{n_splits} folds = {self.n_candidates * n_splits:,} fits"
-        if n_splits != options.folds:
-            words = words.replace("folds", "splits", 1)
-        if n_inner := len(self.splits.get((INNER, 1.0), ())):
-            words += f" and {self.n_candidates * n_inner:,} in {options.nested} outer folds"
-        return words
-
-    @property
-    def _first_stages(self) -> list[tuple[str, float]]:
-        return [key for key in self.splits if key[0] in (SEARCH, INNER)]
-
-    def tasks_for(self, kind: str, n_workers: int) -> Sequence[Task]:
-        """Return the tasks of the search; those that need the best of it are not known before."""
-
-        on_gpu = kind == "cuda" or self.options.device == "gpu"
-        problem = self.make_problem("gpu" if on_gpu else "cpu", 1)
-        return tasks_for_workers(problem, self._first_stages, n_workers)
-
-    def configure(self, cluster: Cluster) -> dict[str, Any]:
-        """Choose the groups of candidates and the backend; compute features that are missing."""
-        n_splits = len(self.splits[SEARCH, 1.0])
-        metadata: dict[str, Any] = {"n_splits": n_splits, "ratio": self.ratio}
-        if self.features is not None:
-            self.dataset = self.features.compute(cluster, self.options.quiet)
-            self.data = self.fold(self.dataset)
-            metadata["features"] = self.features.extractor.describe()
-        self.problem = self.make_problem(cluster.device, cluster.threads)
-        return metadata
-
-    def execute(self, session: Session, cluster: Cluster) -> dict[str, Any]:
-        """Score all candidates on all splits, then refit the best."""
-
-        if self._extended:
-            extend = cast("SearchOptions", self.options).extend
-            session.echo(f"extended   {len(self._extended):,} fits are those of {extend}")
+    def execute(
+        self, plan: SearchPlan[Chosen], done: SearchDone, session: Session, cluster: Cluster
+    ) -> Scored:
+        """Score all candidates on all splits, and what they say is best on further ones."""
+        if done.extended:
+            session.echo(
+                f"extended   {len(done.extended):,} fits are those of {plan.options.extend}"
+            )
             session.journal.append(
                 {
-                    "task": f"of {extend}",
+                    "task": f"of {plan.options.extend}",
                     "worker": cluster.workers[0]["address"],
                     "started": time.time(),
                     "seconds": 0.0,
-                    "rows": list(self._extended.values()),
+                    "rows": list(done.extended.values()),
                 }
             )
-        n_workers = cluster.runner.n_workers
-        first = tasks_for_workers(self.problem, self._first_stages, n_workers)
-        self._run(session, cluster, first)
-        self.cells = tabulate(self.rows.values(), self.problem.columns)
-        names.write_table(self.cells, session.path / names.CELLS)
+        problem = plan.make_problem(cluster.device, cluster.threads)
+        rows, n_workers = dict(done.rows), cluster.runner.n_workers
+        first = tasks_for_workers(problem, plan.first_stages, n_workers)
+        rows |= score_tasks(plan, problem, first, rows, session, cluster)
+        cells = tabulate(rows.values(), problem.columns)
+        names.write_table(cells, session.path / names.CELLS)
         # Learning curves and outer folds are of what the rows so far say is best.
-        more, n_splits = list[Task](), len(self.splits[SEARCH, 1.0])
-        for stage, share in self.splits:
+        more, n_splits = list[Task](), len(plan.splits[SEARCH, 1.0])
+        for stage, share in plan.splits:
             only: dict[int, Any] = {}
             if stage == CURVE:
-                best = best_of_each(rank(tabulate(self.rows.values()), n_splits)).values()
+                best = best_of_each(rank(tabulate(rows.values()), n_splits)).values()
                 only = {split: list(best) for split in range(n_splits)}
             elif stage == OUTER:
-                only = {i: list(each.values()) for i, (each, _) in enumerate(self._chosen())}
+                chosen = plan.chosen_in_folds(rows.values())
+                only = {i: list(best.values()) for i, (best, _) in enumerate(chosen)}
             if only:
-                more += make_tasks(self.problem, stage, share, only=only)
+                more += make_tasks(problem, stage, share, only=only)
         if more:
-            self._run(session, cluster, more)
-        return failures(self.cells, (*(self.problem.columns or ("algorithm", "candidate")), "fold"))
+            rows |= score_tasks(plan, problem, more, rows, session, cluster)
+        return Scored(problem, rows, cells)
 
-    def _run(self, session: Session, cluster: Cluster, tasks: Sequence[Task]) -> None:
-
-        todo = [left for task in tasks if (left := task.without(self.rows)) is not None]
-        done = sum(place in self.rows for task in tasks for place in task.places)
-        if done:
-            session.echo(
-                f"resumed    {done:,} fits were already finished, {len(todo):,} tasks remain"
-            )
-        best = BestSoFar(self.candidate_columns, self.scored_by)
-        best.add(row for row in self.rows.values() if row["stage"] == SEARCH)
-        with session.journal_writer(cluster, todo) as journal_writer:
-            journal_writer.best(best.text)
-            for event, rows in run_tasks(cluster.runner, self.problem, todo, cluster.threads):
-                best.add(row for row in rows if row["stage"] == SEARCH)
-                journal_writer.best(best.text)
-                if isinstance(event, ProgressEvent):
-                    journal_writer.update(event, rows)
-                else:
-                    journal_writer.record(event, rows)
-                self.rows |= {place_of(row): row for row in rows}
-        if watch.drawn and cluster.kind == "threads" and cluster.runner.n_workers > 1:
-            session.echo(
-                "warning    an estimator draws from numpy's or torch's global generator, which "
-                "threads share: another run may give other scores; use --cluster local, "
-                "--workers 1, or a random_state"
-            )
-
-    def _chosen(self) -> list[tuple[dict[str, int], int | None]]:
-        """Return what the inner search of each outer fold chose."""
-
-        n_outer = len(self.splits[OUTER, 1.0])
-        n_inner = len(self.splits[INNER, 1.0]) // n_outer
-        return chosen_in_folds(self.rows.values(), n_outer, n_inner)
+    def refitted_besides(self, options: Chosen) -> str:
+        """Return what is fitted beside the best candidate on all rows."""
+        return ""
 
     @abstractmethod
-    def refit(self, cluster: Cluster) -> Callable[[Problem, Refit], dict[str, Any]]:
+    def refit(self, plan: Any, cluster: Cluster) -> Callable[[Problem, Refit], dict[str, Any]]:
         """Return the work that fits the best candidate on all rows and asks it about the test rows.
 
-        What it gives has ``predicted``, what the test rows are taken for, and whatever ``answer``
-        makes of it.
+        What it gives has ``predicted``, what the test rows are taken for, and whatever
+        ``answer_of_best`` makes of it.
         """
 
     @abstractmethod
-    def answer(
-        self, path: Path, candidates: pd.DataFrame, tested: dict[str, Any]
+    def answer_of_best(
+        self,
+        plan: Any,
+        scored: Scored,
+        path: Path,
+        candidates: pd.DataFrame,
+        tested: dict[str, Any],
     ) -> dict[str, Any]:
         """Write the table of candidates, and the best one's predictions; entries for ``run.json``.
 
@@ -365,41 +375,92 @@ class SearchJob(job.Job[Chosen]):
         tested : what the work of ``refit`` gave
         """
 
-    def summarize(self, session: Session, cluster: Cluster | None) -> dict[str, Any]:
+    def answer(
+        self, plan: SearchPlan[Chosen], computed: Scored, session: Session, cluster: Cluster | None
+    ) -> dict[str, Any]:
         """Rank the candidates, refit the best, test it once, and a baseline beside it."""
         from pipelines.data.baseline import baseline_of, remarks_on
 
         assert cluster is not None
-        rows, path, splits = self.rows.values(), session.path, self.splits[SEARCH, 1.0]
+        options, data, path = plan.options, plan.dataset, session.path
+        problem, rows, cells = computed.problem, computed.rows.values(), computed.cells
+        splits, columns = plan.splits[SEARCH, 1.0], problem.columns
         candidates = reduce_scores(
-            self.cells, (*self.problem.columns, "candidate"), len(splits), cluster.runner.client
+            cells, (*columns, "candidate"), len(splits), cluster.runner.client
         )
         scores = candidates["score_mean"]
         if scores.isna().all():
-            reason = self.cells["status"].iloc[0].removeprefix("failed: ")
-            chosen = [n for n in ("estimator", "param", "grid") if getattr(self.options, n, None)]
+            reason = cells["status"].iloc[0].removeprefix("failed: ")
+            chosen = [n for n in ("estimator", "param", "grid") if getattr(options, n, None)]
             check = f"; check {' and '.join(map(flag_of, chosen))}" if chosen else ""
             raise RunStopped(f"every candidate failed: {reason}{check}")
         # Of many rows it takes long.
-        n_rows = f"all {len(self.dataset.X_train):,} training rows{self.refitted_besides}"
+        n_rows = f"all {len(data.X_train):,} training rows{self.refitted_besides(options)}"
         with phase(session.echo, f"refit      fitting the best candidate on {n_rows}"):
             task = Refit(int(candidates["candidate"].iloc[0]))
-            (tested,) = cluster.runner.outcomes(self.refit(cluster), self.problem, [task])
+            (tested,) = cluster.runner.outcomes(self.refit(plan, cluster), problem, [task])
         if tested.error is not None:
             raise RunStopped(f"the best candidate cannot be fitted on all rows: {tested.error}")
-        metadata = self.answer(path, candidates, tested.result)
+        entries = failures(cells, (*(columns or ("algorithm", "candidate")), "fold"))
+        entries |= self.answer_of_best(plan, computed, path, candidates, tested.result)
         with phase(session.echo, "baseline   scoring it"):
-            baseline = baseline_of(self.dataset, splits, self.scored_by, labels=self.labels)
-        remarks = remarks_on(self.dataset, baseline, scores.tolist(), metadata.get("test_error"))
-        if (CURVE, 0.1) in self.splits:
-            curve = tabulate(rows, self.problem.columns, CURVE)
-            names.write_table(curve, path / names.LEARNING_CURVE)
-        if (OUTER, 1.0) in self.splits:
-            metadata["nested"] = nested_estimate(rows, self._chosen())
-            nested = tabulate(rows, self.problem.columns, OUTER)
-            names.write_table(nested, path / names.NESTED)
-        remarks += metadata.get("remarks", [])
-        return {**metadata, "baseline": baseline, "remarks": remarks}
+            baseline = baseline_of(data, splits, plan.scored_by, labels=plan.labels)
+        remarks = remarks_on(data, baseline, scores.tolist(), entries.get("test_error"))
+        if (CURVE, 0.1) in plan.splits:
+            names.write_table(tabulate(rows, columns, CURVE), path / names.LEARNING_CURVE)
+        if (OUTER, 1.0) in plan.splits:
+            entries["nested"] = nested_estimate(rows, plan.chosen_in_folds(rows))
+            names.write_table(tabulate(rows, columns, OUTER), path / names.NESTED)
+        remarks += entries.get("remarks", [])
+        return {**entries, "baseline": baseline, "remarks": remarks}
+
+
+def rows_of_same(plan: SearchPlan[Any], rows: Mapping[Place, Row]) -> dict[Place, Row]:
+    """Return the rows of candidates and splits that are where they were before options changed."""
+    candidates = plan.make_problem("cpu", 1).candidates
+    names_now = [_identity(candidate.algorithm, candidate.text) for candidate in candidates]
+    return {
+        place: row
+        for place, row in rows.items()
+        if row["candidate"] < len(candidates)
+        and row["split"] < len(plan.splits.get((row["stage"], row["share"]), ()))
+        and _identity(row["algorithm"], row["params"]) == names_now[row["candidate"]]
+    }
+
+
+def score_tasks(
+    plan: SearchPlan[Any],
+    problem: Problem,
+    tasks: Sequence[Task],
+    done: Mapping[Place, Row],
+    session: Session,
+    cluster: Cluster,
+) -> dict[Place, Row]:
+    """Run what is left of some tasks, each row in the journal as it comes; return the new rows."""
+    todo = [left for task in tasks if (left := task.without(done)) is not None]
+    if n_done := sum(place in done for task in tasks for place in task.places):
+        session.echo(
+            f"resumed    {n_done:,} fits were already finished, {len(todo):,} tasks remain"
+        )
+    best, new_rows = BestSoFar(plan.candidate_columns, plan.scored_by), dict[Place, Row]()
+    best.add(row for row in done.values() if row["stage"] == SEARCH)
+    with session.journal_writer(cluster, todo) as journal_writer:
+        journal_writer.best(best.text)
+        for event, rows in run_tasks(cluster.runner, problem, todo, cluster.threads):
+            best.add(row for row in rows if row["stage"] == SEARCH)
+            journal_writer.best(best.text)
+            if isinstance(event, ProgressEvent):
+                journal_writer.update(event, rows)
+            else:
+                journal_writer.record(event, rows)
+            new_rows |= {place_of(row): row for row in rows}
+    if watch.drawn and cluster.kind == "threads" and cluster.runner.n_workers > 1:
+        session.echo(
+            "warning    an estimator draws from numpy's or torch's global generator, which "
+            "threads share: another run may give other scores; use --cluster local, "
+            "--workers 1, or a random_state"
+        )
+    return new_rows
 
 
 def tasks_for_workers(

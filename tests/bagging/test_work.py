@@ -11,7 +11,7 @@ from sklearn.datasets import load_digits
 
 from pipelines.bagging.work import (
     PLACE,
-    Plan,
+    Trainings,
     bag,
     best_candidate,
     reduce_candidates,
@@ -37,8 +37,8 @@ X, y = digits.data[:200].astype(np.uint8), digits.target[:200].astype(np.int32)
 DATA = FoldedData(X[:150], y[:150], X[150:], y[150:], (), PIXELS_0_16)
 
 
-def plan_of(max_epochs: int = 2, memory_bytes: int | None = None) -> Plan:
-    return Plan.draw(
+def plan_of(max_epochs: int = 2, memory_bytes: int | None = None) -> Trainings:
+    return Trainings.draw(
         DATA.y,
         Inputs(64, 10, (8, 8)),
         SearchSpace.load("small"),
@@ -86,7 +86,7 @@ def test_the_task_of_a_member_refits_the_best() -> None:
         run_task(DATA, member, [None] * 3, **settings)
 
 
-def everything(done: Any, refitted: Any, plan: Plan | None = None) -> Iterator[Any]:
+def everything(done: Any, refitted: Any, plan: Trainings | None = None) -> Iterator[Any]:
     return bag(InProcess(2), DATA, plan or plan_of(), done, refitted)
 
 
@@ -165,7 +165,7 @@ def test_candidates_that_do_not_fit_are_rows_that_say_so() -> None:
 
 def test_candidates_of_an_architecture_are_trained_together_on_a_gpu_and_told_of_each() -> None:
     """As on a GPU, here on this CPU; with the rates of each."""
-    plan = Plan.draw(
+    plan = Trainings.draw(
         DATA.y,
         Inputs(64, 10, (8, 8)),
         SearchSpace.load("cnn"),
@@ -208,7 +208,7 @@ def test_each_candidate_of_a_group_has_its_outcome(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr("pipelines.bagging.work.leaves_idle", lambda *_: True)
     inputs = Inputs(64, 10, (8, 8))
     training = Training.of("cnn", len(DATA.y), batch_size=32, max_epochs=1)
-    plan = Plan.draw(
+    plan = Trainings.draw(
         DATA.y,
         inputs,
         SearchSpace.load("cnn"),
@@ -235,6 +235,6 @@ def test_each_candidate_of_a_group_has_its_outcome(monkeypatch: pytest.MonkeyPat
 
 
 def test_a_dry_run_counts_what_is_trained_together() -> None:
-    job = Bagging(Options(n_bootstrap=2, n_tuning=4, network="cnn", limit=100), {})
-    job.plan(job.load("cuda"))
-    assert [len(job.tasks_for(kind, 4)) for kind in ("local", "cuda")] == [10, 4]
+    job, options = Bagging(), Options(n_bootstrap=2, n_tuning=4, network="cnn", limit=100)
+    plan = job.plan(options, job.load(options, "cuda"), {})
+    assert [len(plan.tasks_for(kind, 4)) for kind in ("local", "cuda")] == [10, 4]

@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from pipelines.bagging.work import Plan, run_task
+from pipelines.bagging.work import Trainings, run_task
 from pipelines.data.placement import FoldedData
 from pipelines.nn.fit import cross_validate_candidate, refit
 from pipelines.nn.settings import Training
@@ -62,7 +62,7 @@ def test_a_refit_is_on_the_whole_sample(digits: FoldedData) -> None:
 def test_members_together_are_those_trained_alone(digits: FoldedData) -> None:
     """Each has its own rate, rows and first weights."""
     training = Training.of("cnn", len(digits.y), batch_size=32, max_epochs=3, device="gpu")
-    plan = Plan.draw(
+    plan = Trainings.draw(
         digits.y,
         DIGITS,
         SearchSpace.load("cnn"),

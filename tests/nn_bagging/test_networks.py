@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from pipelines.bagging.work import Plan
+from pipelines.bagging.work import Trainings
 from pipelines.nn.member import Ensemble
 from pipelines.nn_bagging import main
 
@@ -69,14 +69,14 @@ def test_members_trained_together_are_recorded_each_and_resumed(
     run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As on a GPU; one member that is gone is made again by itself."""
-    in_groups, groups = Plan.in_groups, []
+    in_groups, groups = Trainings.in_groups, []
 
-    def as_on_a_gpu(plan: Plan) -> Plan:
+    def as_on_a_gpu(plan: Trainings) -> Trainings:
         planned = in_groups(replace(plan, training=replace(plan.training, device="gpu")))
         groups.append([task.name for task in planned.members])
         return replace(planned, training=plan.training)
 
-    monkeypatch.setattr(Plan, "in_groups", as_on_a_gpu)
+    monkeypatch.setattr(Trainings, "in_groups", as_on_a_gpu)
     folder = tmp_path / "together"
     assert main([*OPTIONS, "--results", str(folder), "--workers", "2", "--quiet"]) == 0
     (folder / "members" / "member-01.npz").unlink()

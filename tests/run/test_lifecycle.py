@@ -101,7 +101,7 @@ def test_fits_that_failed_are_not_said_to_be_finished(tmp_path: Path) -> None:
 
     def stop(name: str, unfinished: str) -> None:
         with open_session(
-            "data_parallel", options_of(tmp_path / name), quiet_echo, lambda path: unfinished
+            "data_parallel", options_of(tmp_path / name), quiet_echo, lambda path, done: unfinished
         ) as session:
             session.folder.update(options={}, status="running")
             session.journal.append(line)

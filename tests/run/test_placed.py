@@ -29,7 +29,7 @@ from distributed.security import Security
 
 from cluster_setup.settings import SETTINGS
 from cluster_setup.shutdown import close_or_kill
-from pipelines.bagging.work import Plan, bag
+from pipelines.bagging.work import Trainings, bag
 from pipelines.data.placement import ALIGNMENT, FoldedData, Placed, Placement
 from pipelines.data.scaling import Scaling
 from pipelines.nn.inputs import Inputs
@@ -165,7 +165,7 @@ def test_images_of_networks_go_once_to_a_device(
     two_hosts: tuple[SpecCluster, Client], gpu_stand_in: Callable[[], list[tuple[int, str, int]]]
 ) -> None:
     client, data = two_hosts[1], replace(data_on("gpu", 300), place=None)
-    plan = Plan.draw(
+    plan = Trainings.draw(
         data.y,
         Inputs(N_FEATURES, 2, (10, 10)),
         SearchSpace.load("small"),
