@@ -140,7 +140,7 @@ class DataParallel(job.Job[Options]):
 
     def packages(self, options: Options, record: Mapping[str, Any]) -> tuple[str, ...]:
         """See ``Job``."""
-        return (*super().packages(options, record), *OF_NETWORKS)
+        return (*job.PACKAGES, *OF_NETWORKS)
 
     def load(self, options: Options, kind: str) -> Problem:
         """Load the rows, and the network that is to learn them."""

@@ -339,7 +339,7 @@ class Bagging(job.Job[Options]):
 
     def packages(self, options: Options, record: Mapping[str, Any]) -> tuple[str, ...]:
         """See ``Job``."""
-        return (*super().packages(options, record), *OF_NETWORKS)
+        return (*job.PACKAGES, *OF_NETWORKS)
 
     def load(self, options: Options, kind: str) -> Dataset:
         """Load the data set; images and tables are scaled on the workers."""

@@ -114,9 +114,13 @@ class Options(SVMOptions, SearchOptions):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class GridPlan(SearchPlan[Options]):
-    """Every combination of ``axes``: values of C, of gamma and, of a regression, of epsilon."""
+    """Every combination of ``axes``: values of C, of gamma and, of a regression, of epsilon.
+
+    A resumed run keeps the ``solver`` it began with.
+    """
 
     axes: Mapping[str, Sequence[float]]
+    solver: str
 
     @cached_property
     def rows(self) -> FoldedData:
@@ -129,17 +133,13 @@ class GridPlan(SearchPlan[Options]):
         data = self.dataset
         decision = self.options.decision if data.task == CLASSIFICATION else "epsilon-SVR"
         shape = " x ".join(f"{len(values)} {name}" for name, values in self.axes.items())
-        best_by = "" if self.scored_by == "accuracy" else f", the best by {self.scored_by}"
+        scoring = self.scoring[0]
+        best_by = "" if scoring == "accuracy" else f", the best by {scoring}"
         return [
             *data.lines,
             summary.of_data(data, f"{data.X_train.shape[1]} features", self.options.limit),
             f"grid       {shape} x {self.fits_in_words}, {decision}{best_by}",
         ]
-
-    @property
-    def solver(self) -> str:
-        """A resumed run keeps the solver it began with."""
-        return str(self.record.get("solver", self.options.solver))
 
     def describe_backend(self, kind: str) -> str:
         """Return the solver; the devices of a site's workers are not known here."""
@@ -237,6 +237,7 @@ class Search(SearchJob[Options]):
             options=options,
             scoring=scoring,
             axes=axes,
+            solver=str(record.get("solver", options.solver)),
             candidate_columns=tuple(axes),
             n_candidates=math.prod(map(len, axes.values())),
             labels=data.classes if data.task == CLASSIFICATION else None,

@@ -44,6 +44,8 @@ from pipelines.run_folder.digests import digests_of
 from pipelines.run_folder.folder import RunFolder
 from pipelines.run_folder.journal import FolderLost
 
+PACKAGES: tuple[str, ...] = ("numpy", "scipy", "scikit-learn")
+
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Plan(ABC, Generic[Chosen]):
@@ -173,7 +175,7 @@ class Job(ABC, Generic[Chosen]):
 
     def packages(self, options: Chosen, record: Mapping[str, Any]) -> tuple[str, ...]:
         """Return the distributions whose versions decide results, those that are installed."""
-        return ("numpy", "scipy", "scikit-learn")
+        return PACKAGES
 
     @abstractmethod
     def load(self, options: Chosen, kind: str) -> Data:

@@ -114,11 +114,6 @@ class SearchPlan(job.Plan[Chosen]):
         """Return the data and settings of the search for a kind of worker."""
 
     @property
-    def scored_by(self) -> str:
-        """The scorer by which the best candidate is chosen."""
-        return self.scoring[0]
-
-    @property
     def ratio(self) -> float:
         """Validation rows for each training row, the mean over the splits."""
         splits = self.splits[SEARCH, 1.0]
@@ -194,7 +189,7 @@ class SearchJob(job.Job[Chosen]):
 
     def packages(self, options: Chosen, record: Mapping[str, Any]) -> tuple[str, ...]:
         """See ``Job``; and what features are computed by."""
-        packages, solver = super().packages(options, record), getattr(options, "solver", "auto")
+        packages, solver = job.PACKAGES, getattr(options, "solver", "auto")
         packages += OF_SOLVERS.get(str(record.get("solver", solver)), ())
         if options.features is not None and options.feature_file is None:
             packages += ("scikit-image", *OF_NETWORKS)
@@ -404,7 +399,7 @@ class SearchJob(job.Job[Chosen]):
         entries = failures(cells, (*(columns or ("algorithm", "candidate")), "fold"))
         entries |= self.answer_of_best(plan, computed, path, candidates, tested.result)
         with phase(session.echo, "baseline   scoring it"):
-            baseline = baseline_of(data, splits, plan.scored_by, labels=plan.labels)
+            baseline = baseline_of(data, splits, plan.scoring[0], labels=plan.labels)
         remarks = remarks_on(data, baseline, scores.tolist(), entries.get("test_error"))
         if (CURVE, 0.1) in plan.splits:
             names.write_table(tabulate(rows, columns, CURVE), path / names.LEARNING_CURVE)
@@ -442,7 +437,7 @@ def score_tasks(
         session.echo(
             f"resumed    {n_done:,} fits were already finished, {len(todo):,} tasks remain"
         )
-    best, new_rows = BestSoFar(plan.candidate_columns, plan.scored_by), dict[Place, Row]()
+    best, new_rows = BestSoFar(plan.candidate_columns, plan.scoring[0]), dict[Place, Row]()
     best.add(row for row in done.values() if row["stage"] == SEARCH)
     with session.journal_writer(cluster, todo) as journal_writer:
         journal_writer.best(best.text)
