@@ -24,6 +24,7 @@ from pipelines.errors import InputError, opt
 from pipelines.run import summary
 from pipelines.run.cluster import Cluster
 from pipelines.run.options import at_least, increasing_log10, number, option
+from pipelines.run.predict import Predicted, PredictOptions
 from pipelines.run_folder import names
 from pipelines.search.command import Scored, SearchJob, SearchPlan
 from pipelines.search.options import SearchOptions
@@ -37,6 +38,9 @@ from pipelines.svm_search.problem import grid_problem, refit_and_test, workers_f
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from pipelines.run.new_rows import NewRows
+    from pipelines.svm.kernel_machine import KernelMachine, KernelRegressor
 
 SHORT = 30_000  # predicted cost that a core is through with in about ten seconds
 
@@ -188,6 +192,8 @@ class Search(SearchJob[Options]):
     command = "svm_grid"
     description = "Grid search of a kernel SVM over C and gamma, with cross-validation."
     kind_of_options = Options
+    kind_of_predict = PredictOptions
+    model_files = (names.MODEL,)
     candidate_options = frozenset(
         ("n_c", "n_gamma", "n_epsilon", "log_c", "log_gamma", "log_epsilon", "probability")
     )
@@ -198,11 +204,18 @@ class Search(SearchJob[Options]):
     )
 
     @staticmethod
-    def predict(argv: Sequence[str]) -> int:
-        """Predict with the model of a run."""
-        from pipelines.svm_search import predict
+    def load_model(run: Path) -> KernelMachine | KernelRegressor:
+        """See ``Job``."""
+        from pipelines.svm_search.predict import load_machine
 
-        return predict.main(argv)
+        return load_machine(run)
+
+    @staticmethod
+    def predict_rows(rows: NewRows, options: PredictOptions) -> Predicted:
+        """See ``Job``."""
+        from pipelines.svm_search.predict import predict_rows
+
+        return predict_rows(rows, options.run)
 
     def plan(self, options: Options, data: Dataset, record: Mapping[str, Any]) -> GridPlan:
         """Return the folds and the axes of the grid, which lie about the scale of the features."""
@@ -306,14 +319,8 @@ class Search(SearchJob[Options]):
         return of_grid(record, candidates, path)
 
 
-def load_model(run: Path) -> Any:
-    """Return the model of a run, see ``Run.model``."""
-    from pipelines.svm_search import predict
-
-    return predict.load_model(run)
-
-
-main, run = Search.main, Search.run
+JOB = Search
+main, run = JOB.main, JOB.run
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -7,7 +7,6 @@ import webbrowser
 from collections.abc import Mapping
 from dataclasses import dataclass
 from html import escape
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -112,16 +111,15 @@ class Run:
 
     @property
     def model(self) -> Any:
-        """The fitted model, which takes rows as the run read them; None where there is none.
+        """The fitted model, which takes rows as the run read them; None of a command without one.
 
-        Of ``svm_grid`` a ``KernelMachine`` or ``KernelRegressor``, of ``nn_bagging`` a fitted
-        ``BaggedNets``; where its networks are your own, ``BaggedNets.of_run`` takes them.
+        Of ``svm_grid`` a ``KernelMachine`` or ``KernelRegressor``, of ``cross_validate`` a
+        ``FittedEstimator``, of ``nn_bagging`` a fitted ``BaggedNets``; where its networks are your
+        own, ``BaggedNets.of_run`` takes them.
         """
-        command = str(self.record["command"])
-        if command not in ("svm_grid", "nn_bagging"):
-            return None
-        load = import_module(f"pipelines.{command}").load_model
-        return None if load is None else load(self.path)
+        from pipelines.run.predict import load_model
+
+        return load_model(self.path)
 
     @property
     def page(self) -> Path:
