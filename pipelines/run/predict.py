@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from pipelines.console import echo, print_error
-from pipelines.errors import InputError, opt
+from pipelines.errors import InputError, error_line, opt
 from pipelines.run.options import argument, option, parse_options, several
 
 if TYPE_CHECKING:
@@ -138,7 +138,16 @@ def main(job: type[Job[Any]], argv: Sequence[str]) -> int:
         print_error(job.command, why)
     if rows.unreadable is not None and not len(rows.answered):
         return 2
-    said = job.predict_rows(rows, options)
+    try:
+        said = job.predict_rows(rows, options)
+    except InputError:
+        raise
+    except ValueError as error:  # what models say of values that they cannot take
+        what = "images" if options.table is None else f"'{options.table}'"
+        raise InputError(
+            f"predict needs rows that the model can take, got {what}: {error_line(error)}; leave "
+            "such rows out"
+        ) from None
     for line in (
         *(_of_images(rows, said) if said.of_images is None else said.of_images),
         *rows.write(said.classes, said.predicted, options.output, said.columns),

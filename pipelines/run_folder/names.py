@@ -37,6 +37,7 @@ RANKS = "ranks.parquet"
 ITERATIONS = "iterations.parquet"
 
 # Of cross_validate.
+FITTED = "model.skops"
 COMPARISON = "comparison.parquet"
 LEARNING_CURVE = "learning_curve.parquet"
 NESTED = "nested.parquet"
@@ -52,6 +53,7 @@ READ_AGAIN = (
     "*.parquet",
     WRONG,
     MODEL,
+    FITTED,
     MEMBERS,
     *(f"{MEMBER_FILES}/member-*.{kind}" for kind in ("safetensors", "npy", "npz")),
     MEMBER_PROBABILITIES,
