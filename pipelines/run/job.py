@@ -152,8 +152,9 @@ class Job(ABC, Generic[Chosen]):
     def main(cls, argv: Sequence[str] | None = None) -> int:
         """Run the command; give its exit status: 0, 1 (not finished) or 2 (bad input)."""
         words = cls.argv(sys.argv[1:] if argv is None else argv)
-        if cls.kind_of_predict is not None and words[:1] == ["predict"]:
-            return exit_status(cls.command, partial(predict.main, cls, words[1:]))
+        if (kind := cls.kind_of_predict) is not None and words[:1] == ["predict"]:
+            predict_rows = partial(predict.main, cls.command, kind, cls.predict_rows)
+            return exit_status(cls.command, partial(predict_rows, words[1:]))
         status = exit_status(cls.command, partial(run_job, cls, words))
         if argv is None and threads_left():
             os._exit(status)  # at its end Python would wait for them, which nothing can interrupt

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
@@ -15,7 +15,6 @@ from pipelines.errors import InputError, error_line, opt
 from pipelines.run.options import argument, option, parse_options, several
 
 if TYPE_CHECKING:
-    from pipelines.run.job import Job
     from pipelines.run.new_rows import NewRows
 
 SHOWN = 20  # images on the console, and in figures
@@ -105,8 +104,18 @@ class Predicted:
     remarks: Sequence[str] = ()
 
 
-def main(job: type[Job[Any]], argv: Sequence[str]) -> int:
+def main(
+    command: str,
+    kind: type[PredictOptions],
+    predict_rows: Callable[[NewRows, Any], Predicted],
+    argv: Sequence[str],
+) -> int:
     """Read the command line after ``COMMAND predict``, and predict.
+
+    Parameters
+    ----------
+    kind : of the options
+    predict_rows : what the command has of that name, see ``Job``
 
     Returns
     -------
@@ -121,10 +130,8 @@ def main(job: type[Job[Any]], argv: Sequence[str]) -> int:
     from pipelines.data.image_files import ImageFormat
     from pipelines.run.new_rows import NewRows, record_of
 
-    kind = job.kind_of_predict
-    assert kind is not None
-    options, _ = parse_options(kind, f"{job.command} predict", kind.description, argv)
-    record = record_of(options.run, job.command)
+    options, _ = parse_options(kind, f"{command} predict", kind.description, argv)
+    record = record_of(options.run, command)
     if options.table is not None:
         rows = NewRows.read(options.run, record, options.table)
     elif record.image_form is None:
@@ -135,11 +142,11 @@ def main(job: type[Job[Any]], argv: Sequence[str]) -> int:
     else:
         rows = NewRows.of_images(ImageFormat(**record.image_form.model_dump()), options.image)
     for why in rows.unreadable or ():
-        print_error(job.command, why)
+        print_error(command, why)
     if rows.unreadable is not None and not len(rows.answered):
         return 2
     try:
-        said = job.predict_rows(rows, options)
+        said = predict_rows(rows, options)
     except InputError:
         raise
     except ValueError as error:  # what models say of values that they cannot take
@@ -184,7 +191,7 @@ def load_model(run: Path) -> Any:
     _, record = read_record(run)
     if record.command not in WITH_MODEL:
         return None
-    job: type[Job[Any]] = import_module(f"pipelines.{record.command}").JOB
+    job = import_module(f"pipelines.{record.command}").JOB
     refuse_changed(run, record.files, *job.model_files)
     return job.load_model(run)
 
