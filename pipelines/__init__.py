@@ -5,8 +5,9 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from pipelines.commands import COMMANDS
+
 if TYPE_CHECKING:
-    from pipelines import cross_validate, data_parallel, nn_bagging, pagerank, svm_grid
     from pipelines.bagging.estimator import BaggedNets
     from pipelines.errors import InputError
     from pipelines.graph.random_graphs import RandomGraph
@@ -20,25 +21,6 @@ if TYPE_CHECKING:
 
     __version__: str
 
-__all__ = [
-    "BaggedNets",
-    "GridSearch",
-    "InputError",
-    "PathSVC",
-    "PathSVR",
-    "RandomGraph",
-    "Run",
-    "SVMGridSearch",
-    "compare_figure",
-    "compare_table",
-    "compute_pagerank",
-    "cross_validate",
-    "data_parallel",
-    "nn_bagging",
-    "pagerank",
-    "svm_grid",
-    "write_comparison",
-]
 _PLACES = {
     "BaggedNets": "bagging.estimator",
     "GridSearch": "search.grid_search",
@@ -53,13 +35,17 @@ _PLACES = {
     "compute_pagerank": "graph.ranks",
     "write_comparison": "report.comparison",
 }
+_OF_COMMANDS = [
+    name for name, command in COMMANDS.items() if command.module == f"{__name__}.{name}"
+]
+__all__ = sorted([*_PLACES, *_OF_COMMANDS])
 
 
 def __getattr__(name: str) -> Any:
     # Loaded when asked for: --help must not wait for scikit-learn.
     if name in _PLACES:
         return getattr(import_module(f"pipelines.{_PLACES[name]}"), name)
-    if name in __all__:  # a command
+    if name in _OF_COMMANDS:
         return import_module(f"pipelines.{name}")
     if name == "__version__":
         from importlib.metadata import version

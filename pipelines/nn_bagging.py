@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from pipelines.bagging.explain import ROWS, Asked
+from pipelines.bagging.record import READ_AGAIN, BaggingRecord, BaggingRow
 from pipelines.bagging.selective_prediction import CONFIDENCE
 from pipelines.console import phase
 from pipelines.data import Dataset, load_dataset
@@ -277,6 +278,10 @@ class Bagging(job.Job[Options]):
         "its own, on every worker."
     )
     kind_of_options = Options
+    row = BaggingRow
+    record = BaggingRecord
+    files = READ_AGAIN
+    page = "pipelines.pages.nn_bagging:BaggingReport"
     examples = (
         "--dataset mnist --data-dir data --explain 18,247",
         "--dataset mine.csv --target species --n-bootstrap 4 --n-tuning 2",
@@ -488,7 +493,8 @@ def load_model(run: Path) -> Any:
     return BaggedNets.of_run(run)
 
 
-main, run = Bagging.main, Bagging.run
+JOB = Bagging
+main, run = JOB.main, JOB.run
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -28,12 +28,13 @@ from pipelines.run_folder import names
 from pipelines.search.command import Scored, SearchJob, SearchPlan
 from pipelines.search.options import SearchOptions
 from pipelines.search.scoring import CandidateScorer, make_scoring
-from pipelines.search.summary import of_grid
 from pipelines.search.tasks import Problem, Refit
 from pipelines.svm.backends import resolve_backend
 from pipelines.svm.calibration import expected_calibration_error, log_loss
 from pipelines.svm.options import SVMOptions
 from pipelines.svm_search.problem import grid_problem, refit_and_test, workers_for
+from pipelines.svm_search.record import PROBABILITIES, SvmRecord, SvmRow
+from pipelines.svm_search.summary import of_grid
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -188,6 +189,9 @@ class Search(SearchJob[Options]):
     command = "svm_grid"
     description = "Grid search of a kernel SVM over C and gamma, with cross-validation."
     kind_of_options = Options
+    row = SvmRow
+    record = SvmRecord
+    page = "pipelines.pages.svm_grid:SvmReport"
     candidate_options = frozenset(
         ("n_c", "n_gamma", "n_epsilon", "log_c", "log_gamma", "log_epsilon", "probability")
     )
@@ -292,7 +296,7 @@ class Search(SearchJob[Options]):
 
             table = {"row": np.arange(len(truth)), "true": truth}
             table |= class_columns("probability", data.classes, probabilities)
-            names.write_table(pd.DataFrame(table), path / names.PROBABILITIES)
+            names.write_table(pd.DataFrame(table), path / PROBABILITIES)
             entries["test_log_loss"] = log_loss(probabilities, truth)
             entries["test_calibration_error"] = expected_calibration_error(probabilities, truth)
         return entries
@@ -313,7 +317,8 @@ def load_model(run: Path) -> Any:
     return predict.load_model(run)
 
 
-main, run = Search.main, Search.run
+JOB = Search
+main, run = JOB.main, JOB.run
 
 if __name__ == "__main__":
     sys.exit(main())
