@@ -21,6 +21,20 @@ if TYPE_CHECKING:
 
     __version__: str
 
+__all__ = [
+    "BaggedNets",
+    "GridSearch",
+    "InputError",
+    "PathSVC",
+    "PathSVR",
+    "RandomGraph",
+    "Run",
+    "SVMGridSearch",
+    "compare_figure",
+    "compare_table",
+    "compute_pagerank",
+    "write_comparison",
+]
 _PLACES = {
     "BaggedNets": "bagging.estimator",
     "GridSearch": "search.grid_search",
@@ -35,10 +49,9 @@ _PLACES = {
     "compute_pagerank": "graph.ranks",
     "write_comparison": "report.comparison",
 }
-_OF_COMMANDS = [
-    name for name, command in COMMANDS.items() if command.module == f"{__name__}.{name}"
-]
-__all__ = sorted([*_PLACES, *_OF_COMMANDS])
+# A command that is run is a module of its name; ``report`` is none.
+_OF_COMMANDS = [name for name, (module, _) in COMMANDS.items() if module == f"{__name__}.{name}"]
+__all__ += _OF_COMMANDS
 
 
 def __getattr__(name: str) -> Any:

@@ -1,18 +1,23 @@
-"""Cross-validation of any estimators: ``pleasingly cross-validate``."""
+"""Cross-validation of any estimators: ``pleasingly cross-validate``.
+
+``pleasingly cross-validate predict RUN TABLE`` asks the best of a run.
+"""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from pipelines.console import echo
 from pipelines.data.dataset import CLASSIFICATION
+from pipelines.data.image_files import ImageFormat
 from pipelines.run.cluster import Cluster
 from pipelines.run.options import at_least, option, real, several
+from pipelines.run.predict import Predicted, PredictOptions
 from pipelines.run_folder import names
 from pipelines.search.candidates import (
     USUAL,
@@ -25,6 +30,7 @@ from pipelines.search.candidates import (
     make_candidates,
     read_grid,
     read_params,
+    scaling_of,
     unscaled,
     with_labels,
 )
@@ -32,7 +38,7 @@ from pipelines.search.command import Scored, SearchJob, SearchPlan
 from pipelines.search.fitting import group_candidates
 from pipelines.search.options import SearchOptions
 from pipelines.search.ranking import best_of_each, compare_algorithms, ends_of_lists, with_algorithm
-from pipelines.search.record import COMPARISON, SearchRow, ValidationRecord
+from pipelines.search.record import COMPARISON, FITTED, SearchRow, ValidationRecord
 from pipelines.search.scoring import CandidateScorer, make_scoring
 from pipelines.search.summary import of_algorithms
 from pipelines.search.tasks import Problem, Refit
@@ -42,6 +48,8 @@ if TYPE_CHECKING:
 
     from pipelines.data import Dataset
     from pipelines.data.placement import FoldedData
+    from pipelines.run.new_rows import NewRows
+    from pipelines.search.model import FittedEstimator
 
 
 @dataclass(frozen=True)
@@ -149,8 +157,12 @@ class ValidationPlan(SearchPlan[Options]):
 
     def describe(self, cluster: Cluster) -> dict[str, Any]:
         """See ``Plan``."""
-        entries = {"n_candidates": self.n_candidates, "task": self.dataset.task}
-        return super().describe(cluster) | entries
+        form = ImageFormat.of(self.dataset.pictures or self.dataset)
+        return super().describe(cluster) | {
+            "image_form": form and asdict(form),
+            "n_candidates": self.n_candidates,
+            "task": self.dataset.task,
+        }
 
 
 class CrossValidation(SearchJob[Options]):
@@ -161,7 +173,10 @@ class CrossValidation(SearchJob[Options]):
     kind_of_options = Options
     row = SearchRow
     record = ValidationRecord
+    files = (FITTED,)
     page = "pipelines.pages.cross_validate:ValidationReport"
+    kind_of_predict = PredictOptions
+    model_files = (FITTED,)
     candidate_options = frozenset(("estimator", "param", "grid", "learning_curve", "rope"))
     examples = (
         "--estimator knn --param n_neighbors=1,3,5,9 --estimator forest",
@@ -206,7 +221,14 @@ class CrossValidation(SearchJob[Options]):
         """See ``SearchJob``."""
         from pipelines.search.answer import refit_and_test
 
-        return partial(refit_and_test, n_threads=cluster.threads)
+        data = plan.dataset
+        return partial(
+            refit_and_test,
+            n_threads=cluster.threads,
+            classes_=data.classes if data.task == CLASSIFICATION else None,
+            n_features_in_=data.X_train.shape[1],
+            scaling=scaling_of(data),
+        )
 
     def answer_of_best(
         self,
@@ -217,7 +239,7 @@ class CrossValidation(SearchJob[Options]):
         tested: dict[str, Any],
     ) -> dict[str, Any]:
         """See ``SearchJob``; compare the best candidates of all algorithms."""
-        from pipelines.search.answer import described, fit_counts, write_predictions
+        from pipelines.search.answer import described, fit_counts, keep_model, write_predictions
 
         candidates = with_algorithm(candidates, scored.cells)
         names.write_table(candidates, path / names.CANDIDATES)
@@ -227,7 +249,10 @@ class CrossValidation(SearchJob[Options]):
             names.write_table(compared, path / COMPARISON)
         scores, folds = ("score_mean", "score_std"), ("error_mean", "error_std")
         by_place = candidates.set_index("candidate", drop=False)
+        kept = keep_model(path, tested)
+        remarks = [f"the model is not kept: {why}" for why in kept.values()]
         return {
+            **kept,
             **fit_counts(scored.rows.values()),
             **write_predictions(path, plan.dataset, tested["predicted"]),
             "scoring": list(plan.scoring),
@@ -237,8 +262,22 @@ class CrossValidation(SearchJob[Options]):
                 for place in best.values()
             ],
             "test_scores": tested["scores"],
-            "remarks": ends_of_lists(candidates),
+            "remarks": ends_of_lists(candidates) + remarks,
         }
+
+    @staticmethod
+    def load_model(run: Path) -> FittedEstimator:
+        """See ``Job``."""
+        from pipelines.search.model import load_estimator
+
+        return load_estimator(run)
+
+    @staticmethod
+    def predict_rows(rows: NewRows, options: PredictOptions) -> Predicted:
+        """See ``Job``."""
+        from pipelines.search.model import predict_rows
+
+        return predict_rows(rows, options.run)
 
     def summary_lines(self, record: Mapping[str, Any], path: Path) -> list[str]:
         """Return the best, how it compares, what was shared."""

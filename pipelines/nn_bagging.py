@@ -9,17 +9,19 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from pipelines.bagging.explain import ROWS, Asked
+from pipelines.bagging.members import READ
 from pipelines.bagging.record import READ_AGAIN, BaggingRecord, BaggingRow
 from pipelines.bagging.selective_prediction import CONFIDENCE
 from pipelines.console import phase
 from pipelines.data import Dataset, load_dataset
 from pipelines.data.placement import FoldedData
 from pipelines.data.user_code import absolute_name, named_code
-from pipelines.errors import InputError, program
+from pipelines.errors import InputError, opt
 from pipelines.nn.augment import AUGMENTATION, chosen
 from pipelines.nn.inputs import Inputs
 from pipelines.nn.settings import (
@@ -37,7 +39,6 @@ from pipelines.run.cluster import Cluster
 from pipelines.run.groups import FoldOptions, OwnDataOptions, RunOptions, TestOptions
 from pipelines.run.lifecycle import Session
 from pipelines.run.options import (
-    OneLineParser,
     at_least,
     number,
     option,
@@ -47,15 +48,27 @@ from pipelines.run.options import (
     share,
 )
 from pipelines.run.outcomes import Task
+from pipelines.run.predict import (
+    RULE_OF_IMAGES,
+    SHOWN,
+    TABLES,
+    Predicted,
+    PredictOptions,
+)
 from pipelines.run.summary import baseline_lines, failed_fits, wall_time
 from pipelines.run_folder.statistics import interval
 
 if TYPE_CHECKING:
+    from pipelines.bagging.estimator import BaggedNets
     from pipelines.bagging.train_members import Trained
     from pipelines.bagging.work import Trainings
+    from pipelines.run.new_rows import NewRows
 
 SMALLEST_OF_CNN = 20  # pixels on a side
 MOST_COPIES = 1000
+
+again = partial(option, parse=absolute_name, metavar="FILE.py:NAME")
+AGAIN = "that again, as no code is run that a folder names"
 
 
 @dataclass(frozen=True)
@@ -183,6 +196,52 @@ class Options(TrainingOptions, FoldOptions, RunOptions, TestOptions, OwnDataOpti
     )
 
 
+@dataclass(frozen=True)
+class BaggingPredictOptions(PredictOptions):
+    """Options of ``nn_bagging predict``."""
+
+    description: ClassVar[str] = (
+        "Ask a stored ensemble about the rows of a table, whose columns are found by name, or what "
+        "images of your own show. " + RULE_OF_IMAGES
+    )
+    has_figures: ClassVar[bool] = True
+
+    output: Path | None = option(
+        None,
+        "of a table: a .csv or .parquet file (default: NAME-predictions.csv beside it); of images: "
+        f"such a file, or a folder; figures NAME-certainty.svg and .png of the first {SHOWN} are "
+        "put beside it (default: image-predictions.csv in the current folder)",
+        parse=Path,
+        metavar="PATH",
+    )
+    copies: int = number(
+        0,
+        "of images: average over N copies, augmented as in the run's training, in place of the "
+        "image as it is",
+        rule=at_least(0, MOST_COPIES),
+    )
+    network: str | None = again(None, "of a run with a network of your own: " + AGAIN)
+    augment: str | None = again(
+        None, "of a run with a function of your own that augments: " + AGAIN
+    )
+
+    def check(self) -> None:
+        """See ``PredictOptions``."""
+        super().check()
+        if self.copies and self.table is not None:
+            raise InputError(
+                f"{opt('copies')} goes with {opt('image')}, got {self.copies} and a TABLE; leave "
+                "it out"
+            )
+
+    @property
+    def folder(self) -> Path:
+        """Where figures go."""
+        if self.output is None:
+            return Path()
+        return self.output.parent if self.output.suffix in TABLES else self.output
+
+
 def given(choice: Any) -> Any:
     """Return what was chosen; None for auto."""
     return None if choice == "auto" else choice
@@ -282,6 +341,8 @@ class Bagging(job.Job[Options]):
     record = BaggingRecord
     files = READ_AGAIN
     page = "pipelines.pages.nn_bagging:BaggingReport"
+    kind_of_predict = BaggingPredictOptions
+    model_files = READ
     examples = (
         "--dataset mnist --data-dir data --explain 18,247",
         "--dataset mine.csv --target species --n-bootstrap 4 --n-tuning 2",
@@ -291,56 +352,24 @@ class Bagging(job.Job[Options]):
     lasting = ("space",)  # which run.json has, and candidates are drawn from
 
     @staticmethod
-    def predict(argv: Sequence[str]) -> int:
-        """Ask a stored ensemble about rows of a table or images, see ``bagging.predict``."""
-        from pipelines.run.new_rows import (
-            RULE_OF_PICTURES,
-            add_what_is_asked,
-            refuse_both_or_neither,
-        )
+    def load_model(run: Path) -> BaggedNets:
+        """See ``Job``."""
+        from pipelines.bagging.estimator import BaggedNets
 
-        parser = OneLineParser(
-            prog=f"{program('nn_bagging')} predict",
-            description="Ask a stored ensemble about the rows of a table, whose columns are found "
-            "by name, or what images of your own show. " + RULE_OF_PICTURES,
-            allow_abbrev=False,
-        )
-        parser.add_argument("run", type=Path, metavar="RUN", help="folder of a run of nn_bagging")
-        add_what_is_asked(parser)
-        parser.add_argument(
-            "--output",
-            type=Path,
-            metavar="PATH",
-            help="of a table: a .csv or .parquet file (default: NAME-predictions.csv beside it); "
-            "of images: such a file, or a folder; figures NAME-certainty.svg and .png of the first "
-            "20 are put beside it (default: image-predictions.csv in the current folder)",
-        )
-        parser.add_argument(
-            "--copies",
-            type=int,
-            default=0,
-            metavar="N",
-            help="of images: average over N copies, augmented as in the run's training, in place "
-            "of the image as it is (default: 0, none)",
-        )
-        for name, what in (("--network", "network"), ("--augment", "function that augments")):
-            parser.add_argument(
-                name,
-                type=absolute_name,
-                metavar="FILE.py:NAME",
-                help=f"of a run with a {what} of your own: that again, as no code is run that a "
-                "folder names",
-            )
-        given = vars(parser.parse_args(argv))
-        refuse_both_or_neither(given["table"], given["image"])
-        if not 0 <= given["copies"] <= MOST_COPIES or (given["copies"] and given["table"]):
-            raise InputError(
-                f"--copies must be from 0 to {MOST_COPIES}, and goes with --image, got "
-                f"{given['copies']}; leave it out"
-            )
-        from pipelines.bagging.predict import predict
+        return BaggedNets.of_run(run)
 
-        return predict(**given)
+    @staticmethod
+    def predict_rows(rows: NewRows, options: BaggingPredictOptions) -> Predicted:
+        """See ``Job``; of the first images the certainty is drawn, too."""
+        from pipelines.bagging.predict import predict_rows
+
+        code = {"network": options.network, "augment": options.augment}
+        said, images = predict_rows(rows, options.run, options.copies, **code)
+        if not images:
+            return said
+        from pipelines.pages.nn_bagging import draw_certainty
+
+        return replace(said, of_images=draw_certainty(images, options.run, options.folder))
 
     def packages(self, options: Options, record: Mapping[str, Any]) -> tuple[str, ...]:
         """See ``Job``."""
@@ -484,13 +513,6 @@ class Bagging(job.Job[Options]):
         """Return whether a run is finished and no member was lost."""
         whole = super().is_whole(record, plan, done)
         return whole and len(done.refits) == len(plan.trainings.members)
-
-
-def load_model(run: Path) -> Any:
-    """Return the ensemble of a run, see ``Run.model``."""
-    from pipelines.bagging.estimator import BaggedNets
-
-    return BaggedNets.of_run(run)
 
 
 JOB = Bagging

@@ -24,13 +24,18 @@ from pipelines.errors import InputError, opt
 from pipelines.run import summary
 from pipelines.run.cluster import Cluster
 from pipelines.run.options import at_least, increasing_log10, number, option
+from pipelines.run.predict import Predicted, PredictOptions
 from pipelines.run_folder import names
 from pipelines.search.command import Scored, SearchJob, SearchPlan
 from pipelines.search.options import SearchOptions
-from pipelines.search.scoring import CandidateScorer, make_scoring
+from pipelines.search.scoring import (
+    CandidateScorer,
+    expected_calibration_error,
+    log_loss,
+    make_scoring,
+)
 from pipelines.search.tasks import Problem, Refit
 from pipelines.svm.backends import resolve_backend
-from pipelines.svm.calibration import expected_calibration_error, log_loss
 from pipelines.svm.options import SVMOptions
 from pipelines.svm_search.problem import grid_problem, refit_and_test, workers_for
 from pipelines.svm_search.record import PROBABILITIES, SvmRecord, SvmRow
@@ -38,6 +43,9 @@ from pipelines.svm_search.summary import of_grid
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from pipelines.run.new_rows import NewRows
+    from pipelines.svm.kernel_machine import KernelMachine, KernelRegressor
 
 SHORT = 30_000  # predicted cost that a core is through with in about ten seconds
 
@@ -192,6 +200,8 @@ class Search(SearchJob[Options]):
     row = SvmRow
     record = SvmRecord
     page = "pipelines.pages.svm_grid:SvmReport"
+    kind_of_predict = PredictOptions
+    model_files = (names.MODEL,)
     candidate_options = frozenset(
         ("n_c", "n_gamma", "n_epsilon", "log_c", "log_gamma", "log_epsilon", "probability")
     )
@@ -202,11 +212,18 @@ class Search(SearchJob[Options]):
     )
 
     @staticmethod
-    def predict(argv: Sequence[str]) -> int:
-        """Predict with the model of a run."""
-        from pipelines.svm_search import predict
+    def load_model(run: Path) -> KernelMachine | KernelRegressor:
+        """See ``Job``."""
+        from pipelines.svm_search.predict import load_machine
 
-        return predict.main(argv)
+        return load_machine(run)
+
+    @staticmethod
+    def predict_rows(rows: NewRows, options: PredictOptions) -> Predicted:
+        """See ``Job``."""
+        from pipelines.svm_search.predict import predict_rows
+
+        return predict_rows(rows, options.run)
 
     def plan(self, options: Options, data: Dataset, record: Mapping[str, Any]) -> GridPlan:
         """Return the folds and the axes of the grid, which lie about the scale of the features."""
@@ -308,13 +325,6 @@ class Search(SearchJob[Options]):
         candidates = read_table(path / names.CANDIDATES)
         assert candidates is not None
         return of_grid(record, candidates, path)
-
-
-def load_model(run: Path) -> Any:
-    """Return the model of a run, see ``Run.model``."""
-    from pipelines.svm_search import predict
-
-    return predict.load_model(run)
 
 
 JOB = Search

@@ -3,78 +3,74 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from pipelines.bagging.members import READ, MemberFiles
+from pipelines.bagging.record import BaggingRecord
 from pipelines.bagging.reductions import RULE, EnsemblePrediction, as_dask_array, reduce_members
 from pipelines.bagging.selective_prediction import (
     Assessment,
     SelectivePrediction,
     stored_selective_prediction,
 )
-from pipelines.console import echo, print_error
-from pipelines.data.image_files import ImageFormat
 from pipelines.data.tables.words import counted
 from pipelines.errors import InputError, opt, program
 from pipelines.nn.member import Ensemble, Prediction
 from pipelines.nn.settings import need_torch
-from pipelines.report.charts import ExplainedSample, certainty_panels
-from pipelines.report.style import figure_style, save
-from pipelines.run.new_rows import SHOWN, NewRows, check_output, class_columns, record_of
+from pipelines.run.new_rows import NewRows, class_columns, record_of
+from pipelines.run.predict import SHOWN, Predicted
 from pipelines.run_folder.digests import refuse_changed
-from pipelines.run_folder.reading import as_pictures
 
 
-def predict(
+@dataclass(frozen=True, eq=False)
+class ImageAnswer:
+    """What an ensemble says of an image.
+
+    Attributes
+    ----------
+    path : of the image
+    X : its pixels, of shape (n_features,)
+    probabilities : float32 array of shape (n_members, n_classes)
+    vote : int, class code
+    deferred : bool, whether the answer is deferred to a human
+    lines : list of str, for the console
+    """
+
+    path: Path
+    X: np.ndarray
+    probabilities: np.ndarray
+    vote: int
+    deferred: bool
+    lines: list[str]
+
+
+def predict_rows(
+    rows: NewRows,
     run: Path,
-    table: Path | None,
-    image: Sequence[Path],
-    output: Path | None,
     copies: int = 0,
     network: str | None = None,
     augment: str | None = None,
-) -> int:
-    """Write the vote on rows of a table or on images, and how certain it is.
-
-    Of the first images, what the ensemble says is printed, and its certainty drawn. An image that
-    cannot be read is named on stderr, and the others are answered.
+) -> tuple[Predicted, list[ImageAnswer]]:
+    """Return the vote on rows of a table or on images, and how certain it is.
 
     Returns
     -------
-    int
-        Exit status: 0, 1 (an image has no answer) or 2 (none has one).
+    said : Predicted
+    images : what is said of the first images; none of a table
 
     Raises
     ------
     InputError
-        There is no such ensemble, the table cannot be read or answered, or what is asked for
-        cannot be written.
+        There is no such ensemble, or it cannot be asked so.
     """
     need_torch()
     import dask
 
-    record = record_of(run, "nn_bagging")
-    refuse_changed(run, record.files, *READ)
-    form: ImageFormat | None = None
-    if table is not None:
-        rows, to_file = NewRows.read(run, record, table), True
-    elif record.image_form is None:
-        raise InputError(
-            f"RUN must hold an ensemble of images, got {run}, whose data are a table; "
-            "give the table in place of the images"
-        )
-    else:
-        form = ImageFormat(**record.image_form.model_dump())
-        rows = NewRows.of_images(form, image)
-        to_file = output is not None and output.suffix in (".csv", ".parquet")
-    for why in rows.unreadable or ():
-        print_error("nn_bagging", why)
-    if rows.unreadable is not None and not rows.images:
-        return 2
+    refuse_changed(run, record_of(run, "nn_bagging", BaggingRecord).files, *READ)
     asked, classes = ask_members(run, rows.X, copies, network, augment)
     # Rows by rows: all at once would take seven times the probabilities' memory.
     answers: EnsemblePrediction
@@ -84,55 +80,37 @@ def predict(
     selective = stored_selective_prediction(run)
     assessed = None if selective is None else selective.assess(answers, asked.distance)
     deferred = answers.deferred if assessed is None else assessed.deferred(answers)
-    file = output
-    if form is not None:
-        folder = (output.parent if to_file else output) if output else Path()
-        file = output if to_file else folder / f"{rows.path.stem}-predictions.csv"
-        shape = (form.height, form.width) if form.channels == 1 else (3, form.height, form.width)
-        pictures = as_pictures(rows.X, shape)
-        for number, path in enumerate(rows.images[:SHOWN]):
-            sample = ExplainedSample(
-                path.name,
-                None,
-                pictures[number],
-                asked.probabilities[:, number],
-                int(answers.vote[number]),
-                bool(deferred[number]),
-            )
-            n_members = len(asked.probabilities)
-            lines = _lines(path, answers, number, n_members, classes, selective, assessed)
-            try:
-                folder.mkdir(parents=True, exist_ok=True)
-                with figure_style():
-                    panels = certainty_panels([sample], classes)
-                    figure = save(panels, folder, f"{path.stem}-certainty")
-            except OSError as error:
-                raise InputError(
-                    f"{opt('output')} must be a folder that can be written, got {folder}: "
-                    f"{error.strerror}; name another folder"
-                ) from None
-            for line in (*lines, f"figure     {figure}"):
-                echo(line)
-    more = {
+    columns = {
         "certainty": answers.certainty,
         "deferred": deferred,
         **({} if assessed is None else assessed.columns),
         **class_columns("probability", classes, answers.mean),
     }
-    lines = rows.write(np.array(classes), answers.vote, check_output(file), more)
-    if form is None:
-        if n_deferred := int(np.sum(answers.deferred)):
-            lines.append(f"warning    {counted(n_deferred, 'row')}: {RULE[0].lower()}{RULE[1:]}")
-        if selective is not None and assessed is not None and assessed.kept is not None:
-            n_kept, n_rows = int(assessed.kept.sum()), len(assessed.kept)
-            guarantee = selective.risk_control and selective.risk_control.line
-            lines.append(f"guarantee  {n_kept:,} of {n_rows:,} rows are kept: {guarantee}")
-        if assessed is not None and (n := int(assessed.is_novel.sum())):
-            found = "row is a novel sample" if n == 1 else "rows are novel samples"
-            lines.append(f"warning    {n:,} {found}, unlike all training rows")
-    for line in lines:
-        echo(line)
-    return 1 if rows.unreadable else 0
+    said = Predicted(np.array(classes), answers.vote, columns)
+    if rows.unreadable is not None:
+        n_members = len(asked.probabilities)
+        return said, [
+            ImageAnswer(
+                path,
+                rows.X[number],
+                asked.probabilities[:, number],
+                int(answers.vote[number]),
+                bool(deferred[number]),
+                _lines(path, answers, number, n_members, classes, selective, assessed),
+            )
+            for number, path in enumerate(rows.images[:SHOWN])
+        ]
+    remarks = []
+    if n_deferred := int(np.sum(answers.deferred)):
+        remarks.append(f"warning    {counted(n_deferred, 'row')}: {RULE[0].lower()}{RULE[1:]}")
+    if selective is not None and assessed is not None and assessed.kept is not None:
+        n_kept, n_rows = int(assessed.kept.sum()), len(assessed.kept)
+        guarantee = selective.risk_control and selective.risk_control.line
+        remarks.append(f"guarantee  {n_kept:,} of {n_rows:,} rows are kept: {guarantee}")
+    if assessed is not None and (n := int(assessed.is_novel.sum())):
+        found = "row is a novel sample" if n == 1 else "rows are novel samples"
+        remarks.append(f"warning    {n:,} {found}, unlike all training rows")
+    return replace(said, remarks=remarks), []
 
 
 def ask_members(
@@ -156,7 +134,7 @@ def ask_members(
         The run has no member, or a file is damaged; copies of a run that augmented nothing; or
         code that the folder names was not named again.
     """
-    recorded = record_of(run, "nn_bagging").augment if copies else "none"
+    recorded = record_of(run, "nn_bagging", BaggingRecord).augment if copies else "none"
     if augment is not None and ":" not in recorded:
         raise InputError(
             f"{opt('augment')} is for {opt('copies')} of a run with a function of your own, got "

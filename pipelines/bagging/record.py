@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from pydantic import Field
 
-from pipelines.run_folder.record import Answer, ImageForm, OptionMetadata, Record
+from pipelines.run_folder.record import Answer, OptionMetadata, Record
 from pipelines.run_folder.rows import Row
 from pipelines.run_folder.schema import Count, Number, Part, Seconds, Share
 
@@ -126,4 +126,3 @@ class BaggingRecord(BaggingAnswer, Record):
 
     options: BaggingOptionMetadata = BaggingOptionMetadata()
     augment: str = "none"
-    image_form: ImageForm | None = None

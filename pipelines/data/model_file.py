@@ -1,11 +1,13 @@
-"""A model's file: safetensors, numbers and text; reading it runs no code."""
+"""A model's file: safetensors, numbers and text, or skops's; reading it runs no code."""
 
 from __future__ import annotations
 
 import json
 import os
+import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from types import ModuleType
 from typing import Any, TypeVar
 
 import numpy as np
@@ -93,3 +95,21 @@ def labels_from_json(stored: Mapping[str, Any]) -> np.ndarray:
     if dtype.itemsize > WIDEST_LABEL:
         raise ValueError(f"labels of type {dtype.str} take {dtype.itemsize:,} bytes each")
     return np.array(stored["values"], dtype=dtype)
+
+
+def skops_io() -> ModuleType:
+    """Return ``skops.io``, imported without torch and cupy.
+
+    It has scikit-learn import all of its packages, and two of them import these, which takes
+    seconds and serves none of our models.
+    """
+    packages = [f"sklearn.externals.array_api_compat.{name}" for name in ("cupy", "torch")]
+    left_out = [name for name in packages if name not in sys.modules]
+    for name in left_out:
+        sys.modules[name] = None  # type: ignore[assignment]  # an ImportError, which is passed over
+    try:
+        import skops.io
+    finally:
+        for name in left_out:
+            del sys.modules[name]
+    return skops.io

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 
 from pipelines.bagging.record import CANDIDATE, CELL, EXPLAINED, MEMBERS, SIZES, BaggingRecord
+from pipelines.errors import InputError, opt
 from pipelines.report.base import Report, candidates_section
 from pipelines.report.charts import (
     ExplainedSample,
@@ -25,11 +27,15 @@ from pipelines.report.charts import (
 )
 from pipelines.report.classification import test_section
 from pipelines.report.parts import Card, Chart, Columns, Listing, Part, Section, Text
-from pipelines.report.style import BLUE, INK, VERMILLION
+from pipelines.report.style import BLUE, INK, VERMILLION, figure_style, save
 from pipelines.report.wording import count, percent, wrong_of
 from pipelines.run_folder.reading import as_pictures, read_table
+from pipelines.run_folder.record import read_record
 from pipelines.run_folder.schema import DAMAGE, damaged, one_line
 from pipelines.run_folder.statistics import wilson
+
+if TYPE_CHECKING:
+    from pipelines.bagging.predict import ImageAnswer
 
 ARRAYS = ("name", "group", "X", "true", "probabilities", "vote", "deferred")
 # Columns of members and of candidates that are read in percent.
@@ -304,3 +310,40 @@ def _read_explained(path: Path, shape: tuple[int, ...] | None) -> dict[str, list
     except DAMAGE as error:
         raise damaged(path, f"an .npz file of {', '.join(ARRAYS)}", one_line(error)) from None
     return groups
+
+
+def draw_certainty(images: Sequence[ImageAnswer], run: Path, folder: Path) -> list[str]:
+    """Draw the certainty of what an ensemble says of images; return its lines, with the figures'.
+
+    Parameters
+    ----------
+    run : whose ensemble it is
+    folder : where ``NAME-certainty.svg`` and ``.png`` go; it is made
+
+    Raises
+    ------
+    InputError
+        The folder cannot be written.
+    """
+    _, record = read_record(run)
+    form, lines = record.image_form, list[str]()
+    for image in images:
+        assert form is not None
+        shape = (form.height, form.width) if form.channels == 1 else (3, form.height, form.width)
+        (picture,) = as_pictures(image.X[None], shape)
+        about = image.probabilities, image.vote, image.deferred
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            with figure_style():
+                panels = certainty_panels(
+                    [ExplainedSample(image.path.name, None, picture, *about)],
+                    record.dataset.classes,
+                )
+                figure = save(panels, folder, f"{image.path.stem}-certainty")
+        except OSError as error:
+            raise InputError(
+                f"{opt('output')} must be a folder that can be written, got {folder}: "
+                f"{error.strerror}; name another folder"
+            ) from None
+        lines += [*image.lines, f"figure     {figure}"]
+    return lines

@@ -15,7 +15,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar, Generic, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self
 
 from cluster_setup import KINDS, ClusterError, ClusterOptions, render
 from cluster_setup.on_this_machine.devices import visible_gpus
@@ -29,6 +29,7 @@ from pipelines.console import (
     take_any_terminal,
 )
 from pipelines.errors import InputError, opt, program
+from pipelines.run import predict
 from pipelines.run.cluster import Cluster, choose_cluster, opened, where
 from pipelines.run.dry_run import contact_lines, first_rows, plan_workers, what_is_left
 from pipelines.run.errors import NO_MEMORY, RunStopped, is_out_of_memory
@@ -38,6 +39,7 @@ from pipelines.run.identity import identity_of
 from pipelines.run.lifecycle import Data, Session, open_session
 from pipelines.run.options import parse_options
 from pipelines.run.outcomes import Task
+from pipelines.run.predict import Predicted, PredictOptions
 from pipelines.run.result import Run
 from pipelines.run.signals import interrupted_once
 from pipelines.run_folder import names
@@ -46,6 +48,9 @@ from pipelines.run_folder.folder import RunFolder
 from pipelines.run_folder.journal import FolderLost
 from pipelines.run_folder.record import Record
 from pipelines.run_folder.rows import Row
+
+if TYPE_CHECKING:
+    from pipelines.run.new_rows import NewRows
 
 PACKAGES: tuple[str, ...] = ("numpy", "scipy", "scikit-learn")
 
@@ -137,6 +142,8 @@ class Job(ABC, Generic[Chosen]):
         page of any run
     files : patterns of what it leaves, beside what every command leaves, and is read again
     cells_file : the name of its table of cells
+    kind_of_predict : dataclass of the options of ``predict``; None where a command has none
+    model_files : patterns of the files in a run's folder that its model is read from
     run : function of options as keywords, returns a ``Run``
     """
 
@@ -151,14 +158,17 @@ class Job(ABC, Generic[Chosen]):
     page: ClassVar[str] = ""
     files: ClassVar[tuple[str, ...]] = ()
     cells_file: ClassVar[str] = names.CELLS
+    kind_of_predict: ClassVar[type[PredictOptions] | None] = None
+    model_files: ClassVar[tuple[str, ...]] = ()
     run: ClassVar[Callable[..., Run]]
 
     @classmethod
     def main(cls, argv: Sequence[str] | None = None) -> int:
         """Run the command; give its exit status: 0, 1 (not finished) or 2 (bad input)."""
         words = cls.argv(sys.argv[1:] if argv is None else argv)
-        if cls.predict is not Job.predict and words[:1] == ["predict"]:
-            return exit_status(cls.command, partial(cls.predict, words[1:]))
+        if (kind := cls.kind_of_predict) is not None and words[:1] == ["predict"]:
+            predict_rows = partial(predict.main, cls.command, kind, cls.predict_rows)
+            return exit_status(cls.command, partial(predict_rows, words[1:]))
         status = exit_status(cls.command, partial(run_job, cls, words))
         if argv is None and threads_left():
             os._exit(status)  # at its end Python would wait for them, which nothing can interrupt
@@ -178,8 +188,19 @@ class Job(ABC, Generic[Chosen]):
             )
 
     @staticmethod
-    def predict(argv: Sequence[str]) -> int:
-        """Carry out ``COMMAND predict`` with the arguments after it; not every command has it."""
+    def load_model(run: Path) -> Any:
+        """Return the model in a run's folder, whose ``model_files`` are as the run left them."""
+        raise NotImplementedError
+
+    @staticmethod
+    def predict_rows(rows: NewRows, options: Any) -> Predicted:
+        """Ask the model of the run ``options.run`` about new rows.
+
+        Parameters
+        ----------
+        rows : of a table, or the pixels of images
+        options : a ``kind_of_predict``
+        """
         raise NotImplementedError
 
     @staticmethod
@@ -247,9 +268,9 @@ def run_job(kind_of_job: type[Job[Any]], argv: Sequence[str]) -> Path:
     """
     job = kind_of_job()
     description = job.description
-    if kind_of_job.predict is not Job.predict:
-        predict = f"{program(job.command)} predict --help"
-        description += f" To predict with a finished run: {predict}."
+    if job.kind_of_predict is not None:
+        way = f"{program(job.command)} predict --help"
+        description += f" To predict with a finished run: {way}."
     options, given = parse_options(
         job.kind_of_options, job.command, description, argv, job.examples
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from argparse import ArgumentParser
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +17,7 @@ from pipelines.data.tables.table import counted_classes
 from pipelines.data.tables.words import counted, listed, short
 from pipelines.errors import InputError, opt
 from pipelines.run_folder.names import replacing, write_table
-from pipelines.run_folder.record import Record, read_record
+from pipelines.run_folder.record import AnyRecord, Record, read_record
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -26,18 +25,9 @@ if TYPE_CHECKING:
 # What a spreadsheet takes for a formula at the beginning of a cell.
 FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
-RULE_OF_PICTURES = (
-    "A photograph is resized and cropped as those of the data were. An image of ink becomes gray; "
-    "where its border is light it is inverted, as ink is bright in the data; the border's level is "
-    "taken away. The ink is cut out, scaled to the size it has in the training images with its "
-    "proportions kept, its strokes are made as wide as theirs, and it is put with its centre of "
-    "mass in the centre."
-)
-SHOWN = 20  # images on the console, and in figures
 
-
-def record_of(run: Path, command: str) -> Record:
-    """Return the record of a run.
+def record_of(run: Path, command: str, kind: type[AnyRecord]) -> AnyRecord:
+    """Return the record of a run, by the schema that its command declares.
 
     Raises
     ------
@@ -50,7 +40,7 @@ def record_of(run: Path, command: str) -> Record:
             f"RUN must be the folder of a run of {command}, got {run}, which holds a run of "
             f"{record.command}"
         )
-    return record
+    return read_record(run, kind=kind)[1]
 
 
 @dataclass(frozen=True, eq=False)
@@ -282,46 +272,16 @@ class NewRows:
         return [f"{read}{gaps}", *notes, *lines, f"answers    {to}: {columns}{more_columns}"]
 
 
-def add_what_is_asked(parser: ArgumentParser) -> None:
-    """Declare what a model is asked about: a table, or images."""
-    parser.add_argument(
-        "table", type=Path, nargs="?", metavar="TABLE", help="a file as --dataset takes it"
-    )
-    parser.add_argument(
-        "--image",
-        type=Path,
-        nargs="+",
-        action="extend",
-        default=[],
-        metavar="FILE",
-        help="images that Pillow reads, such as .png and .jpg, and folders of them",
-    )
-
-
-def refuse_both_or_neither(table: Path | None, images: Sequence[Path]) -> None:
-    """Raise InputError unless a table or images are given."""
-    if (table is None) == (not images):
-        raise InputError("predict needs a TABLE or --image, one of them; --help lists the options")
-
-
-def check_output(path: Path | None) -> Path | None:
-    """Return the path of a file of predictions if it ends as it must, or is a folder for one.
-
-    Raises
-    ------
-    InputError
-        It does not end in .csv or .parquet.
-    """
-    if path is not None and path.suffix not in (".csv", ".parquet") and not path.is_dir():
-        raise InputError(
-            f"{opt('output')} must be a file that ends in .csv or .parquet, or a folder that "
-            f"exists, got {path}; try {path.with_suffix('.csv')}"
-        )
-    return path
-
-
 def class_columns(kind: str, classes: Iterable[Any], values: np.ndarray) -> dict[str, np.ndarray]:
-    """Return ``kind_CLASS`` for each class; ``values`` has the shape (n_rows, n_classes)."""
+    """Return ``kind_CLASS`` for each class.
+
+    Parameters
+    ----------
+    values : of shape (n_rows, n_classes); of two classes also the decision values of the second,
+        of shape (n_rows,)
+    """
+    if values.ndim == 1:
+        values = np.column_stack([-values, values])
     return {f"{kind}_{label}": column for label, column in zip(classes, values.T, strict=True)}
 
 

@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterable, Sequence
 from difflib import get_close_matches
 from functools import partial
 from inspect import get_annotations
+from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
 from pipelines.errors import InputError, flag_of, program
@@ -60,6 +61,7 @@ def option(
     path: str | None = None,
     python: bool = True,
     code: Callable[[Any], Sequence[str]] | None = None,
+    positional: bool = False,
 ) -> Any:
     """Return a dataclass field that is a command-line option.
 
@@ -72,6 +74,7 @@ def option(
     carried out: such an option may differ when a run is resumed. ``python`` is False for what
     has no meaning as a keyword of a function. ``code`` names what a value would have run: objects
     as ``pipelines.data.user_code`` has them, a file of commands, or an address to trust.
+    ``positional`` is of ``argument``.
     """
     metadata = {
         "help": help,
@@ -84,8 +87,21 @@ def option(
         "path": path,
         "python": python,
         "code": code,
+        "positional": positional,
     }
     return dataclasses.field(default=default, metadata=metadata)
+
+
+def argument(
+    metavar: str, help: str, *, default: Any = dataclasses.MISSING, several: bool = False
+) -> Any:
+    """Return a dataclass field that is a path which stands on the command line without a flag.
+
+    It must be given if it has no default; with ``several`` it is a tuple of one path or more.
+    Messages name it by its ``metavar``, and it stays as it was typed.
+    """
+    nargs = "*" if several else "?"
+    return option(default, help, parse=Path, metavar=metavar, nargs=nargs, positional=True)
 
 
 def at_least(minimum: float, maximum: float = math.inf) -> Rule:
@@ -123,6 +139,15 @@ def of_python(kind: type[Any]) -> list[dataclasses.Field[Any]]:
     return sorted(fields, key=lambda field: groups.index(group_of(kind, field.name)))
 
 
+def _is_argument(field: dataclasses.Field[Any]) -> bool:
+    return bool(field.metadata["positional"])
+
+
+def _name(field: dataclasses.Field[Any]) -> str:
+    """Return the flag of an option; of an argument what the help calls it."""
+    return str(field.metadata["metavar"]) if _is_argument(field) else flag_of(field.name)
+
+
 class OneLineParser(argparse.ArgumentParser):
     """An argparse parser whose errors are one line, and help with a misspelt flag."""
 
@@ -133,11 +158,14 @@ class OneLineParser(argparse.ArgumentParser):
 def _parser(
     options: type[Any], command: str, description: str, uses: Sequence[str]
 ) -> OneLineParser:
+    fields = dataclasses.fields(options)
+    arguments = list(filter(_is_argument, fields))
+    examples = [f"  {program(command)} {one}" for one in uses]
     parser = OneLineParser(
         prog=program(command),
-        usage="%(prog)s [options]",
+        usage=" ".join(["%(prog)s", *map(_in_usage, arguments), "[options]"]),
         description="\n".join(wrapped(description, shutil.get_terminal_size().columns - 2)),
-        epilog="\n".join(["examples:", *(f"  {program(command)} {one}" for one in uses)]),
+        epilog="\n".join(["examples:", *examples]) if uses else None,
         formatter_class=Formatter,
         argument_default=argparse.SUPPRESS,
         allow_abbrev=False,
@@ -145,7 +173,11 @@ def _parser(
     )
     # argparse alone takes -1e-3 for a flag.
     parser._negative_number_matcher = re.compile(r"^-(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?$")
-    fields = dataclasses.fields(options)
+    first = parser.add_argument_group("arguments")  # not shown where it has none
+    for field in arguments:
+        words = {name: field.metadata[name] for name in ("metavar", "nargs", "help")}
+        first.add_argument(field.name, **words)
+    fields = tuple(field for field in fields if not _is_argument(field))
     group_names = in_order([group_of(options, field.name) for field in fields])
     groups = {name: parser.add_argument_group(name) for name in group_names}
     for field in fields:
@@ -169,6 +201,13 @@ def _parser(
     return parser
 
 
+def _in_usage(field: dataclasses.Field[Any]) -> str:
+    name = _name(field)
+    if field.metadata["nargs"] == "*":
+        name += f" [{name} ...]"
+    return name if field.default is dataclasses.MISSING else f"[{name}]"
+
+
 def nearest(name: str, known: Iterable[str], otherwise: str) -> str:
     """Return the way out of a misspelt name: the nearest one, or what to do if none is near."""
     close = get_close_matches(name, known, n=1)
@@ -187,10 +226,10 @@ def check_options(options: Any) -> None:
         value = getattr(options, field.name)
         rule, choices = field.metadata["rule"], field.metadata["choices"]
         if rule is not None and value is not None and (broken := rule.check(value)):
-            raise InputError(f"{flag_of(field.name)} must be {broken}, got {shown(value)}")
+            raise InputError(f"{_name(field)} must be {broken}, got {shown(value)}")
         if choices and value not in choices:
             names = ", ".join(choices)
-            raise InputError(f"{flag_of(field.name)} must be one of {names}, got {shown(value)}")
+            raise InputError(f"{_name(field)} must be one of {names}, got {shown(value)}")
     if hasattr(options, "check"):
         options.check()
 
@@ -212,34 +251,47 @@ def parse_options(
     Raises
     ------
     InputError
-        An option is unknown, unreadable or breaks its rule.
+        An option is unknown, unreadable or breaks its rule, or an argument is missing.
     """
-    known, unknown = _parser(kind, command, description, uses).parse_known_args(argv)
+    fields = dataclasses.fields(kind)
+    # Intermixed: options may stand between the arguments, too.
+    known, unknown = _parser(kind, command, description, uses).parse_known_intermixed_args(argv)
     if unknown:
-        flags = [flag_of(field.name) for field in dataclasses.fields(kind)]
+        flags = [flag_of(field.name) for field in fields if not _is_argument(field)]
         name = unknown[0].split("=")[0]
         name = getattr(kind, "elsewhere", {}).get(name, name)
         way_out = nearest(name, flags, "--help lists the options")
         raise InputError(f"{unknown[0]} is not an option of this command; {way_out}")
-    options = kind(
-        **{name: tuple(one) if isinstance(one, list) else one for name, one in vars(known).items()}
-    )
+    given = {
+        name: tuple(one) if isinstance(one, list) else one for name, one in vars(known).items()
+    }
+    for field in filter(_is_argument, fields):
+        if field.name in given:
+            value, parse = given[field.name], field.metadata["parse"]
+            several = isinstance(value, tuple)
+            given[field.name] = tuple(map(parse, value)) if several else parse(value)
+        elif field.default is dataclasses.MISSING:
+            about = field.metadata["help"]
+            raise InputError(
+                f"{_name(field)} must be {about}, got none; {program(command)} --help shows more"
+            )
+    options = kind(**given)
     paths = {
         field.name: _absolute(value, path)
-        for field in dataclasses.fields(kind)
+        for field in fields
         if (path := field.metadata["path"]) and (value := getattr(options, field.name))
     }
     options = dataclasses.replace(options, **paths)
-    for field in dataclasses.fields(kind):
+    for field in fields:
         value = getattr(options, field.name)
         for text in value if isinstance(value, tuple) else (value,):
             if isinstance(text, str) and re.search("[\ud800-\udfff]", text):
                 raise InputError(
-                    f"{flag_of(field.name)} must be UTF-8, as the files of a run record it, got "
+                    f"{_name(field)} must be UTF-8, as the files of a run record it, got "
                     f"'{text}'; rename it, or give a link to it"
                 )
     check_options(options)
-    return options, {name: getattr(options, name) for name in vars(known)}
+    return options, {name: getattr(options, name) for name in given}
 
 
 def _absolute(value: Any, path: str) -> Any:

@@ -120,13 +120,15 @@ class Run:
 
     @property
     def model(self) -> Any:
-        """The fitted model, which takes rows as the run read them; None where there is none.
+        """The fitted model, which takes rows as the run read them; None of a command without one.
 
-        Of ``svm_grid`` a ``KernelMachine`` or ``KernelRegressor``, of ``nn_bagging`` a fitted
-        ``BaggedNets``; where its networks are your own, ``BaggedNets.of_run`` takes them.
+        Of ``svm_grid`` a ``KernelMachine`` or ``KernelRegressor``, of ``cross_validate`` a
+        ``FittedEstimator``, of ``nn_bagging`` a fitted ``BaggedNets``; where its networks are your
+        own, ``BaggedNets.of_run`` takes them.
         """
-        _, _, job = self._read()
-        return None if job is None or job.load_model is None else job.load_model(self.path)
+        from pipelines.run.predict import load_model
+
+        return load_model(self.path)
 
     @property
     def page(self) -> Path:

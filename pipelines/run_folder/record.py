@@ -210,6 +210,7 @@ class Record(Answer):
     versions: dict[str, Scalar] = {}
     machine: dict[str, Scalar] = {}
     n_splits: Count | None = None  # of each candidate
+    image_form: ImageForm | None = None  # None of a table
     ratio: Positive | None = None  # validation rows for each training row
     files: dict[FileName, FileDigest] = {}  # as the run left them, by their paths in the folder
 

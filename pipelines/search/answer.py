@@ -16,18 +16,28 @@ from pipelines.data.generators import seed_generators
 from pipelines.run_folder import names
 from pipelines.run_folder.names import FAILED
 from pipelines.search.fitting import limited, with_jobs
+from pipelines.search.record import FITTED
 from pipelines.search.scoring import predictions_as
 from pipelines.search.tasks import Problem, Refit, Row, finite
 
 
-def refit_and_test(problem: Problem, refit: Refit, n_threads: int = 1) -> dict[str, Any]:
+def refit_and_test(
+    problem: Problem, refit: Refit, n_threads: int = 1, **about: Any
+) -> dict[str, Any]:
     """Fit the best candidate on all rows and score it on the test rows.
+
+    Parameters
+    ----------
+    about : of a ``FittedEstimator`` all but the estimator
 
     Returns
     -------
-    dict of ``predicted`` (array of shape (n_test,)) and ``scores`` by name
+    dict of ``predicted`` (array of shape (n_test,)), ``scores`` by name, and what ``model.stored``
+    gives: the content of the ``model``'s file, or why it is ``not_kept``
     """
     from sklearn.base import clone
+
+    from pipelines.search.model import FittedEstimator, stored
 
     data = problem.data
     with limited(n_threads), warnings.catch_warnings():
@@ -40,7 +50,19 @@ def refit_and_test(problem: Problem, refit: Refit, n_threads: int = 1) -> dict[s
         predicted = predictions_as(data.y.dtype, estimator.predict(copy_of(data.X_test)))
     check_predictions(predicted, data.y_test, data.y)
     scores = {name: finite(score) for name, score in found.items()}
-    return {"predicted": predicted, "scores": scores}
+    model, not_kept = stored(FittedEstimator(estimator, **about))
+    return {"predicted": predicted, "scores": scores, "model": model, "not_kept": not_kept}
+
+
+def keep_model(path: Path, tested: dict[str, Any]) -> dict[str, Any]:
+    """Write the model of a refit, if it is kept; entries for ``run.json``, of one that is not."""
+    file = path / FITTED
+    if tested["model"] is not None:
+        with names.replacing(file) as unfinished:
+            unfinished.write_bytes(tested["model"])
+        return {}
+    file.unlink(missing_ok=True)
+    return {"not_kept": tested["not_kept"]}
 
 
 def check_predictions(predicted: np.ndarray, truth: np.ndarray, y: np.ndarray) -> None:

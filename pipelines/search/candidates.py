@@ -349,11 +349,15 @@ def refuse_unknown(estimator: Any, name: str, label: str) -> None:
     raise InputError(f"{opt('param')} must name a parameter of {label}, got {name!r}; {hint}")
 
 
+def scaling_of(data: Dataset) -> Any:
+    """Return the scaling of pixels that no estimator learns; None of any other rows."""
+    return None if data.image_shape is None else data.scaling.fit(data.X_train)
+
+
 def unscaled(data: Dataset) -> FoldedData:
     """Return the rows as estimators take them: pixels scaled, columns of tables as they came."""
     rows = [data.X_train, data.X_test]
-    if data.image_shape is not None:
-        fitted = data.scaling.fit(data.X_train)
+    if (fitted := scaling_of(data)) is not None:
         rows = [np.asarray(fitted.transform(X), np.float64) for X in rows]
     return FoldedData(rows[0], data.y_train, rows[1], data.y_test, (), Scaling("none"))
 

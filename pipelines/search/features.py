@@ -20,11 +20,14 @@ from pipelines.data.scaling import Scaling
 from pipelines.errors import InputError, opt
 from pipelines.run.errors import RunStopped
 from pipelines.run_folder.names import replacing
+from pipelines.run_folder.record import read_record
+from pipelines.search.record import SearchRecord
 
 if TYPE_CHECKING:
     from pipelines.data.dataset import Dataset, ImageShape
     from pipelines.nn.features import Extractor
     from pipelines.run.cluster import Cluster
+    from pipelines.run.new_rows import NewRows
 
 SAMPLE = 64  # images whose features tell how many there are, and how they vary
 BATCH = 512  # images of a task
@@ -155,3 +158,32 @@ def features_of_batch(
     """Return the features of a batch, float32 of shape (n_images, n_features): a task's work."""
     extractor, sides = images
     return extractor.features(sides[task.side][task.start : task.start + BATCH], shape, device)
+
+
+def features_of_rows(rows: NewRows, run: Path) -> Any:
+    """Return new rows as the model of a run takes them: of images the features that it learned.
+
+    Raises
+    ------
+    InputError
+        The run's features cannot be computed of an image.
+    """
+    _, record = read_record(run, kind=SearchRecord)
+    if rows.unreadable is None or (features := record.options.features) is None:
+        return rows.X
+    from pipelines.nn.features import Extractor
+
+    if (known := record.features) is None:
+        raise InputError(
+            "RUN must hold features that can be computed of an image, got those of "
+            f"'{features}'; run it anew with --features hog or a network"
+        )
+    extractor = Extractor.of(known.name, known.size, record.options.weights)
+    if extractor.describe() != known.model_dump():
+        raise InputError(
+            f"RUN needs the weights of {known.name} that it was run with, and they have changed; "
+            "put the file back, or run it anew"
+        )
+    form = record.image_form
+    assert form is not None
+    return extractor.features(rows.X, (form.channels, form.height, form.width))

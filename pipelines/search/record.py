@@ -10,6 +10,7 @@ from pipelines.run_folder.record import Answer, BestMetadata, OptionMetadata, Re
 from pipelines.run_folder.rows import Row
 from pipelines.run_folder.schema import Count, Number, Part, Scalar, Seconds, Share, Side
 
+FITTED = "model.skops"
 COMPARISON = "comparison.parquet"
 LEARNING_CURVE = "learning_curve.parquet"
 NESTED = "nested.parquet"
@@ -96,6 +97,7 @@ class ValidationAnswer(Answer):
     algorithms : the best candidate of each
     fits_asked, fits_made : fits of the candidates, and those that were computed for them
     steps_asked, steps_made : the same of first steps of pipelines
+    not_kept : why its best model is not; None of one that is
     families : what fits shared, how many were asked for and made
     """
 
@@ -115,6 +117,7 @@ class ValidationAnswer(Answer):
     fits_made: Count | None = None
     steps_asked: Count | None = None
     steps_made: Count | None = None
+    not_kept: str | None = None
     families: list[dict[str, Scalar]] = []
 
 

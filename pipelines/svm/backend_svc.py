@@ -11,7 +11,7 @@ from pipelines.data.placement import Placed, scatter, to_device
 from pipelines.svm.backends import load_backend
 from pipelines.svm.cpu.fit import FittedPath
 from pipelines.svm.path_svc import PathSVC
-from pipelines.svm.search import Settings
+from pipelines.svm.settings import Settings
 
 
 class BackendSVC(PathSVC):

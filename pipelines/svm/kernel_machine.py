@@ -22,7 +22,8 @@ from pipelines.data.scaling import FittedScaling
 from pipelines.svm.calibration import Calibration
 from pipelines.svm.kernel import Kernel
 from pipelines.svm.multiclass import class_values, codes_of
-from pipelines.svm.search import DECISIONS, problems_of
+from pipelines.svm.search import problems_of
+from pipelines.svm.settings import DECISIONS
 
 _ARRAYS = ("support_vectors", "coefficients", "intercepts")
 _SLOPES, _OFFSETS = "calibration.slopes", "calibration.offsets"

@@ -23,7 +23,7 @@ from pipelines.svm.cpu.fit import FittedPath, fit_path
 from pipelines.svm.kernel_machine import KernelMachine
 from pipelines.svm.multiclass import class_values, codes_of, compact
 from pipelines.svm.path_estimator import PathEstimator
-from pipelines.svm.search import Settings
+from pipelines.svm.settings import Settings
 
 
 def _has_probability(svc: Any) -> bool:

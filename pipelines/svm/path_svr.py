@@ -15,7 +15,7 @@ from pipelines.sklearn_private import Interval, check_sample_weight
 from pipelines.svm.cpu.regression import fit_regression
 from pipelines.svm.kernel_machine import KernelRegressor
 from pipelines.svm.path_estimator import PathEstimator
-from pipelines.svm.search import Settings
+from pipelines.svm.settings import Settings
 
 
 class PathSVR(RegressorMixin, PathEstimator):

@@ -6,7 +6,7 @@ from typing import ClassVar, Self
 
 from pydantic import model_validator
 
-from pipelines.run_folder.record import Answer, BestMetadata, ImageForm
+from pipelines.run_folder.record import Answer, BestMetadata
 from pipelines.run_folder.schema import Count, Number, Positive
 from pipelines.search.record import SearchOptionMetadata, SearchRecord, SearchRow
 
@@ -61,4 +61,3 @@ class SvmRecord(SvmAnswer, SearchRecord):
     """``run.json`` of ``svm_grid``."""
 
     options: SvmOptionMetadata = SvmOptionMetadata()
-    image_form: ImageForm | None = None

@@ -59,10 +59,35 @@ def test_a_terminal_that_takes_nothing_costs_no_page(make_run):
     assert (folder / "report.html").is_file()
 
 
-def test_no_run_at_all_is_status_2(capsys):
-    with pytest.raises(SystemExit, match="2"):
-        main([])
-    assert "RUN" in capsys.readouterr().err
+@pytest.mark.parametrize(
+    ("argv", "said"),
+    [
+        ([], "report: RUN must be a run folder, got none; "),
+        (["--compare", "page.html"], "report: RUN must be a run folder, got none; "),
+        (["run", "--compere", "x"], "--compere is not an option of this command; did you mean --c"),
+        (["run", "--compare"], "report: --compare: expected one argument"),
+    ],
+)
+def test_a_misspelt_command_line_is_one_line_and_status_2(argv, said, capsys):
+    assert main(argv) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert said in line
+
+
+def test_help_lists_arguments_and_options(capsys):
+    with pytest.raises(SystemExit, match="0"):
+        main(["-h"])
+    shown = capsys.readouterr().out
+    assert "report RUN [RUN ...] [options]" in shown
+    assert "--compare PAGE.html" in shown
+
+
+def test_an_option_may_stand_before_the_runs_and_among_them(make_run, tmp_path, capsys):
+    one, two = make_run(name="one"), make_run(name="two")
+    page = tmp_path / "page.html"
+    assert main([str(one), "--compare", str(page), str(two)]) == 0
+    assert main(["--compare", str(page), str(one), str(two)]) == 0
+    assert capsys.readouterr().out.split() == [str(page)] * 2
 
 
 def test_importing_the_package_loads_nothing_heavy():

@@ -50,12 +50,6 @@ MISSING_WORDS = (
     "-1.#QNAN",
 )
 
-# Missing in a column of numbers alone, in any case: of offices, statistics and spreadsheets.
-SIGNS = {"-", "--", "---", "\u2013", "\u2014", ".", "..", "...", ":", "*", "none", "missing"}
-SIGNS |= {"unknown", "na", "n.a.", "n/a", "n.d.", "nd", "tbd", "n.v.", "k.a.", "not available"}
-SIGNS |= {"null", "nan", "<na>", "\\n"}  # of databases
-SIGNS |= {"#div/0!", "#value!", "#ref!", "#name?", "#num!", "#null!"}
-
 
 @dataclass(frozen=True, eq=False)
 class Source:
@@ -279,7 +273,7 @@ def _read_text(
     import pandas as pd
 
     from pipelines.data.delimited import NO_ROW, NoTable, read_text_table
-    from pipelines.data.tables.cells import type_columns
+    from pipelines.data.tables.cells import SIGNS, type_columns
 
     try:
         codecs.lookup(encoding or "utf-8")

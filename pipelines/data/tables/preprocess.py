@@ -6,12 +6,10 @@ The parts are scikit-learn's; ours are which of them, the names of columns and t
 from __future__ import annotations
 
 import json
-import sys
 import threading
 import zipfile
 from collections.abc import Mapping
 from dataclasses import asdict
-from types import ModuleType
 from typing import Any, Self
 
 import numpy as np
@@ -24,7 +22,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.utils.validation import check_is_fitted
 
-from pipelines.data.model_file import DAMAGE
+from pipelines.data.model_file import DAMAGE, skops_io
 from pipelines.data.tables.kinds import Kinds
 from pipelines.data.tables.table import MISSING, Missing
 from pipelines.data.tables.words import short
@@ -158,7 +156,7 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
         """Return the arrays to store in a model file: of skops, not of pickle."""
         check_is_fitted(self)
         about = {**asdict(self.kinds), "scale": self.scale, "missing": self.missing}
-        learned = _skops_io().dumps(
+        learned = skops_io().dumps(
             {"about": json.dumps(about), "columns": self.columns_}, compression=zipfile.ZIP_DEFLATED
         )
         layout = json.dumps(self.layout or self._names()).encode()
@@ -176,11 +174,11 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
         KeyError, ValueError
             It is nothing that this class stored.
         """
-        skops_io = _skops_io()
-        untrusted = skops_io.exceptions.UntrustedTypesFoundException
+        io = skops_io()
+        untrusted = io.exceptions.UntrustedTypesFoundException
         stored, layout = arrays[LEARNED].tobytes(), arrays[f"{LEARNED}.layout"].tobytes()
         try:
-            found = skops_io.loads(stored, trusted=TRUSTED)
+            found = io.loads(stored, trusted=TRUSTED)
             about, names = json.loads(found["about"]), tuple(map(str, json.loads(layout)))
             made = cls(Kinds.from_record(about), bool(about["scale"]), about["missing"], names)
             made.columns_ = found["columns"]
@@ -192,21 +190,3 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
         except (untrusted, *DAMAGE, zipfile.BadZipFile) as error:
             raise ValueError(f"its table is not described as this program does ({error})") from None
         return made
-
-
-def _skops_io() -> ModuleType:
-    """Return ``skops.io``, imported without torch and cupy.
-
-    It has scikit-learn import all of its packages, and two of them import these, which takes
-    seconds and serves no table.
-    """
-    packages = [f"sklearn.externals.array_api_compat.{name}" for name in ("cupy", "torch")]
-    left_out = [name for name in packages if name not in sys.modules]
-    for name in left_out:
-        sys.modules[name] = None  # type: ignore[assignment]  # an ImportError, which is passed over
-    try:
-        import skops.io
-    finally:
-        for name in left_out:
-            del sys.modules[name]
-    return skops.io

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from pipelines.svm.cells import check_size
 from pipelines.svm.cpu.beyond_memory import open_rows
 from pipelines.svm.cpu.in_memory import solve_in_memory
 from pipelines.svm.cpu.kernels import kernel_values, prepare_rows, shared_products
@@ -14,8 +15,9 @@ from pipelines.svm.cpu.pairwise import solve_pairwise
 from pipelines.svm.cpu.smo import MAX_ROWS
 from pipelines.svm.cpu.solve import solve_rest
 from pipelines.svm.cpu.threads import Resources, open_pool
-from pipelines.svm.search import Layout, Problem, Settings, search_all_rows
-from pipelines.svm.solutions import Solutions, check_size
+from pipelines.svm.search import Layout, Problem, search_all_rows
+from pipelines.svm.settings import Settings
+from pipelines.svm.solutions import Solutions
 
 # The path that leads to one C: from where most multipliers are at their bound,
 # in steps of this factor (from 10 to none it costs the same).

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from pipelines.data.fits import Fit, Predictions, Progress
+from pipelines.svm.cells import check_size
 from pipelines.svm.cpu.beyond_memory import KernelRows, largest_working_set, walk_rows
 from pipelines.svm.cpu.by_fold import solve_by_fold
 from pipelines.svm.cpu.fit import path_to
@@ -26,8 +27,7 @@ from pipelines.svm.cpu.smo import MAX_ROWS
 from pipelines.svm.cpu.threads import Resources, open_pool
 from pipelines.svm.cpu.walk import walk
 from pipelines.svm.kernel import Kernel
-from pipelines.svm.search import Settings
-from pipelines.svm.solutions import check_size
+from pipelines.svm.settings import Settings
 
 # Newton's method works on at most so many multipliers, in two matrices of double precision.
 _NEWTON_ROWS, _NEWTON_BYTES = 4096, 2 * 8

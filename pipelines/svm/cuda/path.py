@@ -9,13 +9,15 @@ import numpy as np
 
 from pipelines.data.fits import Fit
 from pipelines.data.placement import to_host
+from pipelines.svm.cells import PathResult, Scores, checked, fits_of_fold
 from pipelines.svm.cpu.fit import FittedPath, model_of, path_to
 from pipelines.svm.cuda.gpu import Limits, array_module, free_bytes, limits, own_memory, synchronise
 from pipelines.svm.cuda.launches import Launching, solve_table, sorted_rows
 from pipelines.svm.cuda.memory import Plan, plan_memory
 from pipelines.svm.cuda.products import cross_products, prepare_rows, score_rows, symmetric_products
-from pipelines.svm.search import Search, Settings, search_all_rows, search_folds
-from pipelines.svm.solutions import PathResult, Scores, Solutions, checked, fits_of_fold
+from pipelines.svm.search import Search, search_all_rows, search_folds
+from pipelines.svm.settings import Settings
+from pipelines.svm.solutions import Solutions
 
 
 class _Clock:

@@ -1,0 +1,205 @@
+"""``COMMAND predict RUN``: the model of a run is asked about rows of a table, or about images."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from pipelines.commands import job_of
+from pipelines.console import echo, print_error
+from pipelines.errors import InputError, error_line, opt
+from pipelines.run.options import argument, option, parse_options, several
+
+if TYPE_CHECKING:
+    from pipelines.run.new_rows import NewRows
+
+SHOWN = 20  # images on the console, and in figures
+RULE_OF_IMAGES = (
+    "A photograph is resized and cropped as those of the data were. An image of ink becomes gray; "
+    "where its border is light it is inverted, as ink is bright in the data; the border's level is "
+    "taken away. The ink is cut out, scaled to the size it has in the training images with its "
+    "proportions kept, its strokes are made as wide as theirs, and it is put with its centre of "
+    "mass in the centre."
+)
+TABLES = (".csv", ".parquet")  # what tables of answers end in
+
+
+@dataclass(frozen=True)
+class PredictOptions:
+    """Options of ``predict``; a command whose models can be asked more has a subclass.
+
+    Its ``description`` is what the help begins with. A command that ``has_figures`` of images puts
+    them into the folder of ``output``, which is made for them.
+    """
+
+    description: ClassVar[str] = (
+        "Predict the rows of a table with the model of a run. Columns are found by name, in any "
+        "order; others are not looked at. Or predict what images show: " + RULE_OF_IMAGES
+    )
+    has_figures: ClassVar[bool] = False
+
+    run: Path = argument("RUN", "the folder of a finished run")
+    table: Path | None = argument("TABLE", "a file as --dataset takes it", default=None)
+    image: tuple[Path, ...] = several(
+        (),
+        "images that Pillow reads, such as .png and .jpg, and folders of them",
+        parse=Path,
+        metavar="FILE",
+    )
+    output: Path | None = option(
+        None,
+        "a .csv or .parquet file, or a folder for it (default: NAME-predictions.csv beside "
+        "the table, or image-predictions.csv in the current folder)",
+        parse=Path,
+        metavar="FILE",
+    )
+
+    def check(self) -> None:
+        """Refuse both or neither of a table and images, and an output that is no table's."""
+        if (self.table is None) == (not self.image):
+            raise InputError(
+                "predict needs a TABLE or --image, one of them; --help lists the options"
+            )
+        if self.table is not None or not self.has_figures:
+            _check_output(self.output)
+
+
+def _check_output(path: Path | None) -> None:
+    """Check that the path of a file of predictions ends as it must, or is a folder for one.
+
+    Raises
+    ------
+    InputError
+        It does not end in .csv or .parquet.
+    """
+    if path is not None and path.suffix not in TABLES and not path.is_dir():
+        raise InputError(
+            f"{opt('output')} must be a file that ends in .csv or .parquet, or a folder that "
+            f"exists, got {path}; try {path.with_suffix('.csv')}"
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Predicted:
+    """What a model says of rows.
+
+    Attributes
+    ----------
+    classes : labels of shape (n_classes,); None where the target is numbers
+    predicted : of shape (n_rows,), class codes or numbers
+    columns : further columns of the table of answers, of shape (n_rows,)
+    of_images : lines on single images; by default the classes of the first
+    remarks : lines after all others
+    """
+
+    classes: np.ndarray | None
+    predicted: np.ndarray
+    columns: Mapping[str, Any] = field(default_factory=dict)
+    of_images: Sequence[str] | None = None
+    remarks: Sequence[str] = ()
+
+
+def main(
+    command: str,
+    kind: type[PredictOptions],
+    predict_rows: Callable[[NewRows, Any], Predicted],
+    argv: Sequence[str],
+) -> int:
+    """Read the command line after ``COMMAND predict``, and predict.
+
+    Parameters
+    ----------
+    kind : of the options
+    predict_rows : what the command has of that name, see ``Job``
+
+    Returns
+    -------
+    int
+        Exit status: 0, 1 (an image has no answer) or 2 (none has one).
+
+    Raises
+    ------
+    InputError
+        An option, the run or the table cannot be used, or the answers cannot be written.
+    """
+    from pipelines.data.image_files import ImageFormat
+    from pipelines.run.new_rows import NewRows, record_of
+    from pipelines.run_folder.record import Record
+
+    options, _ = parse_options(kind, f"{command} predict", kind.description, argv)
+    record = record_of(options.run, command, Record)
+    if options.table is not None:
+        rows = NewRows.read(options.run, record, options.table)
+    elif record.image_form is None:
+        raise InputError(
+            f"RUN must be a run on images, got {options.run}, whose data are a table or which is "
+            "of before images could be asked about; give a TABLE, or run it anew"
+        )
+    else:
+        rows = NewRows.of_images(ImageFormat(**record.image_form.model_dump()), options.image)
+    for why in rows.unreadable or ():
+        print_error(command, why)
+    if rows.unreadable is not None and not len(rows.answered):
+        return 2
+    try:
+        said = predict_rows(rows, options)
+    except InputError:
+        raise
+    except ValueError as error:  # what models say of values that they cannot take
+        what = "images" if options.table is None else f"'{options.table}'"
+        raise InputError(
+            f"predict needs rows that the model can take, got {what}: {error_line(error)}; leave "
+            "such rows out"
+        ) from None
+    for line in (
+        *(_of_images(rows, said) if said.of_images is None else said.of_images),
+        *rows.write(said.classes, said.predicted, options.output, said.columns),
+        *said.remarks,
+    ):
+        echo(line)
+    return 1 if rows.unreadable else 0
+
+
+def _of_images(rows: NewRows, said: Predicted) -> list[str]:
+    """Return lines with the classes of the first images; none where the rows are a table's."""
+    if rows.unreadable is None or said.classes is None:
+        return []
+    shown = zip(rows.images[:SHOWN], said.classes[said.predicted], strict=False)
+    lines = [f"image      {path}: {label}" for path, label in shown]
+    if (n := len(said.predicted) - SHOWN) > 0:
+        lines.append(f"           and {n:,} more in the table of answers")
+    return lines
+
+
+def load_model(run: Path) -> Any:
+    """Return the model of a run of any command, which takes rows as the run read them.
+
+    None where the command keeps no model.
+
+    Raises
+    ------
+    InputError
+        It is no run, the run kept no model, or its files have changed since.
+    """
+    from pipelines.run_folder.digests import refuse_changed
+    from pipelines.run_folder.record import read_record
+
+    _, record = read_record(run)
+    job = job_of(record.command)
+    if job is None or not job.model_files:
+        return None
+    refuse_changed(run, record.files, *job.model_files)
+    return job.load_model(run)
+
+
+def refuse_width(file: Path, n_features: int, width: int) -> None:
+    """Raise InputError unless a model takes as many features as the rows have."""
+    if n_features != width:
+        raise InputError(
+            f"RUN must hold a model of its own data, got {file}, which takes {n_features} "
+            "features; resume the run to write it again"
+        )

@@ -1,0 +1,180 @@
+"""The fitted best candidate of a search: its file, which runs no code, and its predictions."""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from sklearn.utils.metaestimators import available_if
+
+from pipelines.data.model_file import skops_io
+from pipelines.data.scaling import FittedScaling
+from pipelines.errors import InputError, error_line
+from pipelines.run.new_rows import NewRows, class_columns
+from pipelines.run.predict import Predicted, load_model, refuse_width
+from pipelines.run_folder.record import read_record
+from pipelines.search.features import features_of_rows
+from pipelines.search.record import FITTED, ValidationRecord
+from pipelines.search.scoring import predictions_as
+
+# Types and functions beyond those that skops trusts of itself. Each was looked at: made from a
+# file, none calls what the file names. Of ours, numpy's and scikit-learn's alone.
+_TRUSTED = {
+    "pipelines.data.scaling": "FittedScaling",
+    "pipelines.data.tables.kinds": "Kinds",
+    "pipelines.data.tables.preprocess": "TablePreprocessor",
+    "pipelines.svm.calibration": "Calibration",
+    "pipelines.svm.kernel": "Kernel",
+    "pipelines.svm.kernel_machine": "KernelMachine KernelRegressor",
+    "pipelines.svm.path_svc": "PathSVC",
+    "pipelines.svm.path_svr": "PathSVR",
+    "numpy": "dtype",
+    "sklearn._loss._loss": "CyHalfMultinomialLoss",
+    "sklearn._loss.link": "HalfLogitLink IdentityLink Interval LogLink LogitLink MultinomialLogit",
+    "sklearn._loss.loss": "AbsoluteError ExponentialLoss HalfBinomialLoss HalfGammaLoss "
+    "HalfMultinomialLoss HalfPoissonLoss HalfSquaredError HalfTweedieLoss HalfTweedieLossIdentity "
+    "HuberLoss PinballLoss",
+    "sklearn.calibration": "_CalibratedClassifier _SigmoidCalibration",
+    "sklearn.ensemble._hist_gradient_boosting.binning": "_BinMapper",
+    "sklearn.ensemble._hist_gradient_boosting.predictor": "TreePredictor",
+    "sklearn.feature_selection._mutual_info": "mutual_info_classif mutual_info_regression",
+    "sklearn.feature_selection._univariate_selection": "chi2 f_classif f_regression r_regression",
+    "sklearn.gaussian_process._gpc": "_BinaryGaussianProcessClassifierLaplace",
+    "sklearn.gaussian_process.kernels": "CompoundKernel ConstantKernel DotProduct ExpSineSquared "
+    "Exponentiation Matern Product RBF RationalQuadratic Sum WhiteKernel",
+    "sklearn.metrics._dist_metrics": "BrayCurtisDistance64 CanberraDistance64 ChebyshevDistance64 "
+    "EuclideanDistance64 HammingDistance64 HaversineDistance64 MahalanobisDistance64 "
+    "ManhattanDistance64 MinkowskiDistance64 SEuclideanDistance64",
+    "sklearn.neighbors._ball_tree": "BallTree",
+    "sklearn.neighbors._kd_tree": "KDTree",
+    "sklearn.neural_network._stochastic_optimizers": "AdamOptimizer SGDOptimizer",
+    "sklearn.tree._tree": "Tree",
+    "sklearn.utils._bunch": "Bunch",
+}
+TRUSTED = [f"{module}.{name}" for module, some in _TRUSTED.items() for name in some.split()]
+
+
+def _estimator_has(method: str) -> Callable[[FittedEstimator], bool]:
+    return lambda model: hasattr(model.estimator, method)
+
+
+@dataclass(frozen=True, eq=False)
+class FittedEstimator:
+    """The best candidate of ``cross_validate``, fitted on all training rows.
+
+    Attributes
+    ----------
+    estimator : of scikit-learn's kind, fitted on class codes or numbers
+    classes_ : array of shape (n_classes,), the labels of the codes; None of a regression
+    n_features_in_ : int
+    scaling : FittedScaling of pixels; None of features and tables
+    """
+
+    estimator: Any
+    classes_: np.ndarray | None
+    n_features_in_: int
+    scaling: FittedScaling | None = None
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Return labels, or numbers of a regression, of rows as the run read them.
+
+        Parameters
+        ----------
+        X : array of shape (n_samples, n_features), of images their pixels or features; of a table
+            with categories or missing cells a DataFrame
+
+        Returns
+        -------
+        array of shape (n_samples,)
+        """
+        codes = self.predict_codes(X)
+        return codes if self.classes_ is None else self.classes_[codes]
+
+    def predict_codes(self, X: Any) -> np.ndarray:
+        """Return indices into ``classes_``; of a regression its numbers."""
+        kind = np.dtype(np.float64 if self.classes_ is None else np.int32)
+        return predictions_as(kind, self.estimator.predict(self._scaled(X)))
+
+    @available_if(_estimator_has("predict_proba"))  # type: ignore[untyped-decorator]
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """Return probabilities of shape (n_samples, n_classes)."""
+        return np.asarray(self.estimator.predict_proba(self._scaled(X)))
+
+    @available_if(_estimator_has("decision_function"))  # type: ignore[untyped-decorator]
+    def decision_function(self, X: Any) -> np.ndarray:
+        """Return decision values: of shape (n_samples,) of two classes, else a column for each."""
+        return np.asarray(self.estimator.decision_function(self._scaled(X)))
+
+    def _scaled(self, X: Any) -> Any:
+        steps = getattr(self.estimator, "steps", [("", self.estimator)])
+        if type(steps[0][1]).__name__ != "TablePreprocessor":  # which finds its columns by name
+            X = np.asarray(X)
+        return X if self.scaling is None else np.asarray(self.scaling.transform(X), np.float64)
+
+
+def stored(model: FittedEstimator) -> tuple[bytes | None, str]:
+    """Return the content of the model's file; None, and why, where reading it might run code."""
+    io = skops_io()
+    parts = {field.name: getattr(model, field.name) for field in fields(model)}
+    try:
+        content = io.dumps(parts, compression=zipfile.ZIP_DEFLATED, compresslevel=1)
+        unknown = io.get_untrusted_types(data=content)
+    except Exception as error:  # whatever an estimator of the user's own raises
+        return None, f"skops cannot store it ({error_line(error)})"
+    if others := sorted({*unknown} - {*TRUSTED}):
+        return None, f"its file would hold {', '.join(others)}, not known to run no code when read"
+    return content, ""
+
+
+def load_estimator(run: Path) -> FittedEstimator:
+    """Return the model of a run, which takes rows as the run read them; no code of it is run.
+
+    Raises
+    ------
+    InputError
+        The run kept none, or the file is damaged or holds what is not known to be harmless.
+    """
+    path, reason = run / FITTED, read_record(run, kind=ValidationRecord)[1].not_kept
+    if reason or not path.is_file():
+        why = reason or f"there is no {FITTED}: it has not ended, or is of an older version"
+        way_out = "fit it yourself, with the parameters in run.json" if reason else "run it anew"
+        raise InputError(f"RUN must hold a model, got {run}, which has none, as {why}; {way_out}")
+    try:
+        model = FittedEstimator(**skops_io().load(path, trusted=TRUSTED))
+        if not hasattr(model.estimator, "predict") or not isinstance(model.n_features_in_, int):
+            raise TypeError("its parts are not those of a model")
+    except Exception as error:  # whatever skops and scikit-learn make of a damaged file
+        raise InputError(
+            f"{path} must be a model that this program saved: {error_line(error)}; resume the run "
+            "to write it again"
+        ) from None
+    return model
+
+
+def predict_rows(rows: NewRows, run: Path) -> Predicted:
+    """Return what the model of a run says of new rows: probabilities too, or decision values.
+
+    Raises
+    ------
+    InputError
+        The model cannot be loaded, or features of images cannot be computed.
+    """
+    model, X = load_model(run), features_of_rows(rows, run)
+    refuse_width(run / FITTED, model.n_features_in_, X.shape[1])
+    predicted, classes = model.predict_codes(X), model.classes_
+    if classes is None:
+        return Predicted(None, predicted.astype(float))
+    labels = classes[model.estimator.classes_]
+    for kind, method in (("probability", "predict_proba"), ("decision", "decision_function")):
+        if not hasattr(model, method):
+            continue
+        values = getattr(model, method)(X)
+        if values.shape[1:] in ((), (len(labels),)):
+            return Predicted(classes, predicted, class_columns(kind, labels, values))
+        left_out = f"note       {kind} values are of pairs of classes: they are not in the table"
+        return Predicted(classes, predicted, remarks=[left_out])
+    return Predicted(classes, predicted)
