@@ -5,8 +5,9 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from pipelines.commands import COMMANDS
+
 if TYPE_CHECKING:
-    from pipelines import cross_validate, data_parallel, nn_bagging, pagerank, svm_grid
     from pipelines.bagging.estimator import BaggedNets
     from pipelines.errors import InputError
     from pipelines.graph.random_graphs import RandomGraph
@@ -32,11 +33,6 @@ __all__ = [
     "compare_figure",
     "compare_table",
     "compute_pagerank",
-    "cross_validate",
-    "data_parallel",
-    "nn_bagging",
-    "pagerank",
-    "svm_grid",
     "write_comparison",
 ]
 _PLACES = {
@@ -53,13 +49,16 @@ _PLACES = {
     "compute_pagerank": "graph.ranks",
     "write_comparison": "report.comparison",
 }
+# A command that is run is a module of its name; ``report`` is none.
+_OF_COMMANDS = [name for name, (module, _) in COMMANDS.items() if module == f"{__name__}.{name}"]
+__all__ += _OF_COMMANDS
 
 
 def __getattr__(name: str) -> Any:
     # Loaded when asked for: --help must not wait for scikit-learn.
     if name in _PLACES:
         return getattr(import_module(f"pipelines.{_PLACES[name]}"), name)
-    if name in __all__:  # a command
+    if name in _OF_COMMANDS:
         return import_module(f"pipelines.{name}")
     if name == "__version__":
         from importlib.metadata import version

@@ -8,20 +8,15 @@ from collections.abc import Sequence
 from difflib import get_close_matches
 from importlib import import_module
 
-COMMANDS = {
-    "svm-grid": "C and gamma of a kernel SVM by cross-validation on a grid",
-    "nn-bagging": "an ensemble of neural networks that votes and says when not to trust it",
-    "cross-validate": "any estimators of scikit-learn's kind, compared",
-    "pagerank": "PageRank of a graph",
-    "data-parallel": "one network trained by many workers at once",
-    "report": "redraw the pages of runs, or compare runs",
-}
+from pipelines.commands import COMMANDS
+
+NAMES = {name.replace("_", "-"): name for name in COMMANDS}  # as they are typed
 
 
 def usage() -> str:
     """Return the usage message with the list of commands."""
-    width = max(map(len, COMMANDS))
-    lines = [f"  {name:<{width}}  {about}" for name, about in COMMANDS.items()]
+    width = max(map(len, NAMES))
+    lines = [f"  {typed:<{width}}  {COMMANDS[name].sentence}" for typed, name in NAMES.items()]
     return "\n".join(
         [
             "usage: pleasingly COMMAND [options]",
@@ -41,10 +36,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     if argv is None and (here := os.getcwd()) not in sys.path:
         sys.path.append(here)  # modules of the user's own are found, as ``python -m`` finds them
     name, *rest = list(sys.argv[1:] if argv is None else argv) or ["--help"]
-    command = name.replace("_", "-")
-    if command in COMMANDS:
-        package = f"pipelines.{command.replace('-', '_')}"
-        module = import_module(f"{package}.__main__" if command == "report" else package)
+    typed = name.replace("_", "-")
+    if typed in NAMES:
+        module = import_module(COMMANDS[NAMES[typed]].module)
         if argv is None:  # the command has this process to itself
             sys.argv = [sys.argv[0], *rest]
         return int(module.main(None if argv is None else rest))
@@ -58,8 +52,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
             echo(f"pleasingly {pipelines.__version__}")
             return 0
-        close = get_close_matches(command, COMMANDS, n=1)
-        way_out = f"did you mean {close[0]}?" if close else f"choose one of {', '.join(COMMANDS)}"
+        close = get_close_matches(typed, NAMES, n=1)
+        way_out = f"did you mean {close[0]}?" if close else f"choose one of {', '.join(NAMES)}"
         print_error("pleasingly", f"unknown command {name!r}; {way_out}")
         return 2
     finally:

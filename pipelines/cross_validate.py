@@ -38,6 +38,7 @@ from pipelines.search.command import Scored, SearchJob, SearchPlan
 from pipelines.search.fitting import group_candidates
 from pipelines.search.options import SearchOptions
 from pipelines.search.ranking import best_of_each, compare_algorithms, ends_of_lists, with_algorithm
+from pipelines.search.record import COMPARISON, FITTED, SearchRow, ValidationRecord
 from pipelines.search.scoring import CandidateScorer, make_scoring
 from pipelines.search.summary import of_algorithms
 from pipelines.search.tasks import Problem, Refit
@@ -170,8 +171,12 @@ class CrossValidation(SearchJob[Options]):
     command = "cross_validate"
     description = "Cross-validate estimators of any kind and compare them, on every worker."
     kind_of_options = Options
+    row = SearchRow
+    record = ValidationRecord
+    files = (FITTED,)
+    page = "pipelines.pages.cross_validate:ValidationReport"
     kind_of_predict = PredictOptions
-    model_files = (names.FITTED,)
+    model_files = (FITTED,)
     candidate_options = frozenset(("estimator", "param", "grid", "learning_curve", "rope"))
     examples = (
         "--estimator knn --param n_neighbors=1,3,5,9 --estimator forest",
@@ -241,7 +246,7 @@ class CrossValidation(SearchJob[Options]):
         best = best_of_each(candidates)
         compared = compare_algorithms(scored.cells, best, plan.ratio, plan.options.rope)
         if len(compared):
-            names.write_table(compared, path / names.COMPARISON)
+            names.write_table(compared, path / COMPARISON)
         scores, folds = ("score_mean", "score_std"), ("error_mean", "error_std")
         by_place = candidates.set_index("candidate", drop=False)
         kept = keep_model(path, tested)

@@ -15,13 +15,13 @@ from pipelines.errors import InputError, flag_of, opt
 from pipelines.nn.augment import chosen
 from pipelines.nn.settings import OF_NETWORKS, need_torch
 from pipelines.parallel.options import HIDDEN, ROWS_OF_APPROXIMATOR, TrainingOptions
+from pipelines.parallel.record import CHECKPOINTS, EPOCHS, EpochRow, ParallelRecord
 from pipelines.run import job
 from pipelines.run.cluster import Cluster, refuse_unshared
 from pipelines.run.errors import RunStopped, stop_if_lost
 from pipelines.run.groups import OwnDataOptions, RunOptions, TestOptions
 from pipelines.run.lifecycle import Session
 from pipelines.run.summary import baseline_lines, wall_time
-from pipelines.run_folder import names
 
 if TYPE_CHECKING:
     from pipelines.parallel.answer import Training
@@ -132,6 +132,11 @@ class DataParallel(job.Job[Options]):
         "dies costs the steps since the ranks were last equal."
     )
     kind_of_options = Options
+    row = EpochRow
+    record = ParallelRecord
+    files = (f"{CHECKPOINTS}/*.safetensors",)
+    cells_file = EPOCHS
+    page = "pipelines.pages.data_parallel:TrainingReport"
     examples = (
         "--network approximator --cluster local --workers 2",
         "--compare every-step,every-k=4,average,never --repeats 5",
@@ -183,11 +188,11 @@ class DataParallel(job.Job[Options]):
         from cluster_setup.workers import peak_memory_since, samples_of_memory
         from pipelines.run.outcomes import Outcome, describe
 
-        (session.path / names.CHECKPOINTS).mkdir(exist_ok=True)
+        (session.path / CHECKPOINTS).mkdir(exist_ok=True)
         refuse_unshared(cluster.client, session.path, opt("results"))
         changed, ended = session.folder.changed, dict(done.trainings)
         for training in plan.trainings:
-            if f"{names.CHECKPOINTS}/{training.file}" in changed:
+            if f"{CHECKPOINTS}/{training.file}" in changed:
                 ended.pop(training.name, None)
         todo = [training for training in plan.trainings if training.name not in ended]
         restarts, scheduler = list(done.restarts), cluster.client.scheduler.address
@@ -244,7 +249,7 @@ class DataParallel(job.Job[Options]):
         from pipelines.parallel.answer import Training
         from pipelines.parallel.checkpoint import progress_of, read
 
-        for file in sorted((path / names.CHECKPOINTS).glob("*.safetensors")):
+        for file in sorted((path / CHECKPOINTS).glob("*.safetensors")):
             name, content = Training.of_file(file.name).name, read(file)
             if name not in done and content is not None:
                 return f"{name} up to step {progress_of(content).step:,}"
@@ -309,7 +314,7 @@ def train(
                 f"{message['seconds']:.1f} s"
             )
 
-    checkpoint = session.path / names.CHECKPOINTS / training.file
+    checkpoint = session.path / CHECKPOINTS / training.file
     own = {field.name: getattr(plan.options, field.name) for field in fields(TrainingOptions)}
     own["sync"] = training.strategy
     options, seed = TrainingOptions(**own), training.seed(plan.options.seed)
@@ -319,7 +324,8 @@ def train(
     return train_on(cluster.client, plan.data, order, training.ranks, on_message, **how)
 
 
-main, run = DataParallel.main, DataParallel.run
+JOB = DataParallel
+main, run = JOB.main, JOB.run
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from pipelines.bagging.explain import ROWS, Asked
 from pipelines.bagging.members import READ
+from pipelines.bagging.record import READ_AGAIN, BaggingRecord, BaggingRow
 from pipelines.bagging.selective_prediction import CONFIDENCE
 from pipelines.console import phase
 from pipelines.data import Dataset, load_dataset
@@ -337,6 +338,10 @@ class Bagging(job.Job[Options]):
         "its own, on every worker."
     )
     kind_of_options = Options
+    row = BaggingRow
+    record = BaggingRecord
+    files = READ_AGAIN
+    page = "pipelines.pages.nn_bagging:BaggingReport"
     kind_of_predict = BaggingPredictOptions
     model_files = READ
     examples = (

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from pipelines.errors import InputError, opt
+from pipelines.graph.record import ITERATIONS, RANKS, GraphRecord
 from pipelines.run import job
 from pipelines.run.cluster import Cluster
 from pipelines.run.errors import RunStopped
@@ -172,6 +173,8 @@ class PageRank(job.Job[Options]):
     command = "pagerank"
     description = "PageRank of a graph: an edge list or a random one."
     kind_of_options = Options
+    record = GraphRecord
+    page = "pipelines.pages.pagerank:GraphReport"
     examples = (
         "--edges links.csv",
         "--edges links.csv --personalise topics.csv",
@@ -278,11 +281,11 @@ class PageRank(job.Job[Options]):
         ranks: Ranks = computed
         frame = pd.DataFrame(ranks.values, columns=ranks.vectors)
         frame.insert(0, "node", ranks.nodes)
-        names.write_table(frame, session.path / names.RANKS, index=False)
+        names.write_table(frame, session.path / RANKS, index=False)
         steps = enumerate(zip(ranks.changes, ranks.seconds, strict=True), 1)
         table = [(i, change, seconds) for i, (change, seconds) in steps]
         iterations = pd.DataFrame(table, columns=["iteration", "change", "seconds"])
-        names.write_table(iterations, session.path / names.ITERATIONS, index=False)
+        names.write_table(iterations, session.path / ITERATIONS, index=False)
         shutil.rmtree(session.path / PARTITIONS, ignore_errors=True)
         return {
             **({} if plan.problem is not None else {"n_partitions": computed.n_partitions}),
@@ -335,7 +338,8 @@ def distribution(ranks: Array) -> dict[str, list[float]]:
     return {"bounds": bounds.tolist(), "counts": counts.tolist()}
 
 
-main, run = PageRank.main, PageRank.run
+JOB = PageRank
+main, run = JOB.main, JOB.run
 
 if __name__ == "__main__":
     sys.exit(main())

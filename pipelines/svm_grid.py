@@ -34,11 +34,12 @@ from pipelines.search.scoring import (
     log_loss,
     make_scoring,
 )
-from pipelines.search.summary import of_grid
 from pipelines.search.tasks import Problem, Refit
 from pipelines.svm.backends import resolve_backend
 from pipelines.svm.options import SVMOptions
 from pipelines.svm_search.problem import grid_problem, refit_and_test, workers_for
+from pipelines.svm_search.record import PROBABILITIES, SvmRecord, SvmRow
+from pipelines.svm_search.summary import of_grid
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -196,6 +197,9 @@ class Search(SearchJob[Options]):
     command = "svm_grid"
     description = "Grid search of a kernel SVM over C and gamma, with cross-validation."
     kind_of_options = Options
+    row = SvmRow
+    record = SvmRecord
+    page = "pipelines.pages.svm_grid:SvmReport"
     kind_of_predict = PredictOptions
     model_files = (names.MODEL,)
     candidate_options = frozenset(
@@ -309,7 +313,7 @@ class Search(SearchJob[Options]):
 
             table = {"row": np.arange(len(truth)), "true": truth}
             table |= class_columns("probability", data.classes, probabilities)
-            names.write_table(pd.DataFrame(table), path / names.PROBABILITIES)
+            names.write_table(pd.DataFrame(table), path / PROBABILITIES)
             entries["test_log_loss"] = log_loss(probabilities, truth)
             entries["test_calibration_error"] = expected_calibration_error(probabilities, truth)
         return entries

@@ -12,7 +12,6 @@ import numpy as np
 from pipelines.data import Dataset, load_dataset, make_folds
 from pipelines.data.placement import Fold, FoldedData
 from pipelines.run.tasks import InProcess, OnCluster
-from pipelines.run_folder import columns
 from pipelines.search.command import run_tasks, tasks_for_workers
 from pipelines.search.ranking import reduce_scores, tabulate
 from pipelines.search.scoring import CandidateScorer
@@ -20,6 +19,7 @@ from pipelines.search.tasks import SEARCH, make_tasks, rows_of
 from pipelines.search.tasks import Problem as Search
 from pipelines.svm.backends import Settings
 from pipelines.svm_search.problem import grid_problem, workers_for
+from pipelines.svm_search.record import CANDIDATE
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -108,7 +108,7 @@ def search_with_us(
     rows = [row for _, rows in run_tasks(runner, grid, tasks) for row in rows]
     # GridSearchCV, too, ends with its candidates ranked.
     table = tabulate(rows, grid.columns)
-    reduce_scores(table, columns.SVM_CANDIDATE, len(problem.folds), client)
+    reduce_scores(table, CANDIDATE, len(problem.folds), client)
     return {(row["C"], row["gamma"], row["fold"]): row["n_errors"] for row in rows}
 
 

@@ -18,6 +18,13 @@ import pandas as pd
 
 from pipelines.bagging.explain import Asked, explained
 from pipelines.bagging.members import MemberFiles
+from pipelines.bagging.record import (
+    EXPLAINED,
+    MEMBER_PROBABILITIES,
+    MEMBERS,
+    SELECTIVE_PREDICTION,
+    SIZES,
+)
 from pipelines.bagging.reductions import (
     RULE,
     EnsemblePrediction,
@@ -117,7 +124,7 @@ def _answer(
     where_they_lie = as_dask_array([chunk_of(test[0], shape) for test, _ in said])
     probabilities = where_they_lie.map_blocks(to_host)
     on_test = probabilities[:, :n_test]
-    out_of_bag, file = [rows for _, rows in said], path.resolve() / names.MEMBER_PROBABILITIES
+    out_of_bag, file = [rows for _, rows in said], path.resolve() / MEMBER_PROBABILITIES
     stored = {"member": numbers, "probabilities": on_test}
     bounds = {"error": trained.defer_error, "confidence": trained.confidence}
     reduced = (
@@ -134,7 +141,7 @@ def _answer(
         EnsemblePrediction(*(getattr(answers, one.name)[some] for one in fields(answers)))
         for some in (slice(n_test), slice(n_test, None))
     )
-    with names.replacing(path / names.SELECTIVE_PREDICTION) as unfinished:
+    with names.replacing(path / SELECTIVE_PREDICTION) as unfinished:
         selective.save(unfinished)
     assessed = selective.assess(of_test, distance[:n_test])
     own = selective.assess(of_own, distance[n_test:])
@@ -142,13 +149,13 @@ def _answer(
     by_mean = {"predicted_by_mean": of_test.by_mean, "certainty_of_mean": of_test.mean.max(axis=1)}
     doubt = {"disagreement": of_test.disagreement, "deferred": of_test.deferred, **assessed.columns}
     write_predictions(path, dataset, of_test.vote, certainty=of_test.certainty, **by_mean, **doubt)
-    names.write_table(sizes, path / names.SIZES)
+    names.write_table(sizes, path / SIZES)
     arrays = explained(answers, probabilities, asked.after(dataset.X_test), truth, asked, deferred)
-    names.write_arrays(path / names.EXPLAINED, compute(arrays)[0])
+    names.write_arrays(path / EXPLAINED, compute(arrays)[0])
     candidates = reduce_candidates(pd.read_parquet(path / names.CELLS), trained.n_folds, client)
     names.write_table(candidates, path / names.CANDIDATES)
     table = tabulate_members(candidates, refits, dict(zip(numbers, errors.tolist(), strict=True)))
-    with names.replacing(path / names.MEMBERS) as unfinished:
+    with names.replacing(path / MEMBERS) as unfinished:
         table.to_csv(unfinished, index=False)
     return {
         **describe_quality(of_test, truth),

@@ -22,6 +22,7 @@ from cluster_setup.installation import install_line
 from cluster_setup.on_this_machine.devices import available_cores
 from cluster_setup.workers import describe_workers
 from pipelines.bagging.members import READ, MemberFiles
+from pipelines.bagging.record import BaggingRecord
 from pipelines.bagging.reductions import EnsemblePrediction, ask_on_workers, reduce_members
 from pipelines.bagging.selective_prediction import (
     CONFIDENCE,
@@ -308,7 +309,7 @@ class BaggedNets(ClassifierMixin, BaseEstimator):
         InputError
             The folder has no such ensemble, or a file of it has changed.
         """
-        record = record_of(run, "nn_bagging")
+        record = record_of(run, "nn_bagging", BaggingRecord)
         refuse_changed(run, record.files, *READ)
         files = MemberFiles(run)
         stored = [Ensemble.load(files.weights(number), network) for number in files.numbers()]

@@ -6,13 +6,14 @@ from pathlib import Path
 
 import numpy as np
 
+from pipelines.bagging.record import MEMBER_FILES, SELECTIVE_PREDICTION
 from pipelines.data.placement import Placed
 from pipelines.nn.fit import Refitted, kept_key
 from pipelines.nn.member import Ensemble, OutOfBagPrediction, Prediction
 from pipelines.nn.tasks import Row
 from pipelines.run_folder import names
 
-READ = names.SELECTIVE_PREDICTION, f"{names.MEMBER_FILES}/*.safetensors"  # by who predicts
+READ = SELECTIVE_PREDICTION, f"{MEMBER_FILES}/*.safetensors"  # by who predicts
 
 STORED = (
     *(f"test_{name}" for name in Prediction._fields),
@@ -30,7 +31,7 @@ class MemberFiles:
     """
 
     def __init__(self, run: Path) -> None:
-        self.path = run / names.MEMBER_FILES
+        self.path = run / MEMBER_FILES
 
     def weights(self, member: int) -> Path:
         """Return the path of a member's weights."""

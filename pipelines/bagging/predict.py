@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from pipelines.bagging.members import READ, MemberFiles
+from pipelines.bagging.record import BaggingRecord
 from pipelines.bagging.reductions import RULE, EnsemblePrediction, as_dask_array, reduce_members
 from pipelines.bagging.selective_prediction import (
     Assessment,
@@ -69,7 +70,7 @@ def predict_rows(
     need_torch()
     import dask
 
-    refuse_changed(run, record_of(run, "nn_bagging").files, *READ)
+    refuse_changed(run, record_of(run, "nn_bagging", BaggingRecord).files, *READ)
     asked, classes = ask_members(run, rows.X, copies, network, augment)
     # Rows by rows: all at once would take seven times the probabilities' memory.
     answers: EnsemblePrediction
@@ -133,7 +134,7 @@ def ask_members(
         The run has no member, or a file is damaged; copies of a run that augmented nothing; or
         code that the folder names was not named again.
     """
-    recorded = record_of(run, "nn_bagging").augment if copies else "none"
+    recorded = record_of(run, "nn_bagging", BaggingRecord).augment if copies else "none"
     if augment is not None and ":" not in recorded:
         raise InputError(
             f"{opt('augment')} is for {opt('copies')} of a run with a function of your own, got "

@@ -14,10 +14,10 @@ from typing import Any, Self
 
 import numpy as np
 
+from pipelines.bagging.record import SELECTIVE_PREDICTION
 from pipelines.bagging.reductions import EnsemblePrediction
 from pipelines.data.model_file import Arrays, load_model, write_model
 from pipelines.nn.member import OutOfBagPrediction
-from pipelines.run_folder import names
 
 CONFIDENCE, FALSE_DISCOVERY_RATE = 0.95, 0.05
 ASSUMPTION = (
@@ -248,7 +248,7 @@ def stored_selective_prediction(run: Path) -> SelectivePrediction | None:
     InputError
         The file is damaged.
     """
-    path = run / names.SELECTIVE_PREDICTION
+    path = run / SELECTIVE_PREDICTION
     if not path.is_file():
         return None
     return load_model(

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from pipelines.bagging.record import CELL, BaggingRow
 from pipelines.data.placement import FoldedData
 from pipelines.data.preparation import Preparation
 from pipelines.nn.fit import Refitted, cross_validate_candidate, failed_rows, refit
@@ -23,7 +24,6 @@ from pipelines.nn.stack import ProgressCallback, place_rows
 from pipelines.nn.tasks import CandidateTask, Row, split_tasks
 from pipelines.run.events import ProgressEvent
 from pipelines.run.tasks import Outcome, Runner
-from pipelines.run_folder import columns
 from pipelines.run_folder.ranking import candidates_of
 from pipelines.search.ranking import reduce_scores, results_frame
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from distributed import Client
 
-PLACE = list(columns.BAGGING_CELL)
+PLACE = list(CELL)
 OF_MEMBER = ("cv_loss", "training_error", "test_error", "cv_error", "out_of_bag_error")
 MEMBERS_TOGETHER = 8
 CANDIDATES_TOGETHER = 4  # each of as many networks as there are folds
@@ -340,7 +340,7 @@ def one_by_one(outcome: Outcome[BaggingTask]) -> list[Outcome[BaggingTask]]:
 
 def tabulate(rows: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
     """Return rows as the table ``cv_results``, sorted by member, candidate and fold."""
-    return results_frame(rows, columns.OF_BAGGING, PLACE)
+    return results_frame(rows, BaggingRow.dtypes(), PLACE)
 
 
 def reduce_candidates(

@@ -27,11 +27,16 @@ from pipelines.report.classification import test_section
 from pipelines.report.parts import Chart, Listing, Part, Section, Text
 from pipelines.report.style import BLUE, NARROW, VERMILLION, WIDE
 from pipelines.report.wording import count, shortened
-from pipelines.run_folder import names
-from pipelines.run_folder.columns import VALIDATION_CELL, SearchRow
 from pipelines.run_folder.measures import measure_of
 from pipelines.run_folder.ranking import candidates_of
 from pipelines.run_folder.reading import read_table
+from pipelines.search.record import (
+    CELL,
+    COMPARISON,
+    LEARNING_CURVE,
+    SearchRow,
+    ValidationRecord,
+)
 
 MOST_CURVES = 9
 SIGNIFICANT = 0.05  # p, below which a difference is called that
@@ -50,19 +55,21 @@ class ValidationReport(Report):
     """A run of ``cross_validate``."""
 
     title = "Cross-validation"
-    place = VALIDATION_CELL
+    place = CELL
     simplest = "fastest to fit"
     simple_by = ("fit_seconds",)
+
+    record: ValidationRecord
 
     @cached_property
     def pairs(self) -> pd.DataFrame | None:
         """Algorithms compared in pairs; None where there is no such table."""
-        return read_table(self.path / names.COMPARISON)
+        return read_table(self.path / COMPARISON)
 
     @cached_property
     def curve(self) -> pd.DataFrame | None:
         """The rows of the learning curve; None where there is no such table."""
-        return read_table(self.path / names.LEARNING_CURVE, SearchRow)
+        return read_table(self.path / LEARNING_CURVE, SearchRow)
 
     def candidates_of_cells(self) -> pd.DataFrame:
         """Return candidates of a run that ended before it wrote their table."""
@@ -115,7 +122,7 @@ class ValidationReport(Report):
         """Name the best, and say whether it differs from the second best."""
         if (best := self.record.best) is None:
             return "" if len(self.candidates) else "No candidate has all of its folds yet."
-        text = f"The best is {_short(best.algorithm or '')} ({_words(best.parameters)})."
+        text = f"The best is {_short(best.algorithm)} ({_words(best.parameters)})."
         if self.pairs is None or len(self.best_of) < 2:
             return text
         first, second, *_ = self.best_of

@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
+from pipelines.parallel.record import EPOCH, ParallelRecord, TrainingMetadata
 from pipelines.report.base import Report
 from pipelines.report.charts import (
     COLOURS,
@@ -25,10 +26,7 @@ from pipelines.report.classification import test_section
 from pipelines.report.parts import Card, Chart, Listing, Part, Section, Text
 from pipelines.report.style import GREY, SKY, VERMILLION, one_axes
 from pipelines.report.wording import count, percent, significant
-from pipelines.run_folder import names
-from pipelines.run_folder.record import TrainingMetadata
 
-PLACE = ("strategy", "ranks", "repeat", "epoch")
 OF_TRAINING = [
     "strategy",
     "ranks",
@@ -61,8 +59,9 @@ class TrainingReport(Report):
     """A run of trainings: ``cells`` has a row for each epoch of each."""
 
     title = "Data-parallel training"
-    place = PLACE
-    cells_file = names.EPOCHS
+    place = EPOCH
+
+    record: ParallelRecord
 
     @property
     def epochs(self) -> pd.DataFrame:
@@ -120,7 +119,7 @@ class TrainingReport(Report):
         epochs = self.epochs
         if epochs.empty:
             return pd.DataFrame()
-        epochs = epochs.sort_values(list(PLACE))
+        epochs = epochs.sort_values(list(EPOCH))
         trainings = epochs.groupby(["strategy", "ranks", "repeat"], sort=False)
         epochs = epochs.assign(
             steps=trainings["step"].diff().fillna(epochs["step"]).astype(float),

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
+from pipelines.bagging.record import CANDIDATE, CELL, EXPLAINED, MEMBERS, SIZES, BaggingRecord
 from pipelines.errors import InputError, opt
 from pipelines.report.base import Report, candidates_section
 from pipelines.report.charts import (
@@ -28,8 +29,6 @@ from pipelines.report.classification import test_section
 from pipelines.report.parts import Card, Chart, Columns, Listing, Part, Section, Text
 from pipelines.report.style import BLUE, INK, VERMILLION, figure_style, save
 from pipelines.report.wording import count, percent, wrong_of
-from pipelines.run_folder import names
-from pipelines.run_folder.columns import BAGGING_CANDIDATE, BAGGING_CELL
 from pipelines.run_folder.reading import as_pictures, read_table
 from pipelines.run_folder.record import read_record
 from pipelines.run_folder.schema import DAMAGE, damaged, one_line
@@ -38,7 +37,7 @@ from pipelines.run_folder.statistics import wilson
 if TYPE_CHECKING:
     from pipelines.bagging.predict import ImageAnswer
 
-EXPLAINED = ("name", "group", "X", "true", "probabilities", "vote", "deferred")
+ARRAYS = ("name", "group", "X", "true", "probabilities", "vote", "deferred")
 # Columns of members and of candidates that are read in percent.
 ERRORS = ("training_error", "test_error", "cv_error", "out_of_bag_error", "error_mean", "error_std")
 MOST_POINTS = 40  # of a group, each with a panel
@@ -55,23 +54,25 @@ class BaggingReport(Report):
     """A run of ``nn_bagging``: ``candidates`` has one row per member and candidate."""
 
     title = "Bagging of neural networks"
-    place = BAGGING_CELL
+    place = CELL
+
+    record: BaggingRecord
 
     @cached_property
     def members(self) -> pd.DataFrame | None:
         """The table of the members."""
-        return read_table(self.path / names.MEMBERS)
+        return read_table(self.path / MEMBERS)
 
     @cached_property
     def explained(self) -> dict[str, list[ExplainedSample]]:
         """The samples of each group whose certainty is drawn: disagreement, chosen, own."""
-        return _read_explained(self.path / names.EXPLAINED, self.record.dataset.image_shape)
+        return _read_explained(self.path / EXPLAINED, self.record.dataset.image_shape)
 
     def candidates_of_cells(self) -> pd.DataFrame:
         """Return mean loss and error of each candidate; none is chosen yet."""
         if self.cells.empty:
             return pd.DataFrame()
-        by_candidate = self.cells.groupby(list(BAGGING_CANDIDATE))[["loss", "error"]]
+        by_candidate = self.cells.groupby(list(CANDIDATE))[["loss", "error"]]
         means = by_candidate.mean().where(by_candidate.count() >= (self.n_splits or 0))
         return means.add_suffix("_mean").assign(is_best=False).reset_index()
 
@@ -181,7 +182,7 @@ class BaggingReport(Report):
         return Chart(f"certainty_{group}", draw, caption, wide=len(samples) > 1, alt=alt)
 
     def _ensemble_size(self) -> Chart | None:
-        subsets = read_table(self.path / names.SIZES)
+        subsets = read_table(self.path / SIZES)
         if subsets is None or subsets.empty:
             return None
         by_size = subsets.groupby("size")
@@ -286,10 +287,10 @@ def _read_explained(path: Path, shape: tuple[int, ...] | None) -> dict[str, list
     groups: dict[str, list[ExplainedSample]] = {}
     try:
         with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
-            found: Mapping[str, np.ndarray] = {name: arrays[name] for name in EXPLAINED}
+            found: Mapping[str, np.ndarray] = {name: arrays[name] for name in ARRAYS}
         probabilities, vote, true = found["probabilities"], found["vote"], found["true"]
         n_members, n_samples, n_classes = probabilities.shape
-        if any(len(found[name]) != n_samples for name in EXPLAINED if name != "probabilities"):
+        if any(len(found[name]) != n_samples for name in ARRAYS if name != "probabilities"):
             raise ValueError("arrays of different lengths")
         if not n_members or not ((vote >= 0) & (vote < n_classes)).all():
             raise ValueError("probabilities of other samples or classes")
@@ -307,7 +308,7 @@ def _read_explained(path: Path, shape: tuple[int, ...] | None) -> dict[str, list
             )
             groups.setdefault(str(found["group"][i]), []).append(sample)
     except DAMAGE as error:
-        raise damaged(path, f"an .npz file of {', '.join(EXPLAINED)}", one_line(error)) from None
+        raise damaged(path, f"an .npz file of {', '.join(ARRAYS)}", one_line(error)) from None
     return groups
 
 

@@ -8,14 +8,13 @@ from functools import partial
 import pandas as pd
 from matplotlib.figure import Figure
 
+from pipelines.graph.record import ITERATIONS, RANKS, Distribution, GraphRecord
 from pipelines.report.base import Report
 from pipelines.report.charts import Panel, Series, dashed, grid_lines, series_chart
 from pipelines.report.parts import Card, Chart, Columns, Listing, Pairs, Section, Text
 from pipelines.report.style import BLUE, SKY, one_axes, powers_of_ten
 from pipelines.report.wording import significant
-from pipelines.run_folder import names
 from pipelines.run_folder.reading import read_table
-from pipelines.run_folder.record import Distribution
 
 
 @dataclass(frozen=True)
@@ -23,6 +22,8 @@ class GraphReport(Report):
     """A run of PageRank."""
 
     title = "PageRank"
+
+    record: GraphRecord
 
     def size(self) -> str:
         """Say how large the graph is."""
@@ -69,7 +70,7 @@ class GraphReport(Report):
             )
             if value
         ]
-        note = Text(f"The first {len(top)}; all of them are in {names.RANKS}.")
+        note = Text(f"The first {len(top)}; all of them are in {RANKS}.")
         table = Listing("Highest ranks", top, {"rank": "{:.6g}".format})
         charts: list[Chart | None] = [self._convergence()]
         if record.distribution.counts:
@@ -83,7 +84,7 @@ class GraphReport(Report):
         ]
 
     def _convergence(self) -> Chart | None:
-        iterations = read_table(self.path / names.ITERATIONS)
+        iterations = read_table(self.path / ITERATIONS)
         if iterations is None or iterations.empty:
             return None
         shown = iterations[iterations["change"] > 0]

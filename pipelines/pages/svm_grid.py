@@ -15,10 +15,10 @@ from pipelines.report.charts import Sample, heat_map, how_to_read, samples_chart
 from pipelines.report.classification import test_section
 from pipelines.report.parts import Chart, Columns, Section
 from pipelines.report.wording import percent, significant
-from pipelines.run_folder.columns import SVM_CANDIDATE, SVM_CELL
 from pipelines.run_folder.ranking import candidates_of
-from pipelines.run_folder.record import BestMetadata, fits_of_a_candidate
-from pipelines.run_folder.statistics import on_grid_boundary, widen
+from pipelines.run_folder.record import Record
+from pipelines.svm_search.boundary import fits_of_a_candidate, on_grid_boundary, widen
+from pipelines.svm_search.record import CANDIDATE, CELL, SvmBest, SvmRecord
 
 
 @dataclass(frozen=True)
@@ -26,9 +26,16 @@ class SvmReport(Report):
     """A search of C and gamma, of numbers of epsilon too: ``candidates`` are best first."""
 
     title = "SVM grid search"
-    place: ClassVar[Sequence[str]] = SVM_CELL
-    simple_by: ClassVar[Sequence[str]] = SVM_CANDIDATE
+    place: ClassVar[Sequence[str]] = CELL
+    simple_by: ClassVar[Sequence[str]] = CANDIDATE
     own_scoring: ClassVar[str | None] = None  # of a run that names none
+
+    record: SvmRecord
+
+    @classmethod
+    def of(cls, record: Record) -> type[Report]:
+        """See ``Report``."""
+        return SvmRegressionReport if record.dataset.task == "regression" else cls
 
     @cached_property
     def candidates(self) -> pd.DataFrame:
@@ -36,7 +43,7 @@ class SvmReport(Report):
         table = super().candidates
         if table.empty:
             return table
-        return table.sort_values(["rank", *SVM_CANDIDATE], kind="stable", ignore_index=True)
+        return table.sort_values(["rank", *CANDIDATE], kind="stable", ignore_index=True)
 
     def candidates_of_cells(self) -> pd.DataFrame:
         """Return the candidates of a run that wrote no table of them."""
@@ -50,7 +57,7 @@ class SvmReport(Report):
         return super().scoring or self.own_scoring
 
     @property
-    def best(self) -> BestMetadata | None:
+    def best(self) -> SvmBest | None:
         """The best candidate: as the run recorded it, else rank 1 of the candidates."""
         recorded = self.record.best
         if recorded is not None and recorded.score_mean is not None:
@@ -58,8 +65,8 @@ class SvmReport(Report):
         first = self.candidates.head(1).dropna(axis=1).to_dict("records")
         if not first or "score_mean" not in first[0]:
             return None
-        known = BestMetadata.model_fields
-        return BestMetadata(**{str(n): value for n, value in first[0].items() if n in known})
+        known = SvmBest.model_fields
+        return SvmBest(**{str(n): value for n, value in first[0].items() if n in known})
 
     def size(self) -> str:
         """Say how large the grid is."""
@@ -182,6 +189,6 @@ class SvmRegressionReport(SvmReport):
     """A search of C, gamma and epsilon, on a target of numbers."""
 
     title = "SVM regression grid search"
-    place = (*SVM_CANDIDATE, "epsilon", "fold")
-    simple_by = (*SVM_CANDIDATE, "epsilon")
+    place = (*CANDIDATE, "epsilon", "fold")
+    simple_by = (*CANDIDATE, "epsilon")
     own_scoring = "r2"

@@ -15,8 +15,8 @@ from pipelines.parallel.checkpoint import from_bytes
 from pipelines.parallel.flat import best_network
 from pipelines.parallel.problem import CLASSES, Problem
 from pipelines.parallel.process_group.group import Group
+from pipelines.parallel.record import CHECKPOINTS, EPOCHS, EpochRow
 from pipelines.run_folder import names
-from pipelines.run_folder.columns import EpochRow
 from pipelines.run_folder.reading import as_table
 
 
@@ -75,7 +75,7 @@ def write(
     rows = [row for some in trainings.values() for row in some]
     table = pd.DataFrame(rows).reindex(columns=list(EpochRow.model_fields))
     table = as_table(table.fillna({"worker": ""}), EpochRow)
-    names.write_table(table, folder / names.EPOCHS, index=False)
+    names.write_table(table, folder / EPOCHS, index=False)
     kept = ("strategy", "ranks", "repeat", "seconds", "test_loss", "test_metric", "status")
     metadata = []
     for some in trainings.values():
@@ -99,7 +99,7 @@ def write(
     whole = [
         training
         for training, rows in trainings.items()
-        if _best_epoch(rows) is not None and (folder / names.CHECKPOINTS / training.file).exists()
+        if _best_epoch(rows) is not None and (folder / CHECKPOINTS / training.file).exists()
     ]
     if not whole:
         return found
@@ -117,7 +117,7 @@ def _store(folder: Path, problem: Problem, best: Training, seed: int) -> dict[st
     """Store the best network and its predictions of the test rows; return its test scores."""
     import torch
 
-    state, _ = from_bytes((folder / names.CHECKPOINTS / best.file).read_bytes())
+    state, _ = from_bytes((folder / CHECKPOINTS / best.file).read_bytes())
     network = best_network(problem.network.make(seed), state)
     about = {
         "network": problem.network.name,

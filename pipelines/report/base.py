@@ -32,7 +32,7 @@ from pipelines.run_folder import names
 from pipelines.run_folder.journal import MEMORY
 from pipelines.run_folder.measures import Measure, measure_of
 from pipelines.run_folder.reading import RunData
-from pipelines.run_folder.record import AcceptedMetadata, BestMetadata, splits_in_words
+from pipelines.run_folder.record import AcceptedMetadata, BestMetadata, Record, splits_in_words
 from pipelines.run_folder.statistics import within_one_standard_error
 from pipelines.run_folder.work_time import busy_share, peaks, workers_of
 
@@ -55,6 +55,11 @@ class Report(RunData):
     title: ClassVar[str] = ""
     simplest: ClassVar[str] = "simplest"
     simple_by: ClassVar[Sequence[str]] = ()
+
+    @classmethod
+    def of(cls, record: Record) -> type[Report]:
+        """Return the class of a run's page: this one, or another by what the run was of."""
+        return cls
 
     # What a command may say itself.
 

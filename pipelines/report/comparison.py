@@ -18,12 +18,12 @@ from matplotlib.figure import Figure
 from pipelines.errors import InputError
 from pipelines.report.base import Report
 from pipelines.report.charts import title_and_key
-from pipelines.report.page import charts_of, draw_figures, kind_of, write_html
+from pipelines.report.page import charts_of, draw_figures, read_run, write_html
 from pipelines.report.parts import Chart, Listing, Section, Text
 from pipelines.report.style import BLUE, SKY, VERMILLION, WIDE, figure_style, percent_labels
 from pipelines.report.wording import count, duration, percent, plain, wrong_of
 from pipelines.run_folder.names import REPORT
-from pipelines.run_folder.record import n_splits_of, read_record
+from pipelines.run_folder.record import n_splits_of
 from pipelines.run_folder.statistics import corrected_t, holm
 
 # Where a run is kept and how it is watched says nothing of its result.
@@ -54,9 +54,7 @@ def read_runs(folders: Sequence[Path]) -> Runs:
     """
     paths = distinct(folders)
     common = Path(os.path.commonpath([path.parent for path in paths]))
-    return {
-        str(path.relative_to(common)): kind_of(read_record(path)[1]).read(path) for path in paths
-    }
+    return {str(path.relative_to(common)): read_run(path) for path in paths}
 
 
 def compare_table(folders: Sequence[Path]) -> pd.DataFrame:

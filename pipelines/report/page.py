@@ -4,26 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from importlib import import_module
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import Any
 
 import jinja2
 
+from pipelines.commands import job_of
 from pipelines.report.base import Report
 from pipelines.report.parts import Chart, Section, every_part
 from pipelines.report.style import data_uri, figure_style, save
 from pipelines.run_folder.names import REPORT, replacing
-from pipelines.run_folder.record import Record, read_record
-
-# The class of each command's page, in the file of its name: a run imports its own alone.
-REPORTS = {
-    "svm_grid": "SvmReport",
-    "nn_bagging": "BaggingReport",
-    "pagerank": "GraphReport",
-    "data_parallel": "TrainingReport",
-    "cross_validate": "ValidationReport",
-}
+from pipelines.run_folder.record import read_record
 
 # One for all pages: it keeps the template that it compiled. Whatever a run has, its names with it,
 # is escaped; figures alone are as they are.
@@ -35,15 +27,20 @@ TEMPLATES = jinja2.Environment(
 )
 
 
-def kind_of(record: Record) -> type[Report]:
-    """Return the class of a run's page, by the command in its ``run.json`` and what it predicts."""
-    if record.command not in REPORTS:
-        return Report
-    name = REPORTS[record.command]
-    if record.command == "svm_grid" and record.dataset.task == "regression":
-        name = "SvmRegressionReport"
-    kind: type[Report] = getattr(import_module(f"pipelines.pages.{record.command}"), name)
-    return kind
+def read_run(folder: Path) -> Report:
+    """Read a run's folder as its page shows it, by the command in its ``run.json``.
+
+    Raises
+    ------
+    InputError
+        It is no run folder, or a file in it is damaged.
+    """
+    _, record = read_record(folder)
+    job = job_of(record.command)
+    if job is None:
+        return Report.read(folder)
+    page: type[Report] = resolve_name(job.page) if job.page else Report
+    return page.of(record).read(folder, job.row, job.record, job.cells_file)
 
 
 @dataclass(frozen=True)
@@ -70,7 +67,7 @@ def draw_figures(folder: Path, charts: Sequence[Chart]) -> dict[str, Drawn]:
 def write_page(folder: Path) -> Path:
     """Draw the figures of a run folder and write its page; return the page."""
     folder = Path(folder)
-    report = kind_of(read_record(folder)[1]).read(folder)
+    report = read_run(folder)
     sections = [one for one in report.sections() + report.last_sections() if one.is_shown]
     name = report.record.dataset.name
     remarks = [

@@ -16,6 +16,7 @@ from pipelines.run.chunking import makespan
 from pipelines.run.progress import clock
 from pipelines.run_folder.folder import RunFolder
 from pipelines.run_folder.names import replacing
+from pipelines.run_folder.rows import Row
 
 if TYPE_CHECKING:
     from pipelines.run.groups import RunOptions
@@ -66,7 +67,7 @@ def contact_lines(dataset: Data) -> Iterator[str]:
 
 
 def plan_workers(
-    command: str, options: RunOptions, tasks_for: Callable[[int], Sequence[Task]]
+    command: str, row: type[Row], options: RunOptions, tasks_for: Callable[[int], Sequence[Task]]
 ) -> Iterator[str]:
     """Yield how many workers are worth asking for, and their time, by a finished smaller run.
 
@@ -83,7 +84,7 @@ def plan_workers(
             f"got {command}; remove it"
         )
     folder = RunFolder.open(Path(options.pilot or ""), command, "--pilot")
-    with folder.journal(write=False) as journal:
+    with folder.journal(row, write=False) as journal:
         done = tasks_of(journal.records)
     measured = [task for task in done if task.cost and not task.n_failed]
     if not measured:

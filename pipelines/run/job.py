@@ -42,9 +42,12 @@ from pipelines.run.outcomes import Task
 from pipelines.run.predict import Predicted, PredictOptions
 from pipelines.run.result import Run
 from pipelines.run.signals import interrupted_once
-from pipelines.run_folder.digests import digests_of
+from pipelines.run_folder import names
+from pipelines.run_folder.digests import digests_read_again
 from pipelines.run_folder.folder import RunFolder
 from pipelines.run_folder.journal import FolderLost
+from pipelines.run_folder.record import Record
+from pipelines.run_folder.rows import Row
 
 if TYPE_CHECKING:
     from pipelines.run.new_rows import NewRows
@@ -133,6 +136,12 @@ class Job(ABC, Generic[Chosen]):
         Whether a finished run may be asked for another answer when it is resumed: ``answer`` then
         takes what is done for what was computed.
     lasting : names of options whose files may not change, even if that is accepted
+    row : schema of a line of its journal, and of its table of cells
+    record : schema of its ``run.json``
+    page : ``module:class`` of its page, imported when that is drawn; one that names none has the
+        page of any run
+    files : patterns of what it leaves, beside what every command leaves, and is read again
+    cells_file : the name of its table of cells
     kind_of_predict : dataclass of the options of ``predict``; None where a command has none
     model_files : patterns of the files in a run's folder that its model is read from
     run : function of options as keywords, returns a ``Run``
@@ -144,6 +153,11 @@ class Job(ABC, Generic[Chosen]):
     kind_of_options: ClassVar[type[Any]]
     reusable: ClassVar[bool] = False
     lasting: ClassVar[tuple[str, ...]] = ()
+    row: ClassVar[type[Row]] = Row
+    record: ClassVar[type[Record]] = Record
+    page: ClassVar[str] = ""
+    files: ClassVar[tuple[str, ...]] = ()
+    cells_file: ClassVar[str] = names.CELLS
     kind_of_predict: ClassVar[type[PredictOptions] | None] = None
     model_files: ClassVar[tuple[str, ...]] = ()
     run: ClassVar[Callable[..., Run]]
@@ -263,7 +277,7 @@ def run_job(kind_of_job: type[Job[Any]], argv: Sequence[str]) -> Path:
     record: Mapping[str, Any] = {}
     if options.resume:
         path = Path(options.resume)
-        record = RunFolder.open(path, job.command).record
+        record = RunFolder.open(path, job.command, kind=job.record).record
         options = options_of_resumed_run(
             job.kind_of_options, record["options"], given, path, "identity" in record
         )
@@ -272,7 +286,7 @@ def run_job(kind_of_job: type[Job[Any]], argv: Sequence[str]) -> Path:
     asked = choose_cluster(options, write_line)
     with (
         interrupted_once(),
-        open_session(job.command, options, write_line, job.unfinished, identity) as session,
+        open_session(job, options, write_line, identity) as session,
     ):
         with phase(write_line, "load       reading the data"):
             data = job.load(options, asked.kind)
@@ -313,7 +327,7 @@ def run_job(kind_of_job: type[Job[Any]], argv: Sequence[str]) -> Path:
                 session.finish(job.answer(plan, computed, session, cluster))
         elif job.reusable:
             answer = job.answer(plan, done, session, None)
-            session.folder.update(files=digests_of(session.path), **answer)
+            session.folder.update(files=digests_read_again(session.path, job.files), **answer)
         from pipelines.report import write_report
 
         for line in job.summary_lines(session.record, session.path):
@@ -345,7 +359,7 @@ def show_dry_run(job: Job[Any], plan: Plan[Any], session: Session, asked: Cluste
         )
     lines = [*first_rows(plan.data), *contact_lines(plan.data)]
     if options.pilot:
-        lines += plan_workers(job.command, options, partial(plan.tasks_for, kind))
+        lines += plan_workers(job.command, job.row, options, partial(plan.tasks_for, kind))
     if options.resume:
         done = job.restore(plan, session)
         if not job.is_whole(session.record, plan, done):

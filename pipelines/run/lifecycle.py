@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import shlex
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from cluster_setup.errors import ClusterError
 from cluster_setup.workers import how_to_watch
@@ -27,10 +27,12 @@ from pipelines.run.identity import Identity, differences, in_words, recorded_ide
 from pipelines.run.outcomes import Outcome, Task
 from pipelines.run.progress import Progress, show_progress
 from pipelines.run.signals import is_interrupt
-from pipelines.run_folder.digests import digests_of
+from pipelines.run_folder.digests import digests_read_again
 from pipelines.run_folder.folder import RunFolder, hold, iso_now
 from pipelines.run_folder.journal import FolderLost, Journal
 from pipelines.run_folder.names import FAILED, JOURNAL
+from pipelines.run_folder.record import Record
+from pipelines.run_folder.rows import Row
 
 if TYPE_CHECKING:
     from pipelines.run.cluster import Cluster
@@ -49,6 +51,18 @@ class Data(Protocol):
 
     def describe(self) -> dict[str, Any]:
         """Return the JSON-serialisable metadata of the data."""
+
+
+class Leaving(Protocol):
+    """What a command declares of its runs' folders, see ``Job``."""
+
+    command: ClassVar[str]
+    row: ClassVar[type[Row]]
+    record: ClassVar[type[Record]]
+    files: ClassVar[tuple[str, ...]]
+
+    def unfinished(self, path: Path, done: Collection[str]) -> str:
+        """Return what a folder has of a task that is not done; empty for nothing."""
 
 
 class JournalWriter:
@@ -103,12 +117,14 @@ class Session:
     journal : Journal
     echo : function of one line
     identity : of ``pipelines.run.identity``, what decides the results of this session
+    files : patterns of what the command leaves and is read again
     """
 
     folder: RunFolder
     journal: Journal
     echo: Echo
     identity: Identity
+    files: tuple[str, ...] = ()
 
     @property
     def path(self) -> Path:
@@ -258,23 +274,26 @@ class Session:
             busy_share=busy_share(tasks, workers_of(tasks, known)),
             compile_seconds=compile_seconds(tasks),
             cluster=cluster | {"workers": workers},
-            files=digests_of(self.path),
+            files=digests_read_again(self.path, self.files),
             **metadata,
         )
 
 
 @contextmanager
 def open_session(
-    command: str,
+    command: Leaving,
     options: RunOptions,
     echo: Echo,
-    unfinished: Callable[[Path, Collection[str]], str] = lambda path, done: "",
     identity: Identity = MappingProxyType({"inputs": {}, "versions": {}}),
 ) -> Iterator[Session]:
     """Take hold of a run's folder until the session ends; of a dry run, look at it.
 
     Whatever ends the session early, ``run.json`` says so, and the error what is saved and how to
-    go on; ``unfinished`` is asked what the folder has of a task that is not among those done.
+    go on.
+
+    Parameters
+    ----------
+    command : what it declares of a run's folder; a job
 
     Raises
     ------
@@ -284,9 +303,16 @@ def open_session(
     RunStopped
         The session ended early, for the reason the message gives.
     """
-    with hold(command, options.results, options.resume, not options.dry_run) as (folder, journal):
+    with hold(
+        command.command,
+        options.results,
+        options.resume,
+        not options.dry_run,
+        command.row,
+        command.record,
+    ) as (folder, journal):
         try:
-            yield Session(folder, journal, echo, identity)
+            yield Session(folder, journal, echo, identity, command.files)
             return
         except (InputError, ClusterError):
             raise
@@ -323,7 +349,7 @@ def open_session(
             )
         # On a full disk this fails too: the journal stands, and that is what counts.
         with suppress(OSError):
-            files = digests_of(folder.path)
+            files = digests_read_again(folder.path, command.files)
             files.pop(JOURNAL, None)  # of its lines, each that is damaged costs its own task
             folder.update(
                 status="stopped", reason=reason, wall_seconds=folder.wall_seconds, files=files
@@ -334,10 +360,10 @@ def open_session(
             for record in journal.records
         )
         done = [record["task"] for record in journal.records]
-        kept = ["finished fits" if finished else "", unfinished(folder.path, done)]
+        kept = ["finished fits" if finished else "", command.unfinished(folder.path, done)]
         saved = " and ".join(filter(None, kept))
         state = f"{saved} are saved in" if saved else "nothing has finished yet in"
         raise RunStopped(
             f"{reason}; {state} {folder.path}; resume with "
-            f"{resume_words(command, folder.path, options)}"
+            f"{resume_words(command.command, folder.path, options)}"
         )

@@ -17,7 +17,7 @@ from pipelines.data.tables.table import counted_classes
 from pipelines.data.tables.words import counted, listed, short
 from pipelines.errors import InputError, opt
 from pipelines.run_folder.names import replacing, write_table
-from pipelines.run_folder.record import Record, read_record
+from pipelines.run_folder.record import AnyRecord, Record, read_record
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
-def record_of(run: Path, command: str) -> Record:
-    """Return the record of a run.
+def record_of(run: Path, command: str, kind: type[AnyRecord]) -> AnyRecord:
+    """Return the record of a run, by the schema that its command declares.
 
     Raises
     ------
@@ -40,7 +40,7 @@ def record_of(run: Path, command: str) -> Record:
             f"RUN must be the folder of a run of {command}, got {run}, which holds a run of "
             f"{record.command}"
         )
-    return record
+    return read_record(run, kind=kind)[1]
 
 
 @dataclass(frozen=True, eq=False)

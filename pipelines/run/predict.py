@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from pipelines.commands import job_of
 from pipelines.console import echo, print_error
 from pipelines.errors import InputError, error_line, opt
 from pipelines.run.options import argument, option, parse_options, several
@@ -26,7 +26,6 @@ RULE_OF_IMAGES = (
     "mass in the centre."
 )
 TABLES = (".csv", ".parquet")  # what tables of answers end in
-WITH_MODEL = ("svm_grid", "cross_validate", "nn_bagging")
 
 
 @dataclass(frozen=True)
@@ -129,9 +128,10 @@ def main(
     """
     from pipelines.data.image_files import ImageFormat
     from pipelines.run.new_rows import NewRows, record_of
+    from pipelines.run_folder.record import Record
 
     options, _ = parse_options(kind, f"{command} predict", kind.description, argv)
-    record = record_of(options.run, command)
+    record = record_of(options.run, command, Record)
     if options.table is not None:
         rows = NewRows.read(options.run, record, options.table)
     elif record.image_form is None:
@@ -189,9 +189,9 @@ def load_model(run: Path) -> Any:
     from pipelines.run_folder.record import read_record
 
     _, record = read_record(run)
-    if record.command not in WITH_MODEL:
+    job = job_of(record.command)
+    if job is None or not job.model_files:
         return None
-    job = import_module(f"pipelines.{record.command}").JOB
     refuse_changed(run, record.files, *job.model_files)
     return job.load_model(run)
 

@@ -10,11 +10,14 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pipelines.commands import job_of
 from pipelines.errors import InputError
 from pipelines.run_folder import names
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from pipelines.run_folder.record import Record
 
 
 @dataclass(frozen=True)
@@ -67,12 +70,19 @@ class Run:
     def __repr__(self) -> str:
         return f"Run({str(self.path)!r})"
 
+    def _read(self) -> tuple[dict[str, Any], Record, Any]:
+        """Return ``run.json``, the same by its schema, and the job of its command, if there is."""
+        from pipelines.run_folder.record import read_record
+
+        metadata, record = read_record(self.path)
+        if (job := job_of(record.command)) is not None:
+            metadata, record = read_record(self.path, kind=job.record)
+        return metadata, record, job
+
     @property
     def record(self) -> Mapping[str, Any]:
         """The content of ``run.json``: options, versions, times, and the answer."""
-        from pipelines.run_folder.record import read_record
-
-        return read_record(self.path)[0]
+        return self._read()[0]
 
     @property
     def best(self) -> dict[str, Any] | None:
@@ -95,10 +105,9 @@ class Run:
         import pandas as pd
 
         from pipelines.run_folder.digests import refuse_changed
-        from pipelines.run_folder.record import read_record
 
-        _, record = read_record(self.path)
-        name = names.EPOCHS if record.command == "data_parallel" else names.CELLS
+        _, record, job = self._read()
+        name = names.CELLS if job is None else job.cells_file
         if not (self.path / name).is_file():
             raise InputError(f"cv_results needs a run that left {name}, got {self.path}")
         refuse_changed(self.path, record.files, name)
@@ -133,12 +142,11 @@ class Run:
         return webbrowser.open(self.page.resolve().as_uri())
 
     def _repr_html_(self) -> str:
-        from pipelines.report.page import kind_of
-        from pipelines.run_folder.record import read_record
+        from pipelines.report.page import read_run
 
         if not (self.path / names.RECORD).is_file():
             return f"<code>{escape(repr(self))}</code>"
-        report = kind_of(read_record(self.path)[1]).read(self.path)
+        report = read_run(self.path)
         cards = "".join(
             '<div style="border:1px solid #8888;border-radius:6px;padding:.4em .8em">'
             f"<small>{escape(card.label)}</small><br><b>{escape(card.value)}</b><br>"

@@ -27,20 +27,20 @@ class FileDigest(Part):
     sha256: str
 
 
-def digests_of(folder: Path, paths: Iterable[Path] | None = None) -> dict[str, dict[str, Any]]:
-    """Return size and SHA-256 of files in a run folder, by their paths there.
+def digests_read_again(folder: Path, files: Iterable[str]) -> dict[str, dict[str, Any]]:
+    """Return ``digests_of`` every file that is read again, the patterns ``files`` among them."""
+    patterns = (*READ_AGAIN, *files)
+    return digests_of(folder, sorted(path for name in patterns for path in folder.glob(name)))
 
-    Parameters
-    ----------
-    paths : by default every file that is read again
+
+def digests_of(folder: Path, paths: Iterable[Path]) -> dict[str, dict[str, Any]]:
+    """Return size and SHA-256 of files in a run folder, by their paths there.
 
     Raises
     ------
     OSError
         A file cannot be read.
     """
-    if paths is None:
-        paths = sorted(path for pattern in READ_AGAIN for path in folder.glob(pattern))
     return {
         path.relative_to(folder).as_posix(): {"bytes": path.stat().st_size, "sha256": _sha256(path)}
         for path in paths

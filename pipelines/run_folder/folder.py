@@ -17,11 +17,11 @@ from tempfile import NamedTemporaryFile
 from typing import Any
 
 from pipelines.errors import InputError, program
-from pipelines.run_folder.columns import ROWS, Row
 from pipelines.run_folder.digests import FileDigest, changes_of
 from pipelines.run_folder.journal import FolderLost, Journal
 from pipelines.run_folder.names import JOURNAL, RECORD, replacing
-from pipelines.run_folder.record import read_record
+from pipelines.run_folder.record import Record, read_record
+from pipelines.run_folder.rows import Row
 
 PROBE = ".probe"
 
@@ -70,8 +70,12 @@ class RunFolder:
         return cls(path, {"command": command})
 
     @classmethod
-    def open(cls, path: Path, command: str, option: str = "--resume") -> RunFolder:
+    def open(
+        cls, path: Path, command: str, option: str = "--resume", kind: type[Record] = Record
+    ) -> RunFolder:
         """Open the folder of an earlier run of the same command, which ``option`` named.
+
+        ``kind`` is the schema of its ``run.json``.
 
         Raises
         ------
@@ -83,12 +87,13 @@ class RunFolder:
                 f"{option} must be the folder of a run, got {path}, which has no {RECORD}; "
                 "start a new run with --results"
             )
-        record, known = read_record(path, option)
+        _, known = read_record(path, option)
         if known.command != command:
             raise InputError(
                 f"{option} must be the folder of a run of {command}, got {path}, a run "
                 f"of {known.command}; use {program(known.command)} --resume {path}"
             )
+        record, known = read_record(path, option, kind=kind)
         if "options" not in record:
             raise InputError(
                 f"{option} must be a run that has started, got {path}, which stopped before its "
@@ -125,10 +130,9 @@ class RunFolder:
         """The path of the journal."""
         return self.path / JOURNAL
 
-    def journal(self, write: bool = True) -> Journal:
+    def journal(self, row: type[Row] = Row, write: bool = True) -> Journal:
         """Open the journal of the run, to append by this process alone, or to read."""
-        rows = ROWS.get(self.record["command"], Row)
-        return Journal(self.journal_path, rows, self.record.get("fingerprint"), write)
+        return Journal(self.journal_path, row, self.record.get("fingerprint"), write)
 
     def remove_changed(self, journal: Journal) -> None:
         """Remove the files that are not as the run left them, for this session to make again.
@@ -189,7 +193,12 @@ class RunFolder:
 
 @contextmanager
 def hold(
-    command: str, results: str | None, resume: str | None, write: bool = True
+    command: str,
+    results: str | None,
+    resume: str | None,
+    write: bool = True,
+    row: type[Row] = Row,
+    kind: type[Record] = Record,
 ) -> Iterator[tuple[RunFolder, Journal]]:
     """Take hold of a run's folder, before anything else is done, until the end of the block.
 
@@ -200,6 +209,7 @@ def hold(
     results : path of a new folder; None for one with the time in its name
     resume : path of an earlier run's folder, in place of a new one
     write : False to look alone: nothing is made, locked or removed
+    row, kind : schemas of a line of its journal, and of its ``run.json``
 
     Raises
     ------
@@ -207,20 +217,20 @@ def hold(
         The folder cannot be used, or another process has it open.
     """
     folder = (
-        RunFolder.open(Path(resume), command)
+        RunFolder.open(Path(resume), command, kind=kind)
         if resume
         else RunFolder.create(results, command, write)
     )
     try:
         if write:
             refuse_links(folder.path, "--resume" if resume else "--results")
-        journal = folder.journal(write)
+        journal = folder.journal(row, write)
     except OSError as error:
         raise _unwritable(folder.path, error) from None
     with journal:
         # As the process left it that had it open until now.
         if resume and write:
-            folder = RunFolder.open(folder.path, command)
+            folder = RunFolder.open(folder.path, command, kind=kind)
             folder.remove_changed(journal)
         elif write:
             refuse_taken(folder.path)

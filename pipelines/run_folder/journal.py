@@ -22,9 +22,9 @@ from pydantic import Field
 from pydantic_core import from_json
 
 from pipelines.errors import InputError
-from pipelines.run_folder.columns import Row
 from pipelines.run_folder.digests import FileDigest, FileName
 from pipelines.run_folder.names import RECORD
+from pipelines.run_folder.rows import Row
 from pipelines.run_folder.schema import Count, Number, Part, Seconds
 
 AnyRow = TypeVar("AnyRow", bound=Row)

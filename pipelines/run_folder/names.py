@@ -17,50 +17,14 @@ JOURNAL = "journal.jsonl"
 CELLS = "cv_results.parquet"
 CANDIDATES = "candidates.parquet"
 PREDICTIONS = "test_predictions.parquet"
+RESIDUALS = "test_residuals.parquet"
 WRONG = "test_errors.npz"
+MODEL = "model.safetensors"
 REPORT = "report.html"
 
-# Of svm_grid.
-MODEL = "model.safetensors"
-PROBABILITIES = "test_probabilities.parquet"
-
-# Of nn_bagging.
-MEMBERS = "members.csv"
-MEMBER_FILES = "members"  # a folder
-MEMBER_PROBABILITIES = "member_probabilities.npz"
-SIZES = "ensemble_sizes.parquet"
-EXPLAINED = "explained.npz"
-SELECTIVE_PREDICTION = "selective_prediction.safetensors"
-
-# Of pagerank.
-RANKS = "ranks.parquet"
-ITERATIONS = "iterations.parquet"
-
-# Of cross_validate.
-FITTED = "model.skops"
-COMPARISON = "comparison.parquet"
-LEARNING_CURVE = "learning_curve.parquet"
-NESTED = "nested.parquet"
-RESIDUALS = "test_residuals.parquet"
-
-# Of data_parallel.
-EPOCHS = "epochs.parquet"
-CHECKPOINTS = "checkpoints"  # a folder: where each training stands, or ended
-
-# What a later session, predict or the report reads; run.json has the digest of each.
-READ_AGAIN = (
-    JOURNAL,
-    "*.parquet",
-    WRONG,
-    MODEL,
-    FITTED,
-    MEMBERS,
-    *(f"{MEMBER_FILES}/member-*.{kind}" for kind in ("safetensors", "npy", "npz")),
-    MEMBER_PROBABILITIES,
-    EXPLAINED,
-    SELECTIVE_PREDICTION,
-    f"{CHECKPOINTS}/*.safetensors",
-)
+# What a later session, predict or the report reads, beside what a command declares; run.json has
+# the digest of each.
+READ_AGAIN = (JOURNAL, "*.parquet", WRONG, MODEL)
 
 # How a fit ended, as the column "status" says it.
 OK, NOT_CONVERGED = "ok", "not converged"

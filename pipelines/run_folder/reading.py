@@ -13,10 +13,10 @@ import pandas as pd
 from pydantic import BaseModel, ConfigDict, create_model
 
 from pipelines.run_folder import names
-from pipelines.run_folder.columns import ROWS, Row
 from pipelines.run_folder.digests import refuse_changed
 from pipelines.run_folder.journal import MEMORY, Journal
 from pipelines.run_folder.record import Record, n_splits_of, read_record
+from pipelines.run_folder.rows import Row
 from pipelines.run_folder.schema import DAMAGE, damaged, one_line
 
 
@@ -69,7 +69,6 @@ class RunData:
 
     # The columns that tell one cell from another.
     place: ClassVar[Sequence[str]] = ()
-    cells_file: ClassVar[str] = names.CELLS
 
     path: Path
     metadata: Mapping[str, Any]
@@ -78,8 +77,20 @@ class RunData:
     tasks: tuple[FinishedTask, ...]
 
     @classmethod
-    def read(cls, folder: Path) -> Self:
+    def read(
+        cls,
+        folder: Path,
+        row: type[Row] = Row,
+        kind: type[Record] = Record,
+        cells_file: str = names.CELLS,
+    ) -> Self:
         """Read the folder of a run.
+
+        Parameters
+        ----------
+        folder : Path
+        row, kind : schemas of a line of its journal and of its cells, and of its ``run.json``
+        cells_file : the name of its table of cells
 
         Raises
         ------
@@ -87,18 +98,17 @@ class RunData:
             When there is no readable ``run.json``, or a file is damaged.
         """
         folder = Path(folder)
-        metadata, record = read_record(folder)
+        metadata, record = read_record(folder, kind=kind)
         read = names.JOURNAL, "*.parquet", "*.npz", "*.csv"
         refuse_changed(folder, record.files, *read, may_be_gone=True)
-        rows = ROWS.get(record.command, Row)
         try:
-            with Journal(folder / names.JOURNAL, rows, record.fingerprint, False) as journal:
+            with Journal(folder / names.JOURNAL, row, record.fingerprint, False) as journal:
                 records = journal.records
         except (OSError, ValueError) as error:
             raise damaged(folder / names.JOURNAL, "lines of JSON", error) from None
-        cells = read_table(folder / cls.cells_file, rows)
+        cells = read_table(folder / cells_file, row)
         if cells is None:
-            cells = cells_of(records, rows, list(cls.place))
+            cells = cells_of(records, row, list(cls.place))
         return cls(folder, metadata, record, cells, tasks_of(records))
 
     @cached_property

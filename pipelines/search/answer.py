@@ -16,6 +16,7 @@ from pipelines.data.generators import seed_generators
 from pipelines.run_folder import names
 from pipelines.run_folder.names import FAILED
 from pipelines.search.fitting import limited, with_jobs
+from pipelines.search.record import FITTED
 from pipelines.search.scoring import predictions_as
 from pipelines.search.tasks import Problem, Refit, Row, finite
 
@@ -55,7 +56,7 @@ def refit_and_test(
 
 def keep_model(path: Path, tested: dict[str, Any]) -> dict[str, Any]:
     """Write the model of a refit, if it is kept; entries for ``run.json``, of one that is not."""
-    file = path / names.FITTED
+    file = path / FITTED
     if tested["model"] is not None:
         with names.replacing(file) as unfinished:
             unfinished.write_bytes(tested["model"])

@@ -37,6 +37,7 @@ from pipelines.search.ranking import (
     reduce_scores,
     tabulate,
 )
+from pipelines.search.record import LEARNING_CURVE, NESTED
 from pipelines.search.splits import make_splits
 from pipelines.search.tasks import (
     CURVE,
@@ -263,7 +264,7 @@ class SearchJob(job.Job[Chosen]):
             It is no run of this command, or its rows or another option were not the same.
         """
         options, path = plan.options, Path(plan.options.extend or "")
-        folder = RunFolder.open(path, self.command, "--extend")
+        folder = RunFolder.open(path, self.command, "--extend", self.record)
         accepted = session.accept(
             f"--extend {path}", folder.record, options, candidates=self.candidate_options
         )
@@ -291,7 +292,7 @@ class SearchJob(job.Job[Chosen]):
         problem, rows = plan.make_problem("cpu", 1), dict[Place, Row]()
         candidates = enumerate(problem.candidates)
         places = {_identity(same.algorithm, same.text): i for i, same in candidates}
-        with folder.journal(write=False) as journal:
+        with folder.journal(self.row, write=False) as journal:
             for row in (row for record in journal.records for row in record["rows"]):
                 place = places.get(_identity(row["algorithm"], row["params"]))
                 ok = not row["status"].startswith(names.FAILED)
@@ -323,7 +324,7 @@ class SearchJob(job.Job[Chosen]):
         rows, n_workers = dict(done.rows), cluster.runner.n_workers
         first = tasks_for_workers(problem, plan.first_stages, n_workers)
         rows |= score_tasks(plan, problem, first, rows, session, cluster)
-        cells = tabulate(rows.values(), problem.columns)
+        cells = tabulate(rows.values(), problem.columns, schema=self.row)
         names.write_table(cells, session.path / names.CELLS)
         # Learning curves and outer folds are of what the rows so far say is best.
         more, n_splits = list[Task](), len(plan.splits[SEARCH, 1.0])
@@ -402,10 +403,10 @@ class SearchJob(job.Job[Chosen]):
             baseline = baseline_of(data, splits, plan.scoring[0], labels=plan.labels)
         remarks = remarks_on(data, baseline, scores.tolist(), entries.get("test_error"))
         if (CURVE, 0.1) in plan.splits:
-            names.write_table(tabulate(rows, columns, CURVE), path / names.LEARNING_CURVE)
+            names.write_table(tabulate(rows, columns, CURVE, self.row), path / LEARNING_CURVE)
         if (OUTER, 1.0) in plan.splits:
             entries["nested"] = nested_estimate(rows, plan.chosen_in_folds(rows))
-            names.write_table(tabulate(rows, columns, OUTER), path / names.NESTED)
+            names.write_table(tabulate(rows, columns, OUTER, self.row), path / NESTED)
         remarks += entries.get("remarks", [])
         return {**entries, "baseline": baseline, "remarks": remarks}
 

@@ -21,6 +21,7 @@ from pipelines.errors import InputError, opt
 from pipelines.run.errors import RunStopped
 from pipelines.run_folder.names import replacing
 from pipelines.run_folder.record import read_record
+from pipelines.search.record import SearchRecord
 
 if TYPE_CHECKING:
     from pipelines.data.dataset import Dataset, ImageShape
@@ -167,7 +168,7 @@ def features_of_rows(rows: NewRows, run: Path) -> Any:
     InputError
         The run's features cannot be computed of an image.
     """
-    _, record = read_record(run)
+    _, record = read_record(run, kind=SearchRecord)
     if rows.unreadable is None or (features := record.options.features) is None:
         return rows.X
     from pipelines.nn.features import Extractor

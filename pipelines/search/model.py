@@ -16,9 +16,9 @@ from pipelines.data.scaling import FittedScaling
 from pipelines.errors import InputError, error_line
 from pipelines.run.new_rows import NewRows, class_columns
 from pipelines.run.predict import Predicted, load_model, refuse_width
-from pipelines.run_folder import names
 from pipelines.run_folder.record import read_record
 from pipelines.search.features import features_of_rows
+from pipelines.search.record import FITTED, ValidationRecord
 from pipelines.search.scoring import predictions_as
 
 # Types and functions beyond those that skops trusts of itself. Each was looked at: made from a
@@ -138,9 +138,9 @@ def load_estimator(run: Path) -> FittedEstimator:
     InputError
         The run kept none, or the file is damaged or holds what is not known to be harmless.
     """
-    path, reason = run / names.FITTED, read_record(run)[0].get("not_kept")
+    path, reason = run / FITTED, read_record(run, kind=ValidationRecord)[1].not_kept
     if reason or not path.is_file():
-        why = reason or f"there is no {names.FITTED}: it has not ended, or is of an older version"
+        why = reason or f"there is no {FITTED}: it has not ended, or is of an older version"
         way_out = "fit it yourself, with the parameters in run.json" if reason else "run it anew"
         raise InputError(f"RUN must hold a model, got {run}, which has none, as {why}; {way_out}")
     try:
@@ -164,7 +164,7 @@ def predict_rows(rows: NewRows, run: Path) -> Predicted:
         The model cannot be loaded, or features of images cannot be computed.
     """
     model, X = load_model(run), features_of_rows(rows, run)
-    refuse_width(run / names.FITTED, model.n_features_in_, X.shape[1])
+    refuse_width(run / FITTED, model.n_features_in_, X.shape[1])
     predicted, classes = model.predict_codes(X), model.classes_
     if classes is None:
         return Predicted(None, predicted.astype(float))

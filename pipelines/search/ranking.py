@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pipelines.run_folder import columns
 from pipelines.run_folder.measures import measure_of
 from pipelines.run_folder.names import FAILED, OK
 from pipelines.run_folder.ranking import VALUES, candidates_of, means_of, ranked
+from pipelines.run_folder.rows import Row as Schema
 from pipelines.run_folder.statistics import SAME, corrected_t, holm
+from pipelines.search.record import SearchRow
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -85,19 +86,23 @@ def failures(results: pd.DataFrame, place: Sequence[str]) -> dict[str, Any]:
 
 
 def tabulate(
-    rows: Iterable[Row], parameters: Sequence[str] = (), stage: str = "search"
+    rows: Iterable[Row],
+    parameters: Sequence[str] = (),
+    stage: str = "search",
+    schema: type[Schema] = SearchRow,
 ) -> pd.DataFrame:
     """Return rows of a stage as the table ``cv_results``, sorted by candidate, split and share.
 
     Parameters
     ----------
+    schema : of the rows; a column that it does not have is of numbers
     parameters : hyper-parameters that have a column of their own; rows are sorted by the last
         of them first
     """
     chosen = [row for row in rows if row["stage"] == stage]
-    known = {**dict.fromkeys(parameters, "float64"), **columns.OF_SEARCH}
+    known = {**dict.fromkeys(parameters, "float64"), **SearchRow.dtypes()}
     more = [name for name in (chosen[0] if chosen else {}) if name not in known]
-    declared = columns.SvmRow.dtypes()
+    declared = schema.dtypes()
     types = {**known, **{name: declared.get(name, "float64") for name in more}}
     return results_frame(chosen, types, [*reversed(parameters), "candidate", "split", "share"])
 

@@ -9,6 +9,7 @@ from pipelines.run.predict import Predicted, load_model, refuse_width
 from pipelines.run_folder import names
 from pipelines.search.features import features_of_rows
 from pipelines.svm.kernel_machine import KernelMachine, KernelRegressor
+from pipelines.svm_search.record import SvmRecord
 
 
 def load_machine(run: Path) -> KernelMachine | KernelRegressor:
@@ -19,7 +20,7 @@ def load_machine(run: Path) -> KernelMachine | KernelRegressor:
     InputError
         There is none, or its file is damaged.
     """
-    best = record_of(run, "svm_grid").best
+    best = record_of(run, "svm_grid", SvmRecord).best
     is_regression = best is not None and best.epsilon is not None
     return (KernelRegressor if is_regression else KernelMachine).load(run / names.MODEL)
 

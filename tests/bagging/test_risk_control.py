@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from scipy.stats import beta, binom
 
+from pipelines.bagging.record import SELECTIVE_PREDICTION
 from pipelines.bagging.selective_prediction import (
     STARTS,
     THRESHOLDS,
@@ -21,7 +22,6 @@ from pipelines.bagging.selective_prediction import (
 from pipelines.data.model_file import read_model, write_model
 from pipelines.errors import InputError
 from pipelines.nn.member import OutOfBagPrediction
-from pipelines.run_folder import names
 
 
 def draw(n: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
@@ -97,7 +97,7 @@ def test_a_row_is_judged_by_those_that_left_it_out_alone() -> None:
 
 def test_stored_rules_whose_rows_do_not_belong_together_are_refused(tmp_path: Path) -> None:
     said = OutOfBagPrediction(np.arange(4), np.full((4, 2), 0.5), np.ones(4))
-    path = tmp_path / names.SELECTIVE_PREDICTION
+    path = tmp_path / SELECTIVE_PREDICTION
     SelectivePrediction.of([said], np.array([0, 1, 1, 0]), 2).save(path)
     assert stored_selective_prediction(tmp_path) is not None
     arrays, about = read_model(path)

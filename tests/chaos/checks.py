@@ -8,8 +8,8 @@ from typing import Any
 
 import pandas as pd
 
+from pipelines.commands import job_of
 from pipelines.data.model_file import read_model
-from pipelines.run_folder.columns import ROWS, Row
 from pipelines.run_folder.journal import Journal
 from tests.chaos.program import Broken
 from tests.chaos.workloads import Workload
@@ -49,8 +49,8 @@ def must_be_readable(folder: Path) -> None:
 def must_equal(workload: Workload, folder: Path, truth: Path) -> None:
     """Hold a finished run to the one that nobody disturbed."""
     record = _record(folder)
-    rows, fingerprint = ROWS.get(workload.command, Row), record.get("fingerprint")
-    with Journal(folder / "journal.jsonl", rows, fingerprint, write=False) as journal:
+    row, fingerprint = job_of(workload.command).row, record.get("fingerprint")
+    with Journal(folder / "journal.jsonl", row, fingerprint, write=False) as journal:
         tasks = [one["task"] for one in journal.records]
     if len(tasks) != workload.n_tasks or len(set(tasks)) != len(tasks):
         raise Broken(

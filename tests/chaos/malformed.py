@@ -31,7 +31,9 @@ import numpy as np
 import pandas as pd
 from PIL import Image
 
-from pipelines.run_folder.names import CANDIDATES, CELLS, EPOCHS, ITERATIONS, RANKS
+from pipelines.graph.record import ITERATIONS, RANKS
+from pipelines.parallel.record import EPOCHS
+from pipelines.run_folder.names import CANDIDATES, CELLS
 from tests.chaos.checks import must_be_one_line, without_times
 from tests.chaos.program import Broken
 

@@ -8,9 +8,9 @@ import pandas as pd
 import pytest
 
 from pipelines.errors import InputError
-from pipelines.pages.nn_bagging import N_BINS, BaggingReport, calibration_bins, kept_errors
+from pipelines.pages.nn_bagging import N_BINS, calibration_bins, kept_errors
 from pipelines.report import write_report
-from pipelines.report.page import charts_of
+from pipelines.report.page import charts_of, read_run
 from pipelines.run_folder.statistics import wilson
 
 from .conftest import KEPT, write_ensemble
@@ -34,7 +34,7 @@ def test_the_page_has_the_numbers_of_the_run(ensemble_page: Path) -> None:
 
 def test_every_figure_is_in_the_page_and_beside_it(ensemble_page: Path) -> None:
     page, folder = Page(ensemble_page), ensemble_page.parent
-    run = BaggingReport.read(folder)
+    run = read_run(folder)
     charts = [chart.name for chart in charts_of([*run.sections(), *run.last_sections()])]
     assert figures_in(folder) == set(charts)
     assert len(charts) == 8
@@ -50,12 +50,12 @@ def test_a_table_has_no_images(tmp_path: Path) -> None:
     about = json.loads((folder / "run.json").read_text())
     about["dataset"] |= {"image_shape": None}
     (folder / "run.json").write_text(json.dumps(about))
-    assert BaggingReport.read(folder).explained["own"][0].image is None
+    assert read_run(folder).explained["own"][0].image is None
     assert "Under each image" not in Page(write_report(folder)).text
 
 
 def test_a_refit_is_no_cell_of_a_stopped_run() -> None:
-    run = BaggingReport.read(KEPT / "nn_bagging-interrupted")
+    run = read_run(KEPT / "nn_bagging-interrupted")
     assert sum(row["fold"] == -1 for task in run.tasks for row in task.rows) == 1
     assert (run.cells["fold"] >= 0).all()
     by_candidate = run.cells.groupby(["member", "candidate"])

@@ -3,8 +3,8 @@
 import pandas as pd
 import pytest
 
-from pipelines.pages.cross_validate import ValidationReport
 from pipelines.report import write_report
+from pipelines.report.page import read_run
 
 from .page_reader import Page, figures_in
 
@@ -80,7 +80,7 @@ def test_a_cross_validation_says_whether_the_best_differs_from_the_second(make_r
     }
     for p, verdict in ((0.07, "not significant (p = 0.07)"), (1e-4, "is significant (p < 0.001)")):
         pd.DataFrame([pair | {"p_holm": p}]).to_parquet(folder / "comparison.parquet")
-        report = ValidationReport.read(folder)
+        report = read_run(folder)
         assert report.conclusion().startswith(
             "The best is svm (C = 10.0). It is better than knn by 1.10 points"
         )

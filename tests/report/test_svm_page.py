@@ -6,12 +6,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from pipelines.pages.svm_grid import SvmRegressionReport, SvmReport
+from pipelines.pages.svm_grid import SvmRegressionReport
 from pipelines.report import write_report
-from pipelines.report.base import Report
-from pipelines.report.page import charts_of, kind_of
+from pipelines.report.page import charts_of, read_run
 from pipelines.report.style import figure_style
-from pipelines.run_folder.record import read_record
 
 from .page_reader import Page, figures_in
 
@@ -23,7 +21,7 @@ def chart(report, name):
 
 
 def test_all_pieces_are_read(make_run):
-    run = SvmReport.read(make_run())
+    run = read_run(make_run())
     assert len(run.cells) == 5 * 4 * 4
     assert run.candidates["rank"].tolist() == list(range(1, 21))
     assert len(run.tasks) == 16
@@ -36,8 +34,8 @@ def test_all_pieces_are_read(make_run):
 
 
 def test_cells_and_candidates_of_a_stopped_run_come_from_its_journal(make_run, make_unfinished):
-    finished = SvmReport.read(make_run(name="finished"))
-    run = SvmReport.read(make_unfinished(n_tasks=9))
+    finished = read_run(make_run(name="finished"))
+    run = read_run(make_unfinished(n_tasks=9))
 
     assert len(run.cells) == 9 * 5
     # The journal has 9 tasks: two gammas with 4 folds each, and one fold of a third.
@@ -58,7 +56,7 @@ def test_a_cell_tried_again_counts_once_with_its_last_outcome(make_unfinished):
     for row in failed["rows"]:
         row |= {"error": None, "status": "failed: out of memory"}
     path.write_text("\n".join([json.dumps(failed), *lines]) + "\n")
-    run = SvmReport.read(folder)
+    run = read_run(folder)
     assert len(run.cells) == 8 * 5
     assert run.cells["error"].notna().all()
     assert sorted(task.n_failed for task in run.tasks)[-2:] == [0, 5]
@@ -66,7 +64,7 @@ def test_a_cell_tried_again_counts_once_with_its_last_outcome(make_unfinished):
 
 def test_candidates_of_a_stopped_run_are_ranked_by_their_score_or_accuracy(make_unfinished):
     folder = make_unfinished(n_tasks=8)
-    first = SvmReport.read(folder).candidates
+    first = read_run(folder).candidates
     assert first["error_mean"].is_monotonic_increasing
     path = folder / "journal.jsonl"
     lines = [json.loads(line) for line in path.read_text().splitlines()[:8]]
@@ -74,11 +72,11 @@ def test_candidates_of_a_stopped_run_are_ranked_by_their_score_or_accuracy(make_
         for row in line["rows"]:  # a scoring of another mind than accuracy
             row["score"] = row["error"]
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    assert SvmReport.read(folder).candidates["error_mean"].is_monotonic_decreasing
+    assert read_run(folder).candidates["error_mean"].is_monotonic_decreasing
 
 
 def test_the_folds_of_every_C_are_drawn_at_the_best_gamma(make_run):
-    run = SvmReport.read(make_run())
+    run = read_run(make_run())
     axes = chart(run, "fold_errors_best").axes[0]
     (shown,) = [one for one in axes.lines if one.get_gid() == "dots"]
     at_best = run.cells[run.cells["gamma"] == 0.01]
@@ -87,7 +85,7 @@ def test_the_folds_of_every_C_are_drawn_at_the_best_gamma(make_run):
 
 
 def test_the_map_has_the_mean_of_every_candidate(make_run):
-    run = SvmReport.read(make_run())
+    run = read_run(make_run())
     expected = run.cells.groupby(["gamma", "C"])["error"].mean().unstack()
     pd.testing.assert_frame_equal(run.means(), expected, check_names=False)
 
@@ -113,8 +111,7 @@ def test_a_search_of_numbers_is_read_and_drawn_by_its_scores(make_run, edit_run)
     pd.DataFrame({"row": [0, 1], "true": [1.0, 2.0], "predicted": [1.5, 2.0]}).to_parquet(
         folder / "test_residuals.parquet"
     )
-    kind: type[Report] = kind_of(read_record(folder)[1])
-    run = kind.read(folder)
+    run = read_run(folder)
     assert isinstance(run, SvmRegressionReport)
     assert run.best is not None
     assert (run.best.C, run.best.gamma, run.best.epsilon) == (10.0, 0.01, 0.1)

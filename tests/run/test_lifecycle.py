@@ -7,12 +7,16 @@ from typing import Any
 import pytest
 
 from pipelines.console import quiet_echo
+from pipelines.data_parallel import DataParallel
 from pipelines.errors import InputError
 from pipelines.run.errors import RunStopped
 from pipelines.run.groups import RunOptions
 from pipelines.run.job import exit_status
 from pipelines.run.lifecycle import open_session
 from pipelines.run_folder.folder import RunFolder
+from pipelines.svm_grid import Search
+
+SVM_GRID = Search()
 
 
 def options_of(path: Path) -> RunOptions:
@@ -22,11 +26,11 @@ def options_of(path: Path) -> RunOptions:
 def test_a_second_start_in_the_same_folder_leaves_the_first_alone(tmp_path: Path) -> None:
     """Refused at any time of the first: before its first task, in its midst, at its end."""
     path = tmp_path / "run"
-    with open_session("svm_grid", options_of(path), quiet_echo) as first:
+    with open_session(SVM_GRID, options_of(path), quiet_echo) as first:
         for _ in range(2):
             with (
                 pytest.raises(InputError, match="is in use by another process"),
-                open_session("svm_grid", options_of(path), quiet_echo),
+                open_session(SVM_GRID, options_of(path), quiet_echo),
             ):
                 raise AssertionError("it has the folder, too")
             assert first.folder.journal_path.exists()
@@ -34,7 +38,7 @@ def test_a_second_start_in_the_same_folder_leaves_the_first_alone(tmp_path: Path
         first.journal.append(
             {"task": "a", "worker": "tcp://w", "started": 1.0, "seconds": 1.0, "rows": []}
         )
-        with pytest.raises(InputError), open_session("svm_grid", options_of(path), quiet_echo):
+        with pytest.raises(InputError), open_session(SVM_GRID, options_of(path), quiet_echo):
             pass
     with first.folder.journal() as journal:
         assert len(journal.records) == 1
@@ -46,24 +50,24 @@ def test_a_folder_made_in_vain_is_gone_again(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     for options in (options_of(tmp_path / "run"), RunOptions()):
-        with pytest.raises(InputError, match="no"), open_session("svm_grid", options, quiet_echo):
+        with pytest.raises(InputError, match="no"), open_session(SVM_GRID, options, quiet_echo):
             raise InputError("no")
         with (
             pytest.raises(RunStopped, match="nothing was computed"),
-            open_session("svm_grid", options, quiet_echo),
+            open_session(SVM_GRID, options, quiet_echo),
         ):
             raise KeyboardInterrupt
     assert list(tmp_path.iterdir()) == []
 
 
 def begin_and_stop(path: Path) -> None:
-    with open_session("svm_grid", options_of(path), quiet_echo) as session:
+    with open_session(SVM_GRID, options_of(path), quiet_echo) as session:
         session.folder.update(options={}, status="running")
         raise KeyboardInterrupt
 
 
 def begin_and_import(path: Path, cause: BaseException | None) -> None:
-    with open_session("svm_grid", options_of(path), quiet_echo) as session:
+    with open_session(SVM_GRID, options_of(path), quiet_echo) as session:
         session.folder.update(options={}, status="running")
         raise ImportError("initialization failed") from cause
 
@@ -85,7 +89,7 @@ def test_no_rows_are_promised_where_nothing_is_finished(tmp_path: Path) -> None:
     line = {"task": "a", "worker": "tcp://w", "started": 1.0, "seconds": 1.0, "rows": []}
 
     def go_on(*lines: dict[str, Any]) -> None:
-        with open_session("svm_grid", RunOptions(resume=str(path)), quiet_echo) as session:
+        with open_session(SVM_GRID, RunOptions(resume=str(path)), quiet_echo) as session:
             for one in lines:
                 session.journal.append(one)
             raise KeyboardInterrupt
@@ -95,14 +99,15 @@ def test_no_rows_are_promised_where_nothing_is_finished(tmp_path: Path) -> None:
             go_on(*lines)
 
 
-def test_fits_that_failed_are_not_said_to_be_finished(tmp_path: Path) -> None:
+def test_fits_that_failed_are_not_said_to_be_finished(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     row = {"strategy": "never", "ranks": 1, "repeat": 0, "epoch": 0, "status": "failed: OSError"}
     line = {"task": "a", "worker": "tcp://w", "started": 1.0, "seconds": 1.0, "rows": [row]}
 
     def stop(name: str, unfinished: str) -> None:
-        with open_session(
-            "data_parallel", options_of(tmp_path / name), quiet_echo, lambda path, done: unfinished
-        ) as session:
+        monkeypatch.setattr(DataParallel, "unfinished", lambda job, path, done: unfinished)
+        with open_session(DataParallel(), options_of(tmp_path / name), quiet_echo) as session:
             session.folder.update(options={}, status="running")
             session.journal.append(line)
             raise RunStopped("no training gave a network")
@@ -122,7 +127,7 @@ def test_the_command_that_goes_on_can_be_pasted_into_a_shell(tmp_path: Path) -> 
 
 def test_a_finished_run_stays_finished_and_forgets_why_it_once_stopped(tmp_path: Path) -> None:
     path = tmp_path / "run"
-    with open_session("svm_grid", options_of(path), quiet_echo) as session:
+    with open_session(SVM_GRID, options_of(path), quiet_echo) as session:
         session.folder.update(options={}, status="stopped", reason="stopped on request")
         session.finish(
             {
@@ -138,7 +143,7 @@ def test_a_finished_run_stays_finished_and_forgets_why_it_once_stopped(tmp_path:
         pytest.raises(
             RunStopped, match=r"the run in .* is finished; if its page is missing, draw it with"
         ),
-        open_session("svm_grid", RunOptions(resume=str(path)), quiet_echo),
+        open_session(SVM_GRID, RunOptions(resume=str(path)), quiet_echo),
     ):
         raise KeyboardInterrupt
     assert RunFolder.open(path, "svm_grid").record["status"] == "finished"
@@ -151,7 +156,7 @@ def test_a_full_disk_does_not_make_a_run_look_finished(
         raise OSError(errno.ENOSPC, "No space left on device")
 
     def finish(path: Path) -> None:
-        with open_session("svm_grid", options_of(path), quiet_echo) as session:
+        with open_session(SVM_GRID, options_of(path), quiet_echo) as session:
             session.folder.update(options={}, status="running")
             monkeypatch.setattr("os.fsync", full)
             session.finish({"n_cells": 1})

@@ -48,7 +48,7 @@ def test_a_plan_says_all_that_will_be_done() -> None:
 def test_what_is_done_is_not_computed_again(tmp_path: Path, cluster: Cluster) -> None:
     job = Search()
     plan = job.plan(SMALL, job.load(SMALL, "threads"), {})
-    with open_session("svm_grid", replace(SMALL, results=str(tmp_path / "run")), quiet_echo) as run:
+    with open_session(job, replace(SMALL, results=str(tmp_path / "run")), quiet_echo) as run:
         nothing = job.restore(plan, run)
         assert (nothing.n_fits, dict(nothing.rows)) == ((0, 12), {})
         run.folder.update(options={}, status="running")
@@ -107,9 +107,7 @@ def test_ranks_are_those_of_the_graph_that_was_planned(tmp_path: Path, cluster: 
     job = PageRank()
     plan = job.plan(options, job.load(options, "threads"), {}).on(cluster)
     assert plan.lines[0].endswith("4 nodes, 4 edges")
-    with open_session(
-        "pagerank", replace(options, results=str(tmp_path / "run")), quiet_echo
-    ) as run:
+    with open_session(job, replace(options, results=str(tmp_path / "run")), quiet_echo) as run:
         ranks = job.execute(plan, Done(), run, cluster)
     # By hand: d has 0.15 / 4; what follows solves the three equations of the circle.
     M = np.array([[0, 0, 1, 1], [1, 0, 0, 0], [0, 1, 0, 0], [0, 0, 0, 0]], float)

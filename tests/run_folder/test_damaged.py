@@ -21,19 +21,17 @@ import pandas as pd
 import pytest
 from pydantic import ValidationError
 
+from pipelines.commands import job_of
 from pipelines.errors import InputError
-from pipelines.nn_bagging import Options as BaggingOptions
 from pipelines.report import write_report
 from pipelines.report.comparison import write_comparison
 from pipelines.run.groups import options_of_resumed_run
-from pipelines.run_folder.columns import SVM_CANDIDATE, SvmRow
 from pipelines.run_folder.folder import RunFolder
 from pipelines.run_folder.journal import Journal
 from pipelines.run_folder.ranking import candidates_of
-from pipelines.svm_grid import Options as SvmOptions
+from pipelines.svm_search.record import CANDIDATE, SvmRow
 
 KEPT = Path(__file__).with_name("kept")
-OPTIONS = {"svm_grid": SvmOptions, "nn_bagging": BaggingOptions}
 WRONG: list[Any] = [None, True, -1, 2.5, 1e300, float("nan"), "text", [], ["text"], [[1]], {}]
 Change = Callable[[Path], None]
 
@@ -53,9 +51,10 @@ def compare(folder: Path) -> None:
 def resume(folder: Path) -> None:
     """What is read before a resumed run does anything."""
     command = folder.name.split("-")[0]
-    run = RunFolder.open(folder, command)
-    options_of_resumed_run(OPTIONS[command], run.record["options"], {}, folder)
-    with run.journal() as journal:
+    job = job_of(command)
+    run = RunFolder.open(folder, command, kind=job.record)
+    options_of_resumed_run(job.kind_of_options, run.record["options"], {}, folder)
+    with run.journal(job.row) as journal:
         run.start_clock(journal.records)
 
 
@@ -114,7 +113,9 @@ def test_a_damaged_line_costs_its_own_task(name: str, tmp_path: Path) -> None:
         for wrong in WRONG:
             damaged = json.dumps(replaced(first, place, wrong))
             (folder / "journal.jsonl").write_text("\n".join([damaged, *lines[1:]]) + "\n")
-            with RunFolder.open(folder, name.split("-")[0]).journal() as journal:
+            command = name.split("-")[0]
+            row = job_of(command).row
+            with RunFolder.open(folder, command).journal(row) as journal:
                 assert [one["task"] for one in journal.records][-len(lines) + 1 :] == [
                     json.loads(line)["task"] for line in lines[1:]
                 ]
@@ -126,10 +127,9 @@ def test_a_damaged_line_costs_its_own_task(name: str, tmp_path: Path) -> None:
 
 
 def draw_tables(folder: Path) -> None:
-    from pipelines.report.page import kind_of
-    from pipelines.run_folder.record import read_record
+    from pipelines.report.page import read_run
 
-    kind_of(read_record(folder)[1]).read(folder)
+    read_run(folder)
 
 
 def change_table(name: str, change: Callable[[pd.DataFrame], pd.DataFrame]) -> Change:
@@ -221,7 +221,7 @@ def test_records_of_another_run_are_not_used(tmp_path: Path) -> None:
     folders, kept = [], (KEPT / SVM / "journal.jsonl").read_text()
     for seed in (0, 1):
         folder = RunFolder.create(str(tmp_path / str(seed)), "svm_grid")
-        with folder.journal() as journal:
+        with folder.journal(SvmRow) as journal:
             folder.sign(journal, data="digest", options={"seed": seed})
             folder.update(options={"seed": seed})
             rows = json.loads(
@@ -232,7 +232,7 @@ def test_records_of_another_run_are_not_used(tmp_path: Path) -> None:
     one, other = folders
     mixed = one.journal_path.read_bytes() + other.journal_path.read_bytes()
     one.journal_path.write_bytes(mixed + kept.encode())
-    with RunFolder.open(one.path, "svm_grid").journal() as journal:
+    with RunFolder.open(one.path, "svm_grid").journal(SvmRow) as journal:
         assert [record["task"] for record in journal.records] == ["of 0"]
         assert journal.n_foreign == 1 + len(kept.splitlines())
         journal.append(rows | {"task": "later"})
@@ -252,7 +252,7 @@ def test_a_row_without_a_score_says_that_its_fit_failed() -> None:
 
 def test_an_older_run_goes_on_without_a_fingerprint(tmp_path: Path) -> None:
     folder = RunFolder.open(copy_of("svm_grid-interrupted", tmp_path), "svm_grid")
-    with folder.journal() as journal:
+    with folder.journal(SvmRow) as journal:
         assert len(journal.records) == 2
         folder.sign(journal, data="digest", options={})
         assert journal.fingerprint is None
@@ -268,7 +268,7 @@ def test_one_rule_ranks_candidates() -> None:
             "error": [0.1, 0.3, 0.3, 0.1, 0.2, 0.2, np.nan, 0.0],
         }
     )
-    table = candidates_of(cells.assign(score=1 - cells["error"]), SVM_CANDIDATE, 2)
+    table = candidates_of(cells.assign(score=1 - cells["error"]), CANDIDATE, 2)
     # Three are tied but for rounding: the smaller C, then the smaller gamma. One lacks a fold.
     assert table[["C", "gamma"]].to_numpy().tolist() == [[1, 0.1], [1, 0.2], [10, 0.1], [5, 0.1]]
     assert np.isnan(table["score_mean"].iloc[-1])

@@ -12,6 +12,7 @@ import pandas as pd
 import pytest
 
 from pipelines.report import write_report
+from pipelines.report.base import Report
 from pipelines.run_folder.statistics import (
     on_grid_boundary,
     standard_error,
@@ -84,22 +85,22 @@ def test_a_candidate_with_a_third_of_its_splits_is_not_complete(
     (tmp_path / "journal.jsonl").write_text(json.dumps(line) + "\n")
     stopped = {name: one for name, one in about.items() if name not in ("best", "files")}
     (tmp_path / "run.json").write_text(json.dumps(stopped | {"status": "stopped"}))
-    from pipelines.pages.svm_grid import SvmReport
+    from pipelines.report.page import read_run
 
-    assert SvmReport.read(tmp_path).candidates["n_ok"].tolist() == [15]
+    assert read_run(tmp_path).candidates["n_ok"].tolist() == [15]
     write_report(tmp_path)
 
 
 def test_runs_whose_own_splits_have_changed_are_not_compared(
     repeated: tuple[Path, dict, str],
 ) -> None:
-    from pipelines.pages.svm_grid import SvmReport
     from pipelines.report.comparison import paired_table
+    from pipelines.report.page import read_run
     from pipelines.run_folder.record import IdentityMetadata
 
-    run = SvmReport.read(repeated[0])
+    run = read_run(repeated[0])
 
-    def with_code(digest: str) -> SvmReport:
+    def with_code(digest: str) -> Report:
         identity = IdentityMetadata(inputs={"cv": {"mine.py": digest}}, versions={})
         return replace(run, record=run.record.model_copy(update={"identity": identity}))
 

@@ -10,7 +10,6 @@ from sklearn.svm import SVC
 from pipelines.data import load_dataset, make_folds
 from pipelines.data.placement import FoldedData
 from pipelines.run.tasks import InProcess, OnCluster, Runner
-from pipelines.run_folder import columns
 from pipelines.search.command import run_tasks, tasks_for_workers
 from pipelines.search.ranking import reduce_scores, tabulate
 from pipelines.search.scoring import CandidateScorer
@@ -18,6 +17,7 @@ from pipelines.search.tasks import SEARCH, Problem, make_tasks, run_task
 from pipelines.svm.backends import Settings
 from pipelines.svm_grid import default_bounds
 from pipelines.svm_search.problem import grid_problem
+from pipelines.svm_search.record import CANDIDATE, SvmRow
 
 DIGITS = load_dataset("digits", limit=500)
 CS, GAMMAS = (0.1, 1.0, 100.0), (1e-4, 1e-2)
@@ -49,7 +49,7 @@ def test_every_cell_agrees_with_grid_search_cv() -> None:
     peer = GridSearchCV(SVC(), {"C": CS, "gamma": GAMMAS}, cv=FOLDS, refit=False)
     peer.fit(DATA.scaled("cpu"), DATA.y)
     results = results_of(InProcess(2))
-    assert set(results.columns) == {*columns.SvmRow.model_fields} - {"epsilon"}
+    assert set(results.columns) == {*SvmRow.model_fields} - {"epsilon"}
     for row in results.itertuples():
         candidate = peer.cv_results_["params"].index({"C": row.C, "gamma": row.gamma})
         score = peer.cv_results_[f"split{row.fold}_test_score"][candidate]
@@ -57,15 +57,14 @@ def test_every_cell_agrees_with_grid_search_cv() -> None:
         assert row.n_errors == round((1 - score) * row.n_validation)
 
 
-def test_a_column_of_svm_grid_alone_may_be_text(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Noted(columns.SvmRow):
+def test_a_column_of_svm_grid_alone_may_be_text() -> None:
+    class Noted(SvmRow):
         note: str
 
-    monkeypatch.setattr(columns, "SvmRow", Noted)
     problem = problem_of((1.0,), (1e-2,))
     rows = InProcess(1).outcomes(run_task, problem, make_tasks(problem))
     noted = [row | {"note": "seen"} for outcome in rows for row in outcome.result]
-    assert tabulate(noted, problem.columns)["note"].tolist() == ["seen"] * 3
+    assert tabulate(noted, problem.columns, schema=Noted)["note"].tolist() == ["seen"] * 3
 
 
 def test_one_worker_four_workers_and_threads_give_identical_rows(
@@ -87,7 +86,7 @@ def test_a_fit_that_fails_is_a_row_that_says_why() -> None:
     assert (good.status == "ok").all()
     assert bad.error.isna().all()
     assert bad.n_errors.isna().all()
-    assert reduce_scores(results, columns.SVM_CANDIDATE, 3).C.tolist() == [1.0, -1.0]
+    assert reduce_scores(results, CANDIDATE, 3).C.tolist() == [1.0, -1.0]
 
 
 def test_a_table_s_default_gammas_lie_around_scikit_learns_scale() -> None:

@@ -1,0 +1,128 @@
+"""What a run of ``nn_bagging`` leaves: its files and their schemas."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from pydantic import Field
+
+from pipelines.run_folder.record import Answer, OptionMetadata, Record
+from pipelines.run_folder.rows import Row
+from pipelines.run_folder.schema import Count, Number, Part, Seconds, Share
+
+MEMBERS = "members.csv"
+MEMBER_FILES = "members"  # a folder
+MEMBER_PROBABILITIES = "member_probabilities.npz"
+SIZES = "ensemble_sizes.parquet"
+EXPLAINED = "explained.npz"
+SELECTIVE_PREDICTION = "selective_prediction.safetensors"
+READ_AGAIN = (
+    MEMBERS,
+    *(f"{MEMBER_FILES}/member-*.{kind}" for kind in ("safetensors", "npy", "npz")),
+    MEMBER_PROBABILITIES,
+    EXPLAINED,
+    SELECTIVE_PREDICTION,
+)
+
+# What tells one candidate from another, and one cell.
+CANDIDATE = ("member", "candidate")
+CELL = (*CANDIDATE, "fold")
+
+
+class BaggingRow(Row):
+    """A cell of ``nn_bagging``; its fold is -1 for the refit of a member."""
+
+    member: Count
+    candidate: Count
+    fold: int = Field(ge=-1, lt=2**31)
+    network: str
+    n_conv_layer: Count
+    kernel_size: Count
+    n_hidden_layer: Count
+    learning_rate: Number
+    momentum: Number
+    n_train: Count
+    n_validation: Count
+    n_errors: Count | None
+    error: Share | None
+    score: Number | None = None
+    loss: Number | None
+    n_epochs: Count | None = None
+    fit_seconds: Seconds | None = None
+    score_seconds: Seconds | None = None
+    worker: str = ""
+    status: str
+
+
+class BaggingOptionMetadata(OptionMetadata):
+    """Options of ``nn_bagging``."""
+
+    n_bootstrap: Count | None = None
+    n_tuning: Count | None = None
+
+
+class SelectivePredictionMetadata(Part):
+    """Results of selective prediction on the test samples."""
+
+    rule: str = ""
+    n_kept: Count | None = None
+    n_wrong_kept: Count | None = None
+
+
+class RiskControlMetadata(Part):
+    """The threshold above which few answers are wrong, and how it does on test samples."""
+
+    threshold: Number | None = None
+    n_kept_test: Count
+    n_wrong_kept_test: Count
+    line: str = ""
+    assumption: str = ""
+
+
+class PredictionSetMetadata(Part):
+    """Prediction sets: how large they are on test samples, and how many hold the true class."""
+
+    confidence: Share
+    mean_size: Number | None = None
+    coverage: Share | None = None
+    least_coverage: Share | None = None
+
+
+class NoveltyMetadata(Part):
+    """The number of test samples flagged as novel, and the allowed rate."""
+
+    rate: Share
+    n_named: Count
+
+
+class BaggingAnswer(Answer):
+    """What ``nn_bagging`` answers: errors of the vote, of the mean probability, of the members."""
+
+    needed: ClassVar[tuple[str, ...]] = (
+        "vote_test_error",
+        "n_vote_errors",
+        "mean_test_error",
+        "members_mean_test_error",
+        "members_best_test_error",
+        "test_calibration_error",
+        "selective_prediction",
+        "dataset.n_test",
+    )
+
+    vote_test_error: Share | None = None
+    n_vote_errors: Count | None = None
+    mean_test_error: Share | None = None
+    n_mean_errors: Count | None = None
+    members_mean_test_error: Share | None = None
+    members_best_test_error: Share | None = None
+    selective_prediction: SelectivePredictionMetadata | None = None
+    risk_control: RiskControlMetadata | None = None
+    prediction_sets: PredictionSetMetadata | None = None
+    novelty: NoveltyMetadata | None = None
+
+
+class BaggingRecord(BaggingAnswer, Record):
+    """``run.json`` of ``nn_bagging``."""
+
+    options: BaggingOptionMetadata = BaggingOptionMetadata()
+    augment: str = "none"

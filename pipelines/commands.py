@@ -1,0 +1,38 @@
+"""The commands: the one list of them, which imports none before it is asked for."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any, NamedTuple
+
+
+class Command(NamedTuple):
+    """Where a command is, and what it does, as the list of commands says it."""
+
+    module: str
+    sentence: str
+
+
+COMMANDS = {
+    "svm_grid": Command(
+        "pipelines.svm_grid", "C and gamma of a kernel SVM by cross-validation on a grid"
+    ),
+    "nn_bagging": Command(
+        "pipelines.nn_bagging",
+        "an ensemble of neural networks that votes and says when not to trust it",
+    ),
+    "cross_validate": Command(
+        "pipelines.cross_validate", "any estimators of scikit-learn's kind, compared"
+    ),
+    "pagerank": Command("pipelines.pagerank", "PageRank of a graph"),
+    "data_parallel": Command(
+        "pipelines.data_parallel", "one network trained by many workers at once"
+    ),
+    "report": Command("pipelines.report.__main__", "redraw the pages of runs, or compare runs"),
+}
+
+
+def job_of(name: str) -> Any:
+    """Return the class of a command's job; None where no command of that name has runs."""
+    command = COMMANDS.get(name)
+    return None if command is None else getattr(import_module(command.module), "JOB", None)

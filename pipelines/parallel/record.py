@@ -1,0 +1,84 @@
+"""What a run of ``data_parallel`` leaves: its files and their schemas."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from pydantic import Field
+
+from pipelines.run_folder.record import Answer, OptionMetadata, Record
+from pipelines.run_folder.rows import Row
+from pipelines.run_folder.schema import Count, Number, Part, Scalar, Seconds
+
+EPOCHS = "epochs.parquet"
+CHECKPOINTS = "checkpoints"  # a folder: where each training stands, or ended
+
+EPOCH = ("strategy", "ranks", "repeat", "epoch")  # what tells one row from another
+
+
+class EpochRow(Row):
+    """An epoch of a training of ``data_parallel``; one that failed has a row without numbers.
+
+    ``seconds`` are of training since its beginning, the other times of this epoch, the mean of
+    its ranks. Losses that are not finite are left out.
+    """
+
+    strategy: str
+    ranks: Count
+    repeat: Count
+    epoch: Count
+    step: Count | None = None
+    n_ranks: Count | None = None
+    loss: Number | None = None
+    validation_loss: Number | None = None
+    validation_metric: Number | None = None
+    seconds: Seconds | None = None
+    compute_seconds: Number | None = None
+    communication_seconds: Number | None = None
+    wait_seconds: Number | None = None
+    test_loss: Number | None = None
+    test_metric: Number | None = None
+    worker: str = ""
+    status: str
+
+
+class ParallelOptionMetadata(OptionMetadata):
+    """Options of ``data_parallel``."""
+
+    network: str | None = None
+    until_loss: Number | None = None
+
+
+class TrainingMetadata(Part):
+    """A training, with the losses of its best epoch, whose network it keeps."""
+
+    __pydantic_extra__: dict[str, Scalar] = Field(init=False)
+
+    strategy: str
+    ranks: Count
+    repeat: Count
+    validation_loss: Number | None = None
+    test_metric: Number | None = None
+
+
+class ParallelAnswer(Answer):
+    """What ``data_parallel`` answers.
+
+    Attributes
+    ----------
+    trainings : each with its losses
+    restarts : process groups that followed one which lost a rank
+    metric : what is measured beside the loss
+    """
+
+    needed: ClassVar[tuple[str, ...]] = ("trainings", "metric", "dataset.n_test")
+
+    trainings: list[TrainingMetadata] | None = None
+    restarts: list[dict[str, Scalar]] = []
+    metric: str | None = None
+
+
+class ParallelRecord(ParallelAnswer, Record):
+    """``run.json`` of ``data_parallel``."""
+
+    options: ParallelOptionMetadata = ParallelOptionMetadata()

@@ -1,0 +1,129 @@
+"""What a run of ``cross_validate`` leaves, and any search of candidates on splits: its schemas."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from pydantic import Field
+
+from pipelines.run_folder.record import Answer, BestMetadata, OptionMetadata, Record
+from pipelines.run_folder.rows import Row
+from pipelines.run_folder.schema import Count, Number, Part, Scalar, Seconds, Share, Side
+
+FITTED = "model.skops"
+COMPARISON = "comparison.parquet"
+LEARNING_CURVE = "learning_curve.parquet"
+NESTED = "nested.parquet"
+
+CELL = ("algorithm", "candidate", "fold")  # what tells one cell from another
+
+
+class SearchRow(Row):
+    """A candidate of a search on a split; its fold is -1 where that is not the search's.
+
+    ``error`` is there where classes are predicted; further scores are columns of their own,
+    ``score_NAME``.
+    """
+
+    algorithm: str
+    candidate: Count
+    params: str
+    stage: str
+    split: Count
+    fold: int = Field(ge=-1, lt=2**31)
+    share: Share
+    n_train: Count
+    n_validation: Count
+    n_errors: Count | None = None
+    error: Share | None
+    score: Number | None
+    n_support: Count | None = None
+    n_iterations: Count | None = None
+    family: str
+    n_fits: Count
+    n_steps: Count = 0
+    n_steps_made: Count = 0
+    implementation: str = ""
+    reason: str = ""
+    fit_seconds: Seconds | None
+    score_seconds: Seconds | None
+    worker: str = ""
+    status: str
+
+
+class FeatureMetadata(Part):
+    """What images were turned into before they were learned from, as ``Extractor`` describes it."""
+
+    name: str
+    size: Side | None = None
+    weights: str = ""
+    weights_name: str = ""
+
+
+class SearchOptionMetadata(OptionMetadata):
+    """Options of a search."""
+
+    nested: Count | None = None
+    features: str | None = None
+    weights: str | None = None
+
+
+class SearchRecord(Record):
+    """``run.json`` of a search."""
+
+    options: SearchOptionMetadata = SearchOptionMetadata()
+    features: FeatureMetadata | None = None
+
+
+class ValidationOptionMetadata(SearchOptionMetadata):
+    """Options of ``cross_validate``."""
+
+    rope: Number | None = None
+
+
+class Candidate(BestMetadata):
+    """A candidate of any algorithm."""
+
+    algorithm: str
+    candidate: Count
+    parameters: dict[str, Any] = {}
+
+
+class ValidationAnswer(Answer):
+    """What ``cross_validate`` answers.
+
+    Attributes
+    ----------
+    algorithms : the best candidate of each
+    fits_asked, fits_made : fits of the candidates, and those that were computed for them
+    steps_asked, steps_made : the same of first steps of pipelines
+    not_kept : why its best model is not; None of one that is
+    families : what fits shared, how many were asked for and made
+    """
+
+    needed: ClassVar[tuple[str, ...]] = (
+        "best",
+        "algorithms",
+        "scoring",
+        "fits_asked",
+        "fits_made",
+        "dataset.n_test",
+    )
+
+    best: Candidate | None = None
+    algorithms: list[Candidate] | None = None
+    scoring: list[str] | None = None
+    fits_asked: Count | None = None
+    fits_made: Count | None = None
+    steps_asked: Count | None = None
+    steps_made: Count | None = None
+    not_kept: str | None = None
+    families: list[dict[str, Scalar]] = []
+
+
+class ValidationRecord(ValidationAnswer, SearchRecord):
+    """``run.json`` of ``cross_validate``."""
+
+    options: ValidationOptionMetadata = ValidationOptionMetadata()
+    task: str | None = None
+    n_candidates: Count | None = None

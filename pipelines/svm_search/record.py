@@ -1,0 +1,63 @@
+"""What a run of ``svm_grid`` leaves: its schemas."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Self
+
+from pydantic import model_validator
+
+from pipelines.run_folder.record import Answer, BestMetadata
+from pipelines.run_folder.schema import Count, Number, Positive
+from pipelines.search.record import SearchOptionMetadata, SearchRecord, SearchRow
+
+PROBABILITIES = "test_probabilities.parquet"
+
+# What tells one candidate from another, and one cell.
+CANDIDATE = ("C", "gamma")
+CELL = (*CANDIDATE, "fold")
+
+
+class SvmRow(SearchRow):
+    """A cell of ``svm_grid``; one algorithm, and parameters that have columns of their own."""
+
+    C: Positive
+    gamma: Positive
+    epsilon: Number | None = None
+
+    @model_validator(mode="after")
+    def _has_a_score(self) -> Self:
+        if self.score is None and not self.status.startswith("failed"):
+            raise ValueError("a fit that did not fail has a score")
+        return self
+
+
+class SvmOptionMetadata(SearchOptionMetadata):
+    """Options of ``svm_grid``."""
+
+    n_c: Count | None = None
+    n_gamma: Count | None = None
+    n_epsilon: Count | None = None
+    log_c: list[Number] | None = None
+    log_gamma: list[Number] | None = None
+
+
+class SvmBest(BestMetadata):
+    """The best candidate; it has an epsilon where the target is numbers."""
+
+    C: Positive
+    gamma: Positive
+    epsilon: Number | None = None
+
+
+class SvmAnswer(Answer):
+    """What ``svm_grid`` answers."""
+
+    needed: ClassVar[tuple[str, ...]] = ("best", "dataset.n_test")
+
+    best: SvmBest | None = None
+
+
+class SvmRecord(SvmAnswer, SearchRecord):
+    """``run.json`` of ``svm_grid``."""
+
+    options: SvmOptionMetadata = SvmOptionMetadata()

@@ -1,0 +1,76 @@
+"""What the console says of the result of ``svm_grid``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from pipelines.run.summary import baseline_lines, failed_fits, wall_time
+from pipelines.run_folder.measures import measure_of
+from pipelines.run_folder.record import n_splits_of, splits_in_words
+from pipelines.run_folder.statistics import within_one_standard_error
+from pipelines.search.summary import cv_line, nested_lines, test_lines
+from pipelines.svm_search.boundary import fits_of_a_candidate, on_grid_boundary, widen
+from pipelines.svm_search.record import CANDIDATE, CELL
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import pandas as pd
+
+
+def of_grid(record: Mapping[str, Any], candidates: pd.DataFrame, run: Path) -> list[str]:
+    """Return what ``svm_grid`` found: the best, how sure it is, the time, and what failed.
+
+    Parameters
+    ----------
+    candidates : best first
+    run : its folder
+    """
+    best, options, n_splits = record["best"], record["options"], n_splits_of(record) or 1
+    spread = f"(standard deviation of {splits_in_words(record)})"
+    scoring = options.get("scoring") or "accuracy"
+    found = [f"{name} = {best[name]:.3g}" for name in ("C", "gamma", "epsilon") if name in best]
+    lines = [f"best       {', '.join(found)}"]
+    if ends := on_grid_boundary(candidates, n_splits):
+        command, n_more = widen(record["argv"], options, ends, run)
+        lines += [
+            f"           {' and '.join(map(str, ends))} of the grid; the optimum may lie outside "
+            f"it. To widen it by {n_more * fits_of_a_candidate(record):,} fits:",
+            f"           {command}",
+        ]
+    lines += _as_good(candidates, n_splits)
+    if scoring != "accuracy":
+        lines.append(
+            cv_line(measure_of(scoring), best["score_mean"], best["score_std"])
+            + ("" if "error_mean" in best else f" {spread}")
+        )
+    if "error_mean" in best:
+        lines.append(
+            f"cv error   {best['error_mean'] * 100:.2f} % ± {best['error_std'] * 100:.2f} % "
+            f"{spread}"
+        )
+    lines += [*nested_lines(record, measure_of(scoring)), *test_lines(record)]
+    if "test_log_loss" in record:
+        lines.append(
+            f"test proba log loss {record['test_log_loss']:.4f}, "
+            f"calibration error {record['test_calibration_error'] * 100:.2f} %"
+        )
+    return [
+        *lines,
+        *baseline_lines(record),
+        wall_time(record),
+        *failed_fits(record, CELL),
+    ]
+
+
+def _as_good(candidates: pd.DataFrame, n_splits: int) -> Iterator[str]:
+    """Give lines on the candidates that tie with the best, and the simplest of them."""
+    marks = within_one_standard_error(candidates, n_splits, CANDIDATE) or []
+    if (n := sum(map(bool, marks))) < 2:
+        return
+    tied = f" ({more} tied with it)" if (more := sum("tied" in mark for mark in marks)) else ""
+    others = "1 other candidate is" if n == 2 else f"{n - 1:,} other candidates are"
+    yield f"           {others} within one standard error of the best{tied}"
+    for C, gamma in candidates[["C", "gamma"]][["simplest" in mark for mark in marks]].to_numpy():
+        yield f"simplest   of these: C = {C:.3g}, gamma = {gamma:.3g}"

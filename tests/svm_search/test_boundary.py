@@ -1,0 +1,67 @@
+"""The boundary of a grid, and the command that widens it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pipelines.svm_search.boundary import on_grid_boundary, widen
+from tests.grids import FOLDS, grid
+
+RUN = Path("run")
+
+
+@pytest.mark.parametrize(
+    ("errors", "found"),
+    [
+        ([[0.5, 0.3, 0.10], [0.6, 0.4, 0.2]], ["the largest C", "the smallest gamma"]),
+        ([[0.5, 0.11, 0.10], [0.6, 0.4, 0.2]], ["the smallest gamma"]),  # by less than 0.015
+        ([[0.5, 0.10, 0.3], [0.6, 0.11, 0.2]], []),
+        ([[0.1, 0.3, 0.4]], ["the smallest C"]),
+    ],
+)
+def test_an_edge_counts_where_the_neighbour_is_worse_by_a_standard_error(
+    errors: list[list[float]], found: list[str]
+) -> None:
+    assert [str(edge) for edge in on_grid_boundary(grid(errors, std=0.03), FOLDS)] == found
+
+
+def test_a_wider_grid_keeps_its_step_and_ends_at_a_round_number_where_one_is_near() -> None:
+    candidates = grid([[0.5, 0.3, 0.10]], std=0.03)
+    (edge,) = on_grid_boundary(candidates, FOLDS)
+    options = {"n_c": 12, "log_c": [-3.0, 2.5], "n_gamma": 3}
+    assert widen([], options, [edge], RUN) == ("--log-c -3 5 --n-c 17 --extend run", 15)
+    options = {"n_c": 8, "log_c": [-3.0, 3.0], "n_gamma": 1}
+    assert widen([], options, [edge], RUN) == ("--log-c -3 5.571428571 --n-c 11 --extend run", 3)
+    options = {"n_c": 8, "log_c": [-2.0, 5.0], "n_gamma": 1}
+    assert widen([], options, [edge], RUN) == ("--log-c -2 6 --n-c 9 --extend run", 1)
+
+
+def test_no_grid_is_advised_to_go_beyond_the_largest_c() -> None:
+    candidates = grid([[0.5, 0.3, 0.10]], std=0.03)
+    candidates["C"] *= 1e6 / candidates["C"].max()
+    assert on_grid_boundary(candidates, FOLDS) == []
+
+
+def test_the_wider_grid_holds_every_value_of_this_one() -> None:
+    candidates = grid([[0.5, 0.3, 0.10], [0.6, 0.4, 0.2]], std=0.03)
+    options = {"n_c": 3, "log_c": [0.0, 2.0], "n_gamma": 2, "log_gamma": [0.0, 1.0]}
+    argv = [
+        "python",
+        "-m",
+        "pipelines.svm_grid",
+        "--n-c=3",
+        "--log-c",
+        "0",
+        "2",
+        "--dataset",
+        "my table.csv",
+        "--results",
+        "here",
+    ]
+    assert widen(argv, options, on_grid_boundary(candidates, FOLDS), RUN) == (
+        "pleasingly svm-grid --dataset 'my table.csv' --log-c 0 3 --n-c 4 "
+        "--log-gamma -1 1 --n-gamma 3 --extend run",
+        6,
+    )
