@@ -231,10 +231,12 @@ def predict_images(command: str, sandbox: Path) -> None:
 
 
 def predict_table(command: str, sandbox: Path) -> None:
-    if not (sandbox / "TABLE_RUN").exists():
-        grid = "--n-c 2 --n-gamma 2 --folds 2 --quiet --results TABLE_RUN"
-        here(f"python -m pipelines.svm_grid --dataset mine.csv {grid}", sandbox)
-    here(re.sub(r"\bresults/\S+", "TABLE_RUN", command), sandbox)
+    program, _, _ = command.partition(" predict ")
+    run = f"{program.rpartition('.')[2]}-run"
+    if not (sandbox / run).exists():
+        few = "--estimator tree" if "cross_validate" in program else "--n-c 2 --n-gamma 2"
+        here(f"{program} --dataset mine.csv {few} --folds 2 --quiet --results {run}", sandbox)
+    here(re.sub(r"\bresults/\S+", run, command), sandbox)
 
 
 def dry(command: str, sandbox: Path) -> None:
@@ -325,7 +327,7 @@ HOW: list[tuple[str, Callable[[str, Path], None]]] = [
     (r"(mpirun|srun) .*python -m pipelines", dry_without_ranks),
     (r"python -m pipelines\.nn_bagging predict", predict),
     (r"python -m pipelines\.svm_grid predict .*--image", predict_images),
-    (r"python -m pipelines\.svm_grid predict", predict_table),
+    (r"python -m pipelines\.(svm_grid|cross_validate) predict", predict_table),
     (r"python -m pipelines\.svm_grid --dataset photographs", few_fits),
     (r"python -m pipelines\.nn_bagging --resume", with_less),
     (r"python -m pipelines\.nn_bagging", small_networks),

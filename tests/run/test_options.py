@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -7,7 +8,7 @@ import pytest
 from pipelines.errors import InputError
 from pipelines.nn_bagging import Options as BaggingOptions
 from pipelines.run.groups import options_of_resumed_run
-from pipelines.run.options import check_options, parse_options
+from pipelines.run.options import argument, check_options, parse_options, several
 from pipelines.svm_grid import Options
 
 
@@ -140,3 +141,46 @@ def test_paths_are_recorded_absolute_and_names_stay(
     assert options.dataset == given["dataset"] == str(tmp_path / "mine.csv")
     assert options.data_dir == str(tmp_path / "sets")
     assert parse("--dataset", "digits")[0].dataset == "digits"
+
+
+@dataclass(frozen=True)
+class WithArguments:
+    """Arguments of a command, and an option."""
+
+    run: Path = argument("RUN", "a folder")
+    table: Path | None = argument("TABLE", "a table", default=None)
+    image: tuple[Path, ...] = several((), "images", parse=Path, metavar="FILE")
+
+
+@pytest.mark.parametrize(
+    ("argv", "expected"),
+    [
+        ("a", WithArguments(Path("a"))),
+        ("./a ~/b", WithArguments(Path("a"), Path("~/b"))),
+        ("a --image b c", WithArguments(Path("a"), image=(Path("b"), Path("c")))),
+        ("a --image=b c", WithArguments(Path("a"), Path("c"), (Path("b"),))),
+        ("--image=b a --image=c t", WithArguments(Path("a"), Path("t"), (Path("b"), Path("c")))),
+        ("a -- b", WithArguments(Path("a"), Path("b"))),
+    ],
+)
+def test_arguments_stand_anywhere(argv: str, expected: WithArguments) -> None:
+    options, given = parse_options(WithArguments, "toy", "what it does", argv.split())
+    assert options == expected
+    assert given == {name: one for name, one in vars(options).items() if one not in (None, ())}
+
+
+@pytest.mark.parametrize(
+    ("argv", "words"),
+    [
+        ("", "RUN must be a folder, got none"),
+        ("--image b", "RUN must be a folder, got none"),
+        ("a b c", "c is not an option of this command"),
+        ("a --imag b", "--imag is not an option of this command; did you mean --image?"),
+        ("--imag", "--imag is not an option of this command; did you mean --image?"),
+        ("a --table b", "--table is not an option of this command"),
+    ],
+)
+def test_arguments_that_cannot_be_are_refused(argv: str, words: str) -> None:
+    with pytest.raises(InputError) as caught:
+        parse_options(WithArguments, "toy", "what it does", argv.split())
+    assert words in caught.value.flagged()

@@ -46,7 +46,7 @@ FILES = {
         "members/member-00.safetensors",
         "selective_prediction.safetensors",
     ),
-    "cross_validate": (*OF_SEARCH, "comparison.parquet"),
+    "cross_validate": (*OF_SEARCH, "comparison.parquet", "model.skops"),
     "pagerank": ("iterations.parquet", "ranks.parquet"),
     "data_parallel": (
         "checkpoints/every-step-on-1-1.safetensors",
@@ -57,7 +57,7 @@ FILES = {
 }
 # What holds for these holds for the others, in make test-all.
 FAST = ("svm_grid", "pagerank")
-PREDICTS = ("svm_grid", "nn_bagging")
+PREDICTS = ("svm_grid", "nn_bagging", "cross_validate")
 ANSWER = ("best", "test_error", "vote_test_error", "top", "trainings")
 
 
@@ -126,7 +126,7 @@ def test_it_is_refused_in_one_line_or_made_again(
     main = importlib.import_module(f"pipelines.{command}").main
     folder = Path(shutil.copytree(run_of(command), tmp_path / command))
     damage(folder / name)
-    gone, model = damage is Path.unlink, name.endswith(".safetensors")
+    gone, model = damage is Path.unlink, name.endswith((".safetensors", ".skops"))
     predict = ["predict", str(folder), "iris.csv", "--output", str(tmp_path / "answers.csv")]
 
     def status(act: Any, words: list[str]) -> int:
