@@ -44,6 +44,7 @@ from pipelines.run.options import (
     option,
     positive,
     real,
+    rule,
     several,
     share,
 )
@@ -218,7 +219,7 @@ class BaggingPredictOptions(PredictOptions):
         0,
         "of images: average over N copies, augmented as in the run's training, in place of the "
         "image as it is",
-        rule=at_least(0, MOST_COPIES),
+        rule=rule(f"from 0 to {MOST_COPIES}", lambda number: 0 <= number <= MOST_COPIES),
     )
     network: str | None = again(None, "of a run with a network of your own: " + AGAIN)
     augment: str | None = again(

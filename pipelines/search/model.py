@@ -168,13 +168,14 @@ def predict_rows(rows: NewRows, run: Path) -> Predicted:
     predicted, classes = model.predict_codes(X), model.classes_
     if classes is None:
         return Predicted(None, predicted.astype(float))
-    labels = classes[model.estimator.classes_]
+    labels, parameters = classes[model.estimator.classes_], model.estimator.get_params().items()
+    shapes = [value for name, value in parameters if name.endswith("decision_function_shape")]
     for kind, method in (("probability", "predict_proba"), ("decision", "decision_function")):
         if not hasattr(model, method):
             continue
+        if kind == "decision" and len(labels) > 2 and "ovo" in shapes:
+            left_out = "note       decision values are of pairs of classes: not in the table"
+            return Predicted(classes, predicted, remarks=[left_out])
         values = getattr(model, method)(X)
-        if values.shape[1:] in ((), (len(labels),)):
-            return Predicted(classes, predicted, class_columns(kind, labels, values))
-        left_out = f"note       {kind} values are of pairs of classes: they are not in the table"
-        return Predicted(classes, predicted, remarks=[left_out])
+        return Predicted(classes, predicted, class_columns(kind, labels, values))
     return Predicted(classes, predicted)

@@ -1,0 +1,316 @@
+"""The best candidate of a run is kept, and asked about new rows."""
+
+from __future__ import annotations
+
+import json
+import os
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import skops.io
+from PIL import Image
+from sklearn.ensemble import RandomForestClassifier
+
+from pipelines import InputError, Run
+from pipelines.cross_validate import main
+from pipelines.data import load_dataset
+from pipelines.nn.features import Extractor
+from pipelines.search.candidates import CATALOGUE, estimator_of
+from pipelines.search.model import FittedEstimator, load_estimator, stored
+from tests.command_runs import record
+
+FEW = ["--folds", "3", "--cluster", "threads", "--quiet"]
+
+
+def mixed(n_rows: int, seed: int) -> pd.DataFrame:
+    """Ids, numbers with gaps, text, and as targets a class and a number."""
+    rng = np.random.default_rng(seed)
+    frame = pd.DataFrame(
+        {
+            "case": [f"c{number:04d}" for number in range(n_rows)],
+            "age": rng.normal(50, 10, n_rows).round(1),
+            "height": rng.normal(170, 8, n_rows).round(1),
+            "sex": rng.choice(["F", "M"], n_rows),
+        }
+    )
+    cost = frame["age"] * 3 + 40 * (frame["sex"] == "F") + rng.normal(0, 1, n_rows)
+    frame.loc[::9, "age"] = np.nan
+    frame["cost"] = cost.round(2)
+    frame["pay"] = np.select([cost < 150, cost < 180], ["low", "middle"], "high")
+    return frame
+
+
+def run_on(folder: Path, dataset: Path, *options: str) -> Path:
+    words = ["--dataset", str(dataset), *options, *FEW, "--results", str(folder / "run")]
+    assert main(words) == 0
+    return folder / "run"
+
+
+def write_test_rows(data: Any, path: Path) -> np.ndarray:
+    """Write the test rows as a table in another order of columns; return their targets."""
+    X = pd.DataFrame(data.X_test, columns=data.feature_names)
+    X[X.columns[::-1]].to_csv(path, index=False)
+    return data.y_test
+
+
+STEPS = """
+- reduce: {class: sklearn.decomposition.PCA, n_components: 2}
+- chosen: {class: sklearn.feature_selection.SelectKBest, k: 1}
+"""
+
+
+@pytest.mark.parametrize(
+    ("target", "options", "columns"),
+    [
+        ("pay", "--estimator forest --param n_estimators=5", "probability"),
+        ("pay", "--estimator svm --param C=1,10", "decision"),
+        ("pay", "--estimator boosting --param max_iter=3 --leave-out height", "probability"),
+        ("pay", "--estimator knn --preprocess STEPS", "probability"),
+        ("pay", "--estimator svm --param decision_function_shape=ovo", ""),
+        ("pay", "--estimator pipelines.PathSVC", "decision"),
+        ("cost", "--estimator svm --param C=1,10", ""),
+        ("cost", "--estimator ridge", ""),
+    ],
+)
+def test_the_test_rows_get_the_predictions_of_the_refit(
+    target: str, options: str, columns: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "steps.yaml").write_text(STEPS)
+    table = mixed(120, 0).drop(columns={"pay", "cost"} - {target})
+    table.to_csv(tmp_path / "table.csv", index=False)
+    words = options.replace("STEPS", str(tmp_path / "steps.yaml")).split()
+    run = run_on(tmp_path, tmp_path / "table.csv", "--target", target, *words)
+    task = "regression" if target == "cost" else "classification"
+    data = load_dataset(str(tmp_path / "table.csv"), target=target, task=task)
+    write_test_rows(data, tmp_path / "new.csv")
+    assert main(["predict", str(run), str(tmp_path / "new.csv")]) == 0
+    answers = pd.read_csv(tmp_path / "new-predictions.csv")
+    if target == "cost":
+        expected = pd.read_parquet(run / "test_residuals.parquet")["predicted"].to_numpy()
+        np.testing.assert_allclose(answers["predicted"], expected, rtol=1e-12)
+    else:
+        codes = pd.read_parquet(run / "test_predictions.parquet")["predicted"].to_numpy()
+        expected = data.classes[codes]
+        assert answers["predicted"].tolist() == expected.tolist()
+    named = [f"{columns}_{label}" for label in ("high", "low", "middle")] if columns else []
+    assert answers.columns.tolist() == ["row", "predicted", *named]
+    if columns == "probability":
+        np.testing.assert_allclose(answers[named].sum(axis=1), 1)
+    if columns:
+        assert (answers[named].to_numpy().argmax(axis=1) == codes).mean() > 0.9
+    assert ("of pairs of classes" in capsys.readouterr().out) == options.endswith("ovo")
+    model = Run(run).model
+    assert type(model) is FittedEstimator
+    assert hasattr(model, "predict_proba") == (columns == "probability")
+    assert np.array_equal(model.predict(data.X_test), expected)
+
+
+def test_ids_and_the_error_are_told_and_the_column_of_groups_is_no_feature(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table = mixed(120, 0).drop(columns="cost").assign(family=np.arange(120) // 4)
+    table.to_csv(tmp_path / "table.csv", index=False)
+    options = ["--cv", "group", "--groups", "family", "--estimator", "tree"]
+    run = run_on(tmp_path, tmp_path / "table.csv", "--target", "pay", *options)
+    new = mixed(30, 1).drop(columns="cost")
+    new.loc[3, "sex"] = "X"
+    new.to_csv(tmp_path / "new.csv", index=False)
+    assert main(["predict", str(run), str(tmp_path / "new.csv")]) == 0
+    answers, said = pd.read_csv(tmp_path / "new-predictions.csv"), capsys.readouterr().out
+    assert answers.columns.tolist()[:3] == ["row", "case", "predicted"]
+    wrong = int((answers["predicted"] != new["pay"]).sum())
+    assert f"({wrong} of 30) against column 'pay'" in said
+    assert "column 'sex' has 1 level that the run did not learn: 'X', in 1 row" in said
+
+
+@pytest.mark.parametrize("features", [None, "hog"])
+def test_images_get_the_predictions_of_the_refit(features: str | None, tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    for number in range(45):
+        kind = ("plain", "lines", "bars")[number % 3]
+        pixels = rng.integers(0, 90, (20, 24, 3)).astype(np.uint8)
+        pixels[{"plain": (), "lines": np.s_[::5], "bars": np.s_[:, ::5]}[kind] or np.s_[:0]] = 200
+        folder = tmp_path / "images" / ("test" if number < 12 else "train") / kind
+        folder.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(pixels).save(folder / f"{number:02}.png")
+    words = [] if features is None else ["--features", features]
+    words += ["--data-dir", str(tmp_path / "data"), "--estimator", "svm"]
+    run = run_on(tmp_path, tmp_path / "images", *words)
+    data = load_dataset(str(tmp_path / "images"), data_dir=str(tmp_path / "data"))
+    codes = pd.read_parquet(run / "test_predictions.parquet")["predicted"].to_numpy()
+    output = tmp_path / "answers.csv"
+    asked = ["predict", str(run), "--image", str(tmp_path / "images" / "test")]
+    assert main([*asked, "--output", str(output)]) == 0
+    of_files = dict(pd.read_csv(output)[["image", "predicted"]].to_numpy())
+    paths = sorted((tmp_path / "images" / "test").rglob("*.png"))  # the order of a data set
+    expected = [str(data.classes[code]) for code in codes]
+    assert [of_files[str(path)] for path in paths] == expected
+    X = (
+        data.X_test
+        if features is None
+        else Extractor.of(features).features(data.X_test, (3, 20, 24))
+    )
+    assert Run(run).model.predict(X).tolist() == expected
+
+
+def test_an_estimator_of_ones_own_is_named_and_not_kept(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    mixed(120, 0)[["height", "cost", "pay"]].to_csv(tmp_path / "table.csv", index=False)
+    own = "tests.search.awkward.Nearest"
+    words = ["--dataset", str(tmp_path / "table.csv"), "--target", "pay", "--estimator", own]
+    run = tmp_path / "run"
+    assert main([*words, *FEW[:-1], "--results", str(run)]) == 0
+    why = f"its file would hold {own}, not known to run no code when read"
+    assert record(run)["not_kept"] == why
+    assert f"the model is not kept: {why}" in capsys.readouterr().out
+    assert f"The model is not kept: {why}" in (run / "report.html").read_text()
+    assert not (run / "model.skops").exists()
+    assert main(["predict", str(run), str(tmp_path / "table.csv")]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "RUN must hold a model" in line
+    assert why in line
+    with pytest.raises(InputError, match=own):
+        Run(run).model  # noqa: B018  what is asked
+
+
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("kept")
+    mixed(120, 0)[["height", "cost", "pay"]].to_csv(folder / "table.csv", index=False)
+    return run_on(folder, folder / "table.csv", "--target", "pay", "--estimator", "logistic")
+
+
+@pytest.fixture
+def rewritten(kept: Path, tmp_path: Path) -> Path:
+    """The folder of a run whose model anybody may have put there: no digest says what it was."""
+    (tmp_path / "run").mkdir()
+    about = record(kept) | {"files": {}}
+    (tmp_path / "run" / "run.json").write_text(json.dumps(about))
+    return tmp_path / "run"
+
+
+def refused(run: Path, table: Path, capsys: pytest.CaptureFixture[str]) -> str:
+    assert main(["predict", str(run), str(table)]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    with pytest.raises(InputError):
+        Run(run).model  # noqa: B018  what is asked
+    return line
+
+
+def test_a_model_that_was_changed_is_refused(
+    kept: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    content, table = (kept / "model.skops").read_bytes(), kept.parent / "table.csv"
+    try:
+        (kept / "model.skops").write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+        assert "its SHA-256 is not that of the file the run left" in refused(kept, table, capsys)
+        (kept / "model.skops").unlink()
+        assert "it is gone" in refused(kept, table, capsys)
+    finally:
+        (kept / "model.skops").write_bytes(content)
+    assert main(["predict", str(kept), str(table), "--output", str(tmp_path / "new.csv")]) == 0
+
+
+class Harmful:
+    """What pickle would call ``os.system`` for."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return os.system, ("touch harm",)
+
+
+def test_a_model_made_by_hand_runs_nothing(
+    kept: Path, rewritten: Path, tmp_path: Path, monkeypatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from functools import partial
+    from operator import methodcaller
+
+    from sklearn.preprocessing import FunctionTransformer
+
+    monkeypatch.chdir(tmp_path)
+    table = kept.parent / "table.csv"
+    for estimator, named in (
+        (FunctionTransformer(partial(os.system, "touch harm")), "posix.system"),
+        (FunctionTransformer(methodcaller("tofile", "harm")), "operator.methodcaller"),
+        (FunctionTransformer(eval), "builtins.eval"),
+        ([Harmful()], "Harmful"),
+    ):
+        parts = {"estimator": estimator, "classes_": None, "n_features_in_": 2, "scaling": None}
+        skops.io.dump(parts, rewritten / "model.skops")
+        line = refused(rewritten, table, capsys)
+        assert "must be a model that this program saved" in line
+        assert named in line
+    # A type that is trusted, made by a function that is none of it.
+    skops.io.dump({"estimator": RandomForestClassifier()}, rewritten / "model.skops")
+    with zipfile.ZipFile(rewritten / "model.skops") as archive:
+        schema = json.loads(archive.read("schema.json"))
+    reduced = {"args": schema["key_types"]}
+    schema["content"]["estimator"] |= {"__loader__": "LossNode", "__module__": "os"}
+    schema["content"]["estimator"] |= {"__class__": "system", "__reduce__": reduced}
+    with zipfile.ZipFile(rewritten / "model.skops", "w") as archive:
+        archive.writestr("schema.json", json.dumps(schema))
+    assert "os.system" in refused(rewritten, table, capsys)
+    assert not (tmp_path / "harm").exists()
+
+
+@pytest.mark.parametrize("content", [b"", b"hello", b"PK\x05\x06" + bytes(18)])
+def test_what_is_no_model_is_one_line(
+    content: bytes, kept: Path, rewritten: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (rewritten / "model.skops").write_bytes(content)
+    assert "must be a model that" in refused(rewritten, kept.parent / "table.csv", capsys)
+
+
+def test_a_run_of_before_models_were_kept_says_so(
+    kept: Path, rewritten: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    line = refused(rewritten, kept.parent / "table.csv", capsys)
+    assert "there is no model.skops" in line
+    assert "run it anew" in line
+
+
+@pytest.mark.filterwarnings("ignore:Stochastic Optimizer")
+@pytest.mark.parametrize("task", ["classification", "regression"])
+@pytest.mark.parametrize("name", sorted(set(CATALOGUE) - {"xgboost"}))
+def test_all_of_the_catalogue_is_kept_and_answers_the_same(
+    name: str, task: str, tmp_path: Path
+) -> None:
+    if CATALOGUE[name][task == "regression"] is None:
+        return
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 3))
+    numbers = X @ [1.0, 2.0, -1.0]
+    y = numbers if task == "regression" else np.digitize(numbers, [-1, 1]).astype(np.int32)
+    estimator = estimator_of(name, task, 0).fit(X, y)
+    labels = None if task == "regression" else np.array(["a", "b", "c"])
+    content, why = stored(FittedEstimator(estimator, labels, 3))
+    assert why == ""
+    assert content is not None
+    (tmp_path / "model.skops").write_bytes(content)
+    (tmp_path / "run.json").write_text(json.dumps({"command": "cross_validate"}))
+    expected = estimator.predict(X) if labels is None else labels[estimator.predict(X)]
+    assert np.array_equal(load_estimator(tmp_path).predict(X), expected)
+
+
+def test_what_is_no_run_and_misspelt_options_are_one_line(
+    kept: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table = str(kept.parent / "table.csv")
+    for words, said in (
+        ([], "RUN must be the folder of a finished run, got none"),
+        ([str(tmp_path), table], "RUN must be a run folder with a run.json"),
+        ([str(kept)], "a TABLE or --image, one of them"),
+        ([str(kept), table, "--outputs", "a.csv"], "did you mean --output?"),
+        ([str(kept), table, "more"], "more is not an option of this command"),
+        ([str(kept), "--image", table], "RUN must be a run on images"),
+    ):
+        assert main(["predict", *words]) == 2
+        (line,) = capsys.readouterr().err.splitlines()
+        assert said in line, line
+    with pytest.raises(SystemExit, match="0"):
+        main(["predict", "-h"])
+    assert "predict RUN [TABLE] [options]" in capsys.readouterr().out
