@@ -1,4 +1,4 @@
-"""No module imports, for types alone either, one that imports it."""
+"""No module imports, for types alone either, one that imports it; and none a command."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
+
+from pipelines.commands import COMMANDS
 
 ROOT = Path(__file__).parents[1]
 
@@ -23,14 +25,23 @@ def imports_of(path: Path, modules: set[str]) -> set[str]:
     return imported & modules
 
 
-def test_imports_have_no_circle() -> None:
+def graph_of_imports() -> dict[str, set[str]]:
     files = {
         ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path
         for package in ("pipelines", "cluster_setup")
         for path in ROOT.joinpath(package).rglob("*.py")
     }
-    assert "pipelines.svm.cells" in files
-    graph = {name: imports_of(path, {*files}) - {name} for name, path in files.items()}
+    return {name: imports_of(path, {*files}) - {name} for name, path in files.items()}
+
+
+def test_a_command_is_imported_by_its_name_in_the_list_alone() -> None:
+    commands, graph = {command.module for command in COMMANDS.values()}, graph_of_imports()
+    assert commands <= graph.keys()
+    assert {name: found for name, own in graph.items() if (found := own & commands)} == {}
+
+
+def test_imports_have_no_circle() -> None:
+    graph = graph_of_imports()
     assert "pipelines.svm.search" in graph["pipelines.svm.cells"]
     order = list(TopologicalSorter(graph).static_order())
     assert order.index("pipelines.svm.solutions") < order.index("pipelines.svm.cells")

@@ -315,7 +315,7 @@ def group_of(kind: type[Any], name: str) -> str:
 
 def in_order(groups: Sequence[str]) -> list[str]:
     """Return groups, each once: the task's, the command's own, where and how it is run."""
-    order = {"data": -1, "graph": -1, "cluster": 1, "run": 2}
+    order = {"data": -1, "cluster": 1, "run": 2}
     return sorted(dict.fromkeys(groups), key=lambda group: order.get(group, 0))
 
 

@@ -13,11 +13,8 @@ import pytest
 
 from pipelines.report import write_report
 from pipelines.report.base import Report
-from pipelines.run_folder.statistics import (
-    on_grid_boundary,
-    standard_error,
-    within_one_standard_error,
-)
+from pipelines.run_folder.statistics import standard_error, within_one_standard_error
+from pipelines.svm_search.boundary import on_grid_boundary
 from tests.command_runs import ON_THREADS, record, said_by
 
 GRID = ["--limit", "150", "--n-c", "2", "--log-c", "0", "1", "--n-gamma", "2"]
