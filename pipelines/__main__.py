@@ -8,15 +8,14 @@ from collections.abc import Sequence
 from difflib import get_close_matches
 from importlib import import_module
 
-from pipelines.commands import COMMANDS
-
-NAMES = {name.replace("_", "-"): name for name in COMMANDS}  # as they are typed
+from pipelines.commands import COMMANDS, typed_names
 
 
 def usage() -> str:
     """Return the usage message with the list of commands."""
-    width = max(map(len, NAMES))
-    lines = [f"  {typed:<{width}}  {COMMANDS[name].sentence}" for typed, name in NAMES.items()]
+    width = max(map(len, COMMANDS))
+    about = zip(typed_names(), COMMANDS.values(), strict=True)
+    lines = [f"  {name:<{width}}  {command.sentence}" for name, command in about]
     return "\n".join(
         [
             "usage: pleasingly COMMAND [options]",
@@ -36,9 +35,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     if argv is None and (here := os.getcwd()) not in sys.path:
         sys.path.append(here)  # modules of the user's own are found, as ``python -m`` finds them
     name, *rest = list(sys.argv[1:] if argv is None else argv) or ["--help"]
-    typed = name.replace("_", "-")
-    if typed in NAMES:
-        module = import_module(COMMANDS[NAMES[typed]].module)
+    if (command := COMMANDS.get(name.replace("-", "_"))) is not None:
+        module = import_module(command.module)
         if argv is None:  # the command has this process to itself
             sys.argv = [sys.argv[0], *rest]
         return int(module.main(None if argv is None else rest))
@@ -52,8 +50,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 
             echo(f"pleasingly {pipelines.__version__}")
             return 0
-        close = get_close_matches(typed, NAMES, n=1)
-        way_out = f"did you mean {close[0]}?" if close else f"choose one of {', '.join(NAMES)}"
+        typed = typed_names()
+        close = get_close_matches(name, typed, n=1)
+        way_out = f"did you mean {close[0]}?" if close else f"choose one of {', '.join(typed)}"
         print_error("pleasingly", f"unknown command {name!r}; {way_out}")
         return 2
     finally:

@@ -32,6 +32,11 @@ COMMANDS = {
 }
 
 
+def typed_names() -> list[str]:
+    """Return the names of all commands as they are typed: ``svm-grid``."""
+    return [name.replace("_", "-") for name in COMMANDS]
+
+
 def job_of(name: str) -> Any:
     """Return the class of a command's job; None where no command of that name has runs."""
     command = COMMANDS.get(name)

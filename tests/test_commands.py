@@ -15,7 +15,8 @@ import pytest
 import yaml
 
 import pipelines
-from pipelines.__main__ import NAMES, main
+from pipelines.__main__ import main
+from pipelines.commands import typed_names
 from pipelines.errors import as_typed, program
 
 ROOT = Path(__file__).parents[1]
@@ -32,7 +33,7 @@ def shown(capsys: pytest.CaptureFixture[str], *argv: str) -> str:
 def test_without_a_command_all_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([]) == 0
     said = capsys.readouterr().out
-    assert all(f"\n  {name} " in said for name in NAMES)
+    assert all(f"\n  {name} " in said for name in typed_names())
 
 
 def test_the_script_finds_modules_beside_which_it_is_started(tmp_path: Path) -> None:
@@ -56,10 +57,12 @@ def test_the_script_finds_modules_beside_which_it_is_started(tmp_path: Path) -> 
 
 def test_every_command_of_the_package_has_a_name_here() -> None:
     files = {path.stem.replace("_", "-") for path in (ROOT / "pipelines").glob("[a-z]*.py")}
-    assert files - {"commands", "errors", "console", "sklearn-private"} | {"report"} == set(NAMES)
+    assert files - {"commands", "errors", "console", "sklearn-private"} | {"report"} == {
+        *typed_names()
+    }
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", typed_names())
 def test_a_name_with_either_sign_leads_to_its_command(
     name: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -92,7 +95,7 @@ def test_who_starts_a_module_is_told_modules(monkeypatch: pytest.MonkeyPatch) ->
 
 
 @pytest.mark.parametrize("width", [60, 100])
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", typed_names())
 def test_help_is_cut_between_words(
     name: str, width: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -124,7 +127,7 @@ def test_the_version_is_the_same_everywhere(capsys: pytest.CaptureFixture[str]) 
     assert f"\n## {PROJECT['version']}\n" in (ROOT / "CHANGELOG.md").read_text()
 
 
-@pytest.mark.parametrize("command", sorted(NAMES.keys() - {"report"}))
+@pytest.mark.parametrize("command", sorted({*typed_names()} - {"report"}))
 def test_help_needs_no_heavy_import(command: str) -> None:
     heavy = ["sklearn", "dask", "distributed", "pandas", "matplotlib", "torch", "PIL", "numba"]
     predict = [["predict", "--help"]] if command == "nn-bagging" else []

@@ -28,7 +28,7 @@ import pytest
 from PIL import Image
 
 from cluster_setup.on_this_machine.devices import visible_gpus
-from pipelines.__main__ import NAMES
+from pipelines.commands import typed_names
 
 ROOT = Path(__file__).parents[1]
 # Those of the notebooks are one program each, and run as such.
@@ -73,7 +73,7 @@ def as_module(command: str) -> str:
     """``pleasingly NAME`` as ``python -m pipelines.NAME``, which does the same."""
 
     def module(found: re.Match[str]) -> str:
-        assert found[1] in NAMES, found[0]
+        assert found[1] in typed_names(), found[0]
         return f"python -m pipelines.{found[1].replace('-', '_')}"
 
     command = re.sub(r"\bpleasingly ([a-z]\S*)", module, command)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.__main__ import NAMES
+from pipelines.commands import typed_names
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "cluster_setup" / "containers"
@@ -89,7 +89,7 @@ def run(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:
 
 def test_the_entrypoint_lists_its_words() -> None:
     assert run().stdout == run("help").stdout
-    assert all(name in run().stdout for name in (*NAMES, "worker ADDRESS", "lab"))
+    assert all(name in run().stdout for name in (*typed_names(), "worker ADDRESS", "lab"))
 
 
 @pytest.mark.parametrize("word", ["svm_grid", "svm-grid"])
