@@ -31,8 +31,8 @@ def refit_and_test(
 
     Returns
     -------
-    dict of ``predicted`` (array of shape (n_test,)), ``scores`` by name, and what ``model.dump_model``
-    gives: the content of the ``model``'s file, or why it is ``not_kept``
+    dict of ``predicted`` (array of shape (n_test,)), ``scores`` by name, and of ``dump_model`` the
+    content of the ``model``'s file, or why it is ``not_kept``
     """
     from sklearn.base import clone
 
