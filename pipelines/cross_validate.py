@@ -249,10 +249,10 @@ class CrossValidation(SearchJob[Options]):
             names.write_table(compared, path / COMPARISON)
         scores, folds = ("score_mean", "score_std"), ("error_mean", "error_std")
         by_place = candidates.set_index("candidate", drop=False)
-        kept = keep_model(path, tested)
-        remarks = [f"the model is not kept: {why}" for why in kept.values()]
+        model = keep_model(path, tested)
+        remarks = [f"the model is not kept: {why}" for why in model.values() if why]
         return {
-            **kept,
+            **model,
             **fit_counts(scored.rows.values()),
             **write_predictions(path, plan.dataset, tested["predicted"]),
             "scoring": list(plan.scoring),

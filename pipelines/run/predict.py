@@ -64,19 +64,9 @@ class PredictOptions:
             raise InputError(
                 "predict needs a TABLE or --image, one of them; --help lists the options"
             )
-        if self.table is not None or not self.has_figures:
-            _check_output(self.output)
-
-
-def _check_output(path: Path | None) -> None:
-    """Check that the path of a file of predictions ends as it must, or is a folder for one.
-
-    Raises
-    ------
-    InputError
-        It does not end in .csv or .parquet.
-    """
-    if path is not None and path.suffix not in TABLES and not path.is_dir():
+        path, any_folder = self.output, self.has_figures and self.table is None
+        if path is None or path.suffix in TABLES or path.is_dir() or any_folder:
+            return
         raise InputError(
             f"{opt('output')} must be a file that ends in .csv or .parquet, or a folder that "
             f"exists, got {path}; try {path.with_suffix('.csv')}"

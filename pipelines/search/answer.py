@@ -32,12 +32,12 @@ def refit_and_test(
 
     Returns
     -------
-    dict of ``predicted`` (array of shape (n_test,)), ``scores`` by name, and what ``model.stored``
-    gives: the content of the ``model``'s file, or why it is ``not_kept``
+    dict of ``predicted`` (array of shape (n_test,)), ``scores`` by name, and of ``dump_model`` the
+    content of the ``model``'s file, or why it is ``not_kept``
     """
     from sklearn.base import clone
 
-    from pipelines.search.model import FittedEstimator, stored
+    from pipelines.search.model import FittedEstimator, dump_model
 
     data = problem.data
     with limited(n_threads), warnings.catch_warnings():
@@ -50,19 +50,19 @@ def refit_and_test(
         predicted = predictions_as(data.y.dtype, estimator.predict(copy_of(data.X_test)))
     check_predictions(predicted, data.y_test, data.y)
     scores = {name: finite(score) for name, score in found.items()}
-    model, not_kept = stored(FittedEstimator(estimator, **about))
+    model, not_kept = dump_model(FittedEstimator(estimator, **about))
     return {"predicted": predicted, "scores": scores, "model": model, "not_kept": not_kept}
 
 
 def keep_model(path: Path, tested: dict[str, Any]) -> dict[str, Any]:
-    """Write the model of a refit, if it is kept; entries for ``run.json``, of one that is not."""
+    """Write the model of a refit if it is kept; ``not_kept`` for ``run.json``, None if it is."""
     file = path / FITTED
-    if tested["model"] is not None:
+    if tested["model"] is None:
+        file.unlink(missing_ok=True)  # of an earlier session
+    else:
         with names.replacing(file) as unfinished:
             unfinished.write_bytes(tested["model"])
-        return {}
-    file.unlink(missing_ok=True)
-    return {"not_kept": tested["not_kept"]}
+    return {"not_kept": tested["not_kept"] or None}
 
 
 def check_predictions(predicted: np.ndarray, truth: np.ndarray, y: np.ndarray) -> None:

@@ -55,7 +55,7 @@ _TRUSTED = {
     "sklearn.tree._tree": "Tree",
     "sklearn.utils._bunch": "Bunch",
 }
-TRUSTED = [f"{module}.{name}" for module, some in _TRUSTED.items() for name in some.split()]
+TRUSTED = [f"{module}.{name}" for module, listed in _TRUSTED.items() for name in listed.split()]
 
 
 def _estimator_has(method: str) -> Callable[[FittedEstimator], bool]:
@@ -116,7 +116,7 @@ class FittedEstimator:
         return X if self.scaling is None else np.asarray(self.scaling.transform(X), np.float64)
 
 
-def stored(model: FittedEstimator) -> tuple[bytes | None, str]:
+def dump_model(model: FittedEstimator) -> tuple[bytes | None, str]:
     """Return the content of the model's file; None, and why, where reading it might run code."""
     io = skops_io()
     parts = {field.name: getattr(model, field.name) for field in fields(model)}

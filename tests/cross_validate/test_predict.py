@@ -20,7 +20,7 @@ from pipelines.cross_validate import main
 from pipelines.data import load_dataset
 from pipelines.nn.features import Extractor
 from pipelines.search.candidates import CATALOGUE, estimator_of
-from pipelines.search.model import FittedEstimator, load_estimator, stored
+from pipelines.search.model import FittedEstimator, dump_model, load_estimator
 from tests.command_runs import record
 
 FEW = ["--folds", "3", "--cluster", "threads", "--quiet"]
@@ -287,7 +287,7 @@ def test_all_of_the_catalogue_is_kept_and_answers_the_same(
     y = numbers if task == "regression" else np.digitize(numbers, [-1, 1]).astype(np.int32)
     estimator = estimator_of(name, task, 0).fit(X, y)
     labels = None if task == "regression" else np.array(["a", "b", "c"])
-    content, why = stored(FittedEstimator(estimator, labels, 3))
+    content, why = dump_model(FittedEstimator(estimator, labels, 3))
     assert why == ""
     assert content is not None
     (tmp_path / "model.skops").write_bytes(content)
