@@ -27,11 +27,15 @@ from pipelines.run.options import at_least, increasing_log10, number, option
 from pipelines.run_folder import names
 from pipelines.search.command import SearchJob
 from pipelines.search.options import SearchOptions
-from pipelines.search.scoring import CandidateScorer, make_scoring
+from pipelines.search.scoring import (
+    CandidateScorer,
+    expected_calibration_error,
+    log_loss,
+    make_scoring,
+)
 from pipelines.search.summary import of_grid
 from pipelines.search.tasks import Problem, Refit
 from pipelines.svm.backends import resolve_backend
-from pipelines.svm.calibration import expected_calibration_error, log_loss
 from pipelines.svm.options import SVMOptions
 from pipelines.svm_search.problem import grid_problem, refit_and_test, workers_for
 

@@ -38,7 +38,7 @@ from pipelines.data import Dataset
 from pipelines.data.placement import to_host
 from pipelines.run_folder import names
 from pipelines.search.answer import write_predictions
-from pipelines.svm.calibration import expected_calibration_error, log_loss
+from pipelines.search.scoring import expected_calibration_error, log_loss
 
 if TYPE_CHECKING:
     from distributed import Client, Future

@@ -1,4 +1,4 @@
-"""Decision values -> class probabilities, and how good those are."""
+"""Decision values -> class probabilities."""
 
 from __future__ import annotations
 
@@ -70,32 +70,3 @@ def fit_sigmoids(values: np.ndarray, y: np.ndarray) -> Calibration:
         SigmoidCalibration().fit(column, (y == code).astype(np.float64))
         for code, column in zip(positive, columns.T, strict=True)
     )
-
-
-def expected_calibration_error(probabilities: np.ndarray, truth: np.ndarray) -> float:
-    """Return the mean distance between certainty and accuracy over bins of certainty.
-
-    Guo et al., On calibration of modern neural networks (ICML 2017): rows are put
-    in 15 bins of equal width by the probability of their most probable class.
-
-    Parameters
-    ----------
-    probabilities : array of shape (n_samples, n_classes)
-    truth : int array of shape (n_samples,), class codes
-
-    Returns
-    -------
-    float, a fraction in [0, 1]
-    """
-    certainty = probabilities.max(axis=1)
-    is_right = probabilities.argmax(axis=1) == truth
-    bins = np.ceil(np.minimum(certainty, 1) * 15).astype(int)
-    gaps = np.bincount(bins, weights=is_right - certainty)
-    return float(np.abs(gaps).sum() / len(truth))
-
-
-def log_loss(probabilities: np.ndarray, truth: np.ndarray) -> float:
-    """Return the mean negative natural logarithm of the true class's probability."""
-    from sklearn import metrics
-
-    return float(metrics.log_loss(truth, probabilities, labels=range(probabilities.shape[1])))

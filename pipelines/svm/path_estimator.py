@@ -22,7 +22,7 @@ from pipelines.data.scaling import FittedScaling
 from pipelines.sklearn_private import Interval, Options, StrOptions, check_y
 from pipelines.svm.kernel import KERNELS, PRECOMPUTED, gamma_of
 from pipelines.svm.kernel_machine import KernelMachine, KernelRegressor
-from pipelines.svm.search import Settings
+from pipelines.svm.settings import Settings
 from pipelines.svm.solutions import ITERATION_LIMIT
 
 _ABOVE_0 = Interval(Real, 0, None, closed="neither")

@@ -9,83 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from pipelines.svm.kernel import PRECOMPUTED, Kernel
+from pipelines.svm.kernel import Kernel
+from pipelines.svm.settings import ClassWeight, Settings
 from pipelines.svm.solutions import Solutions
-
-ClassWeight = Mapping[Any, float] | str | None
-DECISIONS = ("ovo", "ovr")
 
 # Multipliers of one gamma beyond this are kept in single precision.
 _DOUBLE_BYTES = 1 << 27
-
-
-@dataclass(frozen=True)
-class Settings:
-    """What all fits of a run share, besides C and gamma.
-
-    Attributes
-    ----------
-    decision : {"ovo", "ovr"}
-        One-vs-one as ``SVC``, or one-vs-rest as ``OneVsRestClassifier(SVC())``.
-    tol : float
-        LIBSVM's tolerance of the stopping criterion.
-    max_iter : int
-        Most iterations of one binary problem at one C; -1 for LIBSVM's limit with the
-        path solver, for none with the others.
-    class_weight : None, "balanced" or dict of class to factor of C
-    kernel, degree, coef0 : see ``Kernel``
-    n_threads : int, optional
-        Threads a backend may use on a CPU worker; None for every core this process may use.
-    memory_bytes : int
-        What a backend may hold of kernel matrices; beyond it, it works in blocks.
-    device : {"cpu", "gpu"}
-        Where a worker computes.
-    pair_values : bool
-        Whether decision values of several classes are those of pairs.
-    """
-
-    decision: str = "ovo"
-    tol: float = 1e-3
-    max_iter: int = -1
-    class_weight: ClassWeight = None
-    kernel: str = "rbf"
-    degree: int = 3
-    coef0: float = 0.0
-    n_threads: int | None = None
-    memory_bytes: int = 4 << 30
-    device: str = "cpu"
-    pair_values: bool = False
-
-    @classmethod
-    def of(cls, estimator: Any) -> Settings:
-        """Return the settings of ``SVC``, ``SVR`` or one of our estimators."""
-        names = ("decision", "tol", "max_iter", "class_weight", "memory_bytes")
-        n_jobs = getattr(estimator, "n_jobs", None)
-        return cls(
-            **{name: getattr(estimator, name) for name in names if hasattr(estimator, name)},
-            kernel=PRECOMPUTED if callable(estimator.kernel) else estimator.kernel,
-            degree=int(estimator.degree),
-            coef0=float(estimator.coef0),
-            n_threads=None if n_jobs == -1 else n_jobs,
-            pair_values=getattr(estimator, "decision_function_shape", "ovr") == "ovo",
-        )
-
-    @property
-    def svc(self) -> dict[str, Any]:
-        """The keyword arguments of a class like ``sklearn.svm.SVC``, besides C and gamma."""
-        names = ("kernel", "degree", "coef0", "class_weight", "tol", "max_iter")
-        return {name: getattr(self, name) for name in names}
-
-    def at(self, gamma: float = 1.0) -> Kernel:
-        """Return the kernel, of one gamma."""
-        return Kernel(self.kernel, self.degree, self.coef0, gamma)
-
-    def limit(self, n: int) -> int:
-        """Return the largest number of iterations for one C of a problem of n rows.
-
-        LIBSVM's own where none is given.
-        """
-        return max(10_000_000, 100 * n) if self.max_iter < 0 else self.max_iter
 
 
 @dataclass(frozen=True)
@@ -311,3 +240,30 @@ def search_all_rows(
     """Return the search of one fit, which trains on all rows and validates none."""
     fold = np.arange(len(y)), np.arange(0)
     return search_folds(y, Cs, [fold], settings, sample_weight)[0].at(gamma)
+
+
+def as_arrays(
+    X: np.ndarray, y: Any, gammas: Any, Cs: Any, folds: Any
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, list[tuple[np.ndarray, np.ndarray]]]:
+    """Return a call's labels, gammas, C's and folds as arrays."""
+    check_size(X, gammas)
+    return (
+        np.asarray(y),
+        np.atleast_1d(np.asarray(gammas, dtype=np.float64)),
+        np.asarray(Cs, dtype=np.float64),
+        [(np.asarray(train), np.asarray(validation)) for train, validation in folds],
+    )
+
+
+def check_size(X: np.ndarray, gammas: Any = 1.0) -> None:
+    """Refuse values whose squares, and gammas that, overflow single precision: it ends at 3e38."""
+    largest, most = float(np.abs(X).max(initial=0.0)), np.sqrt(1e37 / max(1, X.shape[1]))
+    if not largest <= most:
+        raise ValueError(
+            f"X must hold values below {most:.0e} in size, got {largest:.3g}; scale its columns"
+        )
+    if not (gamma := float(np.max(gammas))) <= 1e37:
+        raise ValueError(
+            f"gamma must be at most 1e37, got {gamma:.3g} for values of X up to {largest:.3g}; "
+            "scale its columns"
+        )

@@ -244,7 +244,8 @@ def test_the_kernel_that_is_timed_is_compiled_before(decision, monkeypatch):
     pytest.importorskip("numba_cuda", reason="numba-cuda is not installed")
     from pipelines.svm.cuda import path
     from pipelines.svm.cuda.launches import Launching
-    from pipelines.svm.search import Settings, search_folds
+    from pipelines.svm.search import search_folds
+    from pipelines.svm.settings import Settings
 
     taken = []
 

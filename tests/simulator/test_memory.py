@@ -9,7 +9,8 @@ from benchmarks import path_cost
 from pipelines.svm.cuda import launches
 from pipelines.svm.cuda.launches import Launching
 from pipelines.svm.cuda.memory import plan_memory
-from pipelines.svm.search import Settings, search_folds
+from pipelines.svm.search import search_folds
+from pipelines.svm.settings import Settings
 
 MNIST = {"sizes": [6_000] * 10, "n_features": 784, "n_C": 24, "n_gammas": 24, "n_folds": 5}
 

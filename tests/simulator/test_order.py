@@ -11,7 +11,8 @@ from pipelines.svm.cpu import path as cpu_path
 from pipelines.svm.cuda.launches import class_distances, class_starts, make_table, order_jobs
 from pipelines.svm.cuda.products import prepare_rows, symmetric_products
 from pipelines.svm.kernel import Kernel
-from pipelines.svm.search import Settings, search_folds
+from pipelines.svm.search import search_folds
+from pipelines.svm.settings import Settings
 
 GAMMAS, CS = np.geomspace(1e-6, 1e-1, 8), np.logspace(-3, 6, 10)
 RBF = Kernel("rbf")

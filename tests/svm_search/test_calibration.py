@@ -3,7 +3,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pipelines.svm.calibration import Calibration, expected_calibration_error, log_loss
+from pipelines.search.scoring import expected_calibration_error, log_loss
+from pipelines.svm.calibration import Calibration
 
 
 def test_two_classes_have_one_sigmoid() -> None:

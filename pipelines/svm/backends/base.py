@@ -14,7 +14,7 @@ import numpy as np
 from pipelines.data.fits import Fit, Predictions, Progress
 from pipelines.data.placement import Fold as Split
 from pipelines.data.placement import Placement, to_device, to_host
-from pipelines.svm.search import Settings
+from pipelines.svm.settings import Settings
 
 OUT_OF_MEMORY = "out of memory"
 PRODUCTS = "products"  # of all rows: the kind of what a backend keeps in a placement

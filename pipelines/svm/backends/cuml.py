@@ -18,7 +18,8 @@ from pipelines.data.fits import Fit, Progress
 from pipelines.data.placement import to_device, to_host
 from pipelines.svm.backends.base import OneByOne, Work, join_problems
 from pipelines.svm.multiclass import class_values, codes_of
-from pipelines.svm.search import Settings, class_factors, problems_of, sort_rows
+from pipelines.svm.search import class_factors, problems_of, sort_rows
+from pipelines.svm.settings import Settings
 
 
 @dataclass(frozen=True)

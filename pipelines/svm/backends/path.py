@@ -14,7 +14,7 @@ from pipelines.svm.backends.base import OUT_OF_MEMORY, PRODUCTS, Backend, Work
 from pipelines.svm.cpu.fit import FittedPath, fit_path
 from pipelines.svm.cpu.path import solve_path
 from pipelines.svm.multiclass import class_values
-from pipelines.svm.search import Settings
+from pipelines.svm.settings import Settings
 
 ONE_CLASS = "the training rows are of one class"
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from pipelines.svm.backends.base import OneByOne, join_problems
 from pipelines.svm.multiclass import spread
-from pipelines.svm.search import Settings
+from pipelines.svm.settings import Settings
 
 
 class SklearnBackend(OneByOne):

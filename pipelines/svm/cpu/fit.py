@@ -14,8 +14,9 @@ from pipelines.svm.cpu.pairwise import solve_pairwise
 from pipelines.svm.cpu.smo import MAX_ROWS
 from pipelines.svm.cpu.solve import solve_rest
 from pipelines.svm.cpu.threads import Resources, open_pool
-from pipelines.svm.search import Layout, Problem, Settings, search_all_rows
-from pipelines.svm.solutions import Solutions, check_size
+from pipelines.svm.search import Layout, Problem, check_size, search_all_rows
+from pipelines.svm.settings import Settings
+from pipelines.svm.solutions import Solutions
 
 # The path that leads to one C: from where most multipliers are at their bound,
 # in steps of this factor (from 10 to none it costs the same).

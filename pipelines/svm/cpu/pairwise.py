@@ -8,6 +8,7 @@ from typing import TypeVar
 import numpy as np
 
 from pipelines.data.fits import Progress
+from pipelines.svm.cells import Scores
 from pipelines.svm.cpu.beyond_memory import open_rows
 from pipelines.svm.cpu.blocks import mark_support
 from pipelines.svm.cpu.by_fold import solve_by_fold
@@ -19,7 +20,7 @@ from pipelines.svm.cpu.smo import MAX_ROWS
 from pipelines.svm.cpu.solve import longest_first, solve_pair
 from pipelines.svm.cpu.threads import Resources, scratch
 from pipelines.svm.search import Search
-from pipelines.svm.solutions import Scores, Solutions
+from pipelines.svm.solutions import Solutions
 
 Found = TypeVar("Found")
 

@@ -5,8 +5,9 @@ from itertools import pairwise
 
 import numpy as np
 
+from pipelines.svm.cells import Scores
 from pipelines.svm.search import Search
-from pipelines.svm.solutions import Scores, Solutions
+from pipelines.svm.solutions import Solutions
 
 # Of the rows scored at once: partial decision values, and the kernel in double precision.
 _PART_BYTES = 1 << 25

@@ -11,7 +11,8 @@ from pipelines.svm.cpu.class_products import ClassProducts, products_by_class
 from pipelines.svm.cpu.kernels import shared_products
 from pipelines.svm.cpu.threads import Resources
 from pipelines.svm.kernel import Kernel
-from pipelines.svm.search import Search, Settings, problems_of, sort_rows
+from pipelines.svm.search import Search, problems_of, sort_rows
+from pipelines.svm.settings import Settings
 
 ROWS = np.random.default_rng(0).normal(size=(300, 5))
 CLASSES = np.random.default_rng(1).integers(0, 4, 300)

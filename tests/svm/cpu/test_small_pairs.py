@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from pipelines.svm.cells import PathResult
 from pipelines.svm.cpu import in_memory
 from pipelines.svm.cpu.path import cross_validate_path
-from pipelines.svm.solutions import PathResult
 
 CS, GAMMA = [0.1, 3.0, 1e4], 0.05
 

@@ -1,0 +1,128 @@
+"""The cells of a grid, made of what a path solver finds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from pipelines.data.fits import Fit, Predictions, Progress
+from pipelines.svm.search import Search
+from pipelines.svm.solutions import CONVERGED, Solutions
+
+
+@dataclass
+class Scores:
+    """Predictions on one fold's validation rows.
+
+    codes : int64 (n_validation, n_C), predicted class numbers
+    values : float32 (n_validation, n_problems, n_C), decision values, or None
+    """
+
+    codes: np.ndarray
+    values: np.ndarray | None = None
+
+    @classmethod
+    def of(cls, pieces: Sequence[Scores], order: np.ndarray) -> Scores:
+        """Return scores of some rows each, joined; ``order`` is that of all, among them."""
+        values = [piece.values for piece in pieces if piece.values is not None]
+        return cls(
+            np.concatenate([piece.codes for piece in pieces])[order],
+            np.concatenate(values)[order] if values else None,
+        )
+
+
+@dataclass
+class PathResult:
+    """Every cell of a grid, in arrays.
+
+    classes : (n_classes,), the labels
+    objectives : float64 (n_gammas, n_C, n_folds, n_problems)
+    predictions : list (n_gammas) of lists (n_folds) of int64 (n_C, n_validation),
+        class numbers
+    decisions : the same of float32 (n_C, n_validation, n_problems), 0 where none were wanted
+    n_errors : int64 (n_gammas, n_C, n_folds)
+    n_support, n_iterations : int64, the same shape; support vectors are counted
+        once for all the binary problems of a cell
+    status : int64, the same shape: the worst of the cell's problems, ``CONVERGED`` or another
+    fit_seconds, score_seconds : float64, the same shape; a fold's time is shared
+        out over its C's, fitting in proportion to iterations
+    """
+
+    classes: np.ndarray
+    objectives: np.ndarray
+    predictions: list[list[np.ndarray]]
+    decisions: list[list[np.ndarray]]
+    n_errors: np.ndarray
+    n_support: np.ndarray
+    n_iterations: np.ndarray
+    status: np.ndarray
+    fit_seconds: np.ndarray
+    score_seconds: np.ndarray
+
+    @classmethod
+    def of(
+        cls, fits: Iterable[Fit | Progress], y: Any, gammas: Any, Cs: Any, folds: Sequence[Any]
+    ) -> PathResult:
+        """Return the fits of a path solver in arrays; what was not solved is 0."""
+        cells = [fit for fit in fits if isinstance(fit, Fit)]
+        n_gammas, n_C, n_problems = np.size(gammas), len(Cs), len(cells[0].details["objectives"])
+        shape, classes, y = (n_gammas, n_C, len(folds)), np.unique(y), np.asarray(y)
+        sizes = [len(validation) for _, validation in folds]
+        result = cls(
+            classes,
+            np.zeros((*shape, n_problems)),
+            [[np.zeros((n_C, n), np.int64) for n in sizes] for _ in range(n_gammas)],
+            [[np.zeros((n_C, n, n_problems), np.float32) for n in sizes] for _ in range(n_gammas)],
+            *np.zeros((4, *shape), np.int64),
+            *np.zeros((2, *shape)),
+        )
+        for fit in cells:
+            assert isinstance(fit.predict, Predictions)
+            (g, c), fold, predicted = divmod(fit.candidate, n_C), fit.split, fit.predict.by_method
+            cell = g, c, fold
+            result.n_errors[cell] = np.count_nonzero(predicted["predict"] != y[folds[fold][1]])
+            result.predictions[g][fold][c] = np.searchsorted(classes, predicted["predict"])
+            if "problem_values" in predicted:
+                result.decisions[g][fold][c] = predicted["problem_values"]
+            for name in ("n_support", "n_iterations", "fit_seconds", "score_seconds"):
+                getattr(result, name)[cell] = getattr(fit, name)
+            for name in ("status", "objectives"):
+                getattr(result, name)[cell] = fit.details[name]
+        return result
+
+
+def fits_of_fold(
+    g: int,
+    fold: int,
+    ascending: np.ndarray,
+    search: Search,
+    solutions: Solutions,
+    scores: Scores,
+    score_seconds: float,
+) -> list[Fit]:
+    """Return the fits of one gamma and fold, C's back in the caller's order.
+
+    Their details are ``objectives``, float64 (n_problems,), and ``status``, the worst of the
+    problems'; where values are kept, ``problem_values`` are (n_validation, n_problems).
+    """
+    iterations = solutions.iterations[fold].sum(axis=0)
+    effort = iterations + 1.0
+    effort *= solutions.seconds[fold].sum() / effort.sum()
+    n_support = solutions.support[fold].sum(axis=1)
+    status = solutions.status[fold].max(axis=0)
+    fits = []
+    for c, place in enumerate(np.argsort(ascending)):
+        predictions = {"predict": search.layout.classes[scores.codes[:, place]]}
+        if scores.values is not None:
+            predictions["problem_values"] = scores.values[:, :, place]
+        fit = Fit(g * ascending.size + c, fold, Predictions(predictions))
+        fit.fit_seconds, fit.score_seconds = float(effort[place]), score_seconds / ascending.size
+        fit.n_support, fit.n_iterations = int(n_support[place]), int(iterations[place])
+        objectives = solutions.objectives[fold, :, place]
+        fit.details = {"objectives": objectives, "status": int(status[place])}
+        fit.converged = fit.details["status"] == CONVERGED
+        fits.append(fit)
+    return fits

@@ -1,0 +1,81 @@
+"""What all fits of a run share, besides C and gamma."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pipelines.svm.kernel import PRECOMPUTED, Kernel
+
+ClassWeight = Mapping[Any, float] | str | None
+DECISIONS = ("ovo", "ovr")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What all fits of a run share, besides C and gamma.
+
+    Attributes
+    ----------
+    decision : {"ovo", "ovr"}
+        One-vs-one as ``SVC``, or one-vs-rest as ``OneVsRestClassifier(SVC())``.
+    tol : float
+        LIBSVM's tolerance of the stopping criterion.
+    max_iter : int
+        Most iterations of one binary problem at one C; -1 for LIBSVM's limit with the
+        path solver, for none with the others.
+    class_weight : None, "balanced" or dict of class to factor of C
+    kernel, degree, coef0 : see ``Kernel``
+    n_threads : int, optional
+        Threads a backend may use on a CPU worker; None for every core this process may use.
+    memory_bytes : int
+        What a backend may hold of kernel matrices; beyond it, it works in blocks.
+    device : {"cpu", "gpu"}
+        Where a worker computes.
+    pair_values : bool
+        Whether decision values of several classes are those of pairs.
+    """
+
+    decision: str = "ovo"
+    tol: float = 1e-3
+    max_iter: int = -1
+    class_weight: ClassWeight = None
+    kernel: str = "rbf"
+    degree: int = 3
+    coef0: float = 0.0
+    n_threads: int | None = None
+    memory_bytes: int = 4 << 30
+    device: str = "cpu"
+    pair_values: bool = False
+
+    @classmethod
+    def of(cls, estimator: Any) -> Settings:
+        """Return the settings of ``SVC``, ``SVR`` or one of our estimators."""
+        names = ("decision", "tol", "max_iter", "class_weight", "memory_bytes")
+        n_jobs = getattr(estimator, "n_jobs", None)
+        return cls(
+            **{name: getattr(estimator, name) for name in names if hasattr(estimator, name)},
+            kernel=PRECOMPUTED if callable(estimator.kernel) else estimator.kernel,
+            degree=int(estimator.degree),
+            coef0=float(estimator.coef0),
+            n_threads=None if n_jobs == -1 else n_jobs,
+            pair_values=getattr(estimator, "decision_function_shape", "ovr") == "ovo",
+        )
+
+    @property
+    def svc(self) -> dict[str, Any]:
+        """The keyword arguments of a class like ``sklearn.svm.SVC``, besides C and gamma."""
+        names = ("kernel", "degree", "coef0", "class_weight", "tol", "max_iter")
+        return {name: getattr(self, name) for name in names}
+
+    def at(self, gamma: float = 1.0) -> Kernel:
+        """Return the kernel, of one gamma."""
+        return Kernel(self.kernel, self.degree, self.coef0, gamma)
+
+    def limit(self, n: int) -> int:
+        """Return the largest number of iterations for one C of a problem of n rows.
+
+        LIBSVM's own where none is given.
+        """
+        return max(10_000_000, 100 * n) if self.max_iter < 0 else self.max_iter
