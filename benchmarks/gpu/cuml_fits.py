@@ -11,7 +11,7 @@ from benchmarks.gpu.figures import note
 from benchmarks.grid_search.lines import Errors, Problem, compare, make_problem
 from benchmarks.timing import Timed, in_turn, ratios
 from pipelines.search.tasks import make_tasks, rows_of
-from pipelines.svm.backends import Settings
+from pipelines.svm.settings import Settings
 
 ROWS = 5_000
 CS = (1.0, 100.0)

@@ -17,7 +17,7 @@ from pipelines.search.ranking import reduce_scores, tabulate
 from pipelines.search.scoring import CandidateScorer
 from pipelines.search.tasks import SEARCH, make_tasks, rows_of
 from pipelines.search.tasks import Problem as Search
-from pipelines.svm.backends import Settings
+from pipelines.svm.settings import Settings
 from pipelines.svm_search.problem import grid_problem, workers_for
 from pipelines.svm_search.record import CANDIDATE
 

@@ -29,12 +29,12 @@ class BackendSVC(PathSVC):
     client: Any = None
 
     def __sklearn_clone__(self) -> Self:
-        made: Self = super().__sklearn_clone__()
-        made.backend, made.client = self.backend, self.client
-        return made
+        copy: Self = super().__sklearn_clone__()
+        copy.backend, copy.client = self.backend, self.client
+        return copy
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: one for name, one in super().__getstate__().items() if name != "client"}
+        return {name: value for name, value in super().__getstate__().items() if name != "client"}
 
     def _solve(
         self, X: np.ndarray, y: np.ndarray, gamma: float, settings: Settings, weights: Any
@@ -43,12 +43,12 @@ class BackendSVC(PathSVC):
         device = self.backend[1]
         X = np.asarray(X, np.float64 if device == "cpu" else np.float32)
         settings = replace(settings, n_threads=settings.n_threads or 1, device=device)
-        given: list[Any] = [self.backend, X, y, self.C, gamma, settings]
+        arguments: list[Any] = [self.backend, X, y, self.C, gamma, settings]
         if self.client is None:
-            support, coefficients, intercepts = fit_parts(*given)
+            support, coefficients, intercepts = fit_parts(*arguments)
         else:
-            given[1] = scatter(self.client, Placed(X))
-            future = self.client.submit(fit_parts, *given, pure=False)
+            arguments[1] = scatter(self.client, Placed(X))
+            future = self.client.submit(fit_parts, *arguments, pure=False)
             support, coefficients, intercepts = future.result()
         by_class = np.argsort(y[support], kind="stable")
         unknown = np.full(len(intercepts), -1)

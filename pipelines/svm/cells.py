@@ -1,4 +1,4 @@
-"""The cells of a grid, made of a path solver's solutions: predictions, errors, fits."""
+"""The cells of a grid, made of what a path solver finds."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ class Scores:
     @classmethod
     def of(cls, pieces: Sequence[Scores], order: np.ndarray) -> Scores:
         """Return scores of some rows each, joined; ``order`` is that of all, among them."""
-        values = [one.values for one in pieces if one.values is not None]
+        values = [piece.values for piece in pieces if piece.values is not None]
         return cls(
-            np.concatenate([one.codes for one in pieces])[order],
+            np.concatenate([piece.codes for piece in pieces])[order],
             np.concatenate(values)[order] if values else None,
         )
 
@@ -92,33 +92,6 @@ class PathResult:
             for name in ("status", "objectives"):
                 getattr(result, name)[cell] = fit.details[name]
         return result
-
-
-def checked(
-    X: np.ndarray, y: Any, gammas: Any, Cs: Any, folds: Any
-) -> tuple[np.ndarray, np.ndarray, np.ndarray, list[tuple[np.ndarray, np.ndarray]]]:
-    """Return a call's labels, gammas, C's and folds as arrays."""
-    check_size(X, gammas)
-    return (
-        np.asarray(y),
-        np.atleast_1d(np.asarray(gammas, dtype=np.float64)),
-        np.asarray(Cs, dtype=np.float64),
-        [(np.asarray(train), np.asarray(validation)) for train, validation in folds],
-    )
-
-
-def check_size(X: np.ndarray, gammas: Any = 1.0) -> None:
-    """Refuse values whose squares, and gammas that, overflow single precision: it ends at 3e38."""
-    largest, most = float(np.abs(X).max(initial=0.0)), np.sqrt(1e37 / max(1, X.shape[1]))
-    if not largest <= most:
-        raise ValueError(
-            f"X must hold values below {most:.0e} in size, got {largest:.3g}; scale its columns"
-        )
-    if not (gamma := float(np.max(gammas))) <= 1e37:
-        raise ValueError(
-            f"gamma must be at most 1e37, got {gamma:.3g} for values of X up to {largest:.3g}; "
-            "scale its columns"
-        )
 
 
 def fits_of_fold(

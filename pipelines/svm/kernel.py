@@ -61,20 +61,20 @@ class Kernel:
         -------
         float64 array of shape (n, m)
         """
-        found: np.ndarray = X @ Z.T
+        values: np.ndarray = X @ Z.T
         if self.of_distances:
             norms, other_norms = (np.einsum("ij,ij->i", rows, rows) for rows in (X, Z))
-            finish_distances(found, X, Z, norms, other_norms, found)
-            found *= -self.gamma
-            return np.exp(found, out=found)
+            finish_distances(values, X, Z, norms, other_norms, values)
+            values *= -self.gamma
+            return np.exp(values, out=values)
         if self.name != "linear":
-            found *= self.gamma
-            found += self.coef0
+            values *= self.gamma
+            values += self.coef0
         if self.name == "sigmoid":
-            np.tanh(found, out=found)
+            np.tanh(values, out=values)
         if self.name == "poly":
-            raise_to(found, self.degree)
-        return found
+            raise_to(values, self.degree)
+        return values
 
     def centre(self, rows: np.ndarray) -> np.ndarray | float:
         """Return what to take off all rows: the mean of some, 0 where that changes the kernel."""

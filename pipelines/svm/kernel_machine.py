@@ -69,7 +69,7 @@ class _SupportVectors:
         centre = kernel.centre(support)
         support -= centre
         step = max(1, BLOCK_ENTRIES // max(1, len(self.support_vectors)))
-        found = np.empty((len(X), len(self.intercepts)))
+        values = np.empty((len(X), len(self.intercepts)))
         for start in range(0, len(X), step):
             block = slice(start, start + step)
             rows = self.scaling.transform(rows_of(X, block)).astype(np.float64)
@@ -77,13 +77,13 @@ class _SupportVectors:
                 if not kernel.is_given:
                     rows -= centre
                     rows = kernel.between(rows, support)
-                found[block] = rows @ self.coefficients + self.intercepts
-            if not np.isfinite(found[block]).all():
+                values[block] = rows @ self.coefficients + self.intercepts
+            if not np.isfinite(values[block]).all():
                 raise ValueError(
                     "X must hold values of which a kernel can be made, got values up to "
                     f"{np.abs(X).max():.3g}; scale its columns"
                 )
-        return found
+        return values
 
     def save(self, path: Path, arrays: Arrays | None = None, **about: Any) -> None:
         """Write the machine as safetensors: numbers and text, no code.
@@ -213,9 +213,10 @@ class KernelMachine(_SupportVectors):
         return codes_of(self.decision_values(X), len(self.classes_), self.decision)
 
     def _own(self) -> tuple[Arrays, dict[str, Any]]:
-        found, texts = self.calibration, {"classes": labels_as_json(self.classes_)}
-        arrays = {} if found is None else {_SLOPES: found.slopes, _OFFSETS: found.offsets}
-        return arrays, texts | {"decision": self.decision}
+        about = {"classes": labels_as_json(self.classes_), "decision": self.decision}
+        if self.calibration is None:
+            return {}, about
+        return {_SLOPES: self.calibration.slopes, _OFFSETS: self.calibration.offsets}, about
 
     @classmethod
     def from_stored(cls, arrays: Arrays, about: Mapping[str, Any]) -> Self:

@@ -23,11 +23,11 @@ def compact(coefficients: np.ndarray, n_support: np.ndarray) -> np.ndarray:
     -------
     array of shape (n_classes - 1, n_support_vectors)
     """
-    found = np.zeros((len(n_support) - 1, len(coefficients)))
+    dual_coef = np.zeros((len(n_support) - 1, len(coefficients)))
     for column, (i, own_i), (j, own_j) in _places(n_support):
-        found[j - 1, own_i] = coefficients[own_i, column]
-        found[i, own_j] = coefficients[own_j, column]
-    return found
+        dual_coef[j - 1, own_i] = coefficients[own_i, column]
+        dual_coef[i, own_j] = coefficients[own_j, column]
+    return dual_coef
 
 
 def spread(dual_coef: np.ndarray, n_support: np.ndarray) -> np.ndarray:
@@ -93,8 +93,8 @@ def margins(values: np.ndarray, codes: np.ndarray, n_classes: int, decision: str
         return ordered[:, -1] - ordered[:, -2]
     least = np.full(len(values), np.inf)
     for column, (positive, negative) in enumerate(combinations(range(n_classes), 2)):
-        for one, sign in ((positive, 1), (negative, -1)):
-            own = codes == one
+        for code, sign in ((positive, 1), (negative, -1)):
+            own = codes == code
             least[own] = np.minimum(least[own], sign * values[own, column])
     return least
 

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from pipelines.run.options import Rule, at_least, finite, option, positive, rule
 from pipelines.svm.kernel import KERNELS
-
-if TYPE_CHECKING:
-    from pipelines.svm.backends import Settings
+from pipelines.svm.settings import DECISIONS, Settings
 
 
 def _positive_or_default(value: int) -> str | None:
@@ -29,7 +27,7 @@ class SVMOptions:
 
     group: ClassVar[str] = "model"
 
-    decision: str = option("ovo", "one-vs-one, as LIBSVM, or one-vs-rest", choices=("ovo", "ovr"))
+    decision: str = option("ovo", "one-vs-one, as LIBSVM, or one-vs-rest", choices=DECISIONS)
     kernel: str = option("rbf", "kernel of the machine", choices=KERNELS)
     degree: int = option(3, "degree of --kernel poly", parse=int, rule=at_least(1), metavar="N")
     coef0: float = option(
@@ -61,8 +59,6 @@ class SVMOptions:
 
     def settings(self, **of_run: Any) -> Settings:
         """Return these options as solver settings; ``of_run`` are the other fields."""
-        from pipelines.svm.backends import Settings
-
         names = ("decision", "tol", "max_iter", "kernel", "degree", "coef0")
         return Settings(
             **{name: getattr(self, name) for name in names},

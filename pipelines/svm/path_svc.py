@@ -23,7 +23,7 @@ from pipelines.svm.cpu.fit import FittedPath, fit_path
 from pipelines.svm.kernel_machine import KernelMachine
 from pipelines.svm.multiclass import class_values, codes_of, compact
 from pipelines.svm.path_estimator import PathEstimator
-from pipelines.svm.settings import Settings
+from pipelines.svm.settings import DECISIONS, Settings
 
 
 def _has_probability(svc: Any) -> bool:
@@ -109,7 +109,7 @@ class PathSVC(ClassifierMixin, PathEstimator):
 
     _parameter_constraints = {  # noqa: RUF012  as scikit-learn has it
         **PathEstimator._parameter_constraints,
-        "decision": [StrOptions({"ovo", "ovr"})],
+        "decision": [StrOptions(set(DECISIONS))],
         "class_weight": [StrOptions({"balanced"}), dict, None],
         "decision_function_shape": [StrOptions({"ovr", "ovo"})],
         "break_ties": ["boolean"],
@@ -193,16 +193,16 @@ class PathSVC(ClassifierMixin, PathEstimator):
             settings = replace(settings, class_weight=factors)
         if self.probability:  # whose own checks are those of the splits' rows
             return self.fit_calibrated(X, y, sample_weight)
-        found = self._solve(rows, codes, gamma, settings, weights)
-        self.classes_, self.n_support_ = classes, found.n_support
-        self.n_iter_ = found.n_iterations.astype(np.int32)
+        fitted = self._solve(rows, codes, gamma, settings, weights)
+        self.classes_, self.n_support_ = classes, fitted.n_support
+        self.n_iter_ = fitted.n_iterations.astype(np.int32)
         self._keep_fit(
             rows,
-            found.support,
-            found.status,
-            intercepts=found.intercept,
+            fitted.support,
+            fitted.status,
+            intercepts=fitted.intercept,
             gamma=gamma,
-            coefficients=np.ascontiguousarray(found.dual_coef.T),
+            coefficients=np.ascontiguousarray(fitted.dual_coef.T),
             classes_=classes,
             decision=self.decision,
         )

@@ -148,7 +148,7 @@ class PathSVR(RegressorMixin, PathEstimator):
             weights = check_sample_weight(sample_weight, rows, dtype=np.float64)
         targets = np.asarray(targets, np.float64)
         mean, scale = target_scaling(targets) if self.scale_target else (0.0, 1.0)
-        found = fit_regression(
+        fitted = fit_regression(
             rows,
             (targets - mean) / scale,
             self.C,
@@ -157,13 +157,13 @@ class PathSVR(RegressorMixin, PathEstimator):
             sample_weight=weights,
             **vars(Settings.of(self)),
         )
-        self.n_iter_ = found.n_iterations
+        self.n_iter_ = fitted.n_iterations
         self._keep_fit(
             rows,
-            found.support,
-            found.status,
-            coefficients=found.dual_coef[:, None],
-            intercepts=np.array([found.intercept]),
+            fitted.support,
+            fitted.status,
+            coefficients=fitted.dual_coef[:, None],
+            intercepts=np.array([fitted.intercept]),
             gamma=gamma,
             target_mean=mean,
             target_scale=scale,

@@ -240,3 +240,30 @@ def search_all_rows(
     """Return the search of one fit, which trains on all rows and validates none."""
     fold = np.arange(len(y)), np.arange(0)
     return search_folds(y, Cs, [fold], settings, sample_weight)[0].at(gamma)
+
+
+def as_arrays(
+    X: np.ndarray, y: Any, gammas: Any, Cs: Any, folds: Any
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, list[tuple[np.ndarray, np.ndarray]]]:
+    """Return a call's labels, gammas, C's and folds as arrays."""
+    check_size(X, gammas)
+    return (
+        np.asarray(y),
+        np.atleast_1d(np.asarray(gammas, dtype=np.float64)),
+        np.asarray(Cs, dtype=np.float64),
+        [(np.asarray(train), np.asarray(validation)) for train, validation in folds],
+    )
+
+
+def check_size(X: np.ndarray, gammas: Any = 1.0) -> None:
+    """Refuse values whose squares, and gammas that, overflow single precision: it ends at 3e38."""
+    largest, most = float(np.abs(X).max(initial=0.0)), np.sqrt(1e37 / max(1, X.shape[1]))
+    if not largest <= most:
+        raise ValueError(
+            f"X must hold values below {most:.0e} in size, got {largest:.3g}; scale its columns"
+        )
+    if not (gamma := float(np.max(gammas))) <= 1e37:
+        raise ValueError(
+            f"gamma must be at most 1e37, got {gamma:.3g} for values of X up to {largest:.3g}; "
+            "scale its columns"
+        )

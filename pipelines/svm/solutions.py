@@ -1,4 +1,4 @@
-"""What a path solver finds: the solutions of one gamma."""
+"""What a path solver finds: the solutions of one gamma, and how each ended."""
 
 from __future__ import annotations
 

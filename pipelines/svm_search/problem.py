@@ -18,11 +18,12 @@ from pipelines.search.fitting import Group
 from pipelines.search.scoring import CandidateScorer
 from pipelines.search.shared.svm import SVCs, SVMParameters, SVRs
 from pipelines.search.tasks import SEARCH, Problem, Refit, Splits
-from pipelines.svm.backends import Backend, Settings, load_backend
-from pipelines.svm.backends.base import PRODUCTS, Work
+from pipelines.svm.backends import load_backend
+from pipelines.svm.backends.base import PRODUCTS, Backend, Work
 from pipelines.svm.calibration import Calibration, fit_sigmoids
 from pipelines.svm.kernel_machine import KernelMachine
 from pipelines.svm.multiclass import codes_of, margins
+from pipelines.svm.settings import Settings
 
 CORES_PER_WORKER = 8  # for a backend that fills several cores from one process
 

@@ -11,9 +11,10 @@ from pipelines.data.scaling import Scaling
 from pipelines.search import tasks
 from pipelines.search.scoring import CandidateScorer
 from pipelines.search.tasks import SEARCH, make_tasks
-from pipelines.svm.backends import Settings, load_backend
+from pipelines.svm.backends import load_backend
 from pipelines.svm.kernel import RBF
 from pipelines.svm.kernel_machine import KernelMachine
+from pipelines.svm.settings import Settings
 from pipelines.svm_search.problem import grid_problem
 
 CS, GAMMAS = (0.1, 10.0, 1000.0), (1e-3, 1e-2)

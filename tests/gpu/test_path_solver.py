@@ -110,9 +110,10 @@ def test_a_fit_predicts_as_the_cpus():
     import cupy
 
     from pipelines.data.scaling import Scaling
-    from pipelines.svm.backends import Settings, load_backend
+    from pipelines.svm.backends import load_backend
     from pipelines.svm.kernel import RBF
     from pipelines.svm.kernel_machine import KernelMachine
+    from pipelines.svm.settings import Settings
 
     X, y, _ = digits()
     ours, cpus = (

@@ -38,9 +38,9 @@ from pipelines.search.tasks import (
     rows_of,
     run_task,
 )
-from pipelines.svm.backends import Settings
 from pipelines.svm.backends.base import Work
 from pipelines.svm.backends.path import PathBackend
+from pipelines.svm.settings import Settings
 from pipelines.svm_search.problem import grid_problem
 
 from .problems import problem_of

@@ -9,13 +9,14 @@ from sklearn.model_selection import StratifiedKFold
 
 from pipelines.data.fits import Fit
 from pipelines.data.scaling import Scaling
-from pipelines.svm.backends import Settings, load_backend
+from pipelines.svm.backends import load_backend
 from pipelines.svm.backends import path_cuda as wrapper
 from pipelines.svm.backends.base import Work
 from pipelines.svm.cuda.launches import Launching
 from pipelines.svm.cuda.path import solve_path_cuda
 from pipelines.svm.kernel import RBF
 from pipelines.svm.kernel_machine import KernelMachine
+from pipelines.svm.settings import Settings
 
 CS, GAMMAS = (0.1, 10.0), (0.01, 0.2)
 

@@ -17,10 +17,11 @@ from pipelines.data.fits import Fit, Predictions, Progress
 from pipelines.data.placement import Fold, to_device
 from pipelines.data.scaling import Scaling
 from pipelines.errors import InputError
-from pipelines.svm.backends import BACKENDS, Settings, load_backend, resolve_backend
+from pipelines.svm.backends import BACKENDS, load_backend, resolve_backend
 from pipelines.svm.backends.base import OUT_OF_MEMORY, Backend, Work
 from pipelines.svm.kernel import RBF
 from pipelines.svm.kernel_machine import KernelMachine
+from pipelines.svm.settings import Settings
 
 X, y = load_digits(return_X_y=True)
 X, y = ((X - 8) / 4.6)[:600].astype(np.float32), y[:600].astype(np.int32)

@@ -16,10 +16,10 @@ from pipelines.data.placement import FoldedData
 from pipelines.data.scaling import Scaling
 from pipelines.search.scoring import CandidateScorer
 from pipelines.search.tasks import Refit
-from pipelines.svm.backends import Settings
 from pipelines.svm.kernel_machine import KernelMachine
 from pipelines.svm.multiclass import margins
 from pipelines.svm.path_svc import PathSVC
+from pipelines.svm.settings import Settings
 from pipelines.svm_search.problem import grid_problem, refit_and_test
 
 X, y = load_wine(return_X_y=True)

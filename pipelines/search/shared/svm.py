@@ -17,9 +17,10 @@ import numpy as np
 
 from pipelines.data.fits import Fit, Predictions, Progress
 from pipelines.search.shared.base import SharedFit, Split, SplitRows
-from pipelines.svm.backends import Settings, load_backend
+from pipelines.svm.backends import load_backend
 from pipelines.svm.backends.base import Work
 from pipelines.svm.kernel import KERNELS, PRECOMPUTED, gamma_of
+from pipelines.svm.settings import Settings
 
 # Measured: 20,000 rows of MNIST to 60,000 is 10 times the time, 2.1 of the power.
 ROWS_OF_A_UNIT_OF_TIME = 1000

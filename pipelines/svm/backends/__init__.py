@@ -10,9 +10,6 @@ from difflib import get_close_matches
 from cluster_setup.installation import install_line
 from pipelines.errors import InputError, opt
 from pipelines.svm.backends.base import Backend
-from pipelines.svm.settings import Settings
-
-__all__ = ["BACKENDS", "Backend", "Settings", "load_backend", "resolve_backend"]
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from pipelines.svm.cpu.pairwise import solve_pairwise
 from pipelines.svm.cpu.smo import MAX_ROWS
 from pipelines.svm.cpu.solve import solve_rest
 from pipelines.svm.cpu.threads import Resources, open_pool
-from pipelines.svm.search import Layout, Problem, search_all_rows
+from pipelines.svm.search import Layout, Problem, check_size, search_all_rows
 from pipelines.svm.settings import Settings
 from pipelines.svm.solutions import Solutions
 

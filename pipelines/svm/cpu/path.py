@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from pipelines.data.fits import Fit, Progress
-from pipelines.svm.cells import PathResult, Scores, checked, fits_of_fold
+from pipelines.svm.cells import PathResult, Scores, fits_of_fold
 from pipelines.svm.cpu.beyond_memory import open_rows
 from pipelines.svm.cpu.class_products import products_by_class
 from pipelines.svm.cpu.in_memory import solve_in_memory
@@ -17,7 +17,7 @@ from pipelines.svm.cpu.pairwise import score_pairwise, solve_pairwise
 from pipelines.svm.cpu.score import score_pairs, score_rest, score_two
 from pipelines.svm.cpu.solve import solve_rest
 from pipelines.svm.cpu.threads import Resources, fits_in_memory, open_pool
-from pipelines.svm.search import Search, search_folds
+from pipelines.svm.search import Search, as_arrays, search_folds
 from pipelines.svm.settings import Settings
 from pipelines.svm.solutions import Solutions
 
@@ -77,7 +77,7 @@ def solve_path(
         With the name of the argument, the rule and what was given.
     """
     X = np.asarray(X)
-    y, gamma_values, C_values, folds = checked(X, y, gammas, Cs, folds)
+    y, gamma_values, C_values, folds = as_arrays(X, y, gammas, Cs, folds)
     search, ascending = search_folds(
         y,
         C_values,

@@ -27,6 +27,7 @@ from pipelines.svm.cpu.smo import MAX_ROWS
 from pipelines.svm.cpu.threads import Resources, open_pool
 from pipelines.svm.cpu.walk import walk
 from pipelines.svm.kernel import Kernel
+from pipelines.svm.search import check_size
 from pipelines.svm.settings import Settings
 
 # Newton's method works on at most so many multipliers, in two matrices of double precision.

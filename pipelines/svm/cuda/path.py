@@ -9,13 +9,13 @@ import numpy as np
 
 from pipelines.data.fits import Fit
 from pipelines.data.placement import to_host
-from pipelines.svm.cells import PathResult, Scores, checked, fits_of_fold
+from pipelines.svm.cells import PathResult, Scores, fits_of_fold
 from pipelines.svm.cpu.fit import FittedPath, model_of, path_to
 from pipelines.svm.cuda.gpu import Limits, array_module, free_bytes, limits, own_memory, synchronise
 from pipelines.svm.cuda.launches import Launching, solve_table, sorted_rows
 from pipelines.svm.cuda.memory import Plan, plan_memory
 from pipelines.svm.cuda.products import cross_products, prepare_rows, score_rows, symmetric_products
-from pipelines.svm.search import Search, search_all_rows, search_folds
+from pipelines.svm.search import Search, as_arrays, search_all_rows, search_folds
 from pipelines.svm.settings import Settings
 from pipelines.svm.solutions import Solutions
 
@@ -74,7 +74,7 @@ def solve_path_cuda(
         With the name of the argument, the rule and what was given.
     """
     xp, limit = array_module(xp), limits()
-    y, gamma_values, C_values, folds = checked(to_host(X), y, gammas, Cs, folds)
+    y, gamma_values, C_values, folds = as_arrays(to_host(X), y, gammas, Cs, folds)
     with own_memory(xp):
         clock = _Clock(xp, {} if phases is None else phases)
         search, ascending = search_folds(
