@@ -34,7 +34,6 @@ from pipelines.search.scoring import (
     log_loss,
     make_scoring,
 )
-from pipelines.search.summary import of_grid
 from pipelines.search.tasks import Problem, Refit
 from pipelines.svm.backends import resolve_backend
 from pipelines.svm.options import SVMOptions

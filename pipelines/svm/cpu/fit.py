@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from pipelines.svm.cells import check_size
 from pipelines.svm.cpu.beyond_memory import open_rows
 from pipelines.svm.cpu.in_memory import solve_in_memory
 from pipelines.svm.cpu.kernels import kernel_values, prepare_rows, shared_products

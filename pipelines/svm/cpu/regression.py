@@ -17,7 +17,6 @@ from typing import Any
 import numpy as np
 
 from pipelines.data.fits import Fit, Predictions, Progress
-from pipelines.svm.cells import check_size
 from pipelines.svm.cpu.beyond_memory import KernelRows, largest_working_set, walk_rows
 from pipelines.svm.cpu.by_fold import solve_by_fold
 from pipelines.svm.cpu.fit import path_to
