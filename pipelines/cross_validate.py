@@ -38,7 +38,13 @@ from pipelines.search.command import Scored, SearchJob, SearchPlan
 from pipelines.search.fitting import group_candidates
 from pipelines.search.options import SearchOptions
 from pipelines.search.ranking import best_of_each, compare_algorithms, ends_of_lists, with_algorithm
-from pipelines.search.record import COMPARISON, FITTED, SearchRow, ValidationRecord
+from pipelines.search.record import (
+    COMPARISON,
+    FITTED,
+    SearchRow,
+    ValidationAnswer,
+    ValidationRecord,
+)
 from pipelines.search.scoring import CandidateScorer, make_scoring
 from pipelines.search.summary import of_algorithms
 from pipelines.search.tasks import Problem, Refit
@@ -173,6 +179,7 @@ class CrossValidation(SearchJob[Options]):
     kind_of_options = Options
     row = SearchRow
     record = ValidationRecord
+    kind_of_answer = ValidationAnswer
     files = (FITTED,)
     page = "pipelines.pages.cross_validate:ValidationReport"
     kind_of_predict = PredictOptions

@@ -15,7 +15,7 @@ from pipelines.errors import InputError, flag_of, opt
 from pipelines.nn.augment import chosen
 from pipelines.nn.settings import OF_NETWORKS, need_torch
 from pipelines.parallel.options import HIDDEN, ROWS_OF_APPROXIMATOR, TrainingOptions
-from pipelines.parallel.record import CHECKPOINTS, EPOCHS, EpochRow, ParallelRecord
+from pipelines.parallel.record import CHECKPOINTS, EPOCHS, EpochRow, ParallelAnswer, ParallelRecord
 from pipelines.run import job
 from pipelines.run.cluster import Cluster, refuse_unshared
 from pipelines.run.errors import RunStopped, stop_if_lost
@@ -233,7 +233,7 @@ class DataParallel(job.Job[Options]):
 
     def answer(
         self, plan: ParallelPlan, computed: Ended, session: Session, cluster: Cluster | None
-    ) -> dict[str, Any]:
+    ) -> ParallelAnswer:
         """Return the table of epochs, and the best network."""
         from pipelines.parallel import answer
 
@@ -242,7 +242,7 @@ class DataParallel(job.Job[Options]):
             entries = answer.write(session.path, plan.data, plan.options.seed, ended)
         if "best" not in entries:
             raise RunStopped(f"no training gave a network: {entries['trainings'][0]['status']}")
-        return {"restarts": computed.restarts, **entries}
+        return ParallelAnswer.of({"restarts": computed.restarts, **entries})
 
     def unfinished(self, path: Path, done: Collection[str]) -> str:
         """Return the training that was begun, and how far its checkpoint on disk is."""

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from pipelines.bagging.explain import ROWS, Asked
 from pipelines.bagging.members import READ
-from pipelines.bagging.record import READ_AGAIN, BaggingRecord, BaggingRow
+from pipelines.bagging.record import READ_AGAIN, BaggingAnswer, BaggingRecord, BaggingRow
 from pipelines.bagging.selective_prediction import CONFIDENCE
 from pipelines.console import phase
 from pipelines.data import Dataset, load_dataset
@@ -440,7 +440,7 @@ class Bagging(job.Job[Options]):
 
     def answer(
         self, plan: BaggingPlan, computed: Trained, session: Session, cluster: Cluster | None
-    ) -> dict[str, Any]:
+    ) -> BaggingAnswer:
         """Reduce the members' predictions, and score them on the test rows."""
         from pipelines.bagging.answer import TrainedEnsemble, answer
         from pipelines.data.baseline import baseline_of, remarks_on
@@ -454,7 +454,8 @@ class Bagging(job.Job[Options]):
             entries = answer(trained, *where)
             baseline = baseline_of(data)
         remarks = remarks_on(data, baseline, test_error=entries["vote_test_error"], option="")
-        return {**computed.entries, **entries, "baseline": baseline, "remarks": remarks}
+        entries |= {"baseline": baseline, "remarks": remarks}
+        return BaggingAnswer.of({**computed.entries, **entries})
 
     def summary_lines(self, record: Mapping[str, Any], path: Path) -> list[str]:
         """Return lines on errors of members, vote and mean, what is deferred, and what failed."""

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from pipelines.errors import InputError, opt
-from pipelines.graph.record import ITERATIONS, RANKS, GraphRecord
+from pipelines.graph.record import ITERATIONS, RANKS, GraphAnswer, GraphRecord
 from pipelines.run import job
 from pipelines.run.cluster import Cluster
 from pipelines.run.errors import RunStopped
@@ -274,7 +274,7 @@ class PageRank(job.Job[Options]):
 
     def answer(
         self, plan: PageRankPlan, computed: Any, session: Session, cluster: Cluster | None
-    ) -> dict[str, Any]:
+    ) -> GraphAnswer:
         """Write ranks and iterations; name the highest ranks, and say how exact they are."""
         import pandas as pd
 
@@ -287,7 +287,7 @@ class PageRank(job.Job[Options]):
         iterations = pd.DataFrame(table, columns=["iteration", "change", "seconds"])
         names.write_table(iterations, session.path / ITERATIONS, index=False)
         shutil.rmtree(session.path / PARTITIONS, ignore_errors=True)
-        return {
+        entries = {
             **({} if plan.problem is not None else {"n_partitions": computed.n_partitions}),
             "n_nodes": len(ranks.nodes),
             "n_edges": ranks.n_edges,
@@ -307,6 +307,7 @@ class PageRank(job.Job[Options]):
             ],
             "distribution": distribution(ranks.values[:, 0]),
         }
+        return GraphAnswer.of(entries)
 
     def summary_lines(self, record: Mapping[str, Any], path: Path) -> list[str]:
         """Return the highest ranks, how exact they are, the time."""

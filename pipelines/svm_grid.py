@@ -38,7 +38,7 @@ from pipelines.search.tasks import Problem, Refit
 from pipelines.svm.backends import resolve_backend
 from pipelines.svm.options import SVMOptions
 from pipelines.svm_search.problem import grid_problem, refit_and_test, workers_for
-from pipelines.svm_search.record import PROBABILITIES, SvmRecord, SvmRow
+from pipelines.svm_search.record import PROBABILITIES, SvmAnswer, SvmRecord, SvmRow
 from pipelines.svm_search.summary import of_grid
 
 if TYPE_CHECKING:
@@ -199,6 +199,7 @@ class Search(SearchJob[Options]):
     kind_of_options = Options
     row = SvmRow
     record = SvmRecord
+    kind_of_answer = SvmAnswer
     page = "pipelines.pages.svm_grid:SvmReport"
     kind_of_predict = PredictOptions
     model_files = (names.MODEL,)

@@ -17,6 +17,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self
 
+from pydantic import ValidationError
+
 from cluster_setup import KINDS, ClusterError, ClusterOptions, render
 from cluster_setup.on_this_machine.devices import visible_gpus
 from cluster_setup.shutdown import threads_left
@@ -46,8 +48,9 @@ from pipelines.run_folder import names
 from pipelines.run_folder.digests import digests_read_again
 from pipelines.run_folder.folder import RunFolder
 from pipelines.run_folder.journal import FolderLost
-from pipelines.run_folder.record import Record
+from pipelines.run_folder.record import Answer, Record
 from pipelines.run_folder.rows import Row
+from pipelines.run_folder.schema import one_line
 
 if TYPE_CHECKING:
     from pipelines.run.new_rows import NewRows
@@ -239,10 +242,8 @@ class Job(ABC, Generic[Chosen]):
         return ""
 
     @abstractmethod
-    def answer(
-        self, plan: Any, computed: Any, session: Session, cluster: Cluster | None
-    ) -> dict[str, Any]:
-        """Reduce what was computed to the answer, and write it; entries for ``run.json``.
+    def answer(self, plan: Any, computed: Any, session: Session, cluster: Cluster | None) -> Answer:
+        """Reduce what was computed to the answer, and write what it leaves.
 
         ``cluster`` is None where a finished run is ``reusable``.
         """
@@ -324,9 +325,12 @@ def run_job(kind_of_job: type[Job[Any]], argv: Sequence[str]) -> Path:
                 entries = plan.describe(cluster) | {"identity": identity, "accepted": accepted}
                 session.begin(plan.options, argv, data, cluster, entries)
                 computed = job.execute(plan, done, session, cluster)
-                session.finish(job.answer(plan, computed, session, cluster))
+                try:
+                    session.finish(job.answer(plan, computed, session, cluster).entries)
+                except ValidationError as error:
+                    raise RunStopped(f"the answer cannot be recorded: {one_line(error)}") from None
         elif job.reusable:
-            answer = job.answer(plan, done, session, None)
+            answer = job.answer(plan, done, session, None).entries
             session.folder.update(files=digests_read_again(session.path, job.files), **answer)
         from pipelines.report import write_report
 

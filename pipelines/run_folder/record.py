@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from operator import attrgetter
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, TypeVar, overload
+from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar, overload
 
 from pydantic import Field, ValidationError
 from pydantic_core import from_json
@@ -180,6 +181,22 @@ class Answer(Part):
     test_calibration_error: Number | None = None
     baseline: BaselineMetadata | None = None
     remarks: list[str] = []
+
+    @classmethod
+    def of(cls, entries: Mapping[str, Any]) -> Self:
+        """Return an answer, checked as ``run.json`` is when it is read again.
+
+        Raises
+        ------
+        ValidationError
+            An entry breaks its rule, such as a number that is not finite.
+        """
+        return cls.model_validate_json(json.dumps(entries))
+
+    @property
+    def entries(self) -> dict[str, Any]:
+        """The entries for ``run.json``."""
+        return self.model_dump(mode="json", exclude_unset=True)
 
 
 class Record(Answer):

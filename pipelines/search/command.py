@@ -25,6 +25,7 @@ from pipelines.run.lifecycle import Session
 from pipelines.run.outcomes import Outcome, without_compilation
 from pipelines.run_folder import names
 from pipelines.run_folder.folder import RunFolder
+from pipelines.run_folder.record import Answer
 from pipelines.search.features import Features
 from pipelines.search.options import SearchOptions
 from pipelines.search.ranking import (
@@ -186,6 +187,7 @@ class SearchJob(job.Job[Chosen]):
     candidate_options : options that choose the candidates, or what is done with the ranked ones
     """
 
+    kind_of_answer: ClassVar[type[Answer]]
     candidate_options: ClassVar[frozenset[str]]
 
     def packages(self, options: Chosen, record: Mapping[str, Any]) -> tuple[str, ...]:
@@ -373,7 +375,7 @@ class SearchJob(job.Job[Chosen]):
 
     def answer(
         self, plan: SearchPlan[Chosen], computed: Scored, session: Session, cluster: Cluster | None
-    ) -> dict[str, Any]:
+    ) -> Answer:
         """Rank the candidates, refit the best, test it once, and a baseline beside it."""
         from pipelines.data.baseline import baseline_of, remarks_on
 
@@ -408,7 +410,7 @@ class SearchJob(job.Job[Chosen]):
             entries["nested"] = nested_estimate(rows, plan.chosen_in_folds(rows))
             names.write_table(tabulate(rows, columns, OUTER, self.row), path / NESTED)
         remarks += entries.get("remarks", [])
-        return {**entries, "baseline": baseline, "remarks": remarks}
+        return self.kind_of_answer.of({**entries, "baseline": baseline, "remarks": remarks})
 
 
 def rows_of_same(plan: SearchPlan[Any], rows: Mapping[Place, Row]) -> dict[Place, Row]:

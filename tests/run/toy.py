@@ -106,11 +106,11 @@ class Constant(Job[Options]):
 
     def answer(
         self, plan: ConstantPlan, computed: Any, session: Session, cluster: Cluster | None
-    ) -> dict[str, Any]:
+    ) -> ConstantAnswer:
         best = min(computed, key=lambda row: row["error"])
         constant = float(np.quantile(plan.data.y_train, best["quantile"]))
         (session.path / "constant.csv").write_text(f"{constant!r}\n")
-        return {"constant": constant, "n_cells": len(computed), "n_failed": 0}
+        return ConstantAnswer(constant=constant, n_cells=len(computed), n_failed=0)
 
     def summary_lines(self, record: Mapping[str, Any], path: Path) -> list[str]:
         return [f"constant   {record['constant']:g}"]
