@@ -111,7 +111,7 @@ def test_predict_averages_over_augmented_copies(
     assert certainty[0] != certainty[1] == certainty[2]
     capsys.readouterr()
     assert main(["predict", str(run), "--image", str(asked), "--copies", "-1"]) == 2
-    assert "--copies must be at least 0, got -1" in capsys.readouterr().err
+    assert "--copies must be from 0 to 1000" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

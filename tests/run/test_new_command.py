@@ -80,3 +80,18 @@ def test_its_schemas_are_those_of_its_runs(
             toy.run(resume=run.path)
     assert main(["constant", "predict", str(run)]) == 2
     assert "needs a TABLE or --image" in capsys.readouterr().err
+
+
+def test_an_answer_that_breaks_its_schema_ends_the_run_in_a_line(
+    table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def answer(*_: object) -> toy.ConstantAnswer:
+        return toy.ConstantAnswer.of({"constant": float("nan"), "n_failed": -1})
+
+    monkeypatch.setattr(toy.Constant, "answer", answer)
+    words = ["--dataset", str(table), "--target", "y", "--cluster", "threads"]
+    assert main(["constant", *words, "--results", str(tmp_path / "run")]) == 1
+    said = capsys.readouterr().err
+    assert said.startswith("constant: the answer cannot be recorded: n_failed: ")
+    assert "finished fits are saved in" in said
+    assert "Traceback" not in said

@@ -69,13 +69,17 @@ def test_what_is_done_is_not_computed_again(tmp_path: Path, cluster: Cluster) ->
         compared = ["candidate", "fold", "n_errors", "n_support"]
         order = ["candidate", "fold"]
         pd.testing.assert_frame_equal(
-            *(one.cells[compared].sort_values(order, ignore_index=True) for one in (again, scored))
+            *(
+                each.cells[compared].sort_values(order, ignore_index=True)
+                for each in (again, scored)
+            )
         )
 
         answer = job.answer(plan, again, run, cluster)
         errors = scored.cells.groupby(["C", "gamma"])["error"].mean()
-        assert answer["best"]["error_mean"] == pytest.approx(errors.min())
-        assert answer["n_test_errors"] == round(answer["test_error"] * len(plan.data.y_test))
+        assert answer.best.error_mean == pytest.approx(errors.min())
+        assert answer.n_test_errors == round(answer.test_error * len(plan.data.y_test))
+        assert set(answer.needed) - {"dataset.n_test"} <= {*answer.entries}
 
 
 @pytest.mark.parametrize(
