@@ -123,7 +123,10 @@ def main(
     options, _ = parse_options(kind, f"{command} predict", kind.description, argv)
     record = record_of(options.run, command, Record)
     if options.table is not None:
-        rows = NewRows.read(options.run, record, options.table)
+        try:
+            rows = NewRows.read(options.run, record, options.table)
+        except InputError as error:  # of the readers, which know files as data sets
+            raise InputError(error.flagged().replace("--dataset", "TABLE")) from None
     elif record.image_form is None:
         raise InputError(
             f"RUN must be a run on images, got {options.run}, whose data are a table or which is "

@@ -126,7 +126,10 @@ def dump_model(model: FittedEstimator) -> tuple[bytes | None, str]:
     except Exception as error:  # whatever an estimator of the user's own raises
         return None, f"skops cannot store it ({error_line(error)})"
     if others := sorted({*unknown} - {*TRUSTED}):
-        return None, f"its file would hold {', '.join(others)}, not known to run no code when read"
+        return (
+            None,
+            f"its file would hold {', '.join(others)}, which might run code when it is read",
+        )
     return content, ""
 
 

@@ -165,7 +165,7 @@ def test_an_estimator_of_ones_own_is_named_and_not_kept(
     words = ["--dataset", str(tmp_path / "table.csv"), "--target", "pay", "--estimator", own]
     run = tmp_path / "run"
     assert main([*words, *FEW[:-1], "--results", str(run)]) == 0
-    why = f"its file would hold {own}, not known to run no code when read"
+    why = f"its file would hold {own}, which might run code when it is read"
     assert record(run)["not_kept"] == why
     assert f"the model is not kept: {why}" in capsys.readouterr().out
     assert f"The model is not kept: {why}" in (run / "report.html").read_text()
