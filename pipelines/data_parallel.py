@@ -201,7 +201,7 @@ class DataParallel(job.Job[Options]):
                 started, clock = time.time(), time.perf_counter()
                 try:
                     sampled = cluster.client.run(samples_of_memory, on_error="ignore")
-                    trained = train(plan, training, restarts, session, cluster)
+                    trained = run_training(plan, training, restarts, session, cluster)
                     progress, members, seconds = trained
                 except (RunStopped, InputError):
                     raise
@@ -280,7 +280,7 @@ class DataParallel(job.Job[Options]):
         return [*lines, *baseline_lines(record), wall_time(record)]
 
 
-def train(
+def run_training(
     plan: ParallelPlan,
     training: Training,
     restarts: list[Mapping[str, Any]],

@@ -81,7 +81,7 @@ class ValidationOptionMetadata(SearchOptionMetadata):
     rope: Number | None = None
 
 
-class Candidate(BestMetadata):
+class BestCandidate(BestMetadata):
     """A candidate of any algorithm."""
 
     algorithm: str
@@ -110,8 +110,8 @@ class ValidationAnswer(Answer):
         "dataset.n_test",
     )
 
-    best: Candidate | None = None
-    algorithms: list[Candidate] | None = None
+    best: BestCandidate | None = None
+    algorithms: list[BestCandidate] | None = None
     scoring: list[str] | None = None
     fits_asked: Count | None = None
     fits_made: Count | None = None
