@@ -31,6 +31,7 @@ from pipelines.bagging.selective_prediction import (
     stored_selective_prediction,
 )
 from pipelines.bagging.work import Trainings, bag, reduce_candidates, tabulate
+from pipelines.data.dataset import by_name
 from pipelines.data.placement import FoldedData, to_host
 from pipelines.data.scaling import Scaling
 from pipelines.errors import InputError
@@ -320,6 +321,7 @@ class BaggedNets(ClassifierMixin, BaseEstimator):
         nets._training, nets._image_shape = Training(), first.inputs.image_shape
         nets.n_features_in_ = len(getattr(first.scaling, "layout", ())) or first.inputs.n_features
         nets._keep([one.members[0] for one in stored], stored[0].classes_)
+        nets._columns = record.dataset.columns
         if (selective := stored_selective_prediction(run)) is not None:
             nets.selective_prediction_ = selective
         return nets
@@ -383,6 +385,7 @@ class BaggedNets(ClassifierMixin, BaseEstimator):
     def _ask(self, X: ArrayLike) -> Prediction:
         """Ask every member; with a client on its workers, whose arrays the answer's are then."""
         check_is_fitted(self)
+        X = by_name(X, getattr(self, "_columns", ()))  # those of a run have names
         rows = validate_data(self, _flat(X)[1], reset=False, dtype=(np.float64, np.float32))
         if self.client is None:
             return self.ensemble_.predict(rows, self._training)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -36,6 +36,22 @@ def channels_height_width(shape: ImageShape) -> tuple[int, int, int]:
 def rows_of(X: Any, rows: Any) -> Any:
     """Return rows, by number or slice, of an array or a DataFrame."""
     return X.iloc[rows] if hasattr(X, "iloc") else X[rows]
+
+
+def by_name(X: Any, columns: Sequence[str]) -> Any:
+    """Return a DataFrame's columns of these names, in their order; of all else X as it is.
+
+    Raises
+    ------
+    ValueError
+        It lacks one.
+    """
+    named = columns and all(isinstance(name, str) for name in getattr(X, "columns", [0]))
+    if not named:
+        return X
+    if lacking := [name for name in columns if name not in X.columns]:
+        raise ValueError(f"X must have the columns {', '.join(lacking)}, and has none of that name")
+    return X[[*columns]]
 
 
 def copy_of(X: Any) -> Any:

@@ -182,7 +182,7 @@ class NewRows:
             metadata.target,
             truth,
             ids,
-            notes=(*told, *_new_levels(X, metadata.levels)),
+            notes=(*told, *_empty_columns(X), *_new_levels(X, metadata.levels)),
         )
 
     def write(
@@ -238,6 +238,10 @@ class NewRows:
                 off = float(np.abs(answer[known] - truth[known]).mean())
                 lines.append(f"error      {off:.6g} on average ({known.sum():,} rows) {against}")
         table = pd.DataFrame({"predicted": answer, **more}, index=self.answered)
+        if len(table) < self.n_rows:  # an empty cell makes no number a float, and no flag text
+            table = table.convert_dtypes(
+                infer_objects=False, convert_string=False, convert_floating=False
+            )
         table = table.reindex(np.arange(self.n_rows))
         taken = [name for name in self.ids if name in table.columns or name == "row"]
         ids = self.ids.rename(columns={name: f"{name} (of the table)" for name in taken})
@@ -300,6 +304,12 @@ def _refuse_other_units(
                 f"TABLE must have {needs} in column {short(name)}, as the run was trained on, "
                 f"'{path}' has {has}; convert them"
             )
+
+
+def _empty_columns(X: pd.DataFrame) -> list[str]:
+    """Return what is said of columns without any value."""
+    empty = [name for name in X.columns if len(X) and X[name].isna().all()]
+    return [f"column {short(name)} has no value: each is filled in" for name in empty]
 
 
 def _new_levels(X: pd.DataFrame, learned: Mapping[str, Sequence[str]]) -> list[str]:

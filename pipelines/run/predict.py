@@ -118,15 +118,28 @@ def main(
     """
     from pipelines.data.image_files import ImageFormat
     from pipelines.run.new_rows import NewRows, record_of
+    from pipelines.run_folder.names import RECORD, REPORT
     from pipelines.run_folder.record import Record
 
     options, _ = parse_options(kind, f"{command} predict", kind.description, argv)
     record = record_of(options.run, command, Record)
+    if (file := options.output) is not None and file.exists():
+        of_run = (options.run / name for name in (RECORD, REPORT, *record.files))
+        inputs = [path for path in (options.table, *options.image, *of_run) if path is not None]
+        if file.is_file() and any(path.exists() and file.samefile(path) for path in inputs):
+            raise InputError(
+                f"{opt('output')} must be a file of its own, got {file}, which predict reads or "
+                "the run left; name another"
+            )
     if options.table is not None:
         try:
             rows = NewRows.read(options.run, record, options.table)
         except InputError as error:  # of the readers, which know files as data sets
-            raise InputError(error.flagged().replace("--dataset", "TABLE")) from None
+            words = error.flagged().replace("--dataset", "TABLE")
+            problem, _, way_out = words.rpartition("; ")
+            if problem and "--" in way_out:  # what a run could have been told, predict cannot
+                words = f"{problem}; correct TABLE, or leave such rows out"
+            raise InputError(words) from None
     elif record.image_form is None:
         raise InputError(
             f"RUN must be a run on images, got {options.run}, whose data are a table or which is "

@@ -61,6 +61,12 @@ class DatasetMetadata(Part):
     table: TableMetadata | None = None
     notes: list[str] = []
 
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The names of the features of a table, in the order in which models take them."""
+        table = self.table
+        return () if table is None else (*table.numbers, *table.categories)
+
 
 class ImageForm(Part):
     """The form of the images of a data set, as ``ImageFormat`` describes it."""

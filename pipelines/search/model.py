@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.metaestimators import available_if
 
+from pipelines.data.dataset import by_name
 from pipelines.data.model_file import skops_io
 from pipelines.data.scaling import FittedScaling
 from pipelines.errors import InputError, error_line
@@ -72,12 +73,14 @@ class FittedEstimator:
     classes_ : array of shape (n_classes,), the labels of the codes; None of a regression
     n_features_in_ : int
     scaling : FittedScaling of pixels; None of features and tables
+    columns : names of the features of a table, by which those of a DataFrame are found
     """
 
     estimator: Any
     classes_: np.ndarray | None
     n_features_in_: int
     scaling: FittedScaling | None = None
+    columns: tuple[str, ...] = ()
 
     def predict(self, X: Any) -> np.ndarray:
         """Return labels, or numbers of a regression, of rows as the run read them.
@@ -110,6 +113,7 @@ class FittedEstimator:
         return np.asarray(self.estimator.decision_function(self._scaled(X)))
 
     def _scaled(self, X: Any) -> Any:
+        X = by_name(X, self.columns)
         steps = getattr(self.estimator, "steps", [("", self.estimator)])
         if type(steps[0][1]).__name__ != "TablePreprocessor":  # which finds its columns by name
             X = np.asarray(X)
@@ -120,6 +124,7 @@ def dump_model(model: FittedEstimator) -> tuple[bytes | None, str]:
     """Return the content of the model's file; None, and why, where reading it might run code."""
     io = skops_io()
     parts = {field.name: getattr(model, field.name) for field in fields(model)}
+    del parts["columns"]  # run.json has them
     try:
         content = io.dumps(parts, compression=zipfile.ZIP_DEFLATED, compresslevel=1)
         unknown = io.get_untrusted_types(data=content)
@@ -141,13 +146,15 @@ def load_estimator(run: Path) -> FittedEstimator:
     InputError
         The run kept none, or the file is damaged or holds what is not known to be harmless.
     """
-    path, reason = run / FITTED, read_record(run, kind=ValidationRecord)[1].not_kept
+    path, (_, record) = run / FITTED, read_record(run, kind=ValidationRecord)
+    reason = record.not_kept
     if reason or not path.is_file():
         why = reason or f"there is no {FITTED}: it has not ended, or is of an older version"
         way_out = "fit it yourself, with the parameters in run.json" if reason else "run it anew"
         raise InputError(f"RUN must hold a model, got {run}, which has none, as {why}; {way_out}")
     try:
-        model = FittedEstimator(**skops_io().load(path, trusted=TRUSTED))
+        parts = skops_io().load(path, trusted=TRUSTED)
+        model = FittedEstimator(**parts, columns=record.dataset.columns)
         if not hasattr(model.estimator, "predict") or not isinstance(model.n_features_in_, int):
             raise TypeError("its parts are not those of a model")
     except Exception as error:  # whatever skops and scikit-learn make of a damaged file
@@ -171,7 +178,10 @@ def predict_rows(rows: NewRows, run: Path) -> Predicted:
     predicted, classes = model.predict_codes(X), model.classes_
     if classes is None:
         return Predicted(None, predicted.astype(float))
-    labels, parameters = classes[model.estimator.classes_], model.estimator.get_params().items()
+    codes, parameters = getattr(model.estimator, "classes_", None), model.estimator.get_params()
+    if codes is None:  # which classes its values are of is not known
+        return Predicted(classes, predicted)
+    labels, parameters = classes[codes], parameters.items()
     shapes = [value for name, value in parameters if name.endswith("decision_function_shape")]
     for kind, method in (("probability", "predict_proba"), ("decision", "decision_function")):
         if not hasattr(model, method):

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 
-from pipelines.data.dataset import rows_of
+from pipelines.data.dataset import by_name, rows_of
 from pipelines.data.model_file import (
     Arrays,
     labels_as_json,
@@ -35,7 +35,8 @@ BLOCK_ENTRIES = 32_000_000  # of a block of the kernel matrix: 256 MB in double 
 class _SupportVectors:
     """The kernel, support vectors and coefficients that both kinds of machine have.
 
-    ``scaling`` is applied to rows before the kernel.
+    ``scaling`` is applied to rows before the kernel; ``columns`` are the names of the features of a
+    table, by which those of a DataFrame are found.
     """
 
     support_vectors: np.ndarray
@@ -44,6 +45,7 @@ class _SupportVectors:
     kernel: Kernel
     gamma: float
     scaling: Fitted
+    columns: tuple[str, ...] = field(default=(), kw_only=True)
 
     def decision_values(self, X: Any) -> np.ndarray:
         """Return values of every problem's decision function.
@@ -63,6 +65,7 @@ class _SupportVectors:
         ValueError
             Values of ``X`` are so large that decision values are not finite.
         """
+        X = by_name(X, self.columns)
         if isinstance(self.scaling, FittedScaling):
             X = np.asarray(X)
         kernel, support = self.kernel.at(self.gamma), self.support_vectors.astype(np.float64)
@@ -149,8 +152,9 @@ class _SupportVectors:
                 raise ValueError(f"its {name} have the shape {arrays[name].shape}, not {shape}")
             if not np.isfinite(arrays[name]).all():
                 raise ValueError(f"its {name} are not finite")
+        parts: dict[str, Any] = {name: arrays[name] for name in _ARRAYS}
         return cls(
-            **{name: arrays[name] for name in _ARRAYS},
+            **parts,
             kernel=Kernel(**about["kernel"]),
             gamma=float(about["gamma"]),
             scaling=scaling,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from pipelines.run.new_rows import NewRows, class_columns, record_of
@@ -20,9 +21,10 @@ def load_machine(run: Path) -> KernelMachine | KernelRegressor:
     InputError
         There is none, or its file is damaged.
     """
-    best = record_of(run, "svm_grid", SvmRecord).best
-    is_regression = best is not None and best.epsilon is not None
-    return (KernelRegressor if is_regression else KernelMachine).load(run / names.MODEL)
+    record = record_of(run, "svm_grid", SvmRecord)
+    is_regression = record.best is not None and record.best.epsilon is not None
+    machine = (KernelRegressor if is_regression else KernelMachine).load(run / names.MODEL)
+    return replace(machine, columns=record.dataset.columns)
 
 
 def predict_rows(rows: NewRows, run: Path) -> Predicted:

@@ -13,6 +13,7 @@ import pandas as pd
 import pytest
 import skops.io
 from PIL import Image
+from sklearn.datasets import load_wine
 from sklearn.ensemble import RandomForestClassifier
 
 from pipelines import InputError, Run
@@ -21,6 +22,7 @@ from pipelines.data import load_dataset
 from pipelines.nn.features import Extractor
 from pipelines.search.candidates import CATALOGUE, estimator_of
 from pipelines.search.model import FittedEstimator, dump_model, load_estimator
+from pipelines.svm_grid import main as svm_grid
 from tests.command_runs import record
 
 FEW = ["--folds", "3", "--cluster", "threads", "--quiet"]
@@ -314,3 +316,77 @@ def test_what_is_no_run_and_misspelt_options_are_one_line(
     with pytest.raises(SystemExit, match="0"):
         main(["predict", "-h"])
     assert "predict RUN [TABLE] [options]" in capsys.readouterr().out
+
+
+def test_columns_of_a_data_frame_are_found_by_name(tmp_path: Path) -> None:
+    table = load_wine(as_frame=True).frame
+    table.to_csv(tmp_path / "wine.csv", index=False)
+    words = ["--dataset", str(tmp_path / "wine.csv"), "--target", "target", *FEW]
+    X, reverse = table.drop(columns="target"), table.columns[-2::-1]
+    for command, more in ((main, ["--estimator", "logistic"]), (svm_grid, ["--n-c", "2"])):
+        run = tmp_path / more[-1]
+        assert command([*words, *more, "--results", str(run)]) == 0
+        model = Run(run).model
+        expected = model.predict(X.to_numpy())
+        assert (expected == table["target"]).mean() > 0.9
+        assert (model.predict(X) == expected).all()
+        assert (model.predict(table[reverse].assign(more=1.0)) == expected).all()
+        with pytest.raises(ValueError, match="X must have the columns ash, and has none"):
+            model.predict(X.drop(columns="ash"))
+
+
+def test_a_model_that_does_not_name_its_classes_is_asked_for_these_alone(tmp_path: Path) -> None:
+    load_wine(as_frame=True).frame.to_csv(tmp_path / "wine.csv", index=False)
+    words = ["--dataset", str(tmp_path / "wine.csv"), "--target", "target", *FEW]
+    kind = ["--estimator", "sklearn.mixture.GaussianMixture", "--param", "n_components=3"]
+    run = tmp_path / "run"
+    assert main([*words, *kind, "--results", str(run)]) == 0
+    status = main(["predict", str(run), str(tmp_path / "wine.csv")])
+    if record(run).get("not_kept"):
+        assert status == 2
+        return
+    assert status == 0
+    answers = pd.read_csv(tmp_path / "wine-predictions.csv")
+    assert list(answers) == ["row", "predicted"]
+
+
+def test_answers_go_to_a_file_of_their_own(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table = load_wine(as_frame=True).frame
+    table.loc[3, "ash"] = np.nan
+    path, run = tmp_path / "wine.csv", tmp_path / "run"
+    table.to_csv(path, index=False)
+    words = ["--dataset", str(path), "--target", "target", "--missing", "drop", *FEW]
+    assert main([*words, "--estimator", "knn", "--results", str(run)]) == 0
+    before = path.read_bytes()
+    for output in (path, run / "test_predictions.parquet"):
+        assert main(["predict", str(run), str(path), "--output", str(output)]) == 2
+        assert "--output must be a file of its own" in capsys.readouterr().err
+    assert path.read_bytes() == before
+    # The row without an answer leaves the others whole numbers.
+    for _ in range(2):  # an earlier answer is replaced
+        assert main(["predict", str(run), str(path)]) == 0
+    cells = [line.split(",")[1] for line in open(tmp_path / "wine-predictions.csv")]
+    assert set(cells[1:]) == {"0", "1", "2", ""}
+    assert cells[4] == ""
+
+
+def test_advice_is_of_what_predict_takes(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table = load_wine(as_frame=True).frame
+    table.to_csv(tmp_path / "wine.csv", index=False)
+    words = ["--dataset", str(tmp_path / "wine.csv"), "--target", "target", *FEW]
+    run = tmp_path / "run"
+    assert main([*words, "--estimator", "knn", "--results", str(run)]) == 0
+    cells = table.astype(object)
+    cells.loc[5, "ash"] = "many"
+    cells.to_csv(tmp_path / "slip.csv", index=False)
+    table.assign(ash=np.nan).to_csv(tmp_path / "gap.csv", index=False)
+    capsys.readouterr()
+    for name in ("slip", "gap"):
+        assert main(["predict", str(run), str(tmp_path / f"{name}.csv")]) == 2
+        (line,) = capsys.readouterr().err.splitlines()
+        assert line.startswith("cross_validate: TABLE must have")
+        assert "--" not in line
