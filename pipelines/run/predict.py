@@ -125,7 +125,7 @@ def main(
     record = record_of(options.run, command, Record)
     if (file := options.output) is not None and file.exists():
         of_run = (options.run / name for name in (RECORD, REPORT, *record.files))
-        inputs = [path for path in (options.table, *options.image, *of_run) if path is not None]
+        inputs = [path for path in (options.table, *of_run) if path is not None]
         if file.is_file() and any(path.exists() and file.samefile(path) for path in inputs):
             raise InputError(
                 f"{opt('output')} must be a file of its own, got {file}, which predict reads or "

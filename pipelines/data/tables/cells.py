@@ -18,13 +18,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from pipelines.data.tables.words import counted, listed, short
+from pipelines.data.tables.words import SIGNS, counted, listed, short
 
-# Missing in a column of numbers alone, in any case: of offices, statistics and spreadsheets.
-SIGNS = {"-", "--", "---", "\u2013", "\u2014", ".", "..", "...", ":", "*", "none", "missing"}
-SIGNS |= {"unknown", "na", "n.a.", "n/a", "n.d.", "nd", "tbd", "n.v.", "k.a.", "not available"}
-SIGNS |= {"null", "nan", "<na>", "\\n"}  # of databases
-SIGNS |= {"#div/0!", "#value!", "#ref!", "#name?", "#num!", "#null!"}
 SAMPLE = 1000  # cells that tell whether a column may be numbers with a mark
 LEAST_SHARE = 0.9  # of the cells of a column of few different numbers, which are numbers
 LEAST_SHARE_OF_MANY = 0.5  # of one with more different numbers than codes have

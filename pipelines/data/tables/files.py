@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import psutil
 
-from pipelines.data.tables.words import listed, refuse_no_file, short, unreadable
+from pipelines.data.tables.words import SIGNS, listed, refuse_no_file, short, unreadable
 from pipelines.errors import InputError, opt
 
 if TYPE_CHECKING:
@@ -273,7 +273,7 @@ def _read_text(
     import pandas as pd
 
     from pipelines.data.delimited import NO_ROW, NoTable, read_text_table
-    from pipelines.data.tables.cells import SIGNS, type_columns
+    from pipelines.data.tables.cells import type_columns
 
     try:
         codecs.lookup(encoding or "utf-8")

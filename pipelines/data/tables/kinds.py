@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from pipelines.data.tables.cells import SIGNS
 from pipelines.data.tables.files import Source
-from pipelines.data.tables.words import counted, listed, short
+from pipelines.data.tables.words import SIGNS, counted, listed, short
 from pipelines.errors import InputError, opt
 
 if TYPE_CHECKING:

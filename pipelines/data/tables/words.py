@@ -1,4 +1,4 @@
-"""Wording for messages on files: names and values cut to one line, and common errors."""
+"""Words: those that mean a missing cell; names and values cut to one line, and common errors."""
 
 from __future__ import annotations
 
@@ -10,6 +10,12 @@ from pathlib import Path
 import numpy as np
 
 from pipelines.errors import InputError, opt
+
+# Missing in a column of numbers alone, in any case: of offices, statistics and spreadsheets.
+SIGNS = {"-", "--", "---", "\u2013", "\u2014", ".", "..", "...", ":", "*", "none", "missing"}
+SIGNS |= {"unknown", "na", "n.a.", "n/a", "n.d.", "nd", "tbd", "n.v.", "k.a.", "not available"}
+SIGNS |= {"null", "nan", "<na>", "\\n"}  # of databases
+SIGNS |= {"#div/0!", "#value!", "#ref!", "#name?", "#num!", "#null!"}
 
 
 def short(value: object) -> str:
