@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from pipelines.console import echo
 from pipelines.data.dataset import CLASSIFICATION
@@ -161,14 +161,12 @@ class ValidationPlan(SearchPlan[Options]):
             seed=self.options.seed,
         )
 
-    def describe(self, cluster: Cluster) -> dict[str, Any]:
-        """See ``Plan``."""
-        form = ImageFormat.of(self.dataset.pictures or self.dataset)
-        return super().describe(cluster) | {
-            "image_form": form and asdict(form),
-            "n_candidates": self.n_candidates,
-            "task": self.dataset.task,
-        }
+    def on(self, cluster: Cluster) -> Self:
+        """Return the plan with what images of one's own are turned into."""
+        plan, form = super().on(cluster), ImageFormat.of(self.dataset.pictures or self.dataset)
+        own: dict[str, Any] = {"n_candidates": self.n_candidates, "task": self.dataset.task}
+        own["image_form"] = form and asdict(form)
+        return replace(plan, entries={**plan.entries, **own})
 
 
 class CrossValidation(SearchJob[Options]):
@@ -205,10 +203,10 @@ class CrossValidation(SearchJob[Options]):
         """Return ``--param`` then say which ``--estimator`` they are of."""
         return with_labels(argv)
 
-    def plan(self, options: Options, data: Dataset, record: Mapping[str, Any]) -> ValidationPlan:
+    def plan_candidates(
+        self, options: Options, dataset: Dataset, fields: Mapping[str, Any]
+    ) -> ValidationPlan:
         """Return the candidates, and how they are scored."""
-        fields = self.rows_to_plan(options, data, record)
-        dataset: Dataset = fields["dataset"]
         grids = read_grid(options.grid) if options.grid else {}
         chosen = tuple(dict.fromkeys([*options.estimator, *grids])) or USUAL[dataset.task]
         for name, grid in read_params(options.param, chosen).items():
@@ -216,6 +214,7 @@ class CrossValidation(SearchJob[Options]):
         candidates = make_candidates(chosen, grids, dataset, options.seed, options.preprocess)
         return ValidationPlan(
             **fields,
+            dataset=dataset,
             options=options,
             scoring=make_scoring(options.scoring, dataset),
             candidates=tuple(candidates),

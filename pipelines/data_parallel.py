@@ -108,11 +108,7 @@ class ParallelPlan(job.Plan[Options]):
         if not (options.open_ranks or options.no_tls):
             addresses = sorted(worker["address"] for worker in cluster.workers)
             refuse_several_hosts(addresses[: max(ranks)])
-        return replace(self, ranks=ranks)
-
-    def describe(self, cluster: Cluster) -> dict[str, Any]:
-        """See ``Plan``."""
-        return {"ranks": list(self.ranks)}
+        return replace(self, ranks=ranks, entries={"ranks": list(ranks)})
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from pipelines.bagging.explain import ROWS, Asked
 from pipelines.bagging.members import READ
@@ -304,14 +304,11 @@ class BaggingPlan(job.Plan[Options]):
         plan = self.trainings_on("gpu" if on_gpu else "cpu")
         return search_together(plan, [*plan.candidates, *plan.members])
 
-    def describe(self, cluster: Cluster) -> dict[str, Any]:
-        """See ``Plan``."""
-        return {
-            "n_splits": self.options.folds if self.options.n_tuning else 0,
-            "space": self.space.describe(),
-            "augment": self.augment,
-            **self.asked.describe(),
-        }
+    def on(self, cluster: Cluster) -> Self:
+        """Return the plan with the space, and the samples to explain."""
+        n_splits = self.options.folds if self.options.n_tuning else 0
+        entries = {"n_splits": n_splits, "space": self.space.describe(), "augment": self.augment}
+        return replace(self, entries=entries | self.asked.describe())
 
 
 def space_of(options: Options, data: Dataset, record: Mapping[str, Any]) -> SearchSpace:

@@ -160,11 +160,9 @@ class PageRankPlan(job.Plan[Options]):
         options = self.options
         needs = cugraph.NEEDS_ON_SEVERAL if options.distributed else cugraph.NEEDS
         able = cugraph.can_rank(options.dangling, options.personalise is not None, needs)
-        return replace(self, device="gpu" if able and cluster.device == "gpu" else "cpu")
-
-    def describe(self, cluster: Cluster) -> dict[str, Any]:
-        """See ``Plan``."""
-        return {"solver": "cugraph" if self.device == "gpu" else "pull"}
+        device = "gpu" if able and cluster.device == "gpu" else "cpu"
+        solver = "cugraph" if device == "gpu" else "pull"
+        return replace(self, device=device, entries={"solver": solver})
 
 
 class PageRank(job.Job[Options]):

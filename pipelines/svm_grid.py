@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
@@ -178,14 +178,12 @@ class GridPlan(SearchPlan[Options]):
         scorer = CandidateScorer(self.scoring, labels=self.labels)
         return grid_problem(self.rows, self.splits, self.axes, solver, settings, scorer)
 
-    def describe(self, cluster: Cluster) -> dict[str, Any]:
-        """Return the solver, and what images of one's own are turned into."""
-        form = ImageFormat.of(self.dataset.pictures or self.dataset)
-        return {
-            **super().describe(cluster),
-            "solver": resolve_backend(self.solver, cluster.device),
-            "image_form": form and asdict(form),
-        }
+    def on(self, cluster: Cluster) -> Self:
+        """Return the plan with the solver, and what images of one's own are turned into."""
+        plan, form = super().on(cluster), ImageFormat.of(self.dataset.pictures or self.dataset)
+        solver = resolve_backend(self.solver, cluster.device)
+        own = {"solver": solver, "image_form": form and asdict(form)}
+        return replace(plan, entries={**plan.entries, **own})
 
 
 class Search(SearchJob[Options]):
@@ -226,9 +224,11 @@ class Search(SearchJob[Options]):
 
         return predict_rows(rows, options.run)
 
-    def plan(self, options: Options, data: Dataset, record: Mapping[str, Any]) -> GridPlan:
+    def plan_candidates(
+        self, options: Options, dataset: Dataset, fields: Mapping[str, Any]
+    ) -> GridPlan:
         """Return the folds and the axes of the grid, which lie about the scale of the features."""
-        if data.task == REGRESSION:
+        if dataset.task == REGRESSION:
             if options.solver not in ("auto", "path"):
                 raise InputError(
                     f"{opt('solver')} must be auto or path for a target of numbers, got "
@@ -241,9 +241,7 @@ class Search(SearchJob[Options]):
                         f"leave it out, or say {opt('task', 'classification')}"
                     )
         named = () if options.scoring is None else (options.scoring,)
-        scoring = make_scoring(named, data, of_predictions=True)
-        fields = self.rows_to_plan(options, data, record)
-        dataset: Dataset = fields["dataset"]
+        scoring = make_scoring(named, dataset, of_predictions=True)
         log_c, log_gamma = default_bounds(dataset.variance, dataset.image_shape is not None)
         log_c, log_gamma = options.log_c or log_c, options.log_gamma or log_gamma
         # A linear kernel has no gamma.
@@ -252,17 +250,18 @@ class Search(SearchJob[Options]):
             options, scoring=scoring[0], log_c=log_c, log_gamma=log_gamma, n_gamma=n_gamma
         )
         axes = {"C": _axis("c", options.n_c, log_c), "gamma": _axis("gamma", n_gamma, log_gamma)}
-        if data.task == REGRESSION:
+        if dataset.task == REGRESSION:
             axes["epsilon"] = _axis("epsilon", options.n_epsilon, options.log_epsilon)
         return GridPlan(
             **fields,
+            dataset=dataset,
             options=options,
             scoring=scoring,
             axes=axes,
-            solver=str(record.get("solver", options.solver)),
+            solver=str(fields["record"].get("solver", options.solver)),
             candidate_columns=tuple(axes),
             n_candidates=math.prod(map(len, axes.values())),
-            labels=data.classes if data.task == CLASSIFICATION else None,
+            labels=dataset.classes if dataset.task == CLASSIFICATION else None,
         )
 
     def refitted_besides(self, options: Options) -> str:

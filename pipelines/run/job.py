@@ -67,11 +67,13 @@ class Plan(ABC, Generic[Chosen]):
     options : with what the data decided filled in
     data : as they were loaded
     record : ``run.json`` of the run to resume; empty for a new one
+    entries : for ``run.json`` before the first task, once there are workers
     """
 
     options: Chosen
     data: Any
     record: Mapping[str, Any] = field(default_factory=dict)
+    entries: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     @abstractmethod
@@ -99,12 +101,8 @@ class Plan(ABC, Generic[Chosen]):
         return n_workers
 
     def on(self, cluster: Cluster) -> Self:
-        """Return the plan with what depends on the workers decided."""
+        """Return the plan with its entries, and what depends on the workers decided."""
         return self
-
-    def describe(self, cluster: Cluster) -> dict[str, Any]:
-        """Return entries for ``run.json`` before the first task."""
-        return {}
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -322,7 +320,7 @@ def run_job(kind_of_job: type[Job[Any]], argv: Sequence[str]) -> Path:
                         opened(asked, session.path, options.performance_report)
                     )
                 plan = plan.on(cluster)
-                entries = plan.describe(cluster) | {"identity": identity, "accepted": accepted}
+                entries = {**plan.entries, "identity": identity, "accepted": accepted}
                 session.begin(plan.options, argv, data, cluster, entries)
                 computed = job.execute(plan, done, session, cluster)
                 try:

@@ -145,16 +145,12 @@ class SearchPlan(job.Plan[Chosen]):
 
     def on(self, cluster: Cluster) -> Self:
         """Return the plan with the features of all images, computed on the workers."""
-        if self.features is None:
-            return self
-        return replace(self, dataset=self.features.compute(cluster, self.options.quiet))
-
-    def describe(self, cluster: Cluster) -> dict[str, Any]:
-        """See ``Plan``."""
         entries: dict[str, Any] = {"n_splits": len(self.splits[SEARCH, 1.0]), "ratio": self.ratio}
-        if self.features is not None:
-            entries["features"] = self.features.extractor.describe()
-        return entries
+        if self.features is None:
+            return replace(self, entries=entries)
+        entries["features"] = self.features.extractor.describe()
+        dataset = self.features.compute(cluster, self.options.quiet)
+        return replace(self, dataset=dataset, entries=entries)
 
     def chosen_in_folds(self, rows: Iterable[Row]) -> list[tuple[dict[str, int], int | None]]:
         """Return what the inner search of each outer fold chose."""
@@ -214,9 +210,8 @@ class SearchJob(job.Job[Chosen]):
             **options.as_read(),
         )
 
-    @staticmethod
-    def rows_to_plan(options: Chosen, data: Dataset, record: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the fields of a ``SearchPlan`` that data and options decide.
+    def plan(self, options: Chosen, data: Dataset, record: Mapping[str, Any]) -> SearchPlan[Chosen]:
+        """Return the splits of the rows, and the candidates.
 
         Features, where they are asked for, are those of a few images.
         """
@@ -231,8 +226,14 @@ class SearchJob(job.Job[Chosen]):
             options.nested,
             learning_curve=getattr(options, "learning_curve", False),
         )
-        fields = {"data": data, "record": record, "dataset": dataset}
-        return fields | {"features": features, "splits": splits}
+        fields = {"data": data, "record": record, "features": features, "splits": splits}
+        return self.plan_candidates(options, dataset, fields)
+
+    @abstractmethod
+    def plan_candidates(
+        self, options: Chosen, dataset: Dataset, fields: Mapping[str, Any]
+    ) -> SearchPlan[Chosen]:
+        """Return the plan: the ``fields`` that rows and splits decide, and the candidates."""
 
     def restore(self, plan: SearchPlan[Chosen], session: Session) -> SearchDone:
         """Return the rows that were computed before; a failed fit gets another try."""
