@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
+from types import FunctionType, ModuleType
 from typing import Any
 
 import numpy as np
@@ -55,6 +56,16 @@ _TRUSTED = {
     "sklearn.neural_network._stochastic_optimizers": "AdamOptimizer SGDOptimizer",
     "sklearn.tree._tree": "Tree",
     "sklearn.utils._bunch": "Bunch",
+}
+_PACKAGES = {
+    "builtins",
+    "collections",
+    "functools",
+    "numpy",
+    "pandas",
+    "pipelines",
+    "scipy",
+    "sklearn",
 }
 TRUSTED = [f"{module}.{name}" for module, listed in _TRUSTED.items() for name in listed.split()]
 
@@ -122,20 +133,39 @@ class FittedEstimator:
 
 def dump_model(model: FittedEstimator) -> tuple[bytes | None, str]:
     """Return the content of the model's file; None, and why, where reading it might run code."""
-    io = skops_io()
-    parts = {field.name: getattr(model, field.name) for field in fields(model)}
-    del parts["columns"]  # run.json has them
+    # Skops makes an object of each type to look at it, and some compiled ones end the process.
     try:
-        content = io.dumps(parts, compression=zipfile.ZIP_DEFLATED, compresslevel=1)
-        unknown = io.get_untrusted_types(data=content)
+        if not (others := _foreign_types(model.estimator, set())):
+            io = skops_io()
+            parts = {field.name: getattr(model, field.name) for field in fields(model)}
+            del parts["columns"]  # run.json has them
+            content = io.dumps(parts, compression=zipfile.ZIP_DEFLATED, compresslevel=1)
+            if not (others := {*io.get_untrusted_types(data=content)} - {*TRUSTED}):
+                return content, ""
     except Exception as error:  # whatever an estimator of the user's own raises
         return None, f"skops cannot store it ({error_line(error)})"
-    if others := sorted({*unknown} - {*TRUSTED}):
-        return (
-            None,
-            f"its file would hold {', '.join(others)}, which might run code when it is read",
-        )
-    return content, ""
+    names = ", ".join(sorted(others))
+    return None, f"its file would hold {names}, which might run code when it is read"
+
+
+def _foreign_types(value: Any, seen: set[int]) -> set[str]:
+    """Return the types of an object's parts that are of none of the packages looked at."""
+    kind = type(value)
+    if kind.__module__.partition(".")[0] not in _PACKAGES:
+        return {f"{kind.__module__}.{kind.__qualname__}"}
+    if id(value) in seen:
+        return set()
+    seen.add(id(value))
+    parts: Iterable[Any] = vars(value).values() if hasattr(value, "__dict__") else ()
+    if isinstance(value, Mapping):
+        parts = value.values()
+    elif isinstance(value, list | tuple | set):
+        parts = value
+    elif isinstance(value, np.ndarray):
+        parts = value.flat if value.dtype == object else ()
+    elif isinstance(value, type | FunctionType | ModuleType):
+        parts = ()
+    return {name for part in parts for name in _foreign_types(part, seen)}
 
 
 def load_estimator(run: Path) -> FittedEstimator:
