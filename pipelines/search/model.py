@@ -13,7 +13,7 @@ import numpy as np
 from sklearn.utils.metaestimators import available_if
 
 from pipelines.data.dataset import by_name
-from pipelines.data.model_file import skops_io
+from pipelines.data.model_file import DAMAGE, skops_io
 from pipelines.data.scaling import FittedScaling
 from pipelines.errors import InputError, error_line
 from pipelines.run.new_rows import NewRows, class_columns
@@ -134,16 +134,16 @@ class FittedEstimator:
 def dump_model(model: FittedEstimator) -> tuple[bytes | None, str]:
     """Return the content of the model's file; None, and why, where reading it might run code."""
     # Skops makes an object of each type to look at it, and some compiled ones end the process.
-    try:
-        if not (others := _foreign_types(model.estimator, set())):
-            io = skops_io()
-            parts = {field.name: getattr(model, field.name) for field in fields(model)}
-            del parts["columns"]  # run.json has them
+    if not (others := _foreign_types(model.estimator, set())):
+        io = skops_io()
+        parts = {field.name: getattr(model, field.name) for field in fields(model)}
+        del parts["columns"]  # run.json has them
+        try:
             content = io.dumps(parts, compression=zipfile.ZIP_DEFLATED, compresslevel=1)
-            if not (others := {*io.get_untrusted_types(data=content)} - {*TRUSTED}):
-                return content, ""
-    except Exception as error:  # whatever an estimator of the user's own raises
-        return None, f"skops cannot store it ({error_line(error)})"
+        except (*DAMAGE, RuntimeError) as error:
+            return None, f"skops cannot store it ({error_line(error)})"
+        if not (others := {*io.get_untrusted_types(data=content)} - {*TRUSTED}):
+            return content, ""
     names = ", ".join(sorted(others))
     return None, f"its file would hold {names}, which might run code when it is read"
 
@@ -182,16 +182,18 @@ def load_estimator(run: Path) -> FittedEstimator:
         why = reason or f"there is no {FITTED}: it has not ended, or is of an older version"
         way_out = "fit it yourself, with the parameters in run.json" if reason else "run it anew"
         raise InputError(f"RUN must hold a model, got {run}, which has none, as {why}; {way_out}")
+    io = skops_io()
     try:
-        parts = skops_io().load(path, trusted=TRUSTED)
+        parts = io.load(path, trusted=TRUSTED)
         model = FittedEstimator(**parts, columns=record.dataset.columns)
         if not hasattr(model.estimator, "predict") or not isinstance(model.n_features_in_, int):
             raise TypeError("its parts are not those of a model")
-    except Exception as error:  # whatever skops and scikit-learn make of a damaged file
+    # A damaged file raises what zlib, numpy's header and Cython's setters do; the cause is kept.
+    except Exception as error:
         raise InputError(
             f"{path} must be a model that this program saved: {error_line(error)}; resume the run "
             "to write it again"
-        ) from None
+        ) from error
     return model
 
 
@@ -211,8 +213,10 @@ def predict_rows(rows: NewRows, run: Path) -> Predicted:
     codes, parameters = getattr(model.estimator, "classes_", None), model.estimator.get_params()
     if codes is None:  # which classes its values are of is not known
         return Predicted(classes, predicted)
-    labels, parameters = classes[codes], parameters.items()
-    shapes = [value for name, value in parameters if name.endswith("decision_function_shape")]
+    labels = classes[codes]
+    shapes = [
+        value for name, value in parameters.items() if name.endswith("decision_function_shape")
+    ]
     for kind, method in (("probability", "predict_proba"), ("decision", "decision_function")):
         if not hasattr(model, method):
             continue
