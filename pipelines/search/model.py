@@ -58,6 +58,7 @@ _TRUSTED = {
     "sklearn.utils._bunch": "Bunch",
 }
 _PACKAGES = {
+    "_loss",  # as scikit-learn 1.7 names the module of its compiled losses
     "builtins",
     "collections",
     "functools",
