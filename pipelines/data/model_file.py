@@ -5,20 +5,34 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Callable, Mapping
+import zlib
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from tokenize import TokenError
 from types import ModuleType
 from typing import Any, TypeVar
+from zipfile import BadZipFile
 
 import numpy as np
 
-from pipelines.errors import InputError
+from pipelines.errors import InputError, error_line
 
 Arrays = dict[str, np.ndarray]
 Model = TypeVar("Model")
 
 # What reading damaged or foreign content raises, beside SafetensorError.
 DAMAGE = (OSError, KeyError, TypeError, ValueError, AttributeError, OverflowError)
+# And what skops lets through of zipfile, of numpy's headers and of modules that are missing.
+DAMAGE_OF_SKOPS = (
+    *DAMAGE,
+    BadZipFile,
+    EOFError,
+    ImportError,
+    MemoryError,
+    RuntimeError,
+    TokenError,
+    zlib.error,
+)
 
 # A type of text may claim any width, and an array of it takes that for every label.
 WIDEST_LABEL = 1 << 20
@@ -113,3 +127,17 @@ def skops_io() -> ModuleType:
         for name in left_out:
             del sys.modules[name]
     return skops.io
+
+
+def load_skops(content: bytes, trusted: Sequence[str]) -> Any:
+    """Load what skops stored; nothing is made of a type that is not trusted.
+
+    Raises
+    ------
+    ValueError
+        The content is damaged, or holds another type.
+    """
+    try:
+        return skops_io().loads(content, trusted=trusted)
+    except DAMAGE_OF_SKOPS as error:
+        raise ValueError(error_line(error)) from error

@@ -13,7 +13,7 @@ import numpy as np
 from sklearn.utils.metaestimators import available_if
 
 from pipelines.data.dataset import by_name
-from pipelines.data.model_file import DAMAGE, skops_io
+from pipelines.data.model_file import DAMAGE, DAMAGE_OF_SKOPS, load_skops, skops_io
 from pipelines.data.scaling import FittedScaling
 from pipelines.errors import InputError, error_line
 from pipelines.run.new_rows import NewRows, class_columns
@@ -141,7 +141,7 @@ def dump_model(model: FittedEstimator) -> tuple[bytes | None, str]:
         del parts["columns"]  # run.json has them
         try:
             content = io.dumps(parts, compression=zipfile.ZIP_DEFLATED, compresslevel=1)
-        except (*DAMAGE, RuntimeError) as error:
+        except DAMAGE_OF_SKOPS as error:
             return None, f"skops cannot store it ({error_line(error)})"
         if not (others := {*io.get_untrusted_types(data=content)} - {*TRUSTED}):
             return content, ""
@@ -183,14 +183,12 @@ def load_estimator(run: Path) -> FittedEstimator:
         why = reason or f"there is no {FITTED}: it has not ended, or is of an older version"
         way_out = "fit it yourself, with the parameters in run.json" if reason else "run it anew"
         raise InputError(f"RUN must hold a model, got {run}, which has none, as {why}; {way_out}")
-    io = skops_io()
     try:
-        parts = io.load(path, trusted=TRUSTED)
+        parts = load_skops(path.read_bytes(), TRUSTED)
         model = FittedEstimator(**parts, columns=record.dataset.columns)
         if not hasattr(model.estimator, "predict") or not isinstance(model.n_features_in_, int):
             raise TypeError("its parts are not those of a model")
-    # A damaged file raises what zlib, numpy's header and Cython's setters do; the cause is kept.
-    except Exception as error:
+    except DAMAGE as error:
         raise InputError(
             f"{path} must be a model that this program saved: {error_line(error)}; resume the run "
             "to write it again"

@@ -353,6 +353,23 @@ def test_what_was_learned_is_stored_without_pickle(pay):
             fitted_from({**arrays, "preparation": np.frombuffer(damaged, np.uint8)})
 
 
+def test_a_flipped_bit_of_what_was_learned_is_refused_or_changes_nothing(pay):
+    table = read_raw_table(pay)
+    learned = TablePreprocessor(table.kinds).fit(table.X)
+    arrays, n_refused = learned.arrays(), 0
+    places = range(0, len(arrays["preparation"]), 41)
+    for place in places:
+        damaged = arrays["preparation"].copy()
+        damaged[place] ^= 4
+        try:
+            again = fitted_from({**arrays, "preparation": damaged})
+        except ValueError:
+            n_refused += 1
+            continue
+        np.testing.assert_array_equal(again.transform(table.X), learned.transform(table.X))
+    assert n_refused > 0.9 * len(places)
+
+
 # Ready for folds
 
 

@@ -22,7 +22,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.utils.validation import check_is_fitted
 
-from pipelines.data.model_file import DAMAGE, skops_io
+from pipelines.data.model_file import DAMAGE, load_skops, skops_io
 from pipelines.data.tables.kinds import Kinds
 from pipelines.data.tables.table import MISSING, Missing
 from pipelines.data.tables.words import short
@@ -174,11 +174,9 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
         KeyError, ValueError
             It is nothing that this class stored.
         """
-        io = skops_io()
-        untrusted = io.exceptions.UntrustedTypesFoundException
         stored, layout = arrays[LEARNED].tobytes(), arrays[f"{LEARNED}.layout"].tobytes()
         try:
-            found = io.loads(stored, trusted=TRUSTED)
+            found = load_skops(stored, TRUSTED)
             about, names = json.loads(found["about"]), tuple(map(str, json.loads(layout)))
             made = cls(Kinds.from_record(about), bool(about["scale"]), about["missing"], names)
             made.columns_ = found["columns"]
@@ -187,6 +185,6 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
             check_is_fitted(made.columns_)
             if not set(made._names()) <= set(names):
                 raise ValueError("its columns and its layout do not belong together")
-        except (untrusted, *DAMAGE, zipfile.BadZipFile) as error:
+        except DAMAGE as error:
             raise ValueError(f"its table is not described as this program does ({error})") from None
         return made
