@@ -179,14 +179,8 @@ class Job(ABC, Generic[Chosen]):
         super().__init_subclass__()
         if "command" in vars(cls):
             # The command from Python: its flags are keywords, ``n_c=12`` for ``--n-c 12``.
-            cls.run = staticmethod(
-                as_function(
-                    lambda words: Run(run_job(cls, words)),
-                    cls.kind_of_options,
-                    cls.description,
-                    Run,
-                )
-            )
+            run = partial(run_job, cls)
+            cls.run = staticmethod(as_function(run, cls.kind_of_options, cls.description))
 
     @staticmethod
     def load_model(run: Path) -> Any:

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import shlex
 import time
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from cluster_setup.errors import ClusterError
 from cluster_setup.workers import how_to_watch
@@ -31,11 +31,10 @@ from pipelines.run_folder.digests import digests_read_again
 from pipelines.run_folder.folder import RunFolder, hold, iso_now
 from pipelines.run_folder.journal import FolderLost, Journal
 from pipelines.run_folder.names import FAILED, JOURNAL
-from pipelines.run_folder.record import Record
-from pipelines.run_folder.rows import Row
 
 if TYPE_CHECKING:
     from pipelines.run.cluster import Cluster
+    from pipelines.run.job import Job
 
 
 class Data(Protocol):
@@ -51,18 +50,6 @@ class Data(Protocol):
 
     def describe(self) -> dict[str, Any]:
         """Return the JSON-serialisable metadata of the data."""
-
-
-class Leaving(Protocol):
-    """What a command declares of its runs' folders, see ``Job``."""
-
-    command: ClassVar[str]
-    row: ClassVar[type[Row]]
-    record: ClassVar[type[Record]]
-    files: ClassVar[tuple[str, ...]]
-
-    def unfinished(self, path: Path, done: Collection[str]) -> str:
-        """Return what a folder has of a task that is not done; empty for nothing."""
 
 
 class JournalWriter:
@@ -281,7 +268,7 @@ class Session:
 
 @contextmanager
 def open_session(
-    command: Leaving,
+    job: Job[Any],
     options: RunOptions,
     echo: Echo,
     identity: Identity = MappingProxyType({"inputs": {}, "versions": {}}),
@@ -290,10 +277,6 @@ def open_session(
 
     Whatever ends the session early, ``run.json`` says so, and the error what is saved and how to
     go on.
-
-    Parameters
-    ----------
-    command : what it declares of a run's folder; a job
 
     Raises
     ------
@@ -304,15 +287,10 @@ def open_session(
         The session ended early, for the reason the message gives.
     """
     with hold(
-        command.command,
-        options.results,
-        options.resume,
-        not options.dry_run,
-        command.row,
-        command.record,
+        job.command, options.results, options.resume, not options.dry_run, job.row, job.record
     ) as (folder, journal):
         try:
-            yield Session(folder, journal, echo, identity, command.files)
+            yield Session(folder, journal, echo, identity, job.files)
             return
         except (InputError, ClusterError):
             raise
@@ -349,7 +327,7 @@ def open_session(
             )
         # On a full disk this fails too: the journal stands, and that is what counts.
         with suppress(OSError):
-            files = digests_read_again(folder.path, command.files)
+            files = digests_read_again(folder.path, job.files)
             files.pop(JOURNAL, None)  # of its lines, each that is damaged costs its own task
             folder.update(
                 status="stopped", reason=reason, wall_seconds=folder.wall_seconds, files=files
@@ -360,10 +338,10 @@ def open_session(
             for record in journal.records
         )
         done = [record["task"] for record in journal.records]
-        kept = ["finished fits" if finished else "", command.unfinished(folder.path, done)]
+        kept = ["finished fits" if finished else "", job.unfinished(folder.path, done)]
         saved = " and ".join(filter(None, kept))
         state = f"{saved} are saved in" if saved else "nothing has finished yet in"
         raise RunStopped(
             f"{reason}; {state} {folder.path}; resume with "
-            f"{resume_words(command.command, folder.path, options)}"
+            f"{resume_words(job.command, folder.path, options)}"
         )
