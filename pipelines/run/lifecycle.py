@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import shlex
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from cluster_setup.errors import ClusterError
 from cluster_setup.workers import how_to_watch
@@ -31,10 +31,11 @@ from pipelines.run_folder.digests import digests_read_again
 from pipelines.run_folder.folder import RunFolder, hold, iso_now
 from pipelines.run_folder.journal import FolderLost, Journal
 from pipelines.run_folder.names import FAILED, JOURNAL
+from pipelines.run_folder.record import Record
+from pipelines.run_folder.rows import Row
 
 if TYPE_CHECKING:
     from pipelines.run.cluster import Cluster
-    from pipelines.run.job import Job
 
 
 class Data(Protocol):
@@ -50,6 +51,28 @@ class Data(Protocol):
 
     def describe(self) -> dict[str, Any]:
         """Return the JSON-serialisable metadata of the data."""
+
+
+class Leaving:
+    """What a command declares of its runs' folders.
+
+    Attributes
+    ----------
+    command : str
+        The module's name.
+    row : schema of a line of its journal, and of its table of cells
+    record : schema of its ``run.json``
+    files : patterns of what it leaves, beside what every command leaves, and is read again
+    """
+
+    command: ClassVar[str]
+    row: ClassVar[type[Row]] = Row
+    record: ClassVar[type[Record]] = Record
+    files: ClassVar[tuple[str, ...]] = ()
+
+    def unfinished(self, path: Path, done: Collection[str]) -> str:
+        """Return what a run's folder has of a task that is not done; empty for nothing."""
+        return ""
 
 
 class JournalWriter:
@@ -268,7 +291,7 @@ class Session:
 
 @contextmanager
 def open_session(
-    job: Job[Any],
+    job: Leaving,
     options: RunOptions,
     echo: Echo,
     identity: Identity = MappingProxyType({"inputs": {}, "versions": {}}),
