@@ -51,6 +51,7 @@ MOST_NAMED = 8  # places of an axis that are named where all have no room
 LEGEND: dict[str, Any] = {"columnspacing": 1.2, "handlelength": 1.2, "handleheight": 0.9}
 LEGEND |= {"alignment": "left", "title_fontproperties": {"weight": "bold", "size": 11.5}}
 DOT_LENGTH = 1e-6  # of a sample's place; a PNG leaves out what has none, or snaps to one pixel
+HALF = 0.36  # of the room of a sample on the x axis
 FEWEST_OF_A_BOX = 10  # numbers; the quartiles of five folds say less than the five do
 
 DOTS = "a dot is one {one}; the line is their mean, the bar reaches one standard deviation from it"
@@ -113,15 +114,12 @@ def dashed(colour: str = GREY) -> dict[str, Any]:
     return {"color": colour, "linestyle": (0, (4, 3)), "linewidth": 1, "zorder": 1}
 
 
-def series_chart(
-    panels: Sequence[Panel], title: str = "", height: float = 3.8, width: float = NARROW
-) -> Figure:
+def series_chart(panels: Sequence[Panel], title: str = "", height: float = 3.8) -> Figure:
     """Draw series in panels with one key, three in a row; panels of one y label share its axis."""
     n_columns = min(3, len(panels))
     n_rows = -(-len(panels) // n_columns)
-    if len(panels) > 1:
-        height, width = 0.6 + 2.9 * n_rows, WIDE
-    figure = Figure(figsize=(width, height), layout="constrained")
+    size = (NARROW, height) if len(panels) == 1 else (WIDE, 0.6 + 2.9 * n_rows)
+    figure = Figure(figsize=size, layout="constrained")
     is_shared = len({panel.ylabel for panel in panels}) == 1
     grid = figure.subplots(n_rows, n_columns, squeeze=False, sharey="all" if is_shared else "none")
     key: dict[str, Artist] = {}
@@ -197,7 +195,7 @@ def samples_chart(
     xlabel, width : of the figure
     """
     figure, axes = one_axes(4.5, width, xlabel=xlabel, ylabel=f"validation {measure.name}")
-    add_samples(axes, samples, 0.36, dot=3.5 if len(samples) < 16 else 2.5)
+    add_samples(axes, samples, 3.5 if len(samples) < 16 else 2.5)
     if measure.is_error:
         every = np.concatenate([one.values for one in samples])
         percent_axis(axes.yaxis, every[np.isfinite(every)])
@@ -214,7 +212,7 @@ def name_places(axis: Axis, names: Sequence[str], most: int = MOST_NAMED) -> Non
     axis.set_ticks(range(0, len(names), step), names[::step])
 
 
-def add_samples(axes: Axes, samples: Sequence[Sample], half: float, dot: float) -> None:
+def add_samples(axes: Axes, samples: Sequence[Sample], dot: float) -> None:
     """Draw every number of some samples as a dot, and what they come to.
 
     That is the mean and the standard deviation, from ``FEWEST_OF_A_BOX`` numbers on a box after
@@ -225,7 +223,6 @@ def add_samples(axes: Axes, samples: Sequence[Sample], half: float, dot: float) 
     ----------
     axes : Axes
     samples : at least one
-    half : half the room of a sample on the x axis
     dot : diameter of a dot in points
     """
     every, failed = [], []
@@ -237,7 +234,7 @@ def add_samples(axes: Axes, samples: Sequence[Sample], half: float, dot: float) 
                 continue
             place, n = sample.place, len(sample.values)
             # Side by side, as dots one above the other would hide each other.
-            x = place + (np.linspace(-0.6, 0.6, n) * half if n > 1 else np.zeros(1))
+            x = place + (np.linspace(-0.6, 0.6, n) * HALF if n > 1 else np.zeros(1))
             is_there = np.isfinite(sample.values)
             failed += list(x[~is_there])
             values = sample.values[is_there]
@@ -249,16 +246,16 @@ def add_samples(axes: Axes, samples: Sequence[Sample], half: float, dot: float) 
                 box = boxplot_stats(values)[0]
                 look = {"facecolor": SKY if colour == BLUE else colour, "edgecolor": colour}
                 height = box["q3"] - box["q1"]
-                axes.bar(place, height, 2 * half, box["q1"], alpha=0.5, gid="boxes", **look)
+                axes.bar(place, height, 2 * HALF, box["q1"], alpha=0.5, gid="boxes", **look)
                 thin += [
                     ((place, box[low]), (place, box[high]))
                     for low, high in (("whislo", "q1"), ("q3", "whishi"))
                 ]
-                bold.append(((place - half, box["med"]), (place + half, box["med"])))
+                bold.append(((place - HALF, box["med"]), (place + HALF, box["med"])))
             elif len(values):
                 mean, std = values.mean(), values.std()
                 spread.append(((place, mean - std), (place, mean + std)))
-                bold.append(((place - 0.7 * half, mean), (place + 0.7 * half, mean)))
+                bold.append(((place - 0.7 * HALF, mean), (place + 0.7 * HALF, mean)))
         add_strokes(axes, spread, color=colour, lw=3, alpha=0.35, gid="spread")
         add_strokes(axes, thin, color=colour, lw=0.9)
         add_strokes(axes, bold, color=colour, lw=1.8, zorder=3, gid="middles")
@@ -448,7 +445,7 @@ def _draw_certainty(axes: Axes, sample: ExplainedSample, classes: Sequence[str])
         Sample(float(code), sample.probabilities[:, code], code == sample.vote)
         for code in range(n_classes)
     ]
-    add_samples(axes, of_classes, 0.36, max(1.5, min(3.0, 30 / n_members)))
+    add_samples(axes, of_classes, max(1.5, min(3.0, 30 / n_members)))
     axes.set(xlim=(-0.6, n_classes - 0.4), ylim=(-0.03, 1.03))
     axes.set_ylabel("certainty", labelpad=2, fontsize=9)
     axes.set_yticks([0, 0.5, 1], ["0", "0.5", "1"], fontsize=8.5)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import pandas as pd
 from matplotlib.figure import Figure
@@ -42,7 +42,6 @@ class Text:
     text: str
     tag: str = "p"
     style: str = ""  # a class of page.css
-    kind: ClassVar[str] = "text"
 
 
 @dataclass(frozen=True)
@@ -50,7 +49,6 @@ class Command:
     """A command line, which can be copied."""
 
     text: str
-    kind: ClassVar[str] = "command"
 
 
 @dataclass(frozen=True)
@@ -71,7 +69,6 @@ class Chart:
     caption: str
     wide: bool = False
     alt: str = ""
-    kind: ClassVar[str] = "chart"
 
 
 @dataclass(frozen=True)
@@ -79,7 +76,6 @@ class Gallery:
     """Small images side by side, each its data URI, the line under it, and what it shows."""
 
     images: Sequence[tuple[str, str, str]]
-    kind: ClassVar[str] = "gallery"
 
     def __bool__(self) -> bool:
         return bool(self.images)
@@ -103,7 +99,6 @@ class Listing:
     formats: Mapping[str, Callable[[float], str]] = field(default_factory=dict)
     links: Sequence[str] = ()
     tall: bool = True
-    kind: ClassVar[str] = "listing"
 
     def __bool__(self) -> bool:
         return self.frame is not None and not self.frame.empty
@@ -151,7 +146,6 @@ class Pairs:
 
     rows: Sequence[tuple[str, str]]
     short: bool = False
-    kind: ClassVar[str] = "pairs"
 
     def __bool__(self) -> bool:
         return bool(self.rows)
@@ -164,7 +158,6 @@ class Folded:
     title: str
     parts: Sequence[Part | None]
     is_open: bool = False
-    kind: ClassVar[str] = "folded"
 
 
 @dataclass(frozen=True)
@@ -172,7 +165,6 @@ class Columns:
     """Parts side by side."""
 
     parts: Sequence[Part | None]
-    kind: ClassVar[str] = "columns"
 
 
 Part = Text | Command | Chart | Gallery | Listing | Pairs | Folded | Columns

@@ -7,16 +7,18 @@ import inspect
 import re
 import textwrap
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any, Literal, get_type_hints
 
 from cluster_setup.errors import ClusterError
 from pipelines.errors import InputError, flag_of
 from pipelines.run.options import nearest, of_python
+from pipelines.run.result import Run
 
 WIDTH = 96
 
 
-def signature_of(kind: type[Any], returns: type[Any]) -> inspect.Signature:
+def signature_of(kind: type[Any]) -> inspect.Signature:
     """Return the signature of a function whose keywords are options, with types and defaults."""
     types = get_type_hints(kind)
     return inspect.Signature(
@@ -31,7 +33,7 @@ def signature_of(kind: type[Any], returns: type[Any]) -> inspect.Signature:
             )
             for field in of_python(kind)
         ],
-        return_annotation=returns,
+        return_annotation=Run,
     )
 
 
@@ -108,25 +110,24 @@ def with_keywords(message: str, kind: type[Any]) -> str:
 
 
 def as_function(
-    run: Callable[..., Any], kind: type[Any], summary: str, returns: type[Any]
-) -> Callable[..., Any]:
+    run: Callable[[list[str]], Path], kind: type[Any], summary: str
+) -> Callable[..., Run]:
     """Return a function of options as keywords that hands their words to ``run``.
 
     Parameters
     ----------
-    run : function of a command line, as a list of words
+    run : function of a command line, as a list of words; it gives the run's folder
     kind : dataclass whose fields are the options
     summary : str, the first line of the docstring
-    returns : type
     """
 
-    def command(**options: Any) -> Any:
+    def command(**options: Any) -> Run:
         try:
-            return run(words_of(kind, options))
+            return Run(run(words_of(kind, options)))
         except (InputError, ClusterError) as error:
             raise type(error)(with_keywords(str(error), kind)) from None
 
     command.__name__ = command.__qualname__ = "run"
     command.__doc__ = docstring_of(kind, summary)
-    command.__signature__ = signature_of(kind, returns)  # type: ignore[attr-defined]
+    command.__signature__ = signature_of(kind)  # type: ignore[attr-defined]
     return command

@@ -70,8 +70,8 @@ def _named_or_path(text: str) -> str:
 
 
 @dataclass(frozen=True)
-class DataOptions:
-    """Options that choose the data set and its folder."""
+class OwnDataOptions:
+    """Options that choose the data set, and say how a user's table or images are to be read."""
 
     group: ClassVar[str] = "data"
 
@@ -88,14 +88,6 @@ class DataOptions:
         metavar="DIR",
         path="folder",
     )
-
-
-@dataclass(frozen=True)
-class LabelledOptions(DataOptions):
-    """Data whose rows have a class."""
-
-    group: ClassVar[str] = "data"
-
     target: str | None = option(
         None,
         "column of the file to predict, by name or by number from 1 (an .npz file: name of the "
@@ -103,14 +95,6 @@ class LabelledOptions(DataOptions):
         metavar="COLUMN",
     )
     limit: int | None = number(None, "use a stratified subset of N training rows", rule=at_least(2))
-
-
-@dataclass(frozen=True)
-class OwnDataOptions(LabelledOptions):
-    """Options that say how a user's table or images are to be read."""
-
-    group: ClassVar[str] = "data"
-
     image_size: int | None = number(
         None,
         "resize the images of a folder, whose shorter side gets N pixels, and crop the "
@@ -380,10 +364,10 @@ def _code_words(options: RunOptions, name: str) -> list[str]:
     return [flag_of(name), *map(str, value if isinstance(value, tuple) else [value])]
 
 
-def resume_words(command: str, path: Path, options: RunOptions | None = None) -> str:
+def resume_words(command: str, path: Path, options: RunOptions) -> str:
     """Return the command that resumes a run, with the options that must be given again."""
-    again = [] if options is None else [field.name for field in dataclasses.fields(options)]
-    words = [word for name in again for word in _code_words(cast("RunOptions", options), name)]
+    again = dataclasses.fields(options)
+    words = [word for field in again for word in _code_words(options, field.name)]
     return f"{program(command)} {shlex.join(['--resume', str(path), *words])}"
 
 

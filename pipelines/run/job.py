@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -38,7 +38,7 @@ from pipelines.run.errors import NO_MEMORY, RunStopped, is_out_of_memory
 from pipelines.run.function import as_function
 from pipelines.run.groups import Chosen, options_of_resumed_run
 from pipelines.run.identity import identity_of
-from pipelines.run.lifecycle import Data, Session, open_session
+from pipelines.run.lifecycle import Data, Leaving, Session, open_session
 from pipelines.run.options import parse_options
 from pipelines.run.outcomes import Task
 from pipelines.run.predict import Predicted, PredictOptions
@@ -48,8 +48,7 @@ from pipelines.run_folder import names
 from pipelines.run_folder.digests import digests_read_again
 from pipelines.run_folder.folder import RunFolder
 from pipelines.run_folder.journal import FolderLost
-from pipelines.run_folder.record import Answer, Record
-from pipelines.run_folder.rows import Row
+from pipelines.run_folder.record import Answer
 from pipelines.run_folder.schema import one_line
 
 if TYPE_CHECKING:
@@ -119,7 +118,7 @@ class Done:
     accepted: Sequence[Mapping[str, Any]] = ()
 
 
-class Job(ABC, Generic[Chosen]):
+class Job(Leaving, ABC, Generic[Chosen]):
     """A command: what it declares, and its steps, each of which takes what the last one gave.
 
     A job has no state: ``load`` gives the data, ``plan`` the plan, ``restore`` what is done,
@@ -127,8 +126,6 @@ class Job(ABC, Generic[Chosen]):
 
     Attributes
     ----------
-    command : str
-        The module's name.
     description : str
         What ``--help`` begins with.
     examples : options of the uses that it ends with
@@ -137,27 +134,20 @@ class Job(ABC, Generic[Chosen]):
         Whether a finished run may be asked for another answer when it is resumed: ``answer`` then
         takes what is done for what was computed.
     lasting : names of options whose files may not change, even if that is accepted
-    row : schema of a line of its journal, and of its table of cells
-    record : schema of its ``run.json``
     page : ``module:class`` of its page, imported when that is drawn; one that names none has the
         page of any run
-    files : patterns of what it leaves, beside what every command leaves, and is read again
     cells_file : the name of its table of cells
     kind_of_predict : dataclass of the options of ``predict``; None where a command has none
     model_files : patterns of the files in a run's folder that its model is read from
     run : function of options as keywords, returns a ``Run``
     """
 
-    command: ClassVar[str]
     description: ClassVar[str]
     examples: ClassVar[tuple[str, ...]] = ()
     kind_of_options: ClassVar[type[Any]]
     reusable: ClassVar[bool] = False
     lasting: ClassVar[tuple[str, ...]] = ()
-    row: ClassVar[type[Row]] = Row
-    record: ClassVar[type[Record]] = Record
     page: ClassVar[str] = ""
-    files: ClassVar[tuple[str, ...]] = ()
     cells_file: ClassVar[str] = names.CELLS
     kind_of_predict: ClassVar[type[PredictOptions] | None] = None
     model_files: ClassVar[tuple[str, ...]] = ()
@@ -179,14 +169,8 @@ class Job(ABC, Generic[Chosen]):
         super().__init_subclass__()
         if "command" in vars(cls):
             # The command from Python: its flags are keywords, ``n_c=12`` for ``--n-c 12``.
-            cls.run = staticmethod(
-                as_function(
-                    lambda words: Run(run_job(cls, words)),
-                    cls.kind_of_options,
-                    cls.description,
-                    Run,
-                )
-            )
+            run = partial(run_job, cls)
+            cls.run = staticmethod(as_function(run, cls.kind_of_options, cls.description))
 
     @staticmethod
     def load_model(run: Path) -> Any:
@@ -234,10 +218,6 @@ class Job(ABC, Generic[Chosen]):
     @abstractmethod
     def execute(self, plan: Any, done: Any, session: Session, cluster: Cluster) -> Any:
         """Compute the tasks that the journal lacks; return what ``answer`` needs of all."""
-
-    def unfinished(self, path: Path, done: Collection[str]) -> str:
-        """Return what a run's folder has of a task that is not done; empty for nothing."""
-        return ""
 
     @abstractmethod
     def answer(self, plan: Any, computed: Any, session: Session, cluster: Cluster | None) -> Answer:

@@ -53,16 +53,26 @@ class Data(Protocol):
         """Return the JSON-serialisable metadata of the data."""
 
 
-class Leaving(Protocol):
-    """What a command declares of its runs' folders, see ``Job``."""
+class Leaving:
+    """What a command declares of its runs' folders.
+
+    Attributes
+    ----------
+    command : str
+        The module's name.
+    row : schema of a line of its journal, and of its table of cells
+    record : schema of its ``run.json``
+    files : patterns of what it leaves, beside what every command leaves, and is read again
+    """
 
     command: ClassVar[str]
-    row: ClassVar[type[Row]]
-    record: ClassVar[type[Record]]
-    files: ClassVar[tuple[str, ...]]
+    row: ClassVar[type[Row]] = Row
+    record: ClassVar[type[Record]] = Record
+    files: ClassVar[tuple[str, ...]] = ()
 
     def unfinished(self, path: Path, done: Collection[str]) -> str:
-        """Return what a folder has of a task that is not done; empty for nothing."""
+        """Return what a run's folder has of a task that is not done; empty for nothing."""
+        return ""
 
 
 class JournalWriter:
@@ -281,7 +291,7 @@ class Session:
 
 @contextmanager
 def open_session(
-    command: Leaving,
+    job: Leaving,
     options: RunOptions,
     echo: Echo,
     identity: Identity = MappingProxyType({"inputs": {}, "versions": {}}),
@@ -290,10 +300,6 @@ def open_session(
 
     Whatever ends the session early, ``run.json`` says so, and the error what is saved and how to
     go on.
-
-    Parameters
-    ----------
-    command : what it declares of a run's folder; a job
 
     Raises
     ------
@@ -304,15 +310,10 @@ def open_session(
         The session ended early, for the reason the message gives.
     """
     with hold(
-        command.command,
-        options.results,
-        options.resume,
-        not options.dry_run,
-        command.row,
-        command.record,
+        job.command, options.results, options.resume, not options.dry_run, job.row, job.record
     ) as (folder, journal):
         try:
-            yield Session(folder, journal, echo, identity, command.files)
+            yield Session(folder, journal, echo, identity, job.files)
             return
         except (InputError, ClusterError):
             raise
@@ -349,7 +350,7 @@ def open_session(
             )
         # On a full disk this fails too: the journal stands, and that is what counts.
         with suppress(OSError):
-            files = digests_read_again(folder.path, command.files)
+            files = digests_read_again(folder.path, job.files)
             files.pop(JOURNAL, None)  # of its lines, each that is damaged costs its own task
             folder.update(
                 status="stopped", reason=reason, wall_seconds=folder.wall_seconds, files=files
@@ -360,10 +361,10 @@ def open_session(
             for record in journal.records
         )
         done = [record["task"] for record in journal.records]
-        kept = ["finished fits" if finished else "", command.unfinished(folder.path, done)]
+        kept = ["finished fits" if finished else "", job.unfinished(folder.path, done)]
         saved = " and ".join(filter(None, kept))
         state = f"{saved} are saved in" if saved else "nothing has finished yet in"
         raise RunStopped(
             f"{reason}; {state} {folder.path}; resume with "
-            f"{resume_words(command.command, folder.path, options)}"
+            f"{resume_words(job.command, folder.path, options)}"
         )
