@@ -7,14 +7,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from pipelines.console import echo
 from pipelines.data.dataset import CLASSIFICATION
-from pipelines.data.image_files import ImageFormat
 from pipelines.run.cluster import Cluster
 from pipelines.run.options import at_least, option, real, several
 from pipelines.run.predict import Predicted, PredictOptions
@@ -162,11 +161,9 @@ class ValidationPlan(SearchPlan[Options]):
         )
 
     def on(self, cluster: Cluster) -> Self:
-        """Return the plan with what images of one's own are turned into."""
-        plan, form = super().on(cluster), ImageFormat.of(self.dataset.pictures or self.dataset)
-        own: dict[str, Any] = {"n_candidates": self.n_candidates, "task": self.dataset.task}
-        own["image_form"] = form and asdict(form)
-        return replace(plan, entries={**plan.entries, **own})
+        """See ``SearchPlan``; with the number of candidates and the task, too."""
+        plan, own = super().on(cluster), {"n_candidates": self.n_candidates}
+        return replace(plan, entries={**plan.entries, **own, "task": self.dataset.task})
 
 
 class CrossValidation(SearchJob[Options]):

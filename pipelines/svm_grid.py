@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
@@ -18,7 +18,6 @@ import numpy as np
 from cluster_setup.on_this_machine.devices import available_cores
 from pipelines.data import Dataset
 from pipelines.data.dataset import CLASSIFICATION, REGRESSION
-from pipelines.data.image_files import ImageFormat
 from pipelines.data.placement import FoldedData
 from pipelines.errors import InputError, opt
 from pipelines.run import summary
@@ -179,11 +178,9 @@ class GridPlan(SearchPlan[Options]):
         return grid_problem(self.rows, self.splits, self.axes, solver, settings, scorer)
 
     def on(self, cluster: Cluster) -> Self:
-        """Return the plan with the solver, and what images of one's own are turned into."""
-        plan, form = super().on(cluster), ImageFormat.of(self.dataset.pictures or self.dataset)
-        solver = resolve_backend(self.solver, cluster.device)
-        own = {"solver": solver, "image_form": form and asdict(form)}
-        return replace(plan, entries={**plan.entries, **own})
+        """See ``SearchPlan``; with the solver, too."""
+        plan, solver = super().on(cluster), resolve_backend(self.solver, cluster.device)
+        return replace(plan, entries={**plan.entries, "solver": solver})
 
 
 class Search(SearchJob[Options]):
@@ -259,7 +256,6 @@ class Search(SearchJob[Options]):
             scoring=scoring,
             axes=axes,
             solver=str(fields["record"].get("solver", options.solver)),
-            candidate_columns=tuple(axes),
             n_candidates=math.prod(map(len, axes.values())),
             labels=dataset.classes if dataset.task == CLASSIFICATION else None,
         )

@@ -18,6 +18,7 @@ from pipelines.run_folder.names import FAILED
 from pipelines.search.fitting import limited, with_jobs
 from pipelines.search.record import FITTED
 from pipelines.search.scoring import predictions_as
+from pipelines.search.substitutes import substitute
 from pipelines.search.tasks import Problem, Refit, Row, finite
 
 
@@ -42,7 +43,9 @@ def refit_and_test(
     data = problem.data
     with limited(n_threads), warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        estimator = with_jobs(clone(problem.used(refit.member).estimator), n_threads)
+        candidate = problem.candidates[refit.member].estimator
+        estimator = clone(substitute(candidate, problem.device).estimator)
+        estimator = with_jobs(estimator, n_threads)
         seed_generators(problem.seed, "refit")
         # What runs in this process beside it sees the same rows, and some estimators write.
         estimator.fit(copy_of(data.X), copy_of(data.y))
@@ -66,19 +69,7 @@ def keep_model(path: Path, tested: dict[str, Any]) -> dict[str, Any]:
 
 
 def check_predictions(predicted: np.ndarray, truth: np.ndarray, y: np.ndarray) -> None:
-    """Check that predictions of test rows are what targets are.
-
-    Parameters
-    ----------
-    predicted : as ``predictions_as`` returns them
-    truth : of the test rows
-    y : of the training rows: class codes 0 to n_classes - 1, or numbers
-
-    Raises
-    ------
-    ValueError
-        They are of another shape, no numbers, or none of the classes.
-    """
+    """Refuse predictions of another shape than the truth, or that are no targets, as ``y`` are."""
     if predicted.shape != truth.shape:
         raise ValueError(
             f"predict must give an array of shape {truth.shape}, and gives {predicted.shape}"

@@ -5,14 +5,15 @@ from __future__ import annotations
 import json
 import time
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
 from pipelines.console import phase
 from pipelines.data.generators import watch
+from pipelines.data.image_files import ImageFormat
 from pipelines.errors import InputError, flag_of, opt
 from pipelines.nn.settings import OF_NETWORKS
 from pipelines.run import job
@@ -94,7 +95,6 @@ class SearchPlan(job.Plan[Chosen]):
     splits : for each stage and share of the training rows, its splits
     scoring : names of scorers; the best candidate is chosen by the first
     n_candidates : int
-    candidate_columns : columns that name the best candidate so far
     labels : what scorers see in place of class codes; None for codes or numbers
     """
 
@@ -103,7 +103,6 @@ class SearchPlan(job.Plan[Chosen]):
     splits: Splits
     scoring: tuple[str, ...]
     n_candidates: int
-    candidate_columns: Sequence[str] = ("algorithm", "params")
     labels: np.ndarray | None = None
 
     @property
@@ -144,18 +143,18 @@ class SearchPlan(job.Plan[Chosen]):
         return tasks_for_workers(problem, self.first_stages, n_workers)
 
     def on(self, cluster: Cluster) -> Self:
-        """Return the plan with the features of all images, computed on the workers."""
+        """Return the plan with the features of all images, computed on the workers.
+
+        And with what images of one's own are turned into.
+        """
+        form = ImageFormat.of(self.dataset.pictures or self.dataset)
         entries: dict[str, Any] = {"n_splits": len(self.splits[SEARCH, 1.0]), "ratio": self.ratio}
+        entries["image_form"] = form and asdict(form)
         if self.features is None:
             return replace(self, entries=entries)
         entries["features"] = self.features.extractor.describe()
         dataset = self.features.compute(cluster, self.options.quiet)
         return replace(self, dataset=dataset, entries=entries)
-
-    def chosen_in_folds(self, rows: Iterable[Row]) -> list[tuple[dict[str, int], int | None]]:
-        """Return what the inner search of each outer fold chose."""
-        n_outer = len(self.splits[OUTER, 1.0])
-        return chosen_in_folds(rows, n_outer, len(self.splits[INNER, 1.0]) // n_outer)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -168,11 +167,15 @@ class SearchDone(job.Done):
 
 @dataclass(frozen=True, eq=False)
 class Scored:
-    """All rows of a search, by their places, and those of its candidates as a table."""
+    """All rows of a search, by their places, and those of its candidates as a table.
+
+    ``chosen`` is what the inner search of each outer fold chose.
+    """
 
     problem: Problem
     rows: Mapping[Place, Row]
     cells: pd.DataFrame
+    chosen: Sequence[tuple[dict[str, int], int | None]]
 
 
 class SearchJob(job.Job[Chosen]):
@@ -326,24 +329,27 @@ class SearchJob(job.Job[Chosen]):
         problem = plan.make_problem(cluster.device, cluster.threads)
         rows, n_workers = dict(done.rows), cluster.runner.n_workers
         first = tasks_for_workers(problem, plan.first_stages, n_workers)
-        rows |= score_tasks(plan, problem, first, rows, session, cluster)
+        rows |= score_tasks(problem, first, rows, session, cluster)
         cells = tabulate(rows.values(), problem.columns, schema=self.row)
         names.write_table(cells, session.path / names.CELLS)
         # Learning curves and outer folds are of what the rows so far say is best.
         more, n_splits = list[Task](), len(plan.splits[SEARCH, 1.0])
+        chosen = list[tuple[dict[str, int], int | None]]()
         for stage, share in plan.splits:
             only: dict[int, Any] = {}
             if stage == CURVE:
                 best = best_of_each(rank(tabulate(rows.values()), n_splits)).values()
                 only = {split: list(best) for split in range(n_splits)}
             elif stage == OUTER:
-                chosen = plan.chosen_in_folds(rows.values())
+                n_outer = len(plan.splits[OUTER, 1.0])
+                n_inner = len(plan.splits[INNER, 1.0]) // n_outer
+                chosen = chosen_in_folds(rows.values(), n_outer, n_inner)
                 only = {i: list(best.values()) for i, (best, _) in enumerate(chosen)}
             if only:
                 more += make_tasks(problem, stage, share, only=only)
         if more:
-            rows |= score_tasks(plan, problem, more, rows, session, cluster)
-        return Scored(problem, rows, cells)
+            rows |= score_tasks(problem, more, rows, session, cluster)
+        return Scored(problem, rows, cells, chosen)
 
     def refitted_besides(self, options: Chosen) -> str:
         """Return what is fitted beside the best candidate on all rows."""
@@ -408,7 +414,7 @@ class SearchJob(job.Job[Chosen]):
         if (CURVE, 0.1) in plan.splits:
             names.write_table(tabulate(rows, columns, CURVE, self.row), path / LEARNING_CURVE)
         if (OUTER, 1.0) in plan.splits:
-            entries["nested"] = nested_estimate(rows, plan.chosen_in_folds(rows))
+            entries["nested"] = nested_estimate(rows, computed.chosen)
             names.write_table(tabulate(rows, columns, OUTER, self.row), path / NESTED)
         remarks += entries.get("remarks", [])
         return self.kind_of_answer.of({**entries, "baseline": baseline, "remarks": remarks})
@@ -428,7 +434,6 @@ def rows_of_same(plan: SearchPlan[Any], rows: Mapping[Place, Row]) -> dict[Place
 
 
 def score_tasks(
-    plan: SearchPlan[Any],
     problem: Problem,
     tasks: Sequence[Task],
     done: Mapping[Place, Row],
@@ -441,7 +446,8 @@ def score_tasks(
         session.echo(
             f"resumed    {n_done:,} fits were already finished, {len(todo):,} tasks remain"
         )
-    best, new_rows = BestSoFar(plan.candidate_columns, plan.scoring[0]), dict[Place, Row]()
+    columns, new_rows = problem.columns or ("algorithm", "params"), dict[Place, Row]()
+    best = BestSoFar(columns, problem.scorer.names[0])
     best.add(row for row in done.values() if row["stage"] == SEARCH)
     with session.journal_writer(cluster, todo) as journal_writer:
         journal_writer.best(best.text)

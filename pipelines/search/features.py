@@ -98,15 +98,12 @@ class Features:
         kept = self.folder / f"{hashlib.sha256(what.encode()).hexdigest()}.npz"
         took, began = f", kept in '{self.folder}'", time.monotonic()
         sides, shape = (self.data.X_train, self.data.X_test), self.data.image_shape
-        tasks = (
-            [
-                FeatureBatch(f"features-{('train', 'test')[side]}-{start}", side, start)
-                for side, X in enumerate(sides)
-                for start in range(0, len(X), BATCH)
-            ]
+        tasks = [
+            FeatureBatch(f"features-{('train', 'test')[side]}-{start}", side, start)
+            for side, X in enumerate(sides)
+            for start in range(0, len(X), BATCH)
             if not kept.is_file()
-            else []
-        )
+        ]
         found: dict[FeatureBatch, np.ndarray] = {}
         if tasks:
             assert shape is not None

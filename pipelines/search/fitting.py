@@ -184,7 +184,6 @@ def _fit_alone(
         failures.update({name: one for name, one in scores.items() if isinstance(one, str)})
         return scores | dict.fromkeys(failures, math.nan)
 
-    how = scorer.options | ({} if scorer.given is not None else {"scorer": score})
     with convergence_noted() as noted:
         fit.scores = fit_and_score(
             clone(estimator),
@@ -194,7 +193,11 @@ def _fit_alone(
             test=test,
             return_n_test_samples=True,
             return_times=True,
-            **how,
+            scorer=score if scorer.given is None else scorer.given,
+            error_score=scorer.error_score,
+            return_train_score=scorer.train_scores,
+            fit_params=scorer.fit_params,
+            score_params=scorer.score_params,
             **options,
         )
     if failures:
@@ -241,22 +244,17 @@ def _fit_together(
                 yield item.within(places[0] / n, len(places) / n)
                 continue
             estimator = candidates[item.candidate]
-            if item.estimator is not None:
-                estimator = _with_steps(estimator, steps, item.estimator)
+            if item.estimator is not None and steps:
+                fitted = dict(estimator.steps) | steps | {estimator.steps[-1][0]: item.estimator}
+                estimator.steps = list(fitted.items())
+            elif item.estimator is not None:
+                estimator = item.estimator
             scorer.score_fit(item, estimator, rows)
             item.scores["fit_time"] += seconds
             if item.candidate == 0:
                 item.n_steps, item.n_steps_made = len(group.most) * len(candidates), n_made
             item.split = places[item.split]
             yield item
-
-
-def _with_steps(estimator: Any, steps: Mapping[str, Any], final: Any) -> Any:
-    """Return a fitted last step behind the fitted first steps of its pipeline, if it has some."""
-    if steps:
-        last = estimator.steps[-1][0]
-        estimator.steps = list({**dict(estimator.steps), **steps, last: final}.items())
-    return estimator if steps else final
 
 
 def with_jobs(estimator: Any, n_jobs: int) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zipfile
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
 from types import FunctionType, ModuleType
@@ -71,10 +71,6 @@ _PACKAGES = {
 TRUSTED = [f"{module}.{name}" for module, listed in _TRUSTED.items() for name in listed.split()]
 
 
-def _estimator_has(method: str) -> Callable[[FittedEstimator], bool]:
-    return lambda model: hasattr(model.estimator, method)
-
-
 @dataclass(frozen=True, eq=False)
 class FittedEstimator:
     """The best candidate of ``cross_validate``, fitted on all training rows.
@@ -114,12 +110,12 @@ class FittedEstimator:
         kind = np.dtype(np.float64 if self.classes_ is None else np.int32)
         return predictions_as(kind, self.estimator.predict(self._scaled(X)))
 
-    @available_if(_estimator_has("predict_proba"))  # type: ignore[untyped-decorator]
+    @available_if(lambda model: hasattr(model.estimator, "predict_proba"))  # type: ignore[untyped-decorator]
     def predict_proba(self, X: Any) -> np.ndarray:
         """Return probabilities of shape (n_samples, n_classes)."""
         return np.asarray(self.estimator.predict_proba(self._scaled(X)))
 
-    @available_if(_estimator_has("decision_function"))  # type: ignore[untyped-decorator]
+    @available_if(lambda model: hasattr(model.estimator, "decision_function"))  # type: ignore[untyped-decorator]
     def decision_function(self, X: Any) -> np.ndarray:
         """Return decision values: of shape (n_samples,) of two classes, else a column for each."""
         return np.asarray(self.estimator.decision_function(self._scaled(X)))

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 import time
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from difflib import get_close_matches
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -69,17 +69,6 @@ class CandidateScorer:
         scorers = {name: get_scorer(name) for name in self.names}
         return MultimetricScorer(scorers=scorers, raise_exc=False)
 
-    @property
-    def options(self) -> dict[str, Any]:
-        """What ``_fit_and_score`` is told."""
-        return {
-            "scorer": self.scorer,
-            "error_score": self.error_score,
-            "return_train_score": self.train_scores,
-            "fit_params": self.fit_params,
-            "score_params": self.score_params,
-        }
-
     @cached_property
     def methods(self) -> set[str]:
         """Methods of an estimator that are asked for; "?" where that cannot be known."""
@@ -119,44 +108,26 @@ class CandidateScorer:
             "fit_time": fit.fit_seconds,
         }
         for part in self.parts:
-            started = time.perf_counter()
+            started, n_errors = time.perf_counter(), None
             truth = rows.targets(fit.split, part)
-            params = rows.metadata(self.score_params, rows.of_part(fit.split, part))
-            see = partial(rows.part_of, fit.split, part)
-            fit.scores[f"{part}_scores"] = self.score(fit, estimator, see, truth, part, params)
+            if fit.classes is not None and fit.predict is not None:
+                wrong = fit.predict("predict", part) != np.asarray(truth)
+                n_errors = int(np.count_nonzero(wrong))
+            if n_errors is not None and self._is_accuracy:
+                accuracy = (len(truth) - n_errors) / len(truth)
+                scores: Any = accuracy if self.given is not None else {ACCURACY: accuracy}
+            else:
+                scores = self._score(fit, estimator, rows, part)
+            fit.scores[f"{part}_scores"] = scores
             if part == "test":
-                if fit.classes is not None and fit.predict is not None:
-                    wrong = fit.predict("predict", part) != np.asarray(truth)
-                    fit.n_errors = int(np.count_nonzero(wrong))
+                fit.n_errors = n_errors
                 seconds = fit.score_seconds + time.perf_counter() - started
                 fit.scores["score_time"] = seconds
         fit.predict = fit.estimator = fit.classes = None
 
-    def score(
-        self,
-        fit: Fit,
-        estimator: Any,
-        see: Callable[[], tuple[Any, Any]],
-        truth: Any,
-        part: str,
-        params: Mapping[str, Any],
-    ) -> Any:
-        """Return the score of a part of the rows: a number, or one for each name.
-
-        Where scorers are known by their names, one that fails gives the reason, a ``str``.
-
-        Parameters
-        ----------
-        estimator : fitted, or unfitted where the fit has predictions alone
-        see : gives the rows as they were before the first step, and targets, if they are needed
-        truth : the targets
-        params : what scorers are given besides, such as ``sample_weight``
-        """
-        if self._is_accuracy and fit.classes is not None and fit.predict is not None:
-            wrong = int(np.count_nonzero(fit.predict("predict", part) != np.asarray(truth)))
-            accuracy = (len(truth) - wrong) / len(truth)
-            return accuracy if self.given is not None else {ACCURACY: accuracy}
-        X, _ = see()
+    def _score(self, fit: Fit, estimator: Any, rows: SplitRows, part: str) -> Any:
+        """Score a part of the rows as they were before the first step: a number, or one by name."""
+        X, truth = rows.part_of(fit.split, part)
         if not hasattr(estimator, "fit"):  # of a search that does without scikit-learn
             estimator = estimator.as_estimator()
         if self.given is None:
@@ -167,12 +138,13 @@ class CandidateScorer:
             X, truth = copy_of(X), copy_of(truth)
         else:
             estimator = PredictedEstimator(estimator, fit, X, part, self.labels)
+        params = rows.metadata(self.score_params, rows.of_part(fit.split, part))
         return score(estimator, X, truth, self.given, params, self.error_score)
 
     def by_name(
         self, estimator: Any, X: Any, truth: np.ndarray, fit: Fit | None = None, part: str = "test"
     ) -> dict[str, Any]:
-        """Return the score, or why there is none, for each name.
+        """Return the score, or why there is none, a ``str``, for each name.
 
         Parameters
         ----------
@@ -371,10 +343,10 @@ def check_scoring(
         "decision_function": values[:, 1] if n == 2 else values,
     }
     fit = Fit(0, 0, Predictions(made_up), classes=np.arange(n))
-    trial, see = CandidateScorer((name,), labels=classes), (truth[:, None], truth)
+    trial = CandidateScorer((name,), labels=classes)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        found = trial.score(fit, LogisticRegression(), lambda: see, truth, "test", {})[name]
+        found = trial.by_name(LogisticRegression(), truth[:, None], truth, fit)[name]
     if isinstance(found, str) or not math.isfinite(found):
         raise InputError(
             f"{opt('scoring', name)} cannot score these {n} classes ({found}); {INSTEAD[task]}"

@@ -32,13 +32,15 @@ class Substitute:
 
 
 def substitute(estimator: Any, device: str) -> Substitute:
-    """Return the implementation to use on a device.
+    """Return the implementation to use on a device; call it where that is fitted.
 
     Parameters
     ----------
     estimator : unfitted; of a pipeline the last step is replaced
     device : {"cpu", "gpu"}
     """
+    if not hasattr(estimator, "fit"):  # of a search that does without scikit-learn
+        return Substitute(estimator, "", "")
     from sklearn.base import clone
     from sklearn.pipeline import Pipeline
 

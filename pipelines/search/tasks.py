@@ -17,8 +17,8 @@ from pipelines.run_folder.names import FAILED, NOT_CONVERGED, OK
 from pipelines.search.candidates import Candidate
 from pipelines.search.fitting import PLAIN, FitOptions, Group, fit_group, limited, with_jobs
 from pipelines.search.scoring import ACCURACY, CandidateScorer
-from pipelines.search.shared.base import Split, SplitRows
-from pipelines.search.substitutes import Substitute, substitute
+from pipelines.search.shared.base import PlainFits, Split, SplitRows
+from pipelines.search.substitutes import substitute
 
 SEARCH, INNER, OUTER, CURVE = "search", "inner", "outer", "curve"  # the stages of a run
 # Of the time of a group's splits together, measured on 12,000 rows of MNIST: 1 to 16 %.
@@ -52,13 +52,6 @@ class Problem:
     columns: tuple[str, ...] = ()
     device: str = "cpu"
     seed: int | str = 0
-
-    def used(self, member: int) -> Substitute:
-        """Return the estimator to fit for a candidate; call it where it is fitted."""
-        estimator = self.candidates[member].estimator
-        if not hasattr(estimator, "fit"):
-            return Substitute(estimator, "", "")
-        return substitute(estimator, self.device)
 
 
 @dataclass(frozen=True)
@@ -160,13 +153,11 @@ def make_tasks(
     shape = X.shape if hasattr(X, "shape") else (len(X), 1)
     tasks = []
     for number, group in enumerate(problem.groups):
-        estimators = [problem.candidates[i].final for i in group.members]
-        parts, together = [list(range(len(group.members)))], False
-        if group.shared is not None:
-            parts = group.shared.partition(estimators, n_workers)
-            together = group.shared.splits_together and not group.most
-        together = together and not problem.data.scaling.learns and only is None
-        for part in parts:
+        kind = group.shared or PlainFits()
+        together = kind.splits_together and only is None
+        together = together and not (group.most or problem.data.scaling.learns)
+        finals = [problem.candidates[i].final for i in group.members]
+        for part in kind.partition(finals, n_workers):
             for splits in [tuple(range(n_splits))] if together else [(i,) for i in range(n_splits)]:
                 members = tuple(
                     group.members[i]
@@ -175,13 +166,9 @@ def make_tasks(
                 )
                 if not members:
                     continue
-                about, cost = "", float(len(members))
-                if group.shared is not None:
-                    some = [problem.candidates[member].final for member in members]
-                    about = group.shared.describe(some)
-                    cost = group.shared.cost(some, shape[0], shape[-1])
-                label = problem.candidates[members[0]].algorithm
-                cost *= len(splits)
+                finals = [problem.candidates[member].final for member in members]
+                label, about = problem.candidates[members[0]].algorithm, kind.describe(finals)
+                cost = kind.cost(finals, shape[0], shape[-1]) * len(splits)
                 tasks.append(Task(stage, number, members, splits, share, label, about, cost=cost))
     known = Counter((task.label, task.about, task.splits) for task in tasks)
     return [
@@ -204,7 +191,8 @@ def fit_task(
     n_threads : that every fit may use; None for as many as its estimator and BLAS say
     alone : whether no other task is in this process, which then keeps to so many threads
     """
-    substitutes = [problem.used(member) for member in task.members]
+    candidates = [problem.candidates[member].estimator for member in task.members]
+    substitutes = [substitute(candidate, problem.device) for candidate in candidates]
     group = problem.groups[task.group]
     # What is not scikit-learn's shares nothing.
     shared = None if any(one.replaced for one in substitutes) else group.shared
@@ -233,24 +221,22 @@ def fit_task(
     with limits:
         for item in fit_group(group, estimators, rows, scorer, fit_options):
             if isinstance(item, Fit):
-                member, used = task.members[item.candidate], substitutes[item.candidate]
+                used, plain = substitutes[item.candidate], candidates[item.candidate]
                 item.implementation, item.reason = used.implementation, used.reason
                 if used.replaced and (error := item.scores["fit_error"]):
-                    plain, split = problem.candidates[member].estimator, item.split
-                    estimator = clone(plain)
+                    estimator, number = clone(plain), task.splits[item.split]
                     if n_threads is not None:
                         estimator = with_jobs(estimator, n_threads)
-                    again = replace(rows, numbers=[task.splits[split]], estimator=estimator)
-                    alone_group = Group((member,))
-                    (fit,) = (
-                        item
-                        for item in fit_group(alone_group, [estimator], again, scorer)
-                        if isinstance(item, Fit)
+                    group = Group((task.members[item.candidate],))
+                    again = replace(rows, numbers=[number], estimator=estimator)
+                    items = fit_group(group, [estimator], again, scorer)
+                    item = replace(
+                        next(fit for fit in items if isinstance(fit, Fit)),
+                        candidate=item.candidate,
+                        split=item.split,
+                        implementation=substitute(plain, "cpu").implementation,
+                        reason=f"{used.implementation} failed: {error_line(error)}",
                     )
-                    item = replace(fit, candidate=item.candidate, split=split)
-                    item.implementation = substitute(plain, "cpu").implementation
-                    reason = error_line(error)
-                    item.reason = f"{used.implementation} failed: {reason}"
             yield item
 
 

@@ -11,8 +11,11 @@ from sklearn.metrics import (
 )
 
 from pipelines.data.fits import Fit
+from pipelines.data.placement import FoldedData
+from pipelines.data.scaling import Scaling
 from pipelines.errors import InputError
 from pipelines.search.scoring import PREDICTIONS, CandidateScorer, check_scoring
+from pipelines.search.shared.base import SplitRows
 from pipelines.svm.path_svc import PathSVC
 
 WORDS = np.array(["cat", "dog", "eel"])
@@ -30,7 +33,11 @@ def score(
     known = {"predict": predicted, "decision_function": decisions}
     fit = Fit(0, 0, lambda method, part: known[method], classes=np.arange(len(classes)))
     scorer = CandidateScorer((name,), labels=classes)
-    return scorer.score(fit, PathSVC(), lambda: (truth[:, None], truth), truth, "test", {})[name]
+    everything, X = np.arange(len(truth)), truth[:, None]
+    data = FoldedData(X, truth, X[:0], truth[:0], (), Scaling("none"))
+    rows = SplitRows(data, [(everything, everything)], [0], "search", None, PathSVC())
+    scorer.score_fit(fit, PathSVC(), rows)
+    return fit.scores["test_scores"][name]
 
 
 def test_scores_are_scikit_learns_on_the_labels() -> None:

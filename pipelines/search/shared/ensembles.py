@@ -116,7 +116,8 @@ class Boosting(Prefixes):
 
     def cut(self, largest: Any, n: int) -> Any:
         smaller = super().cut(largest, n)
-        smaller.n_estimators_ = n
+        if hasattr(smaller, "n_estimators_"):
+            smaller.n_estimators_ = n
         if hasattr(smaller, "oob_scores_"):
             smaller.oob_score_ = smaller.oob_scores_[-1]
         return smaller
@@ -158,9 +159,6 @@ class HistogramBoosting(Boosting):
         if fitted[0].do_early_stopping_:
             raise ValueError("boosting that may end early shares nothing")
         return fitted
-
-    def cut(self, largest: Any, n: int) -> Any:
-        return Prefixes.cut(self, largest, n)
 
 
 KINDS = (Forests(), Bags(), Boosting(), HistogramBoosting())

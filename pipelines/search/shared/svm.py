@@ -41,6 +41,11 @@ class SVMParameters:
     settings: Settings
     epsilon: float | None = None
 
+    @property
+    def kernel(self) -> str:
+        """The name of the kernel, as an estimator has it."""
+        return self.settings.kernel
+
     def as_estimator(self) -> Any:
         """Return an unfitted estimator with these parameters, for scorers that look at one."""
         names = ("kernel", "degree", "coef0")
@@ -55,9 +60,11 @@ class SVMParameters:
         return PathSVC(**options, decision=self.settings.decision)
 
 
-def settings_of(estimator: Any) -> Settings:
+def settings_of(estimator: Any, rows: SplitRows) -> Settings:
     """Return the settings of a backend for an estimator, or a candidate of ``svm_grid``."""
-    return estimator.settings if isinstance(estimator, SVMParameters) else Settings.of(estimator)
+    if isinstance(estimator, SVMParameters):
+        return estimator.settings
+    return replace(Settings.of(estimator), n_threads=rows.n_threads or usable_threads())
 
 
 def predicted_cost(C: float, gamma: float, n_features: int) -> float:
@@ -91,7 +98,7 @@ class KernelMachines(SharedFit):
         """Partition the estimators by gamma."""
         by_gamma: dict[Any, list[int]] = defaultdict(list)
         for i, one in enumerate(estimators):
-            by_gamma["none" if settings_of(one).kernel == "linear" else one.gamma].append(i)
+            by_gamma["none" if one.kernel == "linear" else one.gamma].append(i)
         return list(by_gamma.values())
 
     def describe(self, estimators: Sequence[Any]) -> str:
@@ -182,7 +189,7 @@ class SVCs(KernelMachines):
         backend = load_backend(self.solver, self.device)
         X, y, splits = rows.matrix(backend.device)
         classes, codes = np.unique(y, return_inverse=True)
-        codes, settings = codes.astype(np.int32), settings_of(estimators[0])
+        codes, settings = codes.astype(np.int32), settings_of(estimators[0], rows)
         settings = replace(settings, device=self.device)
         decisions = "decision_function" in methods
         if not isinstance(estimators[0], SVMParameters):
@@ -190,7 +197,6 @@ class SVCs(KernelMachines):
             if decisions and any(np.count_nonzero(n) not in (1, len(classes)) for n in trained):
                 # A fit that knows fewer classes has decision values of another form.
                 raise ValueError("the training rows of a split lack a class")
-            settings = replace(settings, n_threads=rows.n_threads or usable_threads())
             if isinstance(settings.class_weight, dict):  # a backend fits class codes
                 from pipelines.svm.path_svc import factors_by_code
 
@@ -259,7 +265,7 @@ def _batches(
         for i, one in enumerate(estimators):
             if one.gamma not in gammas:
                 gammas[one.gamma] = 1.0  # of a kernel without gamma
-                if isinstance(one, SVMParameters) or one.kernel not in ("linear", PRECOMPUTED):
+                if one.kernel not in ("linear", PRECOMPUTED):
                     some = X[splits[number][0]] if one.gamma == "scale" else X
                     gammas[one.gamma] = gamma_of(one.gamma, some)
             gamma, C = gammas[one.gamma], float(one.C)
@@ -297,10 +303,8 @@ class SVRs(KernelMachines):
 
         X, y, splits = rows.matrix("cpu")
         y, first = np.asarray(y, np.float64), estimators[0]
-        is_plain = isinstance(first, SVMParameters)
-        settings, scales = settings_of(first), is_plain or getattr(first, "scale_target", False)
-        if not is_plain:
-            settings = replace(settings, n_threads=rows.n_threads or usable_threads())
+        settings = settings_of(first, rows)
+        scales = isinstance(first, SVMParameters) or getattr(first, "scale_target", False)
         # Splits whose targets are scaled have targets, and a call, of their own.
         groups = [[number] for number in rows.numbers] if scales else [rows.numbers]
         paths = [
