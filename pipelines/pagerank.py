@@ -206,10 +206,7 @@ class PageRank(job.Job[Options]):
         """Read the graph and the vectors, but for a run on many workers."""
         fields: dict[str, Any] = {"options": options, "data": data, "record": record}
         if options.distributed:
-            from pipelines.graph.random_graphs import RandomGraph
-
-            notes = [] if isinstance(data, RandomGraph) else data.said(options.undirected)
-            return PageRankPlan(**fields, problem=None, notes=notes)
+            return PageRankPlan(**fields, problem=None, notes=data.said(options.undirected))
         from pipelines.graph.graph import graph_of
         from pipelines.graph.iteration import surfer_on
         from pipelines.graph.ranks import Problem
@@ -286,7 +283,7 @@ class PageRank(job.Job[Options]):
         names.write_table(iterations, session.path / ITERATIONS, index=False)
         shutil.rmtree(session.path / PARTITIONS, ignore_errors=True)
         entries = {
-            **({} if plan.problem is not None else {"n_partitions": computed.n_partitions}),
+            **({} if ranks.n_partitions is None else {"n_partitions": ranks.n_partitions}),
             "n_nodes": len(ranks.nodes),
             "n_edges": ranks.n_edges,
             "vectors": ranks.vectors,

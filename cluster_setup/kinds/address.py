@@ -68,12 +68,7 @@ def _way_out(address: str, reason: str) -> str:
 
 
 def _refuse_without_certificate(address: str) -> None:
-    """Refuse an encrypted address where Dask's configuration names no certificate, or no file.
-
-    Raises
-    ------
-    ClusterError
-    """
+    """Refuse an encrypted address where Dask's configuration names no certificate, or no file."""
     import dask
 
     for name in ("ca-file", "client.cert", "client.key"):

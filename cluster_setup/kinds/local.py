@@ -18,12 +18,7 @@ BYTES_OF_A_WORKER = 2**27  # before it has any data
 
 
 def refuse(options: ClusterOptions) -> None:
-    """Refuse more workers than this machine's memory holds, idle as they are.
-
-    Raises
-    ------
-    ClusterError
-    """
+    """Raise ClusterError for more workers than this machine's memory holds, idle as they are."""
     import psutil
 
     most = psutil.virtual_memory().total // BYTES_OF_A_WORKER

@@ -34,7 +34,6 @@ from cluster_setup.profiles.values import (
     Walltime,
     Word,
     path_here,
-    seconds_of,
 )
 from cluster_setup.yaml_files import read_yaml
 
@@ -109,11 +108,6 @@ class Profile(BaseModel):
     local_directory: OnNode | None = None
     death_timeout: Annotated[int, Field(strict=True, ge=1, le=MOST)] = 120
     check_every: Annotated[float, Field(strict=True, gt=0, le=MOST)] = 15
-
-    @property
-    def walltime_seconds(self) -> int:
-        """Seconds a job may last."""
-        return seconds_of(self.walltime)
 
     @property
     def mebibytes(self) -> int:

@@ -22,7 +22,7 @@ from cluster_setup.errors import ClusterError
 from cluster_setup.installation import install_line
 from cluster_setup.options import ClusterOptions
 from cluster_setup.profiles import Profile, load_profile
-from cluster_setup.profiles.values import clock, for_node
+from cluster_setup.profiles.values import clock, for_node, seconds_of
 from cluster_setup.security import named_keys
 from cluster_setup.settings import (
     LOOPBACK,
@@ -182,7 +182,7 @@ def job_arguments(
     """Return the arguments of dask-jobqueue's job: one process, one thread, one GPU or none."""
     # By its environment, since dask cuda worker lacks the options: a worker leaves before the
     # queue ends its job, and not all workers leave at once.
-    walltime = profile.walltime_seconds
+    walltime = seconds_of(profile.walltime)
     python = [for_node(word, "python") for word in profile.python or ()]
     local = profile.local_directory
     slack = min(600, max(5, walltime // 20))

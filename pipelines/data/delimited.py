@@ -23,6 +23,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from pipelines.data.tables.words import counted
+
 ENCODING = "utf-8"
 NO_ROW = "has no row"
 SAMPLE_LINES = 500  # that are looked at for dialect, header and width
@@ -164,7 +166,7 @@ def read_text_table(
     if not any(line.strip() for line in head):
         raise NoTable(NO_ROW)
     with ExitStack() as stack:
-        plain = path if is_plain else stack.enter_context(_copy(path, encoding, _lines_apart))
+        plain = path if is_plain else stack.enter_context(_copy(path, encoding, iter))
         comments = _comments(head, marks)
         body = next((line for line in head[len(comments) :] if line.strip()), "")
         for form, pattern in _OTHER_FORMS.items():
@@ -332,11 +334,6 @@ def _copy(path: Path, encoding: str, change: Callable[[TextIO], Iterable[str]]) 
         yield Path(copy.name)
 
 
-def _lines_apart(text: TextIO) -> Iterator[str]:
-    while block := text.read(HEAD_BYTES):
-        yield block
-
-
 def _change_of(
     dialect: Dialect, head: Sequence[str]
 ) -> Callable[[Iterable[str]], Iterator[str]] | None:
@@ -444,7 +441,7 @@ def _judged(
             raise NoTable(f"has {n_named} names of columns, but {width} cells in most rows")
     names = _joined(lines, n_names) if lines else None
     if n_above:
-        notes.append(f"{_counted(n_above, 'line')} above the table left out")
+        notes.append(f"{counted(n_above, 'line')} above the table left out")
     if len(lines) > 1:
         notes.append(f"{len(lines)} lines of header joined")
     rows, places = _without(
@@ -474,7 +471,7 @@ def _of_several_lines(table: TextTable) -> list[str]:
             f"has whole rows within quotes: one is not closed in line {line}, or stands within a "
             "cell"
         )
-    return [f"{_counted(n_cells, 'cell')} of several lines, the first in line {line}"]
+    return [f"{counted(n_cells, 'cell')} of several lines, the first in line {line}"]
 
 
 def _has_odd_quote(path: Path, delimiter: str) -> bool:
@@ -487,10 +484,6 @@ def _has_odd_quote(path: Path, delimiter: str) -> bool:
         return sum(len(at_ends.findall(line)) for line in text if '"' in line) % 2 == 1
 
 
-def _counted(n: int, word: str) -> str:
-    return f"{n:,} {word}{'s' * (n != 1)}"
-
-
 def _filled(row: Sequence[str | None]) -> list[str]:
     return [cell for cell in row if cell is not None and cell.strip()]
 
@@ -500,8 +493,7 @@ def _length(row: Row) -> int:
 
 
 def _length_filled(row: Row) -> int:
-    filled = (i + 1 for i, cell in enumerate(row) if cell is not None and cell.strip())
-    return max(filled, default=0)
+    return max((i + 1 for i, _ in _words(row)), default=0)
 
 
 def _present(cells: Sequence[str | None]) -> list[str]:
@@ -657,7 +649,7 @@ def _without(
                 raise NoTable(
                     f"has {width} columns, but {n:,} of {n_rows:,} rows are longer, {first}"
                 )
-            notes.append(f"{_counted(n, 'row')} of more than {width} cells left out, {first}")
+            notes.append(f"{counted(n, 'row')} of more than {width} cells left out, {first}")
             keep = pc.and_(keep, pc.invert(longer))
     places = np.flatnonzero(keep.to_numpy())
     rows = rows.select(range(width)).filter(keep)
@@ -665,7 +657,7 @@ def _without(
     if n := last.null_count:
         line = line_of(int(places[pc.index(pc.is_null(last), True).as_py()]))
         notes.append(
-            f"{_counted(n, 'row')} of fewer than {width} cells, the first in line {line}, taken as "
+            f"{counted(n, 'row')} of fewer than {width} cells, the first in line {line}, taken as "
             "lacking the last"
         )
     return rows, places

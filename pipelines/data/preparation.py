@@ -60,19 +60,16 @@ class Preparation:
         }
 
 
-def fitted_from(arrays: dict[str, np.ndarray], prefix: str = "") -> Fitted:
-    """Return what ``arrays`` of a fitted one gave; names of arrays begin with ``prefix``.
+def fitted_from(arrays: dict[str, np.ndarray]) -> Fitted:
+    """Return what ``arrays`` of a fitted one gave.
 
     Raises
     ------
     KeyError, TypeError, ValueError
         Something is missing, or was not stored by this program.
     """
-    own = {
-        name.removeprefix(prefix): one for name, one in arrays.items() if name.startswith(prefix)
-    }
-    if "preparation" in own:
+    if "preparation" in arrays:
         from pipelines.data.tables.preprocess import TablePreprocessor
 
-        return TablePreprocessor.from_arrays(own)
-    return FittedScaling(own["scaling.center"], own["scaling.scale"])
+        return TablePreprocessor.from_arrays(arrays)
+    return FittedScaling(arrays["scaling.center"], arrays["scaling.scale"])

@@ -39,12 +39,7 @@ def load_object(option: str, name: str) -> Any:
 
 
 def read_yaml(path: str | Path, must_be: str) -> Any:
-    """Read a YAML file; ``must_be`` begins the message of an unreadable one.
-
-    Raises
-    ------
-    InputError
-    """
+    """Read a YAML file; ``must_be`` begins the message of the InputError of an unreadable one."""
     from cluster_setup import yaml_files
 
     try:

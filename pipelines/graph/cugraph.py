@@ -13,14 +13,13 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from cluster_setup.installation import install_line
 from pipelines.data.placement import scatter
 from pipelines.errors import InputError, opt
-from pipelines.graph.graph import Graph
+from pipelines.graph.graph import Graph, Rows
 from pipelines.graph.iteration import IterationResult, RandomSurfer, Stop, rounding_error
-from pipelines.graph.partitions import Partitioning, read_array
+from pipelines.graph.partitions import Partitioning
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -55,19 +54,14 @@ def check(dangling: str, personal: bool, needs: tuple[str, ...] = NEEDS) -> None
 
 def rank_graph(graph: Graph, surfer: RandomSurfer, stop: Stop) -> IterationResult:
     """Return ranks of a graph in memory, on one GPU."""
-    import cudf
     import cugraph
 
     began = time.perf_counter()
     rows = graph.rows
-    n_in = np.diff(rows.first)
-    target = np.repeat(np.arange(graph.n_nodes, dtype=np.int32), n_in)
-    weight = np.ones(rows.n_edges) if rows.weight is None else rows.weight
-    alone = np.flatnonzero(n_in == 0).astype(np.int32)
     edges = cugraph.MultiGraph(directed=True)
-    edges.from_cudf_edgelist(cudf.DataFrame(_columns(rows.source, target, weight, alone)), **NAMES)
+    edges.from_cudf_edgelist(_frame(rows, 0), **NAMES)
     setup_seconds = time.perf_counter() - began
-    error = rounding_error(n_in)
+    error = rounding_error(np.diff(rows.first))
     return _rank(cugraph.pagerank, edges, surfer, stop, error, setup_seconds, rows.nbytes)
 
 
@@ -116,15 +110,7 @@ def _rank_partitions(
 
 def read_edges(partitioning: Partitioning, p: int) -> Any:
     """Return a partition's edges as a frame on this worker's GPU."""
-    import cudf
-
-    nodes = np.arange(partitioning.bounds[p], partitioning.bounds[p + 1], dtype=np.int32)
-    n_in = np.diff(read_array(partitioning.path(p, "first")))
-    source, target = read_array(partitioning.path(p, "source")), np.repeat(nodes, n_in)
-    weight = np.ones(len(source))
-    if partitioning.weighted:
-        weight = read_array(partitioning.path(p, "weight"))
-    return cudf.DataFrame(_columns(source, target, weight, nodes[n_in == 0]))
+    return _frame(partitioning.rows(p), partitioning.bounds[p])
 
 
 NAMES: dict[str, Any] = {
@@ -136,16 +122,21 @@ NAMES: dict[str, Any] = {
 }
 
 
-def _columns(source: Any, target: Any, weight: Any, alone: NDArray[np.int32]) -> dict[str, Any]:
-    """Return columns of edges; cuGraph knows a node by its edges alone.
-
-    alone : nodes without edges that point at them; each gets one of no weight, to itself
+def _frame(rows: Rows, first_node: int) -> Any:
+    """Give edges as a frame on this GPU; a node that no edge points at has one of no weight there,
+    to itself, as cuGraph knows a node by its edges alone.
     """
-    return {
-        "source": np.concatenate([source, alone]),
-        "target": np.concatenate([target, alone]),
+    import cudf
+
+    n_in = np.diff(rows.first)
+    nodes = np.arange(first_node, first_node + len(n_in), dtype=np.int32)
+    weight, alone = np.ones(rows.n_edges) if rows.weight is None else rows.weight, nodes[n_in == 0]
+    columns = {
+        "source": np.concatenate([rows.source, alone]),
+        "target": np.concatenate([np.repeat(nodes, n_in), alone]),
         "weight": np.concatenate([weight, np.zeros(len(alone))]),
     }
+    return cudf.DataFrame(columns)
 
 
 def _rank(

@@ -14,7 +14,7 @@ import shutil
 import time
 from collections.abc import Callable
 from concurrent.futures import CancelledError
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from functools import partial
 from operator import attrgetter
 from pathlib import Path
@@ -69,13 +69,6 @@ SECONDS_FOR_A_WORKER = 300
 LOST = (KilledWorker, CancelledError, FutureCancelledError, CommClosedError)
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class DistributedRanks(Ranks):
-    """The answer of many workers; changes are of all iterations, also of an earlier session."""
-
-    n_partitions: int
-
-
 def distributed_pagerank(
     client: Client,
     edges: EdgeFile | RandomGraph,
@@ -92,8 +85,10 @@ def distributed_pagerank(
     part_bytes: int | None = None,
     device: str = "cpu",
     callback: Callback = ignore,
-) -> DistributedRanks:
+) -> Ranks:
     """Return PageRank of a graph whose edges may be larger than the memory of all workers together.
+
+    Changes are of all iterations, also of an earlier session.
 
     Parameters
     ----------
@@ -132,7 +127,7 @@ def distributed_pagerank(
         iterated = _iterate(client, graph, surfer, stop, checkpoint_every, callback)
         begun = len(iterated.changes)
     (residual,) = _iterations(client, graph, surfer, begun, Stop(None, 1), save=False)
-    return DistributedRanks(
+    return Ranks(
         **vars(iterated),
         nodes=nodes,
         vectors=names,

@@ -176,10 +176,8 @@ def make_rows(
 def _numbered(
     edges: Any, source: str | None, target: str | None, weight: str | None, nodes: pd.Index | None
 ) -> tuple[Piece, pd.Index, list[str]]:
-    if isinstance(edges, EdgeFile):
+    if isinstance(edges, EdgeFile | RandomGraph):
         return edges.edges(nodes)
-    if isinstance(edges, RandomGraph):
-        return *edges.edges(), []
     columns: tuple[Any, ...]
     if isinstance(edges, pd.DataFrame | pa.Table):
         names = list(edges.columns if isinstance(edges, pd.DataFrame) else edges.column_names)

@@ -55,6 +55,12 @@ class Partitioning:
     def path(self, p: int, name: str) -> Path:
         return Path(self.folder) / f"partition-{p:03d}" / f"{name}.npy"
 
+    def rows(self, p: int, mmap_mode: Literal["c"] | None = None) -> Rows:
+        """Return the edges of a partition, mapped where told."""
+        first, source = (read_array(self.path(p, name), mmap_mode) for name in ("first", "source"))
+        weight = read_array(self.path(p, "weight"), mmap_mode) if self.weighted else None
+        return Rows(first, source, weight)
+
     def checkpoint(self, p: int, iteration: int) -> Path:
         """Return the file of a partition's ranks after an iteration."""
         return self.path(p, f"ranks-{iteration:06d}")
@@ -292,20 +298,14 @@ def _rows(graph: Partitioning, p: int) -> PullRows:
     """Map a partition's edges. Copied on write, though nothing is written: what is compiled for
     arrays in memory serves them.
     """
-
-    def mapped(name: str) -> NDArray[Any]:
-        return np.asarray(read_array(graph.path(p, name), mmap_mode="c"))
-
-    weight = mapped("weight") if graph.weighted else None
-    rows = Rows(mapped("first"), mapped("source"), weight)
-    return PullRows.of(rows, mapped("reciprocal"), mapped("jump"))
+    reciprocal, jump = (read_array(graph.path(p, name), "c") for name in ("reciprocal", "jump"))
+    return PullRows.of(graph.rows(p, "c"), reciprocal, jump)
 
 
 def read_array(path: Path, mmap_mode: Literal["r", "c"] | None = None) -> NDArray[Any]:
     """Return the array in a file, mapped where told; for any number of threads at once."""
     with _PARSING:
-        array: NDArray[Any] = np.load(path, mmap_mode=mmap_mode)
-    return array
+        return np.asarray(np.load(path, mmap_mode=mmap_mode))
 
 
 def save_array(path: Path, values: NDArray[Any]) -> None:

@@ -99,11 +99,15 @@ class RandomGraph:
         """Return sources and targets of a block; every edge counts 1."""
         return (*self.block(part), None)
 
-    def edges(self) -> tuple[Piece, pd.Index]:
-        """Return all edges and nodes."""
+    def said(self, undirected: bool) -> list[str]:
+        """Return what was noticed: nothing."""
+        return []
+
+    def edges(self, nodes: pd.Index | None = None) -> tuple[Piece, pd.Index, list[str]]:
+        """Return all edges, nodes and notes, of which there are none."""
         drawn = (self.block(i) for i in self.parts())
         sources, targets = (np.concatenate(part) for part in zip(*drawn, strict=True))
-        return (sources, targets, None), self.nodes
+        return (sources, targets, None), self.nodes, []
 
 
 def _part(total: int, i: int, n: int) -> tuple[int, int]:

@@ -41,6 +41,8 @@ class Ranks(IterationResult):
         The L1 norm of what one more iteration in float64 would change, largest of the vectors.
     notes : tuple of str
         What was noticed in the edges: left out, converted, taken for names of columns.
+    n_partitions : int or None
+        In which the edges were; None in memory.
 
     Raises
     ------
@@ -54,6 +56,7 @@ class Ranks(IterationResult):
     residual: float
     n_edges: int
     notes: tuple[str, ...] = ()
+    n_partitions: int | None = None
 
     def __post_init__(self) -> None:
         if not np.isfinite(self.values).all() or not np.isfinite(self.residual):

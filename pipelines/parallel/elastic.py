@@ -138,12 +138,7 @@ def train_on(
 
 
 def refuse_several_hosts(members: Sequence[str]) -> None:
-    """Refuse ranks whose tensors would cross a network in clear: torch's wheels have no TLS.
-
-    Raises
-    ------
-    InputError
-    """
+    """Raise InputError for ranks on several hosts: torch's wheels have no TLS."""
     hosts = sorted(hosts_of(members))
     if len(hosts) > 1:
         raise InputError(

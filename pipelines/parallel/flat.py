@@ -47,12 +47,10 @@ class FlatModel:
         self.n_statistics = sum(one.numel() for one in self.statistics)
         self.shared = torch.zeros(len(self.weights) + 1 + self.n_statistics, device=device)
         self.gradient = self.shared[: len(self.weights)]
-        first = 0
-        for one in parameters:
-            last = first + one.numel()
-            one.data = self.weights[first:last].view_as(one)
-            one.grad = self.shared[first:last].view_as(one)
-            first = last
+        torch.nn.utils.vector_to_parameters(self.weights, parameters)
+        gradients = self.gradient.split([one.numel() for one in parameters])
+        for one, gradient in zip(parameters, gradients, strict=True):
+            one.grad = gradient.view_as(one)
         self._optimizer, self._momentum = optimizer, momentum
         self._moments: dict[str, torch.Tensor] = {}
         if optimizer == "adamw":
@@ -106,11 +104,10 @@ class FlatModel:
 
     def take_statistics(self, n_ranks: int) -> None:
         """Take from there the mean of what so many ranks put in."""
-        first = self.n_weights + 1
-        for one in self.statistics:
-            last = first + one.numel()
-            one.copy_((self.shared[first:last] / n_ranks).view_as(one))
-            first = last
+        means = self.shared[self.n_weights + 1 :] / n_ranks
+        sizes = [one.numel() for one in self.statistics]
+        for one, mean in zip(self.statistics, means.split(sizes), strict=True):
+            one.copy_(mean.view_as(one))
 
     def state(self) -> dict[str, torch.Tensor]:
         """Return weights, buffers and the optimiser's vectors, by name; the tensors themselves."""

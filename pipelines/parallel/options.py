@@ -231,12 +231,7 @@ class TrainingOptions(NetworkOptions):
         return self.base_rate * factor * min(1.0, step / max(1, self.warm_up))
 
     def refuse_meaningless(self) -> None:
-        """Refuse options that would do nothing.
-
-        Raises
-        ------
-        InputError
-        """
+        """Raise InputError for options that would do nothing."""
         if self.compare is not None and self.sync != "every-step":
             raise InputError("--sync and --compare exclude each other; name all in --compare")
         if len(set(self.strategies())) < len(self.strategies()):

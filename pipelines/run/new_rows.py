@@ -12,7 +12,7 @@ import numpy as np
 from pipelines.data.image_files import ImageFormat, WhiteOfRun, files_of, read_image
 from pipelines.data.image_paths import readable
 from pipelines.data.tables import Kinds, columns_of, read_frame
-from pipelines.data.tables.kinds import level_of, place_of
+from pipelines.data.tables.kinds import level_of
 from pipelines.data.tables.table import counted_classes
 from pipelines.data.tables.words import counted, listed, short
 from pipelines.errors import InputError, opt
@@ -134,9 +134,9 @@ class NewRows:
         how: dict[str, Any] = {"as_text": kinds.categories, "numbers": kinds.numbers}
         how["missing"] = tuple(metadata.missing_values)
         frame, source = read_frame(path, header=False if metadata.without_header else None, **how)
-        if source is not None and not metadata.without_header and not columns <= {*frame.columns}:
+        if source.cells and not metadata.without_header and not columns <= {*frame.columns}:
             frame, source = read_frame(path, header=True, **how)  # names that look like a row
-        if source is not None and metadata.without_header and metadata.target.isdecimal():
+        if source.cells and metadata.without_header and metadata.target.isdecimal():
             n_known = len(metadata.numbers) + len(metadata.categories) + len(metadata.left_out)
             if len(frame.columns) == n_known:  # the target is not there: those after it move on
                 every = (str(number) for number in range(1, n_known + 2))
@@ -147,7 +147,7 @@ class NewRows:
                 frame.columns = pd.Index(new)
                 source = source.renamed(dict(zip(old, new, strict=True)))
         X = columns_of(frame, kinds, path, source)
-        _refuse_other_units(X, metadata.units, {} if source is None else source.columns.units, path)
+        _refuse_other_units(X, metadata.units, source.columns.units, path)
         plain = (record.dataset.scaling or {}).get("kind") != "table"
         gaps = X.isna().any(axis=1).to_numpy()
         answered = np.flatnonzero(~gaps) if metadata.missing == "drop" else np.arange(len(X))
@@ -155,13 +155,13 @@ class NewRows:
             name = next(name for name in X.columns if X[name].isna().any())
             raise InputError(
                 f"TABLE must have a value in every cell, column {short(name)} of '{path}' has none "
-                f"in {place_of(int(np.argmax(gaps)), source)}, and {run} was trained on rows "
+                f"in {source.where(int(np.argmax(gaps)))}, and {run} was trained on rows "
                 "without missing cells; fill it in, or leave the row out"
             )
         truth = None
         if metadata.target in frame.columns:
             labels = frame[metadata.target].astype(object)
-            if source is not None and record.dataset.task != "regression":
+            if record.dataset.task != "regression":
                 written = source.as_written(metadata.target)
                 labels[:] = labels if written is None else written
             truth = np.array([level_of(one) for one in labels.iloc[answered]], dtype=object)
@@ -170,10 +170,10 @@ class NewRows:
         left_out = {name for name, why in metadata.left_out if why == "id"}
         ids = frame[[name for name in frame.columns if name in left_out]].reset_index(drop=True)
         for name in map(str, ids):
-            texts = pd.Series(None if source is None else source.as_written(name), dtype=object)
+            texts = pd.Series(source.as_written(name), dtype=object)
             if texts.str.match(r"0\d").any():
                 ids[name] = texts
-        told = () if source is None else source.told(names)
+        told = source.told(names)
         return cls(
             path,
             np.ascontiguousarray(X.to_numpy()) if plain else X,

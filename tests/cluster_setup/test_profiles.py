@@ -6,6 +6,7 @@ import pytest
 
 from cluster_setup import ClusterError
 from cluster_setup.profiles import SHIPPED, load_profile
+from cluster_setup.profiles.values import seconds_of
 
 
 @pytest.fixture(autouse=True)
@@ -32,7 +33,7 @@ def refusal(name: str | None, queue: str | None = None) -> str:
 def test_the_shipped_profiles_are_sound(name: str) -> None:
     profile = load_profile(name)
     assert profile.gres
-    assert profile.walltime_seconds >= 3600
+    assert seconds_of(profile.walltime) >= 3600
 
 
 def test_a_queue_has_a_profile_by_default() -> None:
@@ -46,7 +47,7 @@ def test_a_queue_has_a_profile_by_default() -> None:
 def test_ones_own_profile_says_only_what_differs(own: Path) -> None:
     profile = load_profile(write(own, "base: sulis\naccount: su123\nwalltime: 12:00:00\n"))
     assert (profile.account, profile.partition, profile.cores) == ("su123", "gpu", 42)
-    assert (profile.walltime, profile.walltime_seconds) == ("12:00:00", 43200)
+    assert (profile.walltime, seconds_of(profile.walltime)) == ("12:00:00", 43200)
 
 
 def test_ones_own_profile_goes_before_a_shipped_one(own: Path) -> None:
@@ -57,7 +58,7 @@ def test_ones_own_profile_goes_before_a_shipped_one(own: Path) -> None:
 def test_a_file_is_a_profile(tmp_path: Path) -> None:
     (tmp_path / "site.yaml").write_text("queue: slurm\nwalltime: 2-00:00:00\n")
     profile = load_profile(str(tmp_path / "site.yaml"))
-    assert profile.walltime_seconds == 2 * 24 * 3600
+    assert seconds_of(profile.walltime) == 2 * 24 * 3600
 
 
 @pytest.mark.parametrize(

@@ -55,6 +55,8 @@ MISSING_WORDS = (
 class Source:
     """How columns of text were read, of a file of text or of Parquet, beside their values.
 
+    Of a file without such columns it is empty.
+
     cells : columns of text as they stand in the file, by name
     missing : words that mean a missing cell
     columns : slips, conversions and units
@@ -133,7 +135,7 @@ def read_frame(
     encoding: str | None = None,
     missing: tuple[str, ...] = MISSING_WORDS,
     numbers: Container[str] = (),
-) -> tuple[pd.DataFrame, Source | None]:
+) -> tuple[pd.DataFrame, Source]:
     """Read a file's columns.
 
     Parameters
@@ -152,7 +154,7 @@ def read_frame(
     Returns
     -------
     frame : columns by name, which is text, at least one row
-    source : of a file of text or of Parquet with columns of text, else None
+    source : of the columns of text
 
     Raises
     ------
@@ -163,7 +165,7 @@ def read_frame(
     refuse_no_file(path, SUFFIXES)
     suffix = path.suffix.lower()
     if suffix == ".npz":
-        return _read_npz(path, label), None
+        return _read_npz(path, label)
     if suffix in TEXT:
         return _read_text(path, header, as_text, encoding, missing, numbers)
     from pyarrow import parquet
@@ -193,7 +195,7 @@ def read_frame(
 
 def _typed(
     table: pa.Table, as_text: Container[str], numbers: Container[str]
-) -> tuple[pd.DataFrame, Source | None]:
+) -> tuple[pd.DataFrame, Source]:
     """Return columns of Parquet; those of text that are numbers, as such."""
     import pyarrow as pa
 
@@ -213,8 +215,6 @@ def _typed(
         if pa.types.is_string(field.type) or pa.types.is_large_string(field.type)
     }
     text = {name: column for name, column in text.items() if list(frame).count(name) == 1}
-    if not text:
-        return frame, None
     columns = type_columns(text, (), as_text, numbers=numbers)
     for name, values in columns.values.items():
         if values.dtype.kind in "if" and name not in as_text:
@@ -302,9 +302,11 @@ def _read_text(
     return pd.DataFrame(columns.values), Source(by_name, missing, columns, table)
 
 
-def _read_npz(path: Path, label: str | None) -> pd.DataFrame:
+def _read_npz(path: Path, label: str | None) -> tuple[pd.DataFrame, Source]:
     """Read the array ``X`` as columns x0, x1, ..., followed by the array ``label`` if given."""
     import pandas as pd
+
+    from pipelines.data.tables.cells import Columns
 
     try:
         with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
@@ -347,9 +349,9 @@ def _read_npz(path: Path, label: str | None) -> pd.DataFrame:
             )
     columns = [f"x{i}" for i in range(X.shape[1])]
     frame = pd.DataFrame(np.ascontiguousarray(X, dtype=np.float64), columns=columns)
-    if y is None or label is None:
-        return frame
-    return frame.assign(**{label: y.astype(y.dtype.newbyteorder("="))})
+    if y is not None and label is not None:
+        frame[label] = y.astype(y.dtype.newbyteorder("="))
+    return frame, Source({}, (), Columns())
 
 
 def empty(path: Path) -> InputError:

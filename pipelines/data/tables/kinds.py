@@ -63,11 +63,11 @@ class Kinds:
 def find_kinds(
     frame: pd.DataFrame,
     path: Path,
+    source: Source,
     *,
     number: Iterable[str] = (),
     category: Iterable[str] = (),
     leave_out: Iterable[str] = (),
-    source: Source | None = None,
 ) -> Kinds:
     """Look at the columns of a table, the target not among them.
 
@@ -78,9 +78,8 @@ def find_kinds(
     Parameters
     ----------
     frame : at least one row
-    path : the file, for messages
+    path, source : the file, and how its columns of text were read
     number, category, leave_out : columns whose kind is known
-    source : how columns of text were read
 
     Raises
     ------
@@ -102,7 +101,7 @@ def find_kinds(
     for place, name in enumerate(frame.columns):
         kind, why = named.get(name, ""), "as asked"
         if not kind:
-            if source is not None and name in source.columns.slips:
+            if name in source.columns.slips:
                 raise slipped(name, source, path)
             kind, why, n_levels = _kind(frame[name], place, path)
             if n_levels > MOST_LEVELS:
@@ -198,11 +197,6 @@ def slipped(name: str, source: Source, path: Path) -> InputError:
     )
 
 
-def place_of(row: int, source: Source | None) -> str:
-    """Return where a row is, counted from 0: a line of a text, or else a row of data."""
-    return f"data row {row + 1}" if source is None else source.where(row)
-
-
 def are_whole(values: NDArray[np.float64]) -> bool:
     """Return whether all values are whole numbers; one that is infinite, or none, is not."""
     return bool(np.isfinite(values).all() and np.all(values % 1 == 0))
@@ -221,9 +215,7 @@ def to_numbers(column: pd.Series) -> NDArray[np.float64]:
     return np.asarray(values, dtype=np.float64)
 
 
-def columns_of(
-    frame: pd.DataFrame, kinds: Kinds, path: Path, source: Source | None = None
-) -> pd.DataFrame:
+def columns_of(frame: pd.DataFrame, kinds: Kinds, path: Path, source: Source) -> pd.DataFrame:
     """Return the columns that are learned from, by name, in one form whatever the file's.
 
     Parameters
@@ -249,7 +241,7 @@ def columns_of(
         )
     X = np.empty((len(frame), len(kinds.numbers)))
     for i, name in enumerate(kinds.numbers):
-        if source is not None and name in source.columns.slips:
+        if name in source.columns.slips:
             raise slipped(name, source, path)
         X[:, i] = to_numbers(frame[name])
         broken = np.isnan(X[:, i]) & frame[name].notna().to_numpy()
@@ -257,7 +249,7 @@ def columns_of(
             row = int(np.argmax(broken))
             raise InputError(
                 f"{opt('dataset')} must have numbers in column {short(name)}, '{path}' has "
-                f"{short(frame[name].iloc[row])} in {place_of(row, source)}; correct the cell, or "
+                f"{short(frame[name].iloc[row])} in {source.where(row)}; correct the cell, or "
                 "leave it empty (missing)"
             )
         large = np.abs(X[:, i]) > LARGEST
@@ -265,7 +257,7 @@ def columns_of(
             row = int(np.argmax(large))
             raise InputError(
                 f"{opt('dataset')} must have numbers within single precision, ±3.4e38, column "
-                f"{short(name)} of '{path}' has {float(X[row, i])} in {place_of(row, source)}; "
+                f"{short(name)} of '{path}' has {float(X[row, i])} in {source.where(row)}; "
                 "scale the column, or empty the cell, which means missing"
             )
     whole = pd.DataFrame(X, columns=list(kinds.numbers))

@@ -20,7 +20,6 @@ from pipelines.data.tables.kinds import (
     columns_of,
     find_kinds,
     levels_of,
-    place_of,
     slipped,
     to_numbers,
 )
@@ -251,7 +250,7 @@ def read_raw_table(
             )
         codes = np.unique(features.pop(groups).astype(str).to_numpy(), return_inverse=True)[1]
     kinds = find_kinds(
-        features, path, number=number, category=category, leave_out=leave_out, source=source
+        features, path, source, number=number, category=category, leave_out=leave_out
     )
     if groups is not None:
         kinds = replace(kinds, left_out=(*kinds.left_out, (groups, "as asked")))
@@ -263,14 +262,14 @@ def read_raw_table(
         )
     X, outcome = columns_of(features, kinds, path, source), frame[name]
     levels_of(outcome, path)
-    written = None if source is None else source.as_written(name)
+    written = source.as_written(name)
     are_numbers = task == "regression" or (task is None and outcome.nunique() > FEW)
-    if source is not None and name in source.columns.slips and are_numbers:
+    if name in source.columns.slips and are_numbers:
         raise slipped(name, source, path)
     task = task or _task_of(outcome.dropna())
     if written is not None and task == "classification":
         labels = type(outcome)(written, outcome.index, name=name)
-        if source is not None and source.table is None:
+        if source.table is None:
             outcome, written = labels, None
         elif (outcome.isna() & labels.notna()).any():  # a sign for a missing number is a label
             outcome = labels
@@ -297,19 +296,16 @@ def read_raw_table(
                 f"{opt('missing', 'drop')} would drop every row: each row of '{path}' has a "
                 f"missing cell; use {opt('missing', 'impute')}, or leave out columns"
             )
-    y, task = values_of(outcome, path, task, source, written)
+    y = _values_of(outcome, path, task, source, written)
     notes = [how] if how and label is None else []
-    told = list[str]()
-    if source is not None:
-        of_target = {name} if task == "regression" else set()
-        told += source.told({*kinds.numbers, *of_target})
-        cell = source.cell(name, outcome.index[0])
-        if y.dtype.kind == "i" and "e" in cell.lower():
-            told.append(f"labels as whole numbers, {short(cell)} is {y[0]}, in {short(name)}")
-        if words := source.lacks(missing_values):
-            told.append(f"no cell is {listed(words)}, asked to be taken as missing")
-    without_header = source is not None and not source.has_header
-    if without_header:
+    of_target = {name} if task == "regression" else set()
+    told = [*source.told({*kinds.numbers, *of_target})]
+    cell = source.cell(name, outcome.index[0])
+    if y.dtype.kind == "i" and "e" in cell.lower():
+        told.append(f"labels as whole numbers, {short(cell)} is {y[0]}, in {short(name)}")
+    if words := source.lacks(missing_values):
+        told.append(f"no cell is {listed(words)}, asked to be taken as missing")
+    if not source.has_header:
         notes.append(f"no header line, columns are called 1 to {len(frame.columns)}")
     return RawTable(
         path.name,
@@ -321,13 +317,11 @@ def read_raw_table(
         missing,
         tuple(notes),
         n_rows - len(X),
-        without_header,
+        not source.has_header,
         codes,
         tuple(told),
-        () if source is None else source.missing,
-        {}
-        if source is None
-        else {name: unit for name, unit in source.columns.units.items() if name in kinds.numbers},
+        source.missing,
+        {name: unit for name, unit in source.columns.units.items() if name in kinds.numbers},
     )
 
 
@@ -383,55 +377,35 @@ def _is_numeric(column: pd.Series) -> bool:
     return pd.api.types.is_numeric_dtype(column.dtype)
 
 
-def values_of(
-    column: pd.Series,
-    path: Path,
-    task: Task | None = None,
-    source: Source | None = None,
-    written: NDArray[Any] | None = None,
-) -> tuple[NDArray[Any], Task]:
-    """Return the values of the target column, as classes or as numbers.
+def _values_of(
+    column: pd.Series, path: Path, task: Task, source: Source, written: NDArray[Any] | None
+) -> NDArray[Any]:
+    """Give the values of the target column: labels (bool, int64, uint64 or text) or float64.
 
-    Parameters
-    ----------
-    column : of the target
-    path : the file, for messages
-    task : by default text, truth values and few whole numbers are classes
-    source, written : of a file of text, how it was read, and the column's text, as labels are
-
-    Returns
-    -------
-    y : labels (bool, int64, uint64 or text) or float64, of shape (n_rows,)
-    task : "classification" or "regression"
-
-    Raises
-    ------
-    InputError
-        A value is missing, or does not go with the task.
+    written : its text, as labels are; None of a column of numbers
     """
     missing = column.isna()
     if missing.any():
         row = column.index[int(np.argmax(missing))]
         ways = ["fill them in", f"drop the rows with {opt('missing', 'drop')}"]
-        if source is not None and (word := source.cell(str(column.name), row)):
+        if word := source.cell(str(column.name), row):
             ways.append(f"take {short(word)} as a label with {opt('no_missing_values')}")
         raise InputError(
             f"{opt('target')} must have a label in every row, {short(column.name)} of '{path}' is "
-            f"missing in {missing.sum()} of {len(column)} rows, first in {place_of(row, source)}; "
+            f"missing in {missing.sum()} of {len(column)} rows, first in {source.where(row)}; "
             f"{', '.join(ways[:-1])}, or {ways[-1]}"
         )
-    task = task or _task_of(column)
     if task == "classification":
-        return _labels(column, path, source, written), task
+        return _labels(column, path, source, written)
     numbers = to_numbers(column)
     bad = np.flatnonzero(~(np.abs(numbers) <= LARGEST))
     if len(bad):
         raise InputError(
             f"{opt('target')} must be numbers for a regression, {short(column.name)} of '{path}' "
             f"has {short(column.iloc[int(bad[0])])} in "
-            f"{place_of(column.index[int(bad[0])], source)}; name another column"
+            f"{source.where(column.index[int(bad[0])])}; name another column"
         )
-    return numbers, task
+    return numbers
 
 
 def _task_of(column: pd.Series) -> Task:
@@ -441,7 +415,7 @@ def _task_of(column: pd.Series) -> Task:
 
 
 def _labels(
-    column: pd.Series, path: Path, source: Source | None, written: NDArray[Any] | None
+    column: pd.Series, path: Path, source: Source, written: NDArray[Any] | None
 ) -> NDArray[Any]:
     """Return labels as bool, integers or text; never as objects, which have no stable bytes."""
     if written is not None and (column.dtype.kind != "f" or are_whole(column.to_numpy())):
@@ -462,7 +436,7 @@ def _labels(
     if len(broken):
         raise InputError(
             f"{opt('target')} must hold class labels, {short(column.name)} of '{path}' has "
-            f"{float(values[broken[0]])} in {place_of(column.index[broken[0]], source)}; name a "
+            f"{float(values[broken[0]])} in {source.where(column.index[broken[0]])}; name a "
             f"column of classes, or round it to classes first"
         )
     return values.astype(np.int64)
