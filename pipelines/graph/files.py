@@ -268,6 +268,12 @@ def _look_at_parquet(
     pandas writes an index behind all columns, which are then in another order than the frame's.
     """
     files = _parquet_files(str(path))
+    # What begins with _ or . is of the writer's own, such as the log of a Delta table.
+    if deeper := sorted(path.rglob("[!_.]*/*.parquet")):
+        raise NoTable(
+            f"'{deeper[0].relative_to(path)}' stands in a folder of its own, whose edges would be "
+            "left out: put all parts into one folder"
+        )
     if not files:
         raise NoTable("the folder holds no .parquet file")
     schemas = [parquet.read_schema(file) for file in files]

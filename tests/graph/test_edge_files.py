@@ -355,6 +355,18 @@ def test_parquet_that_is_not_plain_is_refused_in_a_line(tmp_path: Path) -> None:
         compute_pagerank(folder)
 
 
+def test_parquet_below_a_folder_of_parts_is_not_left_out_without_a_word(tmp_path: Path) -> None:
+    for place in ("1.parquet", "_delta_log/1.parquet", "more/deep/2.parquet"):
+        (tmp_path / "e.parquet" / place).parent.mkdir(parents=True, exist_ok=True)
+    FRAME.to_parquet(tmp_path / "e.parquet" / "1.parquet")
+    FRAME.to_parquet(tmp_path / "e.parquet" / "_delta_log" / "1.parquet")
+    whole = compute_pagerank(tmp_path / "e.parquet")
+    assert np.array_equal(whole.values, compute_pagerank(FRAME).values)
+    FRAME.to_parquet(tmp_path / "e.parquet" / "more" / "deep" / "2.parquet")
+    with pytest.raises(InputError, match=r"'more/deep/2\.parquet' stands in a folder of its own"):
+        compute_pagerank(tmp_path / "e.parquet")
+
+
 def test_ids_of_columns_of_two_kinds_of_numbers_are_one_node() -> None:
     decimals = [Decimal(f"{number}.00") for number in FRAME["t"]]
     days = np.array(["2026-01-01", "2026-01-02", "2026-01-03"], "M8[s]")
