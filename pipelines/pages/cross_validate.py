@@ -190,11 +190,8 @@ class ValidationReport(Report):
             "algorithm is orange."
         )
         samples = [Sample(i, measure.of(one), i == 0) for i, one in enumerate(scores.values())]
-        title, labels = (
-            "The best of each algorithm",
-            [shortened(_short(name), 18) for name in scores],
-        )
-        is_wide = len(scores) > 6
+        title, is_wide = "The best of each algorithm", len(scores) > 6
+        labels = [shortened(_short(name), 18) for name in scores]
         width = WIDE if is_wide else NARROW
         draw = partial(samples_chart, samples, measure, title, labels, width=width)
         return Chart("algorithms", draw, caption, wide=is_wide)

@@ -30,7 +30,7 @@ from pipelines.report.parts import Card, Chart, Columns, Listing, Part, Section,
 from pipelines.report.style import BLUE, INK, VERMILLION, figure_style, save
 from pipelines.report.wording import count, percent, wrong_of
 from pipelines.run_folder.reading import as_pictures, read_table
-from pipelines.run_folder.record import read_record
+from pipelines.run_folder.record import Record, read_record
 from pipelines.run_folder.schema import DAMAGE, damaged, one_line
 from pipelines.run_folder.statistics import wilson
 
@@ -325,7 +325,7 @@ def draw_certainty(images: Sequence[ImageAnswer], run: Path, folder: Path) -> li
     InputError
         The folder cannot be written.
     """
-    _, record = read_record(run)
+    _, record = read_record(run, Record)
     form, lines = record.image_form, list[str]()
     for image in images:
         assert form is not None

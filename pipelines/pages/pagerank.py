@@ -88,15 +88,8 @@ class GraphReport(Report):
         if iterations is None or iterations.empty:
             return None
         shown = iterations[iterations["change"] > 0]
-        marker = "." if len(shown) < 60 else None
-        series = [
-            Series(
-                shown["iteration"],
-                shown["change"],
-                "change",
-                look={"color": BLUE, "marker": marker},
-            )
-        ]
+        look = {"color": BLUE, "marker": "." if len(shown) < 60 else None}
+        series = [Series(shown["iteration"], shown["change"], "change", look=look)]
         if len(shown) and (tol := self.record.options.tol):
             ends = [shown["iteration"].min(), shown["iteration"].max()]
             series.append(Series(ends, [tol, tol], f"tol {tol:g}", look=dashed()))

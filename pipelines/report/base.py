@@ -220,6 +220,7 @@ class Report(RunData):
         """Say what was done, on what, and when."""
         record = self.record
         data, cluster = record.dataset, record.cluster
+        solver = record.solver or record.options.solver
         known = (
             (self.size(), True),
             (self._validation, self.n_splits),
@@ -227,10 +228,7 @@ class Report(RunData):
             (count(data.n_features or 0, "feature"), data.n_features is not None),
             (count(data.n_classes or 0, "class", "classes"), data.n_classes is not None),
             (f"{count(cluster.n_workers or 0, 'worker')} ({cluster.kind})", cluster.n_workers),
-            (
-                f"solver {record.solver or record.options.solver}",
-                record.solver or record.options.solver,
-            ),
+            (f"solver {solver}", solver),
             (f"started {timestamp(record.started or '')}", record.started),
             (f"finished in {duration(record.wall_seconds)}", record.wall_seconds is not None),
         )

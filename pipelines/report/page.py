@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from pkgutil import resolve_name
-from typing import Any
+from typing import Any, NamedTuple
 
 import jinja2
 
@@ -15,7 +14,7 @@ from pipelines.report.base import Report
 from pipelines.report.parts import Chart, Section, every_part
 from pipelines.report.style import data_uri, figure_style, save
 from pipelines.run_folder.names import REPORT, replacing
-from pipelines.run_folder.record import read_record
+from pipelines.run_folder.record import Record, read_record
 
 # One for all pages: it keeps the template that it compiled. Whatever a run has, its names with it,
 # is escaped; figures alone are as they are.
@@ -35,7 +34,7 @@ def read_run(folder: Path) -> Report:
     InputError
         It is no run folder, or a file in it is damaged.
     """
-    _, record = read_record(folder)
+    _, record = read_record(folder, Record)
     job = job_of(record.command)
     if job is None:
         return Report.read(folder)
@@ -43,8 +42,7 @@ def read_run(folder: Path) -> Report:
     return page.of(record).read(folder, job.row, job.record, job.cells_file)
 
 
-@dataclass(frozen=True)
-class Drawn:
+class Drawn(NamedTuple):
     """A figure as the page takes it: its size in CSS pixels, and its SVG."""
 
     width: int

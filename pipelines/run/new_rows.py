@@ -34,13 +34,13 @@ def record_of(run: Path, command: str, kind: type[AnyRecord]) -> AnyRecord:
     InputError
         It is no run of that command.
     """
-    _, record = read_record(run)
+    _, record = read_record(run, Record)
     if record.command != command:
         raise InputError(
             f"RUN must be the folder of a run of {command}, got {run}, which holds a run of "
             f"{record.command}"
         )
-    return read_record(run, kind=kind)[1]
+    return read_record(run, kind)[1]
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,10 +140,7 @@ class NewRows:
             n_known = len(metadata.numbers) + len(metadata.categories) + len(metadata.left_out)
             if len(frame.columns) == n_known:  # the target is not there: those after it move on
                 every = (str(number) for number in range(1, n_known + 2))
-                old, new = (
-                    list(map(str, frame)),
-                    [name for name in every if name != metadata.target],
-                )
+                old, new = list(map(str, frame)), [n for n in every if n != metadata.target]
                 frame.columns = pd.Index(new)
                 source = source.renamed(dict(zip(old, new, strict=True)))
         X = columns_of(frame, kinds, path, source)

@@ -22,8 +22,6 @@ from typing import Any, NoReturn, TypeVar
 
 from pipelines.errors import InputError, flag_of, program
 
-Check = Callable[[Any], str | None]
-
 
 @dataclasses.dataclass(frozen=True)
 class Rule:
@@ -37,7 +35,7 @@ class Rule:
     """
 
     text: str
-    check: Check
+    check: Callable[[Any], str | None]
 
 
 def rule(text: str, holds: Callable[[Any], bool]) -> Rule:
@@ -116,10 +114,8 @@ def at_least(minimum: float, maximum: float = math.inf) -> Rule:
     return Rule(text if maximum == math.inf else f"{text} and at most {maximum:,}", check)
 
 
-inside_unit_interval = rule("between 0 and 1", lambda value: 0 < value < 1)
-positive = rule("above 0 and below 1000000", lambda value: 0 < value < 1e6)
 finite = rule("a finite number", math.isfinite)
-
+positive = rule("above 0 and below 1000000", lambda value: 0 < value < 1e6)
 
 # What float64 can hold of C and gamma, and of their products.
 increasing_log10 = rule(
@@ -129,7 +125,7 @@ increasing_log10 = rule(
 number = partial(option, parse=int, rule=at_least(1), metavar="N")  # a whole one
 real = partial(option, parse=float, rule=finite, metavar="NUMBER")
 several = partial(option, nargs="+")
-share = partial(real, rule=inside_unit_interval, metavar="SHARE")
+share = partial(real, rule=rule("between 0 and 1", lambda value: 0 < value < 1), metavar="SHARE")
 
 
 def of_python(kind: type[Any]) -> list[dataclasses.Field[Any]]:

@@ -192,9 +192,9 @@ def load_model(run: Path) -> Any:
         It is no run, the run kept no model, or its files have changed since.
     """
     from pipelines.run_folder.digests import refuse_changed
-    from pipelines.run_folder.record import read_record
+    from pipelines.run_folder.record import Record, read_record
 
-    _, record = read_record(run)
+    _, record = read_record(run, Record)
     job = job_of(record.command)
     if job is None or not job.model_files:
         return None

@@ -72,11 +72,11 @@ class Run:
 
     def _read(self) -> tuple[dict[str, Any], Record, Any]:
         """Return ``run.json``, the same by its schema, and the job of its command, if there is."""
-        from pipelines.run_folder.record import read_record
+        from pipelines.run_folder.record import Record, read_record
 
-        metadata, record = read_record(self.path)
+        metadata, record = read_record(self.path, Record)
         if (job := job_of(record.command)) is not None:
-            metadata, record = read_record(self.path, kind=job.record)
+            metadata, record = read_record(self.path, job.record)
         return metadata, record, job
 
     @property

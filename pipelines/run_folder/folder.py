@@ -87,13 +87,13 @@ class RunFolder:
                 f"{option} must be the folder of a run, got {path}, which has no {RECORD}; "
                 "start a new run with --results"
             )
-        _, known = read_record(path, option)
+        _, known = read_record(path, Record, option)
         if known.command != command:
             raise InputError(
                 f"{option} must be the folder of a run of {command}, got {path}, a run "
                 f"of {known.command}; use {program(known.command)} --resume {path}"
             )
-        record, known = read_record(path, option, kind=kind)
+        record, known = read_record(path, kind, option)
         if "options" not in record:
             raise InputError(
                 f"{option} must be a run that has started, got {path}, which stopped before its "
@@ -125,14 +125,9 @@ class RunFolder:
         """Whether a session of this run reached its first task."""
         return "options" in self.record
 
-    @property
-    def journal_path(self) -> Path:
-        """The path of the journal."""
-        return self.path / JOURNAL
-
     def journal(self, row: type[Row] = Row, write: bool = True) -> Journal:
         """Open the journal of the run, to append by this process alone, or to read."""
-        return Journal(self.journal_path, row, self.record.get("fingerprint"), write)
+        return Journal(self.path / JOURNAL, row, self.record.get("fingerprint"), write)
 
     def remove_changed(self, journal: Journal) -> None:
         """Remove the files that are not as the run left them, for this session to make again.
@@ -250,7 +245,7 @@ def hold(
                     if not keep:
                         shutil.rmtree(folder.path)  # a new run's, which was empty
                     else:  # and what somebody else has put there since stays
-                        folder.journal_path.unlink(missing_ok=True)
+                        (folder.path / JOURNAL).unlink(missing_ok=True)
                         folder.path.rmdir()
                     if folder.path.parent == Path("results"):
                         folder.path.parent.rmdir()  # where there is nothing else in it

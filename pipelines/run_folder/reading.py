@@ -98,7 +98,7 @@ class RunData:
             When there is no readable ``run.json``, or a file is damaged.
         """
         folder = Path(folder)
-        metadata, record = read_record(folder, kind=kind)
+        metadata, record = read_record(folder, kind)
         read = names.JOURNAL, "*.parquet", "*.npz", "*.csv"
         refuse_changed(folder, record.files, *read, may_be_gone=True)
         try:

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from operator import attrgetter
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar, overload
+from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar
 
 from pydantic import Field, ValidationError
 from pydantic_core import from_json
@@ -267,22 +267,16 @@ def splits_in_words(metadata: Mapping[str, Any]) -> str:
     return f"{n_splits} {what}{'s' * (n_splits != 1)}"
 
 
-@overload
-def read_record(folder: Path, argument: str = ...) -> tuple[dict[str, Any], Record]: ...
-@overload
 def read_record(
-    folder: Path, argument: str = ..., *, kind: type[AnyRecord]
-) -> tuple[dict[str, Any], AnyRecord]: ...
-def read_record(
-    folder: Path, argument: str = "RUN", *, kind: type[Record] = Record
-) -> tuple[dict[str, Any], Record]:
+    folder: Path, kind: type[AnyRecord], argument: str = "RUN"
+) -> tuple[dict[str, Any], AnyRecord]:
     """Return ``run.json`` as it stands, and held against its schema.
 
     Parameters
     ----------
     folder : Path
-    argument : what the caller named the folder with, for the message
     kind : its schema, a command's own or that of what all runs have
+    argument : what the caller named the folder with, for the message
 
     Raises
     ------

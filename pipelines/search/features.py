@@ -165,7 +165,7 @@ def features_of_rows(rows: NewRows, run: Path) -> Any:
     InputError
         The run's features cannot be computed of an image.
     """
-    _, record = read_record(run, kind=SearchRecord)
+    _, record = read_record(run, SearchRecord)
     if rows.unreadable is None or (features := record.options.features) is None:
         return rows.X
     from pipelines.nn.features import Extractor

@@ -173,7 +173,7 @@ def load_estimator(run: Path) -> FittedEstimator:
     InputError
         The run kept none, or the file is damaged or holds what is not known to be harmless.
     """
-    path, (_, record) = run / FITTED, read_record(run, kind=ValidationRecord)
+    path, (_, record) = run / FITTED, read_record(run, ValidationRecord)
     reason = record.not_kept
     if reason or not path.is_file():
         why = reason or f"there is no {FITTED}: it has not ended, or is of an older version"

@@ -35,7 +35,7 @@ def test_the_folder_of_the_run_comes_back(tmp_path: Path, monkeypatch: pytest.Mo
     small = {"limit": 200, "n_c": 2, "n_gamma": 2, "folds": 2, "cluster": "threads"}
     folder = svm_grid.run(**small, quiet=True).path
     assert folder.parent == Path("results")
-    _, record = read_record(folder, kind=SvmRecord)
+    _, record = read_record(folder, SvmRecord)
     assert record.options.n_c == 2
     assert (folder / "report.html").is_file()
     assert svm_grid.run(resume=folder, quiet=True).path == folder

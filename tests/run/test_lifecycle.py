@@ -14,6 +14,7 @@ from pipelines.run.groups import RunOptions
 from pipelines.run.job import exit_status
 from pipelines.run.lifecycle import open_session
 from pipelines.run_folder.folder import RunFolder
+from pipelines.run_folder.names import JOURNAL
 from pipelines.svm_grid import Search
 
 SVM_GRID = Search()
@@ -33,7 +34,7 @@ def test_a_second_start_in_the_same_folder_leaves_the_first_alone(tmp_path: Path
                 open_session(SVM_GRID, options_of(path), quiet_echo),
             ):
                 raise AssertionError("it has the folder, too")
-            assert first.folder.journal_path.exists()
+            assert (first.folder.path / JOURNAL).exists()
         first.folder.update(options={}, status="running")
         first.journal.append(
             {"task": "a", "worker": "tcp://w", "started": 1.0, "seconds": 1.0, "rows": []}

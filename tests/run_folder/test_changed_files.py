@@ -20,7 +20,7 @@ from pipelines.commands import job_of
 from pipelines.errors import InputError
 from pipelines.report.__main__ import main as report
 from pipelines.run_folder.digests import digests_read_again
-from pipelines.run_folder.record import read_record
+from pipelines.run_folder.record import Record, read_record
 from tests.chaos.checks import same
 from tests.chaos.malformed import as_killed
 from tests.command_runs import record
@@ -212,4 +212,4 @@ def test_no_name_in_a_record_leads_out_of_its_folder(
     for name in ("../mine", "..", f"{tmp_path}/mine"):
         (folder / "run.json").write_text(text.replace("ranks.parquet", name))
         with pytest.raises(InputError, match="which is damaged"):
-            read_record(folder)
+            read_record(folder, Record)

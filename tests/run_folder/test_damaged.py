@@ -28,6 +28,7 @@ from pipelines.report.comparison import write_comparison
 from pipelines.run.groups import options_of_resumed_run
 from pipelines.run_folder.folder import RunFolder
 from pipelines.run_folder.journal import Journal
+from pipelines.run_folder.names import JOURNAL
 from pipelines.run_folder.ranking import candidates_of
 from pipelines.svm_search.record import CANDIDATE, SvmRow
 
@@ -230,13 +231,13 @@ def test_records_of_another_run_are_not_used(tmp_path: Path) -> None:
             journal.append(rows | {"task": f"of {seed}"})
         folders.append(folder)
     one, other = folders
-    mixed = one.journal_path.read_bytes() + other.journal_path.read_bytes()
-    one.journal_path.write_bytes(mixed + kept.encode())
+    mixed = (one.path / JOURNAL).read_bytes() + (other.path / JOURNAL).read_bytes()
+    (one.path / JOURNAL).write_bytes(mixed + kept.encode())
     with RunFolder.open(one.path, "svm_grid").journal(SvmRow) as journal:
         assert [record["task"] for record in journal.records] == ["of 0"]
         assert journal.n_foreign == 1 + len(kept.splitlines())
         journal.append(rows | {"task": "later"})
-    with Journal(one.journal_path, SvmRow, one.record["fingerprint"], write=False) as journal:
+    with Journal(one.path / JOURNAL, SvmRow, one.record["fingerprint"], write=False) as journal:
         assert [record["task"] for record in journal.records] == ["of 0", "later"]
 
 
@@ -256,7 +257,7 @@ def test_an_older_run_goes_on_without_a_fingerprint(tmp_path: Path) -> None:
         assert len(journal.records) == 2
         folder.sign(journal, data="digest", options={})
         assert journal.fingerprint is None
-    with Journal(folder.journal_path, SvmRow) as journal:
+    with Journal(folder.path / JOURNAL, SvmRow) as journal:
         assert journal.n_foreign == 0
 
 
