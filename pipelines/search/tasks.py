@@ -10,6 +10,8 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
+
 from pipelines.data.fits import Fit, Progress
 from pipelines.data.placement import FoldedData
 from pipelines.errors import error_line
@@ -303,7 +305,7 @@ def _row_of(problem: Problem, task: Task, split: int, member: int, fit: Fit) -> 
     error = None if n_errors is None else n_errors / len(test)
     if error is None and not failed and (accuracy := scores.get(ACCURACY)) is not None:
         error = 1.0 - accuracy
-    return {
+    row = {
         **{name: candidate.parameters[name] for name in problem.columns},
         "algorithm": candidate.algorithm,
         "candidate": member,
@@ -329,6 +331,11 @@ def _row_of(problem: Problem, task: Task, split: int, member: int, fit: Fit) -> 
         "n_steps_made": fit.n_steps_made,
         "fit_seconds": fit.scores["fit_time"],
         "score_seconds": fit.scores["score_time"],
+    }
+    # A kind of shared work may count in numpy's numbers, which a progress event cannot carry.
+    return {
+        name: value.item() if isinstance(value, np.generic) else value
+        for name, value in row.items()
     }
 
 

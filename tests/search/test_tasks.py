@@ -280,6 +280,28 @@ def test_a_row_is_made_where_the_fit_arrives(
         assert len({filename for filename, _ in stack}) <= 3
 
 
+def test_rows_hold_plain_numbers_whatever_a_fit_counts_in(
+    digits: FoldedData, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Dask refuses an event with one of numpy's, and every fit of a GPU's launch was lost."""
+    solve = PathBackend.solve
+
+    def solve_in_numpy(self: PathBackend, work: Work) -> Any:
+        for fit in solve(self, work):
+            if not isinstance(fit, Progress):
+                fit.score_seconds = np.float64(fit.score_seconds)
+                fit.n_support, fit.n_iterations = np.int64(fit.n_support), np.int32(3)
+            yield fit
+
+    monkeypatch.setattr(PathBackend, "solve", solve_in_numpy)
+    problem = grid(digits, (1.0, 100.0), (1e-2,), "path")
+    (task,) = make_tasks(problem)
+    rows = rows_of(problem, task)
+    assert [row["n_iterations"] for row in rows] == [3] * 6
+    for row in rows:
+        assert {type(value) for value in row.values()} <= {str, int, float, type(None)}
+
+
 def test_an_error_of_who_receives_rows_is_not_taken_for_one_of_the_fit(
     digits: FoldedData, monkeypatch: pytest.MonkeyPatch
 ) -> None:
