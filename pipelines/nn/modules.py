@@ -31,6 +31,7 @@ from pipelines.nn.networks import (
     draws,
     make_network,
 )
+from pipelines.nn.recording import RecordedStep
 from pipelines.nn.settings import Training
 from pipelines.nn.stack import DIVERGED, OK, ProgressCallback, Result, Trained, scaling_of
 
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from pipelines.nn.stack import Stack
 
 Tensors = dict[str, torch.Tensor]
+Learn = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 # Rows of a batch up to which a CPU gains by vmap; larger ones fill it, one network at a time.
 MOST_TOGETHER = 32
 WARM_UP = 0.3  # share of a one-cycle schedule in which the rate rises
@@ -163,8 +165,13 @@ class _Trainer:
         total = self._n_steps * training.max_epochs
         candidates = [part.candidate or stack.candidate for part in self._parts]
         self._alike = len(set(candidates)) == 1
+        # What others' modules do at a step, and whether they wait for the device, nobody knows.
+        self._records = isinstance(networks[0], CNN) and rows.device.type == "cuda"
         self._optimizer = _optimizer(
-            self._networks.weights, candidates[:1] if self._alike else candidates, training
+            self._networks.weights,
+            candidates[:1] if self._alike else candidates,
+            training,
+            self._records,
         )
         self._schedule = _schedule(self._optimizer, training, total)
 
@@ -176,6 +183,9 @@ class _Trainer:
         losses: list[list[float]] = [[] for _ in self._slots]
         least, since = [math.inf] * n, [0] * n
         kept = [self._weights_of(number) for number in range(n)] if patience else []
+        learn: Learn = self._learn
+        if self._records:
+            learn = RecordedStep(self._learn, self._stack.rows.device)
         started = time.perf_counter()
         for epoch in range(max_epochs):
             running = [number for number in range(n) if not patience or since[number] < patience]
@@ -186,7 +196,7 @@ class _Trainer:
             def told(share: float, epoch: int = epoch) -> None:
                 on_progress((epoch + share) / max_epochs)
 
-            of_epoch = self._epoch(told)
+            of_epoch = self._epoch(learn, told)
             for number in running:
                 losses[number].append(of_epoch[number])
                 if patience:
@@ -211,7 +221,7 @@ class _Trainer:
         arrays = self._networks.weights | self._networks.buffers
         return {name: one.detach()[number] for name, one in arrays.items()}
 
-    def _epoch(self, on_progress: ProgressCallback) -> list[float]:
+    def _epoch(self, learn: Learn, on_progress: ProgressCallback) -> list[float]:
         """Make the steps of one epoch; return the mean loss of each network."""
         n_rows = self._n_steps * self._batch_size
         orders = np.stack([part.generator.permutation(part.rows)[:n_rows] for part in self._parts])
@@ -220,10 +230,10 @@ class _Trainer:
         for step, batch in enumerate(index.split(self._batch_size, 1)):
             if step % STEPS_BETWEEN == 0:
                 on_progress(step / self._n_steps)
-            total += self._step(batch)
+            total += self._step(learn, batch)
         return (total / self._n_steps).tolist()
 
-    def _step(self, batch: torch.Tensor) -> torch.Tensor:
+    def _step(self, learn: Learn, batch: torch.Tensor) -> torch.Tensor:
         n, size = batch.shape
         flat = batch.reshape(-1)
         X = self._stack.rows.X.index_select(0, flat).float().view(n, size, -1)
@@ -231,9 +241,22 @@ class _Trainer:
         if augment != "none":
             images = as_network_takes(X, stack.inputs)
             X = augmented(images, augment, self._generators, stack.rows.brightest).view_as(X)
+        losses = learn(X, self._classes.index_select(0, flat))
+        self._schedule.step()
+        return losses
+
+    def _learn(self, X: torch.Tensor, classes: torch.Tensor) -> torch.Tensor:
+        """Make a step of every network on a batch of its own; return the losses before it.
+
+        Parameters
+        ----------
+        X : float32 tensor of shape (n_networks, size, n_features), overwritten
+        classes : int64 tensor of shape (n_networks * size,)
+        """
+        n, size, _ = X.shape
         if self._scaling:
             X = X.sub_(self._scaling[0]).div_(self._scaling[1])
-        X = as_network_takes(X, stack.inputs)
+        X = as_network_takes(X, self._stack.inputs)
         if X.ndim == 5:  # the networks beside the channels, where vmap's convolution wants them
             X = X.permute(1, 3, 4, 0, 2).contiguous().permute(3, 0, 4, 1, 2)
         X = X.transpose(0, 1)
@@ -245,7 +268,7 @@ class _Trainer:
         losses = (
             functional.cross_entropy(
                 outputs.flatten(0, 1),
-                self._classes.index_select(0, flat),
+                classes,
                 reduction="none",
                 label_smoothing=self._training.label_smoothing,
             )
@@ -255,17 +278,17 @@ class _Trainer:
         losses.sum().backward()
         self._optimizer.step()
         self._optimizer.zero_grad(set_to_none=self._alike)
-        self._schedule.step()
         return losses.detach()
 
 
 def _optimizer(
-    weights: Tensors, candidates: Sequence[Any], training: Training
+    weights: Tensors, candidates: Sequence[Any], training: Training, records: bool
 ) -> torch.optim.Optimizer:
     """Return torch's optimiser; weights of one dimension, biases and norms, do not decay.
 
     Where candidates differ it has each one's slices of weights and gradients in groups of
-    their own; the gradients then stay where they are.
+    their own; the gradients then stay where they are. Where steps are recorded, rates lie on the
+    device, where a schedule changes them between the steps.
     """
     adam, groups, stop = training.optimizer != "sgd", [], 0
     for candidate, networks in groupby(candidates):
@@ -280,19 +303,27 @@ def _optimizer(
             (decaying if one.ndim > 2 and not name.endswith("bias") else others).append(own)
         momentum = candidate.momentum
         rule = {"momentum": momentum, "nesterov": momentum > 0}
+        rate = candidate.learning_rate
+        where = next(iter(weights.values())).device
         groups += [
-            {"params": some, "weight_decay": decay, "lr": candidate.learning_rate}
+            {
+                "params": some,
+                "weight_decay": decay,
+                "lr": torch.tensor(rate, device=where) if records else rate,
+            }
             | ({"betas": (momentum, 0.999)} if adam else rule)
             for some, decay in ((decaying, training.weight_decay), (others, 0.0))
             if some
         ]
-    return (torch.optim.AdamW if adam else torch.optim.SGD)(groups, fused=True)
+    if adam:
+        return torch.optim.AdamW(groups, fused=True, capturable=records)
+    return torch.optim.SGD(groups, fused=True)
 
 
 def _schedule(optimizer: torch.optim.Optimizer, training: Training, n_steps: int) -> Any:
     schedulers = torch.optim.lr_scheduler
     if training.schedule == "onecycle":
-        rates = [group["lr"] for group in optimizer.param_groups]
+        rates = [float(group["lr"]) for group in optimizer.param_groups]
         return schedulers.OneCycleLR(
             optimizer, rates, total_steps=n_steps + 1, pct_start=WARM_UP, cycle_momentum=False
         )

@@ -12,6 +12,7 @@ import numpy as np
 
 from pipelines.nn.by_hand import StackedWeights, epoch_order
 from pipelines.nn.early_stopping import train_with_early_stopping
+from pipelines.nn.recording import RecordedStep
 from pipelines.nn.settings import Training
 from pipelines.nn.stack import DIVERGED, OK, ProgressCallback, Result, Stack, Tensors, Trained
 
@@ -59,6 +60,7 @@ def _train_by_hand(
 ) -> list[Trained[Result]]:
     n, max_epochs = len(networks.parts), training.max_epochs
     stack = StackedWeights(networks)
+    step = RecordedStep(stack.step, networks.rows.device)
     running = list(range(n))  # slot -> part
     losses: list[list[float]] = [[] for _ in range(n)]
     results: dict[int, Result] = {}
@@ -73,7 +75,7 @@ def _train_by_hand(
         def told(share: float, still: int = len(running), epoch: int = epoch) -> None:
             on_progress(1 - still * (1 - (epoch + share) / max_epochs) / n)
 
-        epoch_losses = _epoch(stack, orders, training.batch_size, told)
+        epoch_losses = _epoch(stack, step, orders, training.batch_size, told)
         seconds += time.perf_counter() - started
         for slot in reversed(range(len(running))):
             part, loss = running[slot], epoch_losses[slot]
@@ -90,6 +92,7 @@ def _train_by_hand(
             break
         if len(running) != len(stack.loss):
             stack = stack.narrow(0, len(running))
+            step = RecordedStep(stack.step, networks.rows.device)
     return [
         Trained(results[part], tuple(own), OK if math.isfinite(own[-1]) else DIVERGED, seconds / n)
         for part, own in enumerate(losses)
@@ -98,6 +101,7 @@ def _train_by_hand(
 
 def _epoch(
     stack: StackedWeights,
+    step: RecordedStep,
     orders: Sequence[np.ndarray],
     batch_size: int,
     on_progress: ProgressCallback,
@@ -112,7 +116,7 @@ def _epoch(
     batches = torch.from_numpy(together).to(device).view(len(orders), n_together, batch_size)
     batches = batches.transpose(0, 1).contiguous()
     for number, batch in enumerate(batches.unbind()):
-        stack.step(batch)
+        step(batch)
         if number % BATCHES_BETWEEN == 0:
             on_progress(number / n_together)
     # What is left of each, at most two batches, is no longer of one size.

@@ -1,12 +1,14 @@
 """Stacked training on a real GPU: the CPU's numbers, memory as predicted."""
 
 import gc
+from unittest.mock import patch
 
 import numpy as np
 
 from benchmarks.gpu.figures import note
 from pipelines.data import load_dataset
 from pipelines.data.placement import FoldedData
+from pipelines.nn import recording
 from pipelines.nn.fit import cross_validate_candidate, refit
 from pipelines.nn.inputs import Inputs
 from pipelines.nn.settings import Training
@@ -15,6 +17,7 @@ from pipelines.nn.tasks import CandidateTask
 
 DIGITS = Inputs(64, 10, (8, 8))
 CONV = Candidate("conv", 60, 0.02, 0.5, n_conv_layer=20, kernel_size=3)
+CNN = Candidate("cnn", 0, 0.02, 0.9, n_conv_layer=8)
 MLP = Candidate("mlp", 60, 0.02, 0.5)
 WIDE = Candidate("conv", 600, 0.02, 0.3, n_conv_layer=200, kernel_size=3)
 
@@ -56,6 +59,29 @@ def test_the_same_seed_gives_the_same_errors():
 
 def test_a_wide_hidden_layer_agrees_with_the_cpu():
     agrees_with_the_cpu(WIDE)
+
+
+def test_recorded_steps_are_those_launched_one_by_one():
+    settings = Training(device="gpu", max_epochs=3)
+    recorded_agrees(CONV, settings)
+    recorded_agrees(WIDE, settings)
+
+
+def test_recorded_steps_of_a_module_are_those_launched_one_by_one():
+    for options in ({}, {"schedule": "cosine"}, {"optimizer": "adamw"}, {"precision": "bf16"}):
+        recorded_agrees(CNN, Training.of("cnn", 1_000, device="gpu", max_epochs=2, **options))
+
+
+def recorded_agrees(candidate: Candidate, training: Training) -> None:
+    data, task = digits(), CandidateTask(0, 0, candidate, seed=3, n_folds=5, run_seed=0)
+    recorded = cross_validate_candidate(data, task, DIGITS, training)
+    with patch.object(recording, "STEPS_BEFORE", 10**9):
+        launched = cross_validate_candidate(data, task, DIGITS, training)
+    for first, second in zip(recorded, launched, strict=True):
+        np.testing.assert_allclose(first["loss"], second["loss"], rtol=0.02)
+        assert abs(first["n_errors"] - second["n_errors"]) <= 3
+    seconds = [sum(row["fit_seconds"] for row in rows) for rows in (recorded, launched)]
+    note(f"{candidate.network}: recorded in {seconds[0]:.2f} s, launched in {seconds[1]:.2f} s")
 
 
 def test_memory_is_within_the_prediction():

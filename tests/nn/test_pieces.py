@@ -1,0 +1,26 @@
+"""A long layer's products, in pieces, as a GPU is given them."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from pipelines.nn.by_hand import MOST_PIECES, hidden_of, pieces_of
+
+
+def test_pieces_give_the_sums_of_the_whole() -> None:
+    generator = torch.Generator().manual_seed(0)
+    X = torch.randn(3, 10, 4_608, generator=generator)
+    weight, bias = torch.randn(3, 4_608, 7, generator=generator), torch.randn(3, 1, 7)
+    whole = hidden_of(X, weight, bias, 1)
+    assert pieces_of(4_608) == 32
+    for n_pieces in (2, 32):
+        torch.testing.assert_close(
+            hidden_of(X, weight, bias, n_pieces), whole, rtol=1e-4, atol=1e-3
+        )
+
+
+@pytest.mark.parametrize(("n_inputs", "n_pieces"), [(784, 1), (4_096, 32), (997 * 529, 23)])
+def test_pieces_are_of_one_size(n_inputs: int, n_pieces: int) -> None:
+    assert pieces_of(n_inputs) == n_pieces <= MOST_PIECES
+    assert n_inputs % n_pieces == 0
