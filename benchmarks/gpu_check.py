@@ -1,7 +1,7 @@
 """Everything that needs a GPU, in one command: ``make gpu-check PYTHON=python3``.
 
 It runs with the Python it was started with, installs nothing, says by name what
-is missing, and ends within ten minutes: a check that takes a minute and twice the seconds it
+is missing, and ends within ten minutes: a check that takes two minutes and twice the seconds it
 was planned for is ended, and those whose turn does not come are named. The table is kept in
 ``benchmarks/results``, anew after every check; ``--resume`` goes on with what has not passed.
 """

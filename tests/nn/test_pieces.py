@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from pipelines.nn.by_hand import MOST_PIECES, hidden_of, pieces_of
+from pipelines.nn.by_hand import MOST_PIECES, by_inputs_of, hidden_of, pieces_of
 
 
 def test_pieces_give_the_sums_of_the_whole() -> None:
@@ -18,6 +18,15 @@ def test_pieces_give_the_sums_of_the_whole() -> None:
         torch.testing.assert_close(
             hidden_of(X, weight, bias, n_pieces), whole, rtol=1e-4, atol=1e-3
         )
+
+
+def test_gradients_by_the_inputs_of_a_long_layer_are_the_same() -> None:
+    generator = torch.Generator().manual_seed(1)
+    by_hidden = torch.randn(3, 10, 7, generator=generator)
+    weight = torch.randn(3, 96, 7, generator=generator)
+    made = by_inputs_of(by_hidden, weight, 32)
+    assert made.is_contiguous()
+    torch.testing.assert_close(made, by_inputs_of(by_hidden, weight, 1))
 
 
 @pytest.mark.parametrize(("n_inputs", "n_pieces"), [(784, 1), (4_096, 32), (997 * 529, 23)])
