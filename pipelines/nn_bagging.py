@@ -298,11 +298,9 @@ class BaggingPlan(job.Plan[Options]):
 
     def tasks_for(self, kind: str, n_workers: int) -> Sequence[Task]:
         """Return candidates, and the refits that wait for them."""
-        from pipelines.bagging.work import search_together
-
         on_gpu = kind == "cuda" or self.options.device == "gpu"
-        plan = self.trainings_on("gpu" if on_gpu else "cpu")
-        return search_together(plan, [*plan.candidates, *plan.members])
+        trainings = self.trainings_on("gpu" if on_gpu else "cpu")
+        return trainings.tasks(trainings.problem(FoldedData.of(self.data)), {}, {})
 
     def on(self, cluster: Cluster) -> Self:
         """Return the plan with the space, and the samples to explain."""
@@ -403,7 +401,7 @@ class Bagging(job.Job[Options]):
         if space.network not in BY_HAND:  # an error of the user's module shows now
             from pipelines.nn.networks import network_lines
 
-            lines = network_lines(trainings.candidates[0].candidate, inputs)
+            lines = network_lines(trainings.candidates[0][0].candidate, inputs)
         if options.n_tuning == 0:
             trainings = trainings.without_search()
         return BaggingPlan(
@@ -433,7 +431,8 @@ class Bagging(job.Job[Options]):
         # One's own images come after the test rows.
         rows = FoldedData.of(data, X_test=plan.asked.after(data.X_test))
         trainings = plan.trainings_on(cluster.device)
-        return train_members(session, cluster, rows, trainings, done, data.classes)
+        problem = trainings.problem(rows)
+        return train_members(session, cluster, problem, trainings, done, data.classes)
 
     def answer(
         self, plan: BaggingPlan, computed: Trained, session: Session, cluster: Cluster | None
@@ -511,7 +510,7 @@ class Bagging(job.Job[Options]):
     def is_whole(self, record: Mapping[str, Any], plan: BaggingPlan, done: Trained) -> bool:
         """Return whether a run is finished and no member was lost."""
         whole = super().is_whole(record, plan, done)
-        return whole and len(done.refits) == len(plan.trainings.members)
+        return whole and len(done.refits) == len(plan.trainings.seeds)
 
 
 JOB = Bagging

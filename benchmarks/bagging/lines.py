@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -12,15 +13,18 @@ import torch
 from torch.utils.data import TensorDataset
 
 from benchmarks.bagging.plain import Net, count_errors, train_plainly
+from pipelines.bagging.work import Trainings, stage_of
 from pipelines.data import Dataset, load_dataset
+from pipelines.data.bootstrap import BootstrapSplits
 from pipelines.data.placement import FoldedData
 from pipelines.nn.by_hand import epoch_order, first_weights
-from pipelines.nn.fit import cross_validate_candidate
+from pipelines.nn.fit import generator_of
 from pipelines.nn.inputs import Inputs
 from pipelines.nn.settings import Training, torch_device
 from pipelines.nn.space import SearchSpace
-from pipelines.nn.tasks import CandidateTask, generators_of, redraw_sample, split_tasks
 from pipelines.run.tasks import InProcess, OnCluster
+from pipelines.search.shared.networks import Network
+from pipelines.search.tasks import make_tasks, rows_of
 
 
 @dataclass(frozen=True)
@@ -30,16 +34,21 @@ class Problem:
     Attributes
     ----------
     dataset : Dataset, scaled by constants
-    inputs : Inputs
-    tasks : list of CandidateTask
-        Draws from a search space, all of one bootstrap.
-    training : Training
+    trainings : Trainings, of one bootstrap
     """
 
     dataset: Dataset
-    inputs: Inputs
-    tasks: list[CandidateTask]
-    training: Training
+    trainings: Trainings
+
+    @property
+    def training(self) -> Training:
+        """Settings that all candidates share."""
+        return self.trainings.training
+
+    @property
+    def candidates(self) -> Sequence[Network]:
+        """Draws from a search space."""
+        return self.trainings.candidates[0]
 
     def data(self) -> FoldedData:
         """New at each call, so that no worker has kept anything of the turn before."""
@@ -89,17 +98,9 @@ def make_problem(
     training = training or Training()
     dataset = load_dataset(name, data_dir=data_dir, limit=limit, seed=seed)
     inputs = Inputs(dataset.X_train.shape[1], dataset.n_classes, dataset.image_shape)
-    tasks, _ = split_tasks(
-        dataset.y_train,
-        inputs,
-        SearchSpace.load(space),
-        n_bootstrap=1,
-        n_candidates=n_draws,
-        n_folds=n_folds,
-        seed=seed,
-        training=training,
-    )
-    return Problem(dataset, inputs, tasks, training)
+    counts = {"n_bootstrap": 1, "n_tuning": n_draws, "n_folds": n_folds, "seed": seed}
+    drawn = Trainings.draw(dataset.y_train, inputs, SearchSpace.load(space), training, **counts)
+    return Problem(dataset, drawn)
 
 
 def train_with_us(problem: Problem, runner: InProcess | OnCluster) -> Cells:
@@ -110,19 +111,19 @@ def train_with_us(problem: Problem, runner: InProcess | OnCluster) -> Cells:
     RuntimeError
         A task failed, for lack of memory or otherwise.
     """
-    work = partial(cross_validate_candidate, inputs=problem.inputs, training=problem.training)
-    cells = Cells({}, {}, {})
-    for outcome in runner.outcomes(work, problem.data(), problem.tasks):
+    cells, searches = Cells({}, {}, {}), problem.trainings.problem(problem.data())
+    for outcome in runner.outcomes(rows_of, searches, make_tasks(searches, stage_of(0))):
         rows = outcome.result or []
         failed = [row["status"] for row in rows if row["status"].startswith("failed")]
         if outcome.error or failed:
             raise RuntimeError(f"{outcome.task.name}: {outcome.error or failed[0]}")
-        cells.seconds[outcome.task.number] = outcome.seconds
-        cells.training[outcome.task.number] = sum(row["fit_seconds"] for row in rows)
+        (candidate,) = outcome.task.members
+        cells.seconds[candidate] = outcome.seconds
+        cells.training[candidate] = sum(row["fit_seconds"] for row in rows)
         for row in rows:
             cell = (row["candidate"], row["fold"])
             cells.n_errors[cell] = row["n_errors"]
-            cells.n_epochs[cell] = row["n_epochs"]
+            cells.n_epochs[cell] = row["n_iterations"]
     return cells
 
 
@@ -135,47 +136,49 @@ def train_plain(problem: Problem, n_threads: int) -> Cells:
     X = torch.from_numpy(np.asarray(data.scaled("cpu"), dtype=np.float32))
     pairs = TensorDataset(X, torch.from_numpy(data.y.astype(np.int64)))
     cells = Cells({}, {}, {})
-    for task in problem.tasks:
+    splits = BootstrapSplits(data, problem.trainings.n_folds, problem.trainings.seed, 0)
+    for number in range(len(problem.candidates)):
         started = time.perf_counter()
-        _train_task(problem, task, data.y, pairs, cells)
-        cells.seconds[task.number] = time.perf_counter() - started
+        _train_candidate(problem, number, splits, pairs, cells)
+        cells.seconds[number] = time.perf_counter() - started
     return cells
 
 
-def _train_task(
-    problem: Problem, task: CandidateTask, y: np.ndarray, pairs: TensorDataset, cells: Cells
+def _train_candidate(
+    problem: Problem, number: int, splits: BootstrapSplits, pairs: TensorDataset, cells: Cells
 ) -> None:
-    training, candidate = problem.training, task.candidate
-    cells.training[task.number] = 0.0
+    training, inputs = problem.training, problem.trainings.inputs
+    network = problem.candidates[number]
+    candidate = network.candidate
+    cells.training[number] = 0.0
     device = torch_device(training.device)
-    sample = redraw_sample(y, task.n_folds, task.run_seed, task.member)
-    for fold, generator in enumerate(generators_of(task.seed, task.n_folds)):
-        net = Net(candidate, problem.inputs).to(device)
-        weights = first_weights(candidate, problem.inputs, [generator], torch.device(device))
+    for fold, (train, validation) in enumerate(splits):
+        generator = generator_of(network.random_state, fold)
+        net = Net(candidate, inputs).to(device)
+        weights = first_weights(candidate, inputs, [generator], torch.device(device))
         net.put({name: one[0] for name, one in weights.items()})
         started = time.perf_counter()
         losses = train_plainly(
             net,
             pairs,
-            partial(epoch_order, sample.train(fold), generator),
+            partial(epoch_order, train, generator),
             candidate,
             batch_size=training.batch_size,
             max_epochs=training.max_epochs,
             least_fall=training.least_fall,
             device=device,
         )
-        cells.training[task.number] += time.perf_counter() - started
-        cells.n_epochs[task.number, fold] = len(losses)
-        cells.n_errors[task.number, fold] = (
-            count_errors(net, pairs, sample.validation(fold), device)
-            if np.isfinite(losses[-1])
-            else None
+        cells.training[number] += time.perf_counter() - started
+        cells.n_epochs[number, fold] = len(losses)
+        cells.n_errors[number, fold] = (
+            count_errors(net, pairs, validation, device) if np.isfinite(losses[-1]) else None
         )
 
 
 def first_draws(problem: Problem, count: int) -> Problem:
     """The same problem with its first candidates only."""
-    return replace(problem, tasks=problem.tasks[:count])
+    fewer = replace(problem.trainings, candidates=[problem.candidates[:count]])
+    return replace(problem, trainings=fewer)
 
 
 def compare(ours: Cells, plain: Cells, n_workers: int) -> dict[str, Any]:

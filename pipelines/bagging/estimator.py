@@ -30,7 +30,7 @@ from pipelines.bagging.selective_prediction import (
     SelectivePrediction,
     stored_selective_prediction,
 )
-from pipelines.bagging.work import Trainings, bag, reduce_candidates, tabulate
+from pipelines.bagging.work import Trainings, bag, reduce_candidates, tabulate_cells
 from pipelines.data.dataset import by_name
 from pipelines.data.placement import FoldedData, to_host
 from pipelines.data.scaling import Scaling
@@ -346,17 +346,19 @@ class BaggedNets(ClassifierMixin, BaseEstimator):
         rows, why = [], ""
         members, out_of_bag = dict[int, Any](), dict[int, Any]()
         with closing(runner):
-            for outcome, new_rows, made in bag(runner, data, plan, {}, {}):
-                if made is not None:
-                    members[outcome.task.member] = made.member
-                    out_of_bag[outcome.task.member] = made.out_of_bag
-                elif outcome.error is not None or (new_rows and new_rows[0]["fold"] == -1):
-                    why = outcome.error or str(new_rows[0]["status"])
-                rows += [row for row in new_rows if not plan.candidates or row["fold"] >= 0]
-        self.cv_results_ = tabulate(rows)
-        self.candidates_ = reduce_candidates(
-            self.cv_results_, self.cv if plan.candidates else 1, self.client
-        )
+            problem = plan.problem(data)
+            tasks = plan.tasks(problem, {}, {})
+            for event, new_rows, made in bag(runner, problem, plan.kind, tasks, {}):
+                for number, refitted in made.items():
+                    if refitted is not None and refitted.member is not None:
+                        members[number] = refitted.member
+                        out_of_bag[number] = refitted.out_of_bag
+                bad = [row["status"] for row in new_rows if made and row["status"] != "ok"]
+                why = next(iter(bad), getattr(event, "error", None) or why)
+                rows += [row for row in new_rows if bool(made) != plan.searches]
+        self.cv_results_ = tabulate_cells(rows)
+        n_folds = self.cv if plan.searches else 1
+        self.candidates_ = reduce_candidates(self.cv_results_, n_folds, self.client)
         if not members:
             raise ValueError(f"no member could be trained: {why}")
         if len(members) < self.n_estimators:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from pipelines.bagging.record import MEMBER_FILES, SELECTIVE_PREDICTION
 from pipelines.data.placement import Placed
-from pipelines.nn.fit import Refitted, kept_key
+from pipelines.nn.fit import Refitted
 from pipelines.nn.member import Ensemble, OutOfBagPrediction, Prediction
-from pipelines.nn.tasks import Row
 from pipelines.run_folder import names
 
 READ = SELECTIVE_PREDICTION, f"{MEMBER_FILES}/*.safetensors"  # by who predicts
@@ -19,6 +20,11 @@ STORED = (
     *(f"test_{name}" for name in Prediction._fields),
     *(f"out_of_bag_{name}" for name in OutOfBagPrediction._fields),
 )
+
+
+def kept_key(row: Mapping[str, Any]) -> tuple[str, int, int]:
+    """Return the key by which a worker's process keeps the test predictions of a refit."""
+    return "member", row["member"], row["candidate"]
 
 
 class MemberFiles:
@@ -62,7 +68,7 @@ class MemberFiles:
         names.write_arrays(self._predictions(number), arrays, compressed=False)
 
     def recall(
-        self, data: Placed | None, row: Row, device: str
+        self, data: Placed | None, row: Mapping[str, Any], device: str
     ) -> tuple[Prediction, OutOfBagPrediction]:
         """Return the predictions of a refit as the process that made them keeps them.
 
@@ -70,11 +76,11 @@ class MemberFiles:
 
         Parameters
         ----------
-        data : the data set, as this process has it; None where it has none
+        data : the search, as this process has it; None where it has none
         row : of the refit
         device : on which the test rows' are wanted, ``"cpu"`` or ``"gpu"``
         """
-        kept = data and data.shared.placement.recall(kept_key(row))
+        kept = data and data.shared.data.placement.recall(kept_key(row))
         kept = kept or self.predictions(row["member"])
         return kept[0].on(device), kept[1]
 

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from pydantic import Field
-
 from pipelines.run_folder.record import Answer, OptionMetadata, Record
-from pipelines.run_folder.rows import Row
-from pipelines.run_folder.schema import Count, Number, Part, Seconds, Share
+from pipelines.run_folder.schema import Count, Number, Part, Share
+from pipelines.search.record import SearchRow
 
 MEMBERS = "members.csv"
 MEMBER_FILES = "members"  # a folder
@@ -29,29 +27,27 @@ CANDIDATE = ("member", "candidate")
 CELL = (*CANDIDATE, "fold")
 
 
-class BaggingRow(Row):
-    """A cell of ``nn_bagging``; its fold is -1 for the refit of a member."""
+class BaggingRow(SearchRow):
+    """A cell of ``nn_bagging``; its fold is -1 for the refit of a member.
 
+    Rows of older runs lack the columns that have a default here.
+    """
+
+    algorithm: str = ""
+    params: str = "{}"
+    stage: str = ""
+    split: Count = 0
+    share: Share = 1.0
+    family: str = ""
+    n_fits: Count = 1
     member: Count
-    candidate: Count
-    fold: int = Field(ge=-1, lt=2**31)
     network: str
     n_conv_layer: Count
     kernel_size: Count
     n_hidden_layer: Count
     learning_rate: Number
     momentum: Number
-    n_train: Count
-    n_validation: Count
-    n_errors: Count | None
-    error: Share | None
-    score: Number | None = None
-    loss: Number | None
-    n_epochs: Count | None = None
-    fit_seconds: Seconds | None = None
-    score_seconds: Seconds | None = None
-    worker: str = ""
-    status: str
+    loss: Number | None = None
 
 
 class BaggingOptionMetadata(OptionMetadata):

@@ -9,19 +9,18 @@ from typing import Any
 import numpy as np
 
 from pipelines.bagging.members import MemberFiles
-from pipelines.bagging.work import PLACE, BaggingTask, Trainings, bag, tabulate, tasks_left
-from pipelines.data.placement import FoldedData
-from pipelines.nn.tasks import CandidateTask, Row
+from pipelines.bagging.record import CANDIDATE, CELL
+from pipelines.bagging.work import Trainings, bag, stage_of, tabulate_cells
 from pipelines.run.cluster import Cluster
 from pipelines.run.errors import RunStopped
+from pipelines.run.events import ProgressEvent
 from pipelines.run.job import Done
 from pipelines.run.lifecycle import Session
 from pipelines.run_folder import names
 from pipelines.run_folder.digests import digests_of
-from pipelines.run_folder.names import FAILED, OK
+from pipelines.run_folder.names import DIVERGED, FAILED, OK
 from pipelines.search.ranking import BestSoFar, failures
-
-DIVERGED = "diverged"
+from pipelines.search.tasks import REFIT, Place, Problem, Row, Task, place_of
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -30,12 +29,12 @@ class Trained(Done):
 
     Attributes
     ----------
-    rows : of candidates, by the names of their tasks
+    rows : of candidates, by their places
     refits : the row of the refit of each member
     entries : for ``run.json``
     """
 
-    rows: Mapping[str, list[Row]]
+    rows: Mapping[Place, Row]
     refits: Mapping[int, Row]
     entries: Mapping[str, Any] = field(default_factory=dict)
 
@@ -48,7 +47,7 @@ class Trained(Done):
 def train_members(
     session: Session,
     cluster: Cluster,
-    data: FoldedData,
+    problem: Problem,
     plan: Trainings,
     done: Trained,
     classes: np.ndarray,
@@ -57,6 +56,7 @@ def train_members(
 
     Parameters
     ----------
+    problem : of the plan
     done : what ``done_before`` gave
     classes : labels of shape (n_classes,)
 
@@ -67,41 +67,40 @@ def train_members(
     """
     rows, refits = dict(done.rows), dict(done.refits)
     files = MemberFiles(session.path)
-    refitted = {member: row["candidate"] for member, row in refits.items()}
-    todo: list[BaggingTask] = []
-    for left in tasks_left(plan, rows, refitted):
-        todo += [left] if isinstance(left, CandidateTask) else left.each
+    todo = plan.tasks(problem, rows, {member: row["candidate"] for member, row in refits.items()})
     if rows:
         session.echo(
-            f"resumed    {len(rows):,} search tasks and {len(refits):,} refits were already "
-            f"finished, {len(todo):,} tasks remain"
+            f"resumed    {len(rows):,} fits and {len(refits):,} refits were already finished, "
+            f"{len(todo):,} tasks remain"
         )
     why_lost = ""
-    best = BestSoFar(("member", "candidate"))
-    best.add(row for own in rows.values() for row in own)
+    best = BestSoFar(CANDIDATE, problem.scorer.names[0])
+    best.add(rows.values())
     with session.journal_writer(cluster, todo) as journal_writer:
         journal_writer.best(best.text)
-        for outcome, new_rows, made in bag(
-            cluster.runner, data, plan, dict(rows), refitted, journal_writer.update
-        ):
-            task = outcome.task
-            if made is not None and made.test is not None:
-                files.save(task.member, made, classes)
-            if isinstance(task, CandidateTask):
+        for event, new_rows, made in bag(cluster.runner, problem, plan.kind, todo, rows):
+            if isinstance(event, ProgressEvent):
                 best.add(new_rows)
-                journal_writer.best(best.text)
-            # After the member's files: what the journal calls done is on disk.
-            paths = [] if made is None else files.paths(task.member)
-            journal_writer.record(outcome, new_rows, digests_of(session.path, paths))
-            if isinstance(task, CandidateTask):
-                rows[task.name] = new_rows
-            elif new_rows:
-                refits[task.member] = new_rows[0]
-                why_lost = why_lost if made is not None else str(new_rows[0]["status"])
-            elif outcome.error is not None:
-                why_lost = outcome.error
+                journal_writer.update(event, new_rows)
+            else:
+                paths = []
+                for member, refitted in made.items():
+                    if refitted is not None and refitted.member is not None:
+                        files.save(member, refitted, classes)
+                        paths += files.paths(member)
+                # After the members' files: what the journal calls done is on disk.
+                journal_writer.record(event, new_rows, digests_of(session.path, paths))
+                if isinstance(event.task, Task):
+                    best.add(new_rows)
+                else:
+                    refits |= {row["member"]: row for row in new_rows}
+                    bad = [str(row["status"]) for row in new_rows if row["status"] != OK]
+                    why_lost = next(iter(bad), event.error or why_lost)
+                    new_rows = []
+            journal_writer.best(best.text)
+            rows |= {place_of(row): row for row in new_rows}
     # Without a search, the rows that each member left out.
-    results = tabulate([row for own in rows.values() for row in own] or refits.values())
+    results = tabulate_cells(rows.values() or refits.values())
     names.write_table(results, session.path / names.CELLS)
     lost = [row["status"] for row in refits.values() if row["status"] != OK]
     why_lost = why_lost or "; ".join(sorted(set(map(str, lost))))
@@ -111,30 +110,38 @@ def train_members(
         failed = results["status"][results["status"].str.startswith(FAILED)]
         why_lost = str(failed.mode().iloc[0]) if len(failed) else why_lost
         raise RunStopped(f"no member could be trained: {why_lost}")
-    members = [one.member for task in plan.members for one in task.each]
-    missing = np.setdiff1d(members, list(trained.members)).tolist()
+    missing = np.setdiff1d(np.arange(len(plan.seeds)), list(trained.members)).tolist()
     lost_members = {"lost_members": missing, "why_lost": why_lost}
-    return replace(trained, entries=failures(results, PLACE) | lost_members)
+    return replace(trained, entries=failures(results, CELL) | lost_members)
 
 
 def done_before(session: Session, plan: Trainings) -> Trained:
     """Return what earlier sessions trained; what failed gets another try."""
     files = MemberFiles(session.path)
-    n_folds = {task.name: task.n_folds for task in plan.candidates}
-    rows: dict[str, list[Row]] = {}
-    refits: dict[int, Row] = {}
-    for record in session.journal.records:
-        own = record["rows"]
-        if not own or any(str(row["status"]).startswith(FAILED) for row in own):
+    rows, refits = dict[Place, Row](), dict[int, Row]()
+    for row in (row for record in session.journal.records for row in record["rows"]):
+        if row["status"].startswith(FAILED):
             continue
-        if len(own) == n_folds.get(record["task"]):
-            rows[record["task"]] = own
-        elif own[0]["fold"] == -1:
-            member = own[0]["member"]
-            # Files that are not as the run left them are gone since the folder was opened.
-            whole = all(path.is_file() for path in files.paths(member))
-            if whole or own[0]["status"] == DIVERGED:
-                refits[member] = own[0]
-    done = sum(len(own) for own in rows.values()) + len(refits)
-    n_fits = done, sum(task.n_folds for task in plan.candidates) + len(plan.members)
-    return Trained(n_fits=n_fits, rows=rows, refits=refits)
+        row = as_now(row)
+        if row["stage"] != REFIT:
+            rows[place_of(row)] = row
+            continue
+        # Files that are not as the run left them are gone since the folder was opened.
+        whole = all(path.is_file() for path in files.paths(row["member"]))
+        if whole or row["status"] == DIVERGED:
+            refits[row["member"]] = row
+    n_fits = plan.n_folds * sum(map(len, plan.candidates)) if plan.searches else 0
+    n_done = len(rows) + len(refits)
+    return Trained(n_fits=(n_done, n_fits + len(plan.seeds)), rows=rows, refits=refits)
+
+
+def as_now(row: Row) -> Row:
+    """Return a row of a run that was begun before its candidates were those of any search."""
+    if "stage" in row:
+        return row
+    fold, loss = row["fold"], row["loss"]
+    stage = REFIT if fold == -1 else stage_of(row["member"])
+    now = {"stage": stage, "split": max(fold, 0), "share": 1.0, "algorithm": row["network"]}
+    now |= {"params": "{}", "family": "", "n_fits": 1, "score": None if loss is None else -loss}
+    now |= {"n_support": None, "n_iterations": row.get("n_epochs"), "n_steps": 0}
+    return row | now | {"n_steps_made": 0, "implementation": "", "reason": ""}

@@ -1,107 +1,104 @@
-"""The tasks of a bagging run, a candidate's folds and a member from the best, and their tables.
+"""The work of an ensemble: a search for each member, and members from the best; and their tables.
 
 Shared by the command and the estimator.
 """
 
 from __future__ import annotations
 
+import json
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pipelines.bagging.record import CELL, BaggingRow
+from pipelines.bagging.members import kept_key
+from pipelines.bagging.record import CANDIDATE, BaggingRow
+from pipelines.data.bootstrap import BootstrapSplits, bootstrap_generator, draw_bootstrap
+from pipelines.data.fits import Fit, Progress
 from pipelines.data.placement import FoldedData
 from pipelines.data.preparation import Preparation
-from pipelines.nn.fit import Refitted, cross_validate_candidate, failed_rows, refit
+from pipelines.nn.fit import NoRoomError, Refitted, generator_of, refit
 from pipelines.nn.inputs import Inputs
 from pipelines.nn.settings import Training
-from pipelines.nn.space import OF_CONVOLUTION, PARAMETERS, Candidate, SearchSpace
-from pipelines.nn.stack import ProgressCallback, place_rows
-from pipelines.nn.tasks import CandidateTask, Row, split_tasks
+from pipelines.nn.space import OF_CONVOLUTION, PARAMETERS, SearchSpace
+from pipelines.nn.stack import OK, Part, place_rows
 from pipelines.run.events import ProgressEvent
 from pipelines.run.tasks import Outcome, Runner
-from pipelines.run_folder.ranking import candidates_of
-from pipelines.search.ranking import reduce_scores, results_frame
+from pipelines.search.candidates import Candidate
+from pipelines.search.command import run_tasks
+from pipelines.search.fitting import group_candidates
+from pipelines.search.ranking import best_of_each, rank, reduce_scores, tabulate
+from pipelines.search.scoring import NEG_LOG_LOSS, CandidateScorer
+from pipelines.search.shared.networks import Network, Networks, leaves_idle
+from pipelines.search.tasks import REFIT, Place, Problem, Row, Task, make_tasks, row_of
+from pipelines.search.tasks import run_task as run_search_task
 
 if TYPE_CHECKING:
     import pandas as pd
     from distributed import Client
 
-PLACE = list(CELL)
 OF_MEMBER = ("cv_loss", "training_error", "test_error", "cv_error", "out_of_bag_error")
+COLUMNS = ("member", "network", *PARAMETERS)  # of rows, beside those of any search
+OF_REFIT = ("losses", "training_error")  # columns of rows in the journal alone
 MEMBERS_TOGETHER = 8
-CANDIDATES_TOGETHER = 4  # each of as many networks as there are folds
-Rows = Mapping[str, list[Row]]
+
+
+def stage_of(member: int) -> str:
+    """Return the name of a member's search, a stage of the run."""
+    return f"member={member}"
 
 
 @dataclass(frozen=True)
-class MemberTask:
-    """The refit of one bootstrap: it needs the rows of its own candidates, and no others.
+class Refits:
+    """The task that trains members on their whole samples.
 
     Attributes
     ----------
+    members : tuple of int, trained together
+    seeds : of each member
+    needs : names of the rows of a member's candidates; without, members take their first ones
     refitted : int
-        Number of the candidate that was refitted before, -1 for none; if it still is the
-        best there is nothing to do.
-    searches : bool
-        Whether it waits for its candidates; else it takes the first.
-    others : tuple of MemberTask
-        Members trained together with this one; those of a table take its candidate.
+        Number of the candidate that was refitted before, -1 for none; if it still is the best
+        there is nothing to do.
     """
 
-    member: int
-    candidates: tuple[CandidateTask, ...]
-    refit_seed: int
+    members: tuple[int, ...]
+    seeds: tuple[int, ...]
+    needs: tuple[str, ...] = ()
     refitted: int = -1
-    searches: bool = True
-    others: tuple[MemberTask, ...] = ()
+    cost: float = 1.0
 
     @property
     def name(self) -> str:
         """The task's name on the dashboard; Dask groups tasks by what precedes the dash."""
-        if self.others:
-            return f"refit-members={self.member} to {self.others[-1].member}"
-        return f"refit-member={self.member}"
-
-    @property
-    def each(self) -> tuple[MemberTask, ...]:
-        """The members alone, which rows, files and the journal know."""
-        return replace(self, others=()), *self.others
-
-    @property
-    def needs(self) -> tuple[str, ...]:
-        """The tasks whose rows decide which candidate is the best."""
-        return tuple(task.name for task in self.candidates if self.searches)
-
-    @property
-    def cost(self) -> float:
-        """Predicted, of a refit of a typical one of the candidates."""
-        each = [one for task in self.candidates for one in task.each]
-        own = float(np.mean([one.cost / (one.n_folds - 1) for one in each]))
-        return own + sum(other.cost for other in self.others)
+        if self.members[1:]:
+            return f"refit-members={self.members[0]} to {self.members[-1]}"
+        return f"refit-member={self.members[0]}"
 
 
-BaggingTask = CandidateTask | MemberTask
-
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Trainings:
     """All trainings of an ensemble, which depend on the options and the seed alone.
 
     Attributes
     ----------
-    candidates : list of CandidateTask, member by member
-    members : list of MemberTask
+    candidates : of each member its candidates
+    seeds : of each member the seed of its refit
+    searches : whether members are the best of their candidates; else each takes its first
+    groups : numbers of the members that are trained together
     """
 
     inputs: Inputs
     training: Training
-    candidates: list[CandidateTask] = field(default_factory=list)
-    members: list[MemberTask] = field(default_factory=list)
+    n_folds: int
+    seed: int
+    candidates: Sequence[Sequence[Network]]
+    seeds: Sequence[int]
+    groups: Sequence[Sequence[int]]
+    searches: bool = True
 
     @classmethod
     def draw(
@@ -116,231 +113,247 @@ class Trainings:
         n_folds: int,
         seed: int,
     ) -> Trainings:
-        """Draw bootstraps and candidates.
+        """Draw candidates and seeds.
+
+        Each bootstrap has a generator of its own, so that more bootstraps change none; and more
+        candidates come after the earlier ones, which stay the same.
 
         Raises
         ------
         InputError
             The space does not fit the data, or the folds do not.
         """
-        counts = {"n_bootstrap": n_bootstrap, "n_candidates": n_tuning, "n_folds": n_folds}
-        tasks, seeds = split_tasks(y, inputs, space, seed=seed, training=training, **counts)
-        members = [
-            MemberTask(member, tuple(task for task in tasks if task.member == member), refit_seed)
-            for member, refit_seed in enumerate(seeds)
-        ]
-        return cls(inputs, training, tasks, members)
+
+        def draw_seed() -> int:
+            return int(generator.integers(0, 2**63))
+
+        space = space.for_images(inputs.image_shape)
+        candidates, seeds = list[list[Network]](), list[int]()
+        for member in range(n_bootstrap):
+            generator = bootstrap_generator(seed, member)
+            draw_bootstrap(y, n_folds, generator)  # which comes before them
+            seeds.append(draw_seed())
+            candidates.append(
+                [Network(space.draw(generator), draw_seed()) for _ in range(n_tuning)]
+            )
+        alone = [[member] for member in range(n_bootstrap)]
+        return cls(inputs, training, n_folds, seed, candidates, seeds, alone)
+
+    @property
+    def kind(self) -> Networks:
+        """How candidates share work."""
+        return Networks(self.inputs, self.training)
 
     def without_search(self) -> Trainings:
         """Return the same members, each of which takes its first candidate."""
-        members = [replace(member, searches=False) for member in self.members]
-        return replace(self, candidates=[], members=members)
+        return replace(self, searches=False)
 
     def in_groups(self) -> Trainings:
         """Return the same members without a search, trained together where that pays.
 
-        That is for tables, and on a GPU, which one network of ``cnn`` leaves idle, for these where
-        they differ in rate and momentum alone. The members' number alone decides on the groups,
-        of nearly equal size.
+        That is for tables, all of a group by the candidate of its first; and on a GPU, which one
+        network of ``cnn`` leaves idle, for these where they differ in rate and momentum alone. The
+        members' number alone decides on the groups, of nearly equal size.
         """
-        plan = self.without_search()
-        first = [member.candidates[0].candidate for member in plan.members]
+        plan, n = self.without_search(), len(self.seeds)
+        first = [networks[0].candidate for networks in self.candidates]
+        is_table = first[0].network == "table"
         alike = len({one.architecture for one in first}) == 1
-        if first[0].network != "table" and not (alike and leaves_idle(self.training, first[0])):
+        if not is_table and not (alike and leaves_idle(self.training, first[0])):
             return plan
-        n_groups = math.ceil(len(plan.members) / MEMBERS_TOGETHER)
-        groups = [
-            replace(plan.members[first], others=tuple(plan.members[number] for number in others))
-            for first, *others in np.array_split(np.arange(len(plan.members)), n_groups)
-        ]
-        return replace(plan, members=groups)
+        groups = np.array_split(np.arange(n), math.ceil(n / MEMBERS_TOGETHER))
+        candidates = self.candidates
+        if is_table:
+            candidates = [self.candidates[group[0]] for group in groups for _ in group]
+        return replace(plan, candidates=candidates, groups=[group.tolist() for group in groups])
 
+    def problem(self, data: FoldedData, scoring: Sequence[str] = (NEG_LOG_LOSS,)) -> Problem:
+        """Return the searches of all members, each a part of the problem: candidates and splits."""
+        if not isinstance(data.scaling, Preparation):
+            place = partial(place_rows, inputs=self.inputs, training=self.training)
+            data = replace(data, place=place)
+        scorer = CandidateScorer(tuple(dict.fromkeys([*scoring, NEG_LOG_LOSS])))
+        search, parts = Problem(data, (), {}, scorer, (), COLUMNS), dict[str, Problem]()
+        for member, networks in enumerate(self.candidates):
+            splits = partial(BootstrapSplits, data, self.n_folds, self.seed, member)
+            groups = group_candidates(networks, scorer, kinds=[self.kind]) if self.searches else ()
+            parts[stage_of(member)] = replace(
+                search,
+                candidates=tuple(
+                    Candidate(one.candidate.network, {"member": member} | one.get_params(), one)
+                    for one in networks
+                ),
+                splits={(stage_of(member), 1.0): splits(), (REFIT, 1.0): splits(whole=True)},
+                groups=tuple(groups),
+            )
+        return replace(search, parts=parts)
 
-def leaves_idle(training: Training, candidate: Candidate) -> bool:
-    """Return whether one network of a candidate leaves its device idle most of the time."""
-    return training.device == "gpu" and candidate.network == "cnn"
+    def tasks(
+        self, problem: Problem, done: Mapping[Place, Row], refitted: Mapping[int, int]
+    ) -> list[Task | Refits]:
+        """Return the tasks that are still to be run, searches before refits.
 
-
-def search_together(plan: Trainings, left: Sequence[BaggingTask]) -> list[BaggingTask]:
-    """Return the tasks that are left of a plan, some candidates together where that pays.
-
-    That is on a GPU, for candidates of a member and of one architecture. Those done before are
-    missing in their groups, and move no other to another one. A member waits for the groups
-    that its candidates are in.
-    """
-    if not plan.candidates or not leaves_idle(plan.training, plan.candidates[0].candidate):
-        return list(left)
-    alike: dict[Any, list[CandidateTask]] = {}
-    for task in plan.candidates:
-        alike.setdefault((task.member, task.candidate.architecture), []).append(task)
-    names = {task.name for task in left}
-    together: dict[str, CandidateTask] = {}
-    for some in alike.values():
-        n_groups = math.ceil(len(some) / CANDIDATES_TOGETHER)
-        for numbers in np.array_split(np.arange(len(some)), n_groups):
-            group = [some[number] for number in numbers if some[number].name in names]
-            for one in group:
-                together[one.name] = replace(group[0], others=tuple(group[1:]))
-    members = [
-        replace(
-            task, candidates=tuple(dict.fromkeys(together.get(c.name, c) for c in task.candidates))
-        )
-        for task in left
-        if isinstance(task, MemberTask)
-    ]
-    return [*dict.fromkeys(together.values()), *members]
-
-
-def best_candidate(
-    candidates: Sequence[CandidateTask], rows: Sequence[Sequence[Row] | None]
-) -> CandidateTask | None:
-    """Return the candidate of the smallest mean validation loss; among equals the first.
-
-    Parameters
-    ----------
-    rows : the rows of each, None where its task failed
-
-    Returns
-    -------
-    CandidateTask, or None where not one was trained on all its folds
-    """
-    import pandas as pd
-
-    cells = pd.DataFrame([row for own in rows for row in own or ()], columns=["candidate", "loss"])
-    if cells.empty:
-        return None
-    cells = cells.assign(error=0.0, score=-cells["loss"].astype(float))
-    best = candidates_of(cells, ["candidate"], candidates[0].n_folds).iloc[:1]
-    best = best[best["score_mean"].notna()]
-    each = (one for task in candidates for one in task.each)
-    return next((one for one in each if one.number in best["candidate"].values), None)
+        Parameters
+        ----------
+        done : rows of candidates
+        refitted : number of the candidate that was refitted, by member; it is among the tasks if
+            a candidate of its member is, as that may turn out to be better
+        """
+        searches, refits = list[Task](), list[Refits]()
+        for group in self.groups:
+            members, todo, costs = [], list[Task](), []
+            for member in group:
+                tasks = make_tasks(problem, stage_of(member)) if self.searches else []
+                left = [one for task in tasks if (one := task.without(done)) is not None]
+                todo += left
+                if left or member not in refitted:
+                    members.append(member)
+                    networks = self.candidates[member]
+                    costs.append(self.kind.cost(networks, len(problem.data.y), 1) / len(networks))
+            if members:
+                needs = (stage_of(members[0]), *(task.name for task in todo))
+                refits.append(
+                    Refits(
+                        tuple(members),
+                        tuple(self.seeds[member] for member in members),
+                        needs if self.searches else (),
+                        -1 if members[1:] else refitted.get(members[0], -1),
+                        sum(costs),
+                    )
+                )
+            searches += todo
+        return [*searches, *refits]
 
 
 def run_task(
-    data: FoldedData,
-    task: BaggingTask,
+    problem: Problem,
+    task: Task | Refits,
     needed: Sequence[list[Row] | None] = (),
     *,
-    inputs: Inputs,
-    training: Training,
-    report: ProgressCallback = lambda share: None,
-) -> list[Row] | list[Refitted] | list[None]:
-    """Run a task of any kind; ``report`` is called with the share of it that is done.
+    kind: Networks,
+    n_threads: int = 1,
+) -> Iterator[Row | tuple[Row, Refitted | None] | Progress]:
+    """Run a task of any kind.
 
-    Returns
-    -------
-    The rows of a candidate, one for each fold; what the refits of a member and the others gave,
-    or None where the candidate to refit is the one that was refitted before.
+    Yields
+    ------
+    The rows of candidates; of a refit the row of each member, and what there is of it, nothing
+    where the candidate to refit is the one that was refitted before.
 
     Raises
     ------
     RuntimeError
         No candidate of a member was trained on all its folds.
     """
-    if isinstance(task, CandidateTask):
-        return cross_validate_candidate(data, task, inputs, training, report)
-    best = best_candidate(task.candidates, needed) if task.searches else task.candidates[0]
-    if best is None:
-        raise RuntimeError("none of its candidates was trained on all its folds")
-    if best.number == task.refitted:
-        return [None]
-    has_own = bool(task.others) and best.candidate.network != "table"
-    refits = [
-        replace(one.candidates[0] if has_own else best, member=one.member, seed=one.refit_seed)
-        for one in (task, *task.others)
-    ]
-    return refit(data, refits, inputs, training, report)
+    if isinstance(task, Task):
+        yield from run_search_task(problem, task, n_threads)
+        return
+    number, parts = 0, list[Part]()
+    if task.needs:
+        rows = [row for some in needed for row in some or ()]
+        best = best_candidate(rows, stage_of(task.members[0]), problem)
+        if best is None:
+            raise RuntimeError("none of its candidates was trained on all its folds")
+        if best == task.refitted:
+            return
+        number = best
+    stages = [problem.of(stage_of(member)) for member in task.members]
+    for stage, seed in zip(stages, task.seeds, strict=True):
+        drawn, left_out = stage.splits[REFIT, 1.0][0]
+        candidate = stage.candidates[number].estimator.candidate
+        parts.append(Part(drawn, generator_of(seed), out_of_bag=left_out, candidate=candidate))
+    waiting = iter(stages)
+    try:
+        for item in refit(problem.data, parts, kind.inputs, kind.training):
+            if isinstance(item, Progress):
+                yield item
+                continue
+            row = row_of_refit(next(waiting), number, item)
+            if item.member is not None and item.test is not None:
+                if len(problem.data.y_test):  # to be reduced here, where they lie
+                    kept = item.test, item.out_of_bag
+                    problem.data.placement.get(kept_key(row), partial(tuple, kept))
+                item = replace(item, test=item.test.on_host())
+            yield row, item
+    except NoRoomError as error:
+        for stage in waiting:
+            yield row_of_refit(stage, number, str(error)), None
 
 
-def tasks_left(plan: Trainings, done: Rows, refitted: Mapping[int, int]) -> list[BaggingTask]:
-    """Return the tasks of a plan that are still to be run.
+def best_candidate(rows: Sequence[Row], stage: str, problem: Problem) -> int | None:
+    """Return the candidate of the best mean score, by default of the smallest loss.
+
+    Among equals that is the first; None where not one was trained on all folds.
+    """
+    cells = tabulate(rows, stage=stage, schema=BaggingRow)
+    n_folds = len(problem.of(stage).splits[stage, 1.0])
+    return next(iter(best_of_each(rank(cells, n_folds)).values()), None) if len(cells) else None
+
+
+def row_of_refit(stage: Problem, number: int, refitted: Refitted | str) -> Row:
+    """Return the row of a refit, whose errors and loss are of the rows that its sample left out.
 
     Parameters
     ----------
-    done : rows of candidates, by the names of their tasks
-    refitted : number of the candidate that was refitted, by member
-
-    Returns
-    -------
-    list of tasks; a member that was refitted is among them if a candidate of it is, as that
-    may turn out to be better
+    stage : of the member
+    number : of the candidate
+    refitted : or why it could not be trained
     """
-    candidates = [task for task in plan.candidates if task.name not in done]
-    open_members = {task.member for task in candidates}
-    members = []
-    for task in plan.members:
-        left = [
-            one for one in task.each if one.member in open_members or one.member not in refitted
-        ]
-        if left:
-            made = -1 if left[1:] else refitted.get(left[0].member, -1)
-            members.append(replace(left[0], others=tuple(left[1:]), refitted=made))
-    return [*candidates, *members]
+    stage = replace(stage, scorer=CandidateScorer((NEG_LOG_LOSS,)))
+    fit = Fit(number, 0, n_fits=0)
+    more: dict[str, Any] = dict.fromkeys(OF_REFIT)
+    fit.scores = dict.fromkeys(("fit_time", "score_time")) | {"test_scores": {}}
+    if isinstance(refitted, Refitted):
+        trained, score = refitted.trained, refitted.trained.result
+        fit.n_fits, fit.n_iterations = 1, len(trained.losses)
+        fit.loss, fit.n_errors = score.loss, score.n_errors
+        fit.scores = {"fit_time": trained.seconds, "score_time": score.seconds}
+        fit.scores |= {"test_scores": {NEG_LOG_LOSS: -score.loss}}
+        losses = [round(loss, 6) for loss in trained.losses if math.isfinite(loss)]
+        more = dict(zip(OF_REFIT, (json.dumps(losses), refitted.training_error), strict=True))
+        refitted = "" if trained.status == OK else trained.status
+    fit.scores["fit_error"] = refitted
+    return row_of(stage, (REFIT, number, 0, 1.0), fit, Networks.name) | more
 
 
 def bag(
     runner: Runner,
-    data: FoldedData,
-    plan: Trainings,
-    done: Rows,
-    refitted: Mapping[int, int],
-    on_event: Callable[[ProgressEvent], None] = lambda event: None,
-) -> Iterator[tuple[Outcome[BaggingTask], list[Row], Refitted | None]]:
-    """Search and refit every member; a refit begins when its own search is done.
+    problem: Problem,
+    kind: Networks,
+    tasks: Sequence[Task | Refits],
+    done: Mapping[Place, Row],
+) -> Iterator[tuple[Outcome[Any] | ProgressEvent, list[Row], dict[int, Refitted | None]]]:
+    """Search and refit members; a refit begins when its own search is done.
 
-    ``on_event`` is called with what tasks at work tell of themselves.
+    Parameters
+    ----------
+    kind : of ``Trainings``, as are the tasks
+    done : rows of candidates
 
     Yields
     ------
-    outcome : Outcome
-    rows : list of dict
-        Of a candidate, one for each fold; of a refit one whose fold is -1, or none where it
-        failed or had nothing to do.
-    made : Refitted or None
-        Of a refit that gave a member.
+    outcome, or news of a task at work
+    rows : list of dict, of candidates or of refits
+    made : of a refit what it gave, by member
     """
-    tasks = search_together(plan, tasks_left(plan, done, refitted))
-    needed = {name for task in tasks if isinstance(task, MemberTask) for name in task.needs}
-    together = {task.name: [one.name for one in task.each] for task in tasks}
-    known = {name: rows for name, rows in done.items() if name in needed}
-    settings: dict[str, Any] = {"inputs": plan.inputs, "training": plan.training}
-    work = partial(run_task, **settings)
-    if not isinstance(data.scaling, Preparation):
-        data = replace(data, place=partial(place_rows, **settings))
-    for outcome in runner.outcomes_and_events(work, data, tasks, known):
-        if isinstance(outcome, ProgressEvent):
-            for name in together[outcome.task]:
-                on_event(replace(outcome, task=name))
-            continue
-        task, of_each = outcome.task, one_by_one(outcome)
-        if isinstance(task, CandidateTask):
-            rows = failed_rows(data, task, outcome.error) if outcome.error else outcome.result
-            for own, one in zip(of_each, task.each, strict=True):
-                of_one = [row for row in rows if row["candidate"] == one.number]
-                own = replace(own, result=None if outcome.error else of_one)
-                yield own, [row | {"worker": outcome.worker} for row in of_one], None
-            continue
-        results = outcome.result or [None] * len(task.each)
-        for own, result in zip(of_each, results, strict=True):
-            rows = [] if result is None else [result.row | {"worker": outcome.worker}]
-            made = result if result is not None and result.member is not None else None
-            yield replace(own, result=result), rows, made
+    rows_of: dict[str, list[Row]] = {stage: [] for stage in problem.parts}
+    for row in done.values():
+        rows_of[row["stage"]].append(row)
+    work = partial(run_task, kind=kind)
+    for event, rows in run_tasks(runner, problem, tasks, work=work, known=rows_of):
+        made = {}
+        if isinstance(event, Outcome) and isinstance(event.task, Refits):
+            rows = [row | {"worker": event.worker} for row, _ in event.result or ()]
+            made = {row["member"]: refitted for row, refitted in event.result or ()}
+        yield event, rows, made
 
 
-def one_by_one(outcome: Outcome[BaggingTask]) -> list[Outcome[BaggingTask]]:
-    """Return an outcome for each that was trained together, as if one after the other."""
-    each: tuple[BaggingTask, ...] = outcome.task.each
-    seconds, compile_seconds = outcome.seconds / len(each), outcome.compile_seconds / len(each)
-    outcome = replace(outcome, seconds=seconds, compile_seconds=compile_seconds)
-    return [
-        replace(outcome, task=task, started=outcome.started + number * seconds)
-        for number, task in enumerate(each)
-    ]
-
-
-def tabulate(rows: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
+def tabulate_cells(rows: Iterable[Row]) -> pd.DataFrame:
     """Return rows as the table ``cv_results``, sorted by member, candidate and fold."""
-    return results_frame(rows, BaggingRow.dtypes(), PLACE)
+    cells = [
+        {"loss": None} | {name: row[name] for name in row if name not in OF_REFIT} for row in rows
+    ]
+    return tabulate(cells, ("member",), None, BaggingRow)
 
 
 def reduce_candidates(
@@ -359,14 +372,15 @@ def reduce_candidates(
     error_std, n_ok, rank (1 has the smallest loss of its member) and is_best; a candidate
     that lacks a fold has no means. Best first within each member.
     """
+    place = list(CANDIDATE)
     scored = results.assign(score=-results["loss"])
-    means = reduce_scores(scored, PLACE[:2], n_folds, client)
+    means = reduce_scores(scored, place, n_folds, client)
     means["loss_mean"], means["loss_std"] = -means.pop("score_mean"), means.pop("score_std")
     means = means.sort_values(["member", "rank"], ignore_index=True)
     means["rank"] = means.groupby("member").cumcount() + 1
     means["is_best"] = (means["rank"] == 1) & means["loss_mean"].notna()
-    parameters = results.groupby(PLACE[:2], as_index=False)[["network", *PARAMETERS]].first()
-    table = parameters.merge(means, on=PLACE[:2])
+    parameters = results.groupby(place, as_index=False)[["network", *PARAMETERS]].first()
+    table = parameters.merge(means, on=place)
     return table.sort_values(["member", "rank"], ignore_index=True)
 
 

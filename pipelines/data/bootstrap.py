@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipelines.data.folds import Rows
+from pipelines.data.placement import Fold, FoldedData
 from pipelines.errors import InputError, opt
 
 
@@ -51,6 +53,54 @@ class Bootstrap:
         others = [rows for other, rows in enumerate(self.folds) if other != fold]
         drawn = self.everything() if fold is None else self.train(fold)
         return np.setdiff1d(np.concatenate(others), drawn)
+
+
+@dataclass(frozen=True, eq=False)
+class BootstrapSplits(Sequence[Fold]):
+    """The splits of a bootstrap: of each fold the rows to train on, which repeat, and to validate.
+
+    They are drawn where the first is asked for, and kept with the rows: what travels is a seed.
+
+    Attributes
+    ----------
+    data : FoldedData, whose classes the folds keep to, and whose weights the draws
+    n_folds : int
+    seed : of the run
+    member : int, the number of the bootstrap
+    whole : whether there is one split alone, of all that was drawn and all that was left out
+    """
+
+    data: FoldedData
+    n_folds: int
+    seed: int
+    member: int
+    whole: bool = False
+
+    @property
+    def sample(self) -> Bootstrap:
+        """The bootstrap within folds."""
+
+        def draw() -> Bootstrap:
+            generator = bootstrap_generator(self.seed, self.member)
+            return draw_bootstrap(self.data.y, self.n_folds, generator, self.data.weights)
+
+        key = "bootstrap", self.n_folds, self.seed, self.member
+        drawn: Bootstrap = self.data.placement.get(key, draw)
+        return drawn
+
+    def __len__(self) -> int:
+        return 1 if self.whole else self.n_folds
+
+    def __getitem__(self, split: Any) -> Any:
+        sample, split = self.sample, range(len(self))[split]
+        if self.whole:
+            return sample.everything(), sample.out_of_bag()
+        return sample.train(split), sample.validation(split)
+
+
+def bootstrap_generator(seed: int, member: int) -> np.random.Generator:
+    """Return the generator of one bootstrap, that of ``SeedSequence(seed).spawn(n)[member]``."""
+    return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(member,)))
 
 
 def draw_bootstrap(

@@ -63,6 +63,7 @@ class Fit:
     scores : with the keys of scikit-learn's ``_fit_and_score``: ``test_scores``, ``train_scores``
         if asked for, ``fit_time``, ``score_time``, ``n_test_samples``, ``fit_error``
     n_errors : misclassified rows of the split
+    loss : mean negative logarithm of the probability of a row's class, where its solver measures it
     n_steps, n_steps_made : first steps asked for, and fitted, for all of its task on the split
     apart : why candidates that share work were fitted each by itself, or nothing
     implementation, reason : what was fitted, and why that; see ``Substitute``
@@ -83,6 +84,7 @@ class Fit:
     n_fits: int = 1
     scores: dict[str, Any] = field(default_factory=dict)
     n_errors: int | None = None
+    loss: float | None = None
     n_steps: int = 0
     n_steps_made: int = 0
     apart: str = ""

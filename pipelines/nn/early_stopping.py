@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from pipelines.data.fits import Progress
 from pipelines.nn.by_hand import epoch_order, first_weights
 from pipelines.nn.inputs import Inputs, weight_shapes
 from pipelines.nn.settings import Training
@@ -27,7 +28,6 @@ from pipelines.nn.stack import (
     OK,
     DeviceRows,
     Part,
-    ProgressCallback,
     Result,
     Stack,
     Tensors,
@@ -136,8 +136,7 @@ def train_with_early_stopping(
     stack: Stack,
     training: Training,
     collect: Callable[[int, Tensors], Result],
-    on_progress: ProgressCallback,
-) -> list[Trained[Result]]:
+) -> Iterator[Progress | Trained[Result]]:
     """Train one network for each part of a stack; see ``pipelines.nn.train.train``.
 
     A network is kept as it was after the epoch in which the loss of its left-out rows,
@@ -159,7 +158,7 @@ def train_with_early_stopping(
     lasted = torch.zeros(len(parts), dtype=torch.int64, device=rows.device)
     started = time.perf_counter()
     for epoch in range(training.max_epochs):
-        on_progress(epoch / training.max_epochs)
+        yield Progress(epoch / training.max_epochs)
         sums = [nets.step(batch, given.n_batches) for batch in given.batches()]
         drawn, out_of_bag = (torch.stack(one).sum(0) for one in zip(*sums, strict=True))
         losses.append(drawn)
@@ -175,19 +174,11 @@ def train_with_early_stopping(
     seconds = (time.perf_counter() - started) / len(parts)
     by_part = torch.stack(losses, 1).tolist()
     weights = nets.named(kept)
-    made = []
     for number, (n_epochs, best) in enumerate(zip(lasted.tolist(), least.tolist(), strict=True)):
         own = {name: one[number] for name, one in weights.items()}
         whole = math.isfinite(best) and bool(torch.isfinite(kept[number]).all())
-        made.append(
-            Trained(
-                collect(number, own),
-                tuple(by_part[number][:n_epochs]),
-                OK if whole else DIVERGED,
-                seconds,
-            )
-        )
-    return made
+        status = OK if whole else DIVERGED
+        yield Trained(collect(number, own), tuple(by_part[number][:n_epochs]), status, seconds)
 
 
 class _Given:
@@ -200,7 +191,7 @@ class _Given:
         self._rows, self._parts = rows, parts
         self._own = []  # of each network its rows, and what those drawn and left out weigh
         for part in parts:
-            out_of_bag = np.empty(0, np.int64) if part.out_of_bag is None else part.out_of_bag
+            out_of_bag = part.out_of_bag
             distinct, counts = np.unique(part.rows, return_counts=True)
             weights = np.ones(len(out_of_bag)) if part.weights is None else part.weights
             drawn = np.concatenate([counts / counts.sum(), np.zeros(len(out_of_bag))])

@@ -11,7 +11,7 @@ from __future__ import annotations
 import copy
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +21,7 @@ from torch import nn
 from torch.func import functional_call, stack_module_state
 from torch.nn import functional
 
+from pipelines.data.fits import Progress
 from pipelines.nn.augment import augmented
 from pipelines.nn.inputs import Inputs
 from pipelines.nn.networks import (
@@ -33,7 +34,7 @@ from pipelines.nn.networks import (
 )
 from pipelines.nn.recording import RecordedStep
 from pipelines.nn.settings import Training
-from pipelines.nn.stack import DIVERGED, OK, ProgressCallback, Result, Trained, scaling_of
+from pipelines.nn.stack import DIVERGED, OK, Result, Trained, scaling_of
 
 if TYPE_CHECKING:
     from pipelines.nn.stack import Stack
@@ -50,8 +51,7 @@ def train_modules(
     stack: Stack,
     training: Training,
     collect: Callable[[int, Tensors], Result],
-    on_progress: ProgressCallback,
-) -> list[Trained[Result]]:
+) -> Iterator[Progress | Trained[Result]]:
     """Train one network for each part of a stack; see ``pipelines.nn.train.train``.
 
     Every network takes equally many steps an epoch, on batches of equal size; the rows that are
@@ -64,15 +64,12 @@ def train_modules(
     slots = list(range(len(networks)))
     pays = training.device != "cpu" or training.batch_size <= MOST_TOGETHER
     together = len(slots) > 1 and pays and vmap_can(networks[0], stack.inputs)
-    trained: list[Trained[Result]] = []
     for turn in [slots] if together else [[slot] for slot in slots]:
-
-        def told(share: float, first: int = turn[0], n: int = len(turn)) -> None:
-            on_progress((first + share * n) / len(networks))
-
         trainer = _Trainer(stack, training, turn, [networks[slot] for slot in turn])
-        trained += trainer.train(collect, told)
-    return trained
+        for item in trainer.train(collect):
+            if isinstance(item, Progress):
+                item = item.within(turn[0] / len(slots), len(turn) / len(slots))
+            yield item
 
 
 def vmap_can(network: nn.Module, inputs: Inputs) -> bool:
@@ -176,8 +173,8 @@ class _Trainer:
         self._schedule = _schedule(self._optimizer, training, total)
 
     def train(
-        self, collect: Callable[[int, Tensors], Result], on_progress: ProgressCallback
-    ) -> list[Trained[Result]]:
+        self, collect: Callable[[int, Tensors], Result]
+    ) -> Iterator[Progress | Trained[Result]]:
         training, n = self._training, len(self._slots)
         max_epochs, patience = training.max_epochs, training.patience
         losses: list[list[float]] = [[] for _ in self._slots]
@@ -192,16 +189,15 @@ class _Trainer:
             running = [x for x in running if not losses[x] or math.isfinite(losses[x][-1])]
             if not running:
                 break
-
-            def told(share: float, epoch: int = epoch) -> None:
-                on_progress((epoch + share) / max_epochs)
-
-            of_epoch = self._epoch(learn, told)
+            total = torch.zeros(n, device=self._stack.rows.device)
+            for share in self._epoch(learn, total):
+                yield Progress((epoch + share) / max_epochs)
+            of_epoch = (total / self._n_steps).tolist()
             for number in running:
                 losses[number].append(of_epoch[number])
                 if patience:
                     part, slot, loss = self._parts[number], self._slots[number], of_epoch[number]
-                    if part.out_of_bag is not None and len(part.out_of_bag):
+                    if len(part.out_of_bag):
                         rows = part.out_of_bag - slot * self._stack.step
                         loss = self._stack.score(slot, rows, self._weights_of(number)).loss
                     since[number] += 1
@@ -210,28 +206,25 @@ class _Trainer:
                         weights = self._weights_of(number)
                         kept[number] = {name: one.clone() for name, one in weights.items()}
         seconds = (time.perf_counter() - started) / n
-        made = []
         for number, slot in enumerate(self._slots):
             weights = kept[number] if patience else self._weights_of(number)
             status = OK if all(map(math.isfinite, losses[number])) else DIVERGED
-            made.append(Trained(collect(slot, weights), tuple(losses[number]), status, seconds))
-        return made
+            yield Trained(collect(slot, weights), tuple(losses[number]), status, seconds)
 
     def _weights_of(self, number: int) -> Tensors:
         arrays = self._networks.weights | self._networks.buffers
         return {name: one.detach()[number] for name, one in arrays.items()}
 
-    def _epoch(self, learn: Learn, on_progress: ProgressCallback) -> list[float]:
-        """Make the steps of one epoch; return the mean loss of each network."""
+    def _epoch(self, learn: Learn, total: torch.Tensor) -> Iterator[float]:
+        """Make the steps of one epoch, whose losses are added to those of each network; yield the
+        share of it that is done."""
         n_rows = self._n_steps * self._batch_size
         orders = np.stack([part.generator.permutation(part.rows)[:n_rows] for part in self._parts])
         index = torch.from_numpy(orders.astype(np.int64)).to(self._stack.rows.device)
-        total = torch.zeros(len(orders), device=index.device)
         for step, batch in enumerate(index.split(self._batch_size, 1)):
             if step % STEPS_BETWEEN == 0:
-                on_progress(step / self._n_steps)
+                yield step / self._n_steps
             total += self._step(learn, batch)
-        return (total / self._n_steps).tolist()
 
     def _step(self, learn: Learn, batch: torch.Tensor) -> torch.Tensor:
         n, size = batch.shape

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 import numpy as np
@@ -16,14 +16,15 @@ from pipelines.nn.inputs import Inputs
 from pipelines.nn.settings import Training, torch_device
 from pipelines.nn.size import scoring_rows
 from pipelines.nn.space import Candidate
+from pipelines.run_folder.names import DIVERGED, OK
 
 if TYPE_CHECKING:
     import torch
 
 Tensors = dict[str, "torch.Tensor"]
 Result = TypeVar("Result")
-ProgressCallback = Callable[[float], None]
-OK, DIVERGED = "ok", "diverged"
+
+__all__ = ["DIVERGED", "OK"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,12 +61,12 @@ class Part:
     Attributes
     ----------
     rows : int array
-        Of the data set; a row may occur more than once.
+        Of the data set, or of a stack of those that are placed; a row may occur more than once.
     generator : numpy Generator
         Draws its first weights, then the order of every epoch.
     scaling : FittedScaling, optional
         Of the placed rows; see ``relative_scaling``.
-    out_of_bag : int array, optional
+    out_of_bag : int array
         Rows that were not drawn, each once: they end the training of a network for tables.
     weights : float array, optional
         What each of those counts there; by default all alike.
@@ -76,7 +77,7 @@ class Part:
     rows: np.ndarray
     generator: np.random.Generator
     scaling: FittedScaling | None = None
-    out_of_bag: np.ndarray | None = None
+    out_of_bag: np.ndarray = field(default_factory=lambda: np.empty(0, np.int64))
     weights: np.ndarray | None = None
     candidate: Candidate | None = None
 
@@ -121,12 +122,18 @@ class Trained(Generic[Result]):
 
 @dataclass(frozen=True)
 class Score:
-    """The errors and the mean cross-entropy of a network on some rows."""
+    """What a network says of some rows, its errors and its mean cross-entropy.
+
+    Attributes
+    ----------
+    certainty : float32 array of shape (n_rows, n_classes), the logarithms of its probabilities
+    """
 
     n_rows: int
     n_errors: int
     loss: float
     seconds: float
+    certainty: np.ndarray
 
 
 @dataclass(frozen=True, eq=False)
@@ -159,52 +166,49 @@ class Stack:
         rows = self.rows
         network = network_to_ask(self.candidate, self.inputs, rows.device)
         index = torch.from_numpy(some.astype(np.int64) + slot * self.step).to(rows.device)
-        n_errors, loss = 0, 0.0
+        n_errors, loss, said = 0, 0.0, []
         for block in index.split(scoring_rows(self.candidate, self.inputs)):
             X = self.parts[slot].scaled(rows.X.index_select(0, block))
             certainty = log_certainty(network, weights, X, self.inputs)
             truth = rows.one_hot.index_select(0, block)
             n_errors += int((certainty.argmax(1) != truth.argmax(1)).sum())
             loss -= float((certainty * truth).sum())
+            said.append(certainty.cpu().numpy())
         seconds = time.perf_counter() - started
-        return Score(len(some), n_errors, loss / max(1, len(some)), seconds)
+        return Score(len(some), n_errors, loss / max(1, len(some)), seconds, np.concatenate(said))
 
 
 def place_stack(
-    data: FoldedData,
-    candidates: Sequence[Candidate],
-    drawn: Sequence[tuple[np.ndarray, np.ndarray]],
-    generators: Sequence[np.random.Generator],
-    inputs: Inputs,
-    training: Training,
-    n_rows: int,
+    data: FoldedData, parts: Sequence[Part], inputs: Inputs, training: Training, n_rows: int
 ) -> Stack:
-    """Place what a stack is trained on: for each of its networks the rows drawn, and left out.
+    """Place what a stack is trained on, for each of its networks the rows drawn, and left out.
 
-    Its candidates are of one architecture; only modules may differ in the rest.
+    Their candidates are of one architecture; only modules may differ in the rest.
     A table whose preparation is more than a mean and a deviation of each column is placed
     once for each network, prepared on its own rows alone.
     """
     step = 0
-    scalings: list[FittedScaling | None] = [None] * len(drawn)
+    scalings: list[FittedScaling | None] = [None] * len(parts)
     if isinstance(data.scaling, Preparation):
         step = len(data.y)
-        prepared = [data.scaling_for(rows).transform(data.X) for rows, _ in drawn]
-        placed = _placed(np.concatenate(prepared), np.tile(data.y, len(drawn)), inputs, training)
+        prepared = [data.scaling_for(part.rows).transform(data.X) for part in parts]
+        placed = _placed(np.concatenate(prepared), np.tile(data.y, len(parts)), inputs, training)
     else:
         placed = place_rows(data, inputs, training)
         if _as_they_came(inputs, training):
-            scalings = [data.scaling_for(rows) for rows, _ in drawn]
+            scalings = [data.scaling_for(part.rows) for part in parts]
         elif data.scaling.kind == "standardise":
-            scalings = [relative_scaling(data, rows) for rows, _ in drawn]
+            scalings = [relative_scaling(data, part.rows) for part in parts]
     weights = np.ones(len(data.y)) if data.weights is None else data.weights
-    parts = [
-        Part(slot * step + rows, own, scaling, slot * step + left_out, weights[left_out], candidate)
-        for slot, ((rows, left_out), own, scaling, candidate) in enumerate(
-            zip(drawn, generators, scalings, candidates, strict=True)
-        )
-    ]
-    return Stack(candidates[0], inputs, placed, parts, step, n_rows)
+    on_device = []
+    for slot, (part, scaling) in enumerate(zip(parts, scalings, strict=True)):
+        rows, left_out = slot * step + part.rows, slot * step + part.out_of_bag
+        weighs = weights[part.out_of_bag]
+        placed_part = replace(part, rows=rows, out_of_bag=left_out, scaling=scaling, weights=weighs)
+        on_device.append(placed_part)
+    candidate = parts[0].candidate
+    assert candidate is not None
+    return Stack(candidate, inputs, placed, on_device, step, n_rows)
 
 
 def place_rows(data: FoldedData, inputs: Inputs, training: Training) -> DeviceRows:

@@ -10,11 +10,12 @@ from typing import Any
 
 import numpy as np
 
+from pipelines.data.fits import Progress
 from pipelines.nn.by_hand import StackedWeights, epoch_order
 from pipelines.nn.early_stopping import train_with_early_stopping
 from pipelines.nn.recording import RecordedStep
 from pipelines.nn.settings import Training
-from pipelines.nn.stack import DIVERGED, OK, ProgressCallback, Result, Stack, Tensors, Trained
+from pipelines.nn.stack import DIVERGED, OK, Result, Stack, Tensors, Trained
 
 BATCHES_BETWEEN = 64  # of which the share done is told
 
@@ -23,8 +24,7 @@ def train(
     networks: Stack,
     training: Training,
     collect: Callable[[int, Tensors], Result],
-    on_progress: ProgressCallback = lambda share: None,
-) -> list[Trained[Result]]:
+) -> Iterator[Progress | Trained[Result]]:
     """Train one network for each part of a stack, together; each ends by itself.
 
     A network trained in a stack and one trained alone go through the same steps: they
@@ -35,29 +35,32 @@ def train(
     collect : function (index of the part, its weights) -> anything
         Called when the network has ended. The weights are views of memory that is used
         again: what is to be kept must be copied.
-    on_progress : function of the share of all epochs that is done, those counted in that a network
-        does without which ends early
 
-    Returns
-    -------
-    list of Trained, in the order of ``parts``
+    Yields
+    ------
+    Trained, for each of ``parts`` in their order; and between them the share of all epochs that
+    is done, those counted in that a network does without which ends early.
     """
     train_all: Any = _train_by_hand
     if training.optimizer is not None:
         from pipelines.nn.modules import train_modules as train_all
     elif networks.candidate.network == "table":
         train_all = train_with_early_stopping
-    with on_device(training, inference=training.optimizer is None):
-        trained: list[Trained[Result]] = train_all(networks, training, collect, on_progress)
-    return trained
+    items = train_all(networks, training, collect)
+    while True:
+        # Of the thread between two items, which is the caller's, nothing is changed.
+        with on_device(training, inference=training.optimizer is None):
+            item = next(items, None)
+        if item is None:
+            return
+        yield item
 
 
 def _train_by_hand(
     networks: Stack,
     training: Training,
     collect: Callable[[int, Tensors], Result],
-    on_progress: ProgressCallback,
-) -> list[Trained[Result]]:
+) -> Iterator[Progress | Trained[Result]]:
     n, max_epochs = len(networks.parts), training.max_epochs
     stack = StackedWeights(networks)
     step = RecordedStep(stack.step, networks.rows.device)
@@ -71,11 +74,10 @@ def _train_by_hand(
             epoch_order(networks.parts[part].rows, networks.parts[part].generator)
             for part in running
         ]
-
-        def told(share: float, still: int = len(running), epoch: int = epoch) -> None:
-            on_progress(1 - still * (1 - (epoch + share) / max_epochs) / n)
-
-        epoch_losses = _epoch(stack, step, orders, training.batch_size, told)
+        for share in _epoch(stack, step, orders, training.batch_size):
+            yield Progress(1 - len(running) * (1 - (epoch + share) / max_epochs) / n)
+        total = stack.loss.tolist()
+        epoch_losses = [loss / len(order) for loss, order in zip(total, orders, strict=True)]
         seconds += time.perf_counter() - started
         for slot in reversed(range(len(running))):
             part, loss = running[slot], epoch_losses[slot]
@@ -93,20 +95,15 @@ def _train_by_hand(
         if len(running) != len(stack.loss):
             stack = stack.narrow(0, len(running))
             step = RecordedStep(stack.step, networks.rows.device)
-    return [
-        Trained(results[part], tuple(own), OK if math.isfinite(own[-1]) else DIVERGED, seconds / n)
-        for part, own in enumerate(losses)
-    ]
+    for part, own in enumerate(losses):
+        status = OK if math.isfinite(own[-1]) else DIVERGED
+        yield Trained(results[part], tuple(own), status, seconds / n)
 
 
 def _epoch(
-    stack: StackedWeights,
-    step: RecordedStep,
-    orders: Sequence[np.ndarray],
-    batch_size: int,
-    on_progress: ProgressCallback,
-) -> list[float]:
-    """Train every network for one epoch and return the mean loss of each."""
+    stack: StackedWeights, step: RecordedStep, orders: Sequence[np.ndarray], batch_size: int
+) -> Iterator[float]:
+    """Train every network for one epoch; yield the share of it that is done."""
     import torch
 
     stack.loss.zero_()
@@ -118,7 +115,7 @@ def _epoch(
     for number, batch in enumerate(batches.unbind()):
         step(batch)
         if number % BATCHES_BETWEEN == 0:
-            on_progress(number / n_together)
+            yield number / n_together
     # What is left of each, at most two batches, is no longer of one size.
     for slot, order in enumerate(orders):
         left = torch.from_numpy(order[n_together * batch_size :]).to(device)
@@ -126,7 +123,6 @@ def _epoch(
             alone = stack.narrow(slot, 1)
             for batch in left.split(batch_size):
                 alone.step(batch[None])
-    return [loss / len(order) for loss, order in zip(stack.loss.tolist(), orders, strict=True)]
 
 
 @contextmanager

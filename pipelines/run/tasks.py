@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 import uuid
+import warnings
 from abc import ABC, abstractmethod
 from collections import Counter, deque
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -118,7 +119,8 @@ class InProcess(_Runner):
         waiting = sorted(tasks, key=lambda task: -task.cost)
         running: dict[ThreadFuture[Any], AnyTask] = {}
         patience = SECONDS_BETWEEN_EVENTS if line else None
-        with ThreadPoolExecutor(self.n_workers) as pool:
+        # Python's filters of warnings are all threads': tasks that set some restore one another's.
+        with warnings.catch_warnings(), ThreadPoolExecutor(self.n_workers) as pool:
             try:
                 while waiting or running:
                     for task in [task for task in waiting if results.suffice(task)]:

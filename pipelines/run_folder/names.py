@@ -27,7 +27,7 @@ REPORT = "report.html"
 READ_AGAIN = (JOURNAL, "*.parquet", WRONG, MODEL)
 
 # How a fit ended, as the column "status" says it.
-OK, NOT_CONVERGED = "ok", "not converged"
+OK, NOT_CONVERGED, DIVERGED = "ok", "not converged", "diverged"  # a loss that is no number
 FAILED = "failed"  # what the status of a cell without a score begins with; the reason follows
 
 

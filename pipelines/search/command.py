@@ -23,7 +23,7 @@ from pipelines.run.errors import RunStopped
 from pipelines.run.events import ProgressEvent
 from pipelines.run.groups import deciding_results, is_moved
 from pipelines.run.lifecycle import Session
-from pipelines.run.outcomes import Outcome, without_compilation
+from pipelines.run.outcomes import NOTHING, Outcome, Work, without_compilation
 from pipelines.run_folder import names
 from pipelines.run_folder.folder import RunFolder
 from pipelines.run_folder.record import Answer
@@ -480,22 +480,38 @@ def tasks_for_workers(
 
 
 def run_tasks(
-    runner: Runner, problem: Problem, tasks: Sequence[Task], n_threads: int = 1
-) -> Iterator[tuple[Outcome[Task] | ProgressEvent, list[Row]]]:
+    runner: Runner,
+    problem: Problem,
+    tasks: Sequence[Any],
+    n_threads: int = 1,
+    work: Work = run_task,
+    known: Mapping[str, Any] = NOTHING,
+) -> Iterator[tuple[Outcome[Any] | ProgressEvent, list[Row]]]:
     """Run tasks; give each outcome, or news of a task at work, with its rows, each row once.
 
     Rows that are told before their task is done are a part of it: their splits, as if these were
     a task of their own. A task that is begun anew, as its worker died, tells of the same rows
     again. One that failed gives rows whose status says why.
+
+    Parameters
+    ----------
+    tasks : and others than those of a search, which give no rows here
+    work : function of problem, task and ``n_threads`` that carries out either
+    known : results that tasks need and that were computed before, by name
     """
     by_name = {task.name: task for task in tasks}
     given: set[Place] = set()
     until: dict[str, float] = {}  # when the rows of a task were last told
-    for event in runner.outcomes_and_events(partial(run_task, n_threads=n_threads), problem, tasks):
+    work = partial(work, n_threads=n_threads)
+    for event in runner.outcomes_and_events(work, problem, tasks, known):
+        task = by_name[event.task] if isinstance(event, ProgressEvent) else event.task
+        if not isinstance(task, Task):
+            yield event, []
+            continue
         if isinstance(event, ProgressEvent):
-            task, rows = by_name[event.task], event.rows
+            rows = event.rows
         else:
-            task, failed = event.task, event.error is not None
+            failed = event.error is not None
             rows = failed_rows(problem, task, event.error or "") if failed else event.result
         left = task.without(given)
         new = [row | {"worker": event.worker} for row in rows if place_of(row) not in given]

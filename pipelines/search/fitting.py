@@ -16,6 +16,7 @@ from typing import Any
 
 from pipelines.data.fits import Fit, Progress
 from pipelines.data.generators import seed_generators
+from pipelines.data.placement import FoldedData
 from pipelines.errors import error_line
 from pipelines.search.scoring import PREDICTIONS, CandidateScorer
 from pipelines.search.shared import PlainFits, SharedFit, shared_fit_of
@@ -44,6 +45,15 @@ class Group:
     def name(self) -> str:
         """The name of the shared work, for rows and pages."""
         return self.shared.name if self.shared else PLAIN
+
+
+def learns_apart(group: Group, data: FoldedData) -> bool:
+    """Return whether each split learns something before its fits: by a scaling, or a first step.
+
+    Splits do not share that, so that each is fitted by itself.
+    """
+    of_rows = data.scaling.learns and not (group.shared and group.shared.scales)
+    return bool(group.most) or of_rows
 
 
 SILENT: Mapping[str, Any] = {"verbose": 0, "parameters": None}
@@ -216,8 +226,7 @@ def _fit_together(
 ) -> Iterator[Fit | Progress]:
     """Fit and score the candidates of a group, the splits in one call where they share work."""
     n = whole.n_splits
-    # What is learned of the training rows, by a scaling or a first step, splits do not share.
-    together = not group.most and not whole.data.scaling.learns
+    together = not learns_apart(group, whole.data)
     for places in [range(n)] if together else [range(i, i + 1) for i in range(n)]:
         candidates = list(estimators)
         if len(places) < n and hasattr(candidates[0], "get_params"):

@@ -88,10 +88,12 @@ def failures(results: pd.DataFrame, place: Sequence[str]) -> dict[str, Any]:
 def tabulate(
     rows: Iterable[Row],
     parameters: Sequence[str] = (),
-    stage: str = "search",
+    stage: str | None = "search",
     schema: type[Schema] = SearchRow,
 ) -> pd.DataFrame:
     """Return rows of a stage as the table ``cv_results``, sorted by candidate, split and share.
+
+    Where no stage is named they are of all.
 
     Parameters
     ----------
@@ -99,10 +101,10 @@ def tabulate(
     parameters : hyper-parameters that have a column of their own; rows are sorted by the last
         of them first
     """
-    chosen = [row for row in rows if row["stage"] == stage]
-    known = {**dict.fromkeys(parameters, "float64"), **SearchRow.dtypes()}
-    more = [name for name in (chosen[0] if chosen else {}) if name not in known]
+    chosen = [row for row in rows if stage in (None, row["stage"])]
     declared = schema.dtypes()
+    known = {name: declared.get(name, "float64") for name in parameters} | SearchRow.dtypes()
+    more = [name for name in (chosen[0] if chosen else {}) if name not in known]
     types = {**known, **{name: declared.get(name, "float64") for name in more}}
     return results_frame(chosen, types, [*reversed(parameters), "candidate", "split", "share"])
 

@@ -20,6 +20,7 @@ from pipelines.errors import InputError, error_line, opt
 from pipelines.search.shared.base import SplitRows
 
 ACCURACY = "accuracy"  # scored without scikit-learn, whose import takes longer than a short search
+NEG_LOG_LOSS = "neg_log_loss"
 PREDICTIONS = {"predict", "decision_function"}  # what every kind of shared work can give
 METHODS = ("predict", "predict_proba", "predict_log_proba", "decision_function")
 DEFAULT_SCORING = {"classification": ACCURACY, "regression": "r2"}
@@ -90,6 +91,11 @@ class CandidateScorer:
             and not self.given._kwargs
         )
 
+    @property
+    def _is_loss(self) -> bool:
+        """Whether the only score is the loss, which a solver may have measured itself."""
+        return self.given is None and tuple(self.names) == (NEG_LOG_LOSS,)
+
     def score_fit(self, fit: Fit, estimator: Any, rows: SplitRows) -> None:
         """Put its scores, as ``_fit_and_score`` has them, in the place of a fit's model.
 
@@ -101,6 +107,7 @@ class CandidateScorer:
         test = rows.of_part(fit.split, "test")
         if fit.error is not None:
             fit.scores, fit.classes = self.failed(fit.error, len(test)), None
+            fit.scores["fit_time"] = fit.fit_seconds
             return
         fit.scores = {
             "fit_error": None,
@@ -116,6 +123,8 @@ class CandidateScorer:
             if n_errors is not None and self._is_accuracy:
                 accuracy = (len(truth) - n_errors) / len(truth)
                 scores: Any = accuracy if self.given is not None else {ACCURACY: accuracy}
+            elif fit.loss is not None and part == "test" and self._is_loss:
+                scores = {NEG_LOG_LOSS: -fit.loss}
             else:
                 scores = self._score(fit, estimator, rows, part)
             fit.scores[f"{part}_scores"] = scores

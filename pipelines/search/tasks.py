@@ -7,7 +7,7 @@ import warnings
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -15,14 +15,24 @@ import numpy as np
 from pipelines.data.fits import Fit, Progress
 from pipelines.data.placement import FoldedData
 from pipelines.errors import error_line
-from pipelines.run_folder.names import FAILED, NOT_CONVERGED, OK
+from pipelines.run_folder.names import DIVERGED, FAILED, NOT_CONVERGED, OK
 from pipelines.search.candidates import Candidate
-from pipelines.search.fitting import PLAIN, FitOptions, Group, fit_group, limited, with_jobs
+from pipelines.search.fitting import (
+    PLAIN,
+    FitOptions,
+    Group,
+    fit_group,
+    learns_apart,
+    limited,
+    with_jobs,
+)
 from pipelines.search.scoring import ACCURACY, CandidateScorer
 from pipelines.search.shared.base import PlainFits, Split, SplitRows
 from pipelines.search.substitutes import substitute
 
 SEARCH, INNER, OUTER, CURVE = "search", "inner", "outer", "curve"  # the stages of a run
+REFIT = "refit"  # of members of an ensemble
+BESIDE = (INNER, OUTER, CURVE, REFIT)  # whose splits are no folds of the search
 # Of the time of a group's splits together, measured on 12,000 rows of MNIST: 1 to 16 %.
 SHARED_BY_SPLITS = 0.07
 
@@ -44,6 +54,7 @@ class Problem:
     columns : names of parameters that rows have as columns of their own
     device : "cpu" or "gpu", where workers compute
     seed : decides, with candidate and split, what a fit draws from global generators
+    parts : searches of their own on the same rows, by the names of their stages
     """
 
     data: FoldedData
@@ -54,6 +65,11 @@ class Problem:
     columns: tuple[str, ...] = ()
     device: str = "cpu"
     seed: int | str = 0
+    parts: Mapping[str, Problem] = field(default_factory=dict)
+
+    def of(self, stage: str) -> Problem:
+        """Return the search that a stage belongs to."""
+        return self.parts.get(stage, self)
 
 
 @dataclass(frozen=True)
@@ -150,6 +166,7 @@ def make_tasks(
     ----------
     only : of a split, the candidates that are wanted; by default all of every split
     """
+    problem = problem.of(stage)
     n_splits = len(problem.splits[stage, share])
     X = problem.data.X
     shape = X.shape if hasattr(X, "shape") else (len(X), 1)
@@ -157,7 +174,7 @@ def make_tasks(
     for number, group in enumerate(problem.groups):
         kind = group.shared or PlainFits()
         together = kind.splits_together and only is None
-        together = together and not (group.most or problem.data.scaling.learns)
+        together = together and not learns_apart(group, problem.data)
         finals = [problem.candidates[i].final for i in group.members]
         for part in kind.partition(finals, n_workers):
             for splits in [tuple(range(n_splits))] if together else [(i,) for i in range(n_splits)]:
@@ -193,6 +210,7 @@ def fit_task(
     n_threads : that every fit may use; None for as many as its estimator and BLAS say
     alone : whether no other task is in this process, which then keeps to so many threads
     """
+    problem = problem.of(task.stage)
     candidates = [problem.candidates[member].estimator for member in task.members]
     substitutes = [substitute(candidate, problem.device) for candidate in candidates]
     group = problem.groups[task.group]
@@ -250,6 +268,8 @@ def run_task(problem: Problem, task: Task, n_threads: int = 1) -> Iterator[Row |
     A row, a dict, for each of ``task.places``, without ``worker``; and the progress of the task,
     after the rows of every split but the last, too.
     """
+    problem = problem.of(task.stage)
+    family = problem.groups[task.group].name
     waiting: list[dict[int, Row]] = [{} for _ in task.splits]
     n_splits, fraction = len(task.splits), 0.0
     with warnings.catch_warnings():
@@ -260,7 +280,8 @@ def run_task(problem: Problem, task: Task, n_threads: int = 1) -> Iterator[Row |
             else:
                 split, member = task.splits[item.split], task.members[item.candidate]
                 rows = waiting[item.split]
-                rows[item.candidate] = _row_of(problem, task, split, member, item)
+                place = task.stage, member, split, task.share
+                rows[item.candidate] = row_of(problem, place, item, family)
                 if len(rows) < len(task.members):
                     continue
                 yield from (rows[i] for i in range(len(rows)))
@@ -280,29 +301,31 @@ def failed_rows(problem: Problem, task: Task, reason: str) -> list[Row]:
     """Return the rows of a task that gave none."""
     scores: dict[str, Any] = dict.fromkeys(("fit_time", "score_time"))
     scores |= {"test_scores": {}, "fit_error": reason}
-    return [
-        _row_of(problem, task, split, member, Fit(0, 0, scores=scores, n_fits=0))
-        for _, member, split, _ in task.places
-    ]
+    problem, fit = problem.of(task.stage), Fit(0, 0, scores=scores, n_fits=0)
+    family = problem.groups[task.group].name
+    return [row_of(problem, place, fit, family) for place in task.places]
 
 
-def _row_of(problem: Problem, task: Task, split: int, member: int, fit: Fit) -> Row:
-    train, test = problem.splits[task.stage, task.share][split]
+def row_of(problem: Problem, place: Place, fit: Fit, family: str) -> Row:
+    """Return the row of a scored fit; ``family`` is the name of the work that it shares."""
+    stage, member, split, share = place
+    train, test = problem.splits[stage, share][split]
     candidate, names = problem.candidates[member], problem.scorer.names
     by_name = fit.scores["test_scores"]
     by_name = by_name if isinstance(by_name, dict) else dict.fromkeys(names, by_name)
     scores = {name: finite(by_name.get(name)) for name in names}
     status = OK if fit.converged else NOT_CONVERGED
     if fit.scores["fit_error"]:
-        status = f"{FAILED}: {error_line(fit.scores['fit_error'])}"
+        why = error_line(fit.scores["fit_error"])
+        status = DIVERGED if why == DIVERGED else f"{FAILED}: {why}"
     elif scores[names[0]] is None:
         reason = by_name.get(names[0])
         status = f"{FAILED}: scoring {names[0]}: " + (
             error_line(reason) if isinstance(reason, str) else f"it gives {reason}"
         )
-    failed = status.startswith(FAILED)
+    failed = status.startswith((FAILED, DIVERGED))
     n_errors = None if failed else fit.n_errors
-    error = None if n_errors is None else n_errors / len(test)
+    error = n_errors / len(test) if n_errors is not None and len(test) else None
     if error is None and not failed and (accuracy := scores.get(ACCURACY)) is not None:
         error = 1.0 - accuracy
     row = {
@@ -310,22 +333,23 @@ def _row_of(problem: Problem, task: Task, split: int, member: int, fit: Fit) -> 
         "algorithm": candidate.algorithm,
         "candidate": member,
         "params": candidate.text,
-        "stage": task.stage,
+        "stage": stage,
         "split": split,
-        "fold": split if task.stage == SEARCH else -1,
-        "share": task.share,
+        "fold": -1 if stage in BESIDE else split,
+        "share": share,
         "n_train": len(train),
         "n_validation": len(test),
         "n_errors": n_errors,
         "error": error,
         "score": None if failed else scores[names[0]],
+        **({} if fit.loss is None else {"loss": None if failed else fit.loss}),
         **{f"score_{name}": scores[name] for name in names[1:]},
         "n_support": None if failed else fit.n_support,
         "n_iterations": None if failed else fit.n_iterations,
         "status": status,
         "implementation": fit.implementation,
         "reason": fit.reason,
-        "family": f"{PLAIN} ({fit.apart})" if fit.apart else problem.groups[task.group].name,
+        "family": f"{PLAIN} ({fit.apart})" if fit.apart else family,
         "n_fits": fit.n_fits,
         "n_steps": fit.n_steps,
         "n_steps_made": fit.n_steps_made,

@@ -171,10 +171,10 @@ def test_a_lost_member_is_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
 
     run_task = work.run_task
 
-    def lose_one(data: Any, task: Any, *rest: Any, **settings: Any) -> Any:
+    def lose_one(problem: Any, task: Any, *rest: Any, **settings: Any) -> Any:
         if task.name == "refit-member=1":
             raise MemoryError
-        return run_task(data, task, *rest, **settings)
+        yield from run_task(problem, task, *rest, **settings)
 
     monkeypatch.setattr(work, "run_task", lose_one)
     with pytest.warns(FitFailedWarning, match="1 of 3 members could not be trained: out of memory"):

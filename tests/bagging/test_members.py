@@ -2,18 +2,21 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
 
-from pipelines.bagging.members import MemberFiles
+from pipelines.bagging.members import MemberFiles, kept_key
 from pipelines.bagging.reductions import as_dask_array, reduce_members
 from pipelines.data.placement import FoldedData, Placed
 from pipelines.data.scaling import FittedScaling, Scaling
-from pipelines.nn.fit import Refitted, kept_key
+from pipelines.nn.fit import Refitted
 from pipelines.nn.inputs import Inputs, weight_shapes
 from pipelines.nn.member import Ensemble, Member, OutOfBagPrediction, Prediction
 from pipelines.nn.space import Candidate
+from pipelines.nn.stack import Score, Trained
 
 INPUTS = Inputs(4, 3)
 CANDIDATE = Candidate("mlp", 5, 0.1, 0.5)
@@ -29,6 +32,11 @@ def member(seed: int) -> Member:
     return Member(CANDIDATE, INPUTS, weights, FittedScaling(0.0, 1.0))
 
 
+def refitted(*made: Any) -> Refitted:
+    trained = Trained(Score(0, 0, 0.0, 0.0, np.empty((0, 3))), (), "ok", 0.0)
+    return Refitted(trained, 0.0, *made)
+
+
 def test_a_member_comes_back_as_it_was(tmp_path: Path) -> None:
     files = MemberFiles(tmp_path)
     assert files.numbers() == []
@@ -38,8 +46,8 @@ def test_a_member_comes_back_as_it_was(tmp_path: Path) -> None:
     assert np.isfinite(said.distance).all()
     assert np.isnan(member(3).predict(X).distance).all()
     out_of_bag = OutOfBagPrediction(np.array([1, 4], dtype=np.int32), *(one[:2] for one in said))
-    files.save(3, Refitted({}, known, said, out_of_bag), CLASSES)
-    files.save(0, Refitted({}, member(0), said, out_of_bag), CLASSES)
+    files.save(3, refitted(known, said, out_of_bag), CLASSES)
+    files.save(0, refitted(member(0), said, out_of_bag), CLASSES)
     assert files.numbers() == [0, 3]
     for kept, given in zip(files.predictions(3), (said, out_of_bag), strict=True):
         for back, one in zip(kept, given, strict=True):
@@ -61,7 +69,7 @@ def test_half_a_member_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 
     monkeypatch.setattr(np, "savez", full)
     with pytest.raises(OSError, match="No space"):
-        files.save(1, Refitted({}, member(1), NO_PREDICTION, NOTHING), CLASSES)
+        files.save(1, refitted(member(1), NO_PREDICTION, NOTHING), CLASSES)
     assert not files.paths(1)[1].exists()
 
 
@@ -73,13 +81,15 @@ def test_what_files_say_comes_to_where_the_others_lie(
 
     files, X = MemberFiles(tmp_path), np.random.default_rng(1).normal(size=(6, 4))
     said = [member(number).predict(X) for number in (0, 1)]
-    files.save(0, Refitted({}, member(0), said[0], NOTHING), CLASSES)
+    files.save(0, refitted(member(0), said[0], NOTHING), CLASSES)
     rows = [{"member": number, "candidate": 1} for number in (0, 1)]
     there = Prediction(*map(cupy.asarray, said[1]))
     data = FoldedData(X, X[:0], X[:0], X[:0], (), Scaling("none"))
     data.placement.get(kept_key(rows[1]), lambda: (there, NOTHING))
     for device in ("gpu", "cpu"):
-        recalled = [files.recall(Placed(data), row, device)[0] for row in rows]
+        recalled = [
+            files.recall(Placed(SimpleNamespace(data=data)), row, device)[0] for row in rows
+        ]
         together = as_dask_array([one.probabilities for one in recalled])
         answers = reduce_members(together).compute(scheduler="sync")
         alone = reduce_members(np.stack([one.probabilities for one in said]))

@@ -1,132 +1,178 @@
+"""The work of an ensemble: what is searched, what is refitted, and what becomes of either."""
+
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import pytest
 from sklearn.datasets import load_digits
 
+from pipelines.bagging.record import CELL
 from pipelines.bagging.work import (
-    PLACE,
+    Refits,
     Trainings,
     bag,
     best_candidate,
     reduce_candidates,
     run_task,
-    search_together,
-    tabulate,
+    stage_of,
+    tabulate_cells,
     tabulate_members,
-    tasks_left,
 )
+from pipelines.data.fits import Progress
 from pipelines.data.placement import FoldedData
 from pipelines.data.scaling import PIXELS_0_16
 from pipelines.nn.fit import Refitted
 from pipelines.nn.inputs import Inputs
 from pipelines.nn.settings import Training
 from pipelines.nn.space import SearchSpace
-from pipelines.nn.tasks import CandidateTask
 from pipelines.nn_bagging import Bagging, Options
-from pipelines.run.tasks import InProcess, Outcome
+from pipelines.run.tasks import InProcess
 from pipelines.search.ranking import failures
+from pipelines.search.tasks import Place, Row, Task, place_of, rows_of
 
 digits = load_digits()
 X, y = digits.data[:200].astype(np.uint8), digits.target[:200].astype(np.int32)
 DATA = FoldedData(X[:150], y[:150], X[150:], y[150:], (), PIXELS_0_16)
+INPUTS = Inputs(64, 10, (8, 8))
 
 
-def plan_of(max_epochs: int = 2, memory_bytes: int | None = None) -> Trainings:
-    return Trainings.draw(
-        DATA.y,
-        Inputs(64, 10, (8, 8)),
-        SearchSpace.load("small"),
-        Training(max_epochs=max_epochs, memory_bytes=memory_bytes),
-        n_bootstrap=2,
-        n_tuning=3,
-        n_folds=2,
-        seed=0,
-    )
+def plan_of(space: str = "small", training: Training | None = None, **counts: int) -> Trainings:
+    settings = {"n_bootstrap": 2, "n_tuning": 3, "n_folds": 2, "seed": 0} | counts
+    training = training or Training(max_epochs=2)
+    return Trainings.draw(DATA.y, INPUTS, SearchSpace.load(space), training, **settings)
 
 
-def rows(candidate: int, *losses: float | None) -> list[dict[str, Any]]:
-    return [{"candidate": candidate, "loss": loss} for loss in losses]
+def rows(plan: Trainings, candidate: int, *losses: float | None) -> list[Row]:
+    """As the engine gives them, of the first member."""
+    problem = plan.problem(DATA)
+    found = []
+    for split, loss in enumerate(losses):
+        row = {"member": 0, "candidate": candidate, "split": split, "fold": split, "share": 1.0}
+        row |= {"algorithm": "conv", "params": "{}", "stage": stage_of(0), "loss": loss}
+        row |= {"score": None if loss is None else -loss, "error": 0.5, "status": "ok"}
+        row |= {"n_train": 1, "n_validation": 1, "n_fits": 1, "n_steps": 0, "n_steps_made": 0}
+        found.append(row)
+    assert problem.of(stage_of(0)).candidates[candidate].parameters["member"] == 0
+    return found
+
+
+def test_a_run_is_laid_out_from_one_seed() -> None:
+    plan = plan_of()
+    assert [len(networks) for networks in plan.candidates] == [3, 3]
+    drawn = [network.random_state for networks in plan.candidates for network in networks]
+    assert len({*drawn, *plan.seeds}) == 8
+    tasks = plan.tasks(plan.problem(DATA), {}, {})
+    assert len({task.name for task in tasks}) == 8
+    assert all(task.cost > 0 for task in tasks)
+    # More of either leaves what was there as it was.
+    more = plan_of(n_bootstrap=3, n_tuning=5)
+    assert [networks[:3] for networks in more.candidates[:2]] == plan.candidates
+    assert more.seeds[:2] == plan.seeds
 
 
 def test_the_best_candidate_has_the_smallest_mean_loss() -> None:
-    first, second, third = plan_of().candidates[:3]
-    some = [first, second, third]
-    assert best_candidate(some, [rows(0, 3, 1), rows(1, 1, 2), rows(2, 2, 2)]) == second
-    assert best_candidate(some, [rows(0, 1, 2), rows(1, 2, 1), rows(2, 2, 2)]) == first  # a tie
-    assert best_candidate(some, [rows(0, 1, 2), rows(1, 0, None), None]) == first
-    assert best_candidate(some, [rows(0, None), rows(1, 0, None), None]) is None
+    plan = plan_of()
+    problem = plan.problem(DATA)
+
+    def best(*losses: tuple[float | None, ...]) -> int | None:
+        some = [row for number, own in enumerate(losses) for row in rows(plan, number, *own)]
+        return best_candidate(some, stage_of(0), problem)
+
+    assert best((3, 1), (1, 2), (2, 2)) == 1
+    assert best((1, 2), (2, 1), (2, 2)) == 0  # a tie
+    assert best((1, 2), (0, None), ()) == 0
+    assert best((1,), (0, None), ()) is None
+    assert best() is None
 
 
 def test_a_member_needs_its_own_candidates_alone() -> None:
     plan = plan_of()
-    assert [task.name for task in plan.members] == ["refit-member=0", "refit-member=1"]
-    assert plan.members[1].needs == tuple(f"nn-member=1 candidate={number}" for number in range(3))
-    assert plan.members[1].cost < sum(task.cost for task in plan.candidates[3:])
-    assert hash(plan.members[0]) != hash(plan.members[1])
+    *searches, first, second = plan.tasks(plan.problem(DATA), {}, {})
+    assert [first.name, second.name] == ["refit-member=0", "refit-member=1"]
+    assert second.needs == (
+        stage_of(1),
+        *(f"conv-member=1 candidate={number} 2 folds" for number in range(3)),
+    )
+    assert set(second.needs[1:]) == {task.name for task in searches[3:]}
+    assert second.cost < sum(task.cost for task in searches[3:])
+    assert hash(first) != hash(second)
 
 
 def test_the_task_of_a_member_refits_the_best() -> None:
     plan = plan_of()
-    member = plan.members[0]
-    needed = [rows(0, 3, 3), rows(1, 1, 1), None]
-    settings = {"inputs": plan.inputs, "training": plan.training}
-    (made,) = run_task(DATA, member, needed, **settings)
+    problem = plan.problem(DATA)
+    task = plan.tasks(problem, {}, {})[-2]
+    needed = [rows(plan, 0, 3, 3), rows(plan, 1, 1, 1), None]
+    *progress, (row, made) = run_task(problem, task, needed, kind=plan.kind)
+    assert all(isinstance(one, Progress) for one in progress)
     assert isinstance(made, Refitted)
-    assert made.row["candidate"] == 1
-    assert made.row["fold"] == -1
+    assert row["candidate"] == 1
+    assert row["fold"] == -1
     assert made.test is not None
     assert made.test.probabilities.shape == (50, 10)
     with pytest.raises(RuntimeError, match="none of its candidates"):
-        run_task(DATA, member, [None] * 3, **settings)
+        list(run_task(problem, task, [None] * 4, kind=plan.kind))
 
 
-def everything(done: Any, refitted: Any, plan: Trainings | None = None) -> Iterator[Any]:
-    return bag(InProcess(2), DATA, plan or plan_of(), done, refitted)
+Finished = tuple[list[Any], dict[Place, Row], dict[int, Row], dict[int, Any]]
+
+
+def everything(
+    plan: Trainings, done: dict[Place, Row] | None = None, refitted: dict[int, int] | None = None
+) -> Finished:
+    """Outcomes, rows of candidates, rows of refits, and what these gave, by member."""
+    problem = plan.problem(DATA)
+    tasks = plan.tasks(problem, done or {}, refitted or {})
+    outcomes, cells, refits, members = [], dict[Place, Row](), dict[int, Row](), dict[int, Any]()
+    for event, new_rows, made in bag(InProcess(2), problem, plan.kind, tasks, done or {}):
+        outcomes.append(event)
+        members |= made
+        if made:
+            refits |= {row["member"]: row for row in new_rows}
+        else:
+            cells |= {place_of(row): row for row in new_rows}
+    return outcomes, cells, refits, members
 
 
 @pytest.fixture(scope="module")
-def finished() -> list[tuple[Outcome[Any], list[dict[str, Any]], Any]]:
-    return list(everything({}, {}))
+def finished() -> Finished:
+    return everything(plan_of())
 
 
-def test_every_candidate_and_every_member_has_rows(finished: list[Any]) -> None:
-    cells = [row for _, own, _ in finished for row in own if row["fold"] >= 0]
+def test_every_candidate_and_every_member_has_rows(finished: Finished) -> None:
+    _, cells, refits, members = finished
     assert len(cells) == 2 * 3 * 2
-    assert {row["worker"] for row in cells} == {"in process"}
-    made = {outcome.task.member: one for outcome, _, one in finished if one is not None}
-    assert set(made) == {0, 1}
-    assert made[0].test.probabilities.shape == (50, 10)
+    assert {row["worker"] for row in cells.values()} == {"in process"}
+    assert set(refits) == set(members) == {0, 1}
+    assert members[0].test.probabilities.shape == (50, 10)
 
 
-def test_what_is_done_is_left_out(finished: list[Any]) -> None:
-    plan = plan_of()
-    done = {o.task.name: own for o, own, _ in finished if isinstance(o.task, CandidateTask)}
-    refits = {o.task.member: own[0] for o, own, made in finished if made is not None}
-    refitted = {member: row["candidate"] for member, row in refits.items()}
-    assert tasks_left(plan, done, refitted) == []
-    assert len(tasks_left(plan, done, {0: refitted[0]})) == 1
+def test_what_is_done_is_left_out(finished: Finished) -> None:
+    plan, (_, cells, refits, members) = plan_of(), finished
+    problem, refitted = plan.problem(DATA), {one: row["candidate"] for one, row in refits.items()}
+    assert plan.tasks(problem, cells, refitted) == []
+    assert [task.name for task in plan.tasks(problem, cells, {0: 0})] == ["refit-member=1"]
 
-    del done["nn-member=1 candidate=2"]
-    again = list(everything(done, refitted))
-    by_name = {outcome.task.name: (own, made) for outcome, own, made in again}
-    assert set(by_name) == {"nn-member=1 candidate=2", "refit-member=1"}
-    assert by_name["refit-member=1"] == ([], None)  # the best is the one that was refitted
+    less = {place: row for place, row in cells.items() if place[:2] != (stage_of(1), 2)}
+    outcomes, again, _, made = everything(plan, less, refitted)
+    names = {event.task.name for event in outcomes}
+    assert names == {"conv-member=1 candidate=2 2 folds", "refit-member=1"}
+    assert {place: row["loss"] for place, row in again.items()} == {
+        place: cells[place]["loss"] for place in cells if place not in less
+    }
+    assert made == {}  # the best is the one that was refitted
 
     changed = {**refitted, 1: (refitted[1] + 1) % 3}
-    again = list(everything(done, changed))
-    (made,) = [made for _, _, made in again if made is not None]
-    (before,) = [m for o, _, m in finished if m is not None and o.task.member == 1]
-    np.testing.assert_array_equal(made.test.probabilities, before.test.probabilities)
+    _, _, _, made = everything(plan, less, changed)
+    np.testing.assert_array_equal(made[1].test.probabilities, members[1].test.probabilities)
 
 
-def test_tables_of_candidates_and_members(finished: list[Any]) -> None:
-    results = tabulate([row for _, own, _ in finished for row in own if row["fold"] >= 0])
+def test_tables_of_candidates_and_members(finished: Finished) -> None:
+    _, cells, refits, _ = finished
+    results = tabulate_cells(cells.values())
     table = reduce_candidates(results, 2)
     assert table.groupby("member")["rank"].apply(list).tolist() == [[1, 2, 3], [1, 2, 3]]
     for member, own in results.groupby("member"):
@@ -136,7 +182,6 @@ def test_tables_of_candidates_and_members(finished: list[Any]) -> None:
         assert best.loss_mean == pytest.approx(mean.min())
         spread = own[own.candidate == best.candidate].loss.std(ddof=0)
         assert best.loss_std == pytest.approx(spread)
-    refits = {o.task.member: own[0] for o, own, made in finished if made is not None}
     members = tabulate_members(table, refits, {0: 0.25, 1: 0.5})
     assert list(members)[:6] == [
         "member",
@@ -152,86 +197,62 @@ def test_tables_of_candidates_and_members(finished: list[Any]) -> None:
 
 
 def test_candidates_that_do_not_fit_are_rows_that_say_so() -> None:
-    plan = plan_of(memory_bytes=1000)
-    found = list(everything({}, {}, plan))
-    cells = tabulate([row for _, own, _ in found for row in own if row["fold"] >= 0])
+    outcomes, rows_of_cells, refits, _ = everything(
+        plan_of(training=Training(max_epochs=2, memory_bytes=1000))
+    )
+    cells = tabulate_cells(rows_of_cells.values())
     assert cells.status.str.fullmatch(r"failed: needs .* GiB, the device has .* GiB").all()
-    errors = [outcome.error for outcome, *_ in found if outcome.error is not None]
+    errors = [event.error for event in outcomes if getattr(event, "error", None) is not None]
     assert errors == ["RuntimeError: none of its candidates was trained on all its folds"] * 2
-    assert failures(cells, PLACE)["n_failed"] == 12
+    assert failures(cells, CELL)["n_failed"] == 12
+    assert refits == {}
     table = reduce_candidates(cells, 2)
     assert not table.is_best.any()
 
 
-def test_candidates_of_an_architecture_are_trained_together_on_a_gpu_and_told_of_each() -> None:
+def test_candidates_of_an_architecture_are_trained_together_on_a_gpu() -> None:
     """As on a GPU, here on this CPU; with the rates of each."""
-    plan = Trainings.draw(
-        DATA.y,
-        Inputs(64, 10, (8, 8)),
-        SearchSpace.load("cnn"),
-        Training.of("cnn", len(DATA.y), batch_size=32, max_epochs=2, device="gpu"),
-        n_bootstrap=2,
-        n_tuning=5,
-        n_folds=2,
-        seed=0,
-    )
-    done = {plan.candidates[1].name: [{"candidate": 1, "loss": 9.0, "fold": 0}] * 2}
-    tasks = search_together(plan, tasks_left(plan, done, {}))
-    assert [task.name for task in tasks] == [
-        "nn-member=0 candidate=0,2",
-        "nn-member=0 candidate=3,4",
-        "nn-member=1 candidate=0,1,2",
-        "nn-member=1 candidate=3,4",
-        "refit-member=0",
-        "refit-member=1",
+    training = Training.of("cnn", len(DATA.y), batch_size=32, max_epochs=2, device="gpu")
+    plan = plan_of("cnn", training, n_tuning=5)
+    problem = plan.problem(DATA)
+    done = {(stage_of(0), 1, fold, 1.0): rows(plan, 1, 9.0, 9.0)[fold] for fold in range(2)}
+    tasks = plan.tasks(problem, done, {})
+    searches = [task for task in tasks if isinstance(task, Task)]
+    assert [(task.stage, task.members) for task in searches] == [
+        (stage_of(0), (0, 2)),
+        (stage_of(0), (3, 4)),
+        (stage_of(1), (0, 1, 2)),
+        (stage_of(1), (3, 4)),
     ]
-    assert tasks[4].needs == tuple(
-        f"nn-member=0 candidate={numbers}" for numbers in ("0,2", "1", "3,4")
-    )
-    assert [task.cost for task in tasks[4:]] == [task.cost for task in plan.members]
-    on_cpu = replace(plan, training=replace(plan.training, device="cpu"))
-    left = tasks_left(plan, done, {})
-    assert search_together(on_cpu, left) == left
+    first = next(task for task in tasks if isinstance(task, Refits))
+    assert first.needs == (stage_of(0), *(task.name for task in searches[:2]))
+    on_cpu = replace(plan, training=replace(training, device="cpu"))
+    problem = on_cpu.problem(DATA)
+    alone = [task for task in on_cpu.tasks(problem, {}, {}) if isinstance(task, Task)]
+    assert [task.members for task in alone] == [(number,) for number in range(5)] * 2
 
-    group = tasks[2]
-    settings = {"inputs": plan.inputs, "training": on_cpu.training}
-    together = run_task(DATA, group, **settings)
-    alone = [row for task in group.each for row in run_task(DATA, task, **settings)]
+    together = rows_of(problem, searches[2])
+    by_one = {place_of(row): row for task in alone[5:8] for row in rows_of(problem, task)}
     assert len({row["learning_rate"] for row in together}) == 3
-    for own, other in zip(together, alone, strict=True):
-        assert [own[name] for name in PLACE] == [other[name] for name in PLACE]
+    for own in together:
+        other = by_one.pop(place_of(own))
         assert own["loss"] == pytest.approx(other["loss"], rel=5e-3)
         assert own["learning_rate"] == other["learning_rate"]
+    assert by_one == {}
 
 
-def test_each_candidate_of_a_group_has_its_outcome(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pipelines.bagging.work.leaves_idle", lambda *_: True)
-    inputs = Inputs(64, 10, (8, 8))
-    training = Training.of("cnn", len(DATA.y), batch_size=32, max_epochs=1)
-    plan = Trainings.draw(
-        DATA.y,
-        inputs,
-        SearchSpace.load("cnn"),
-        training,
-        n_bootstrap=1,
-        n_tuning=3,
-        n_folds=2,
-        seed=0,
-    )
-    *searched, (refit, _, made) = everything({}, {}, plan)
-    outcomes = [outcome for outcome, _, _ in searched]
-    assert [outcome.task for outcome in outcomes] == plan.candidates
-    assert [len(rows) for _, rows, _ in searched] == [2, 2, 2]
-    for one, following in pairwise(outcomes):
-        assert one.started + one.seconds == pytest.approx(following.started)
-    losses = [np.mean([row["loss"] for row in rows]) for _, rows, _ in searched]
-    assert made is not None
-    assert made.row["candidate"] == np.argmin(losses)
-
-    little = replace(plan, training=replace(training, memory_bytes=1000))
-    *searched, (refit, _, made) = everything({}, {}, little)
-    assert all(row["status"].startswith("failed: needs") for _, rows, _ in searched for row in rows)
-    assert "none of its candidates" in str(refit.error)
+def test_other_scores_may_choose() -> None:
+    plan = plan_of()
+    problem = plan.problem(DATA, ["balanced_accuracy", "roc_auc_ovr"])
+    task = plan.tasks(problem, {}, {})[0]
+    assert isinstance(task, Task)
+    by_loss = rows_of(plan.problem(DATA), task)
+    for row, other in zip(rows_of(problem, task), by_loss, strict=True):
+        assert row["status"] == "ok"
+        assert 0 <= row["score"] <= 1
+        assert 0 <= row["score_roc_auc_ovr"] <= 1
+        assert row["loss"] == other["loss"] == -other["score"]
+        assert row["score_neg_log_loss"] == pytest.approx(-row["loss"], rel=1e-5)
 
 
 def test_a_dry_run_counts_what_is_trained_together() -> None:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import pickle
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipelines.data.bootstrap import draw_bootstrap
+from pipelines.data.bootstrap import BootstrapSplits, draw_bootstrap
+from pipelines.data.placement import FoldedData
+from pipelines.data.scaling import Scaling
 from pipelines.errors import InputError
 
 
@@ -61,3 +65,19 @@ def test_equal_generators_give_equal_samples() -> None:
 def test_impossible_folds_are_one_line(n_folds: int, rule: str) -> None:
     with pytest.raises(InputError, match=rf"^folds must {rule}[^\n]*got {n_folds}"):
         draw_bootstrap(np.zeros(6, int), n_folds, np.random.default_rng(0))
+
+
+def test_splits_are_those_of_the_bootstrap_and_travel_as_a_seed() -> None:
+    y = (np.arange(4000) % 3).astype(np.int32)
+    data = FoldedData(np.zeros((4000, 1)), y, y[:0], y[:0], (), Scaling("none"))
+    splits = BootstrapSplits(data, 4, seed=9, member=2)
+    spawned = np.random.SeedSequence(9).spawn(3)[2]
+    expected = draw_bootstrap(y, 4, np.random.default_rng(spawned))
+    assert len(splits) == len(list(splits)) == 4
+    for fold, (train, validation) in enumerate(splits):
+        np.testing.assert_array_equal(train, expected.train(fold))
+        np.testing.assert_array_equal(validation, expected.validation(fold))
+    (whole,) = BootstrapSplits(data, 4, seed=9, member=2, whole=True)
+    np.testing.assert_array_equal(whole[0], expected.everything())
+    np.testing.assert_array_equal(whole[1], expected.out_of_bag())
+    assert len(pickle.dumps((data, splits))) < len(pickle.dumps(data)) + 500

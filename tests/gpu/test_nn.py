@@ -9,11 +9,10 @@ from benchmarks.gpu.figures import note
 from pipelines.data import load_dataset
 from pipelines.data.placement import FoldedData
 from pipelines.nn import recording
-from pipelines.nn.fit import cross_validate_candidate, refit
 from pipelines.nn.inputs import Inputs
 from pipelines.nn.settings import Training
 from pipelines.nn.space import Candidate
-from pipelines.nn.tasks import CandidateTask
+from tests.nn.conftest import refitted, rows_of_folds
 
 DIGITS = Inputs(64, 10, (8, 8))
 CONV = Candidate("conv", 60, 0.02, 0.5, n_conv_layer=20, kernel_size=3)
@@ -28,8 +27,7 @@ def digits() -> FoldedData:
 
 
 def rows_of(data: FoldedData, candidate: Candidate, device: str, **training) -> list[dict]:
-    task = CandidateTask(0, 0, candidate, seed=3, n_folds=5, run_seed=0)
-    return cross_validate_candidate(data, task, DIGITS, Training(device=device, **training))
+    return rows_of_folds(data, candidate, DIGITS, Training(device=device, **training))
 
 
 def agrees_with_the_cpu(candidate: Candidate) -> None:
@@ -38,7 +36,7 @@ def agrees_with_the_cpu(candidate: Candidate) -> None:
         *(rows_of(data, candidate, device, max_epochs=4) for device in ("gpu", "cpu")), strict=True
     ):
         assert gpu["status"] == cpu["status"] == "ok"
-        assert gpu["n_epochs"] == cpu["n_epochs"]
+        assert gpu["n_iterations"] == cpu["n_iterations"]
         np.testing.assert_allclose(gpu["loss"], cpu["loss"], rtol=0.01)
         assert abs(gpu["n_errors"] - cpu["n_errors"]) <= 3
 
@@ -73,10 +71,10 @@ def test_recorded_steps_of_a_module_are_those_launched_one_by_one():
 
 
 def recorded_agrees(candidate: Candidate, training: Training) -> None:
-    data, task = digits(), CandidateTask(0, 0, candidate, seed=3, n_folds=5, run_seed=0)
-    recorded = cross_validate_candidate(data, task, DIGITS, training)
+    data = digits()
+    recorded = rows_of_folds(data, candidate, DIGITS, training)
     with patch.object(recording, "STEPS_BEFORE", 10**9):
-        launched = cross_validate_candidate(data, task, DIGITS, training)
+        launched = rows_of_folds(data, candidate, DIGITS, training)
     for first, second in zip(recorded, launched, strict=True):
         np.testing.assert_allclose(first["loss"], second["loss"], rtol=0.02)
         assert abs(first["n_errors"] - second["n_errors"]) <= 3
@@ -96,16 +94,15 @@ def test_memory_is_within_the_prediction():
     before = torch.cuda.memory_allocated()
     rows_of(data, large, "gpu", max_epochs=1)
     used = torch.cuda.max_memory_allocated() - before
-    predicted = training_bytes(large, DIGITS, 5, 10, len(data.y))
+    predicted = training_bytes(large, DIGITS, 3, 10, len(data.y))
     note(f"{used / 2**30:.2f} GiB of {predicted / 2**30:.2f} GiB predicted")
     assert used <= predicted
 
 
 def test_a_refit_answers_as_the_cpus():
     data = digits()
-    task = CandidateTask(0, 0, CONV, seed=3, n_folds=5, run_seed=0)
-    gpu, cpu = (
-        refit(data, [task], DIGITS, Training(device=device, max_epochs=3))[0]
+    (_, gpu), (_, cpu) = (
+        refitted(data, CONV, DIGITS, Training(device=device, max_epochs=3))
         for device in ("gpu", "cpu")
     )
     np.testing.assert_allclose(gpu.test.probabilities, cpu.test.probabilities, atol=0.02)

@@ -13,17 +13,15 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from pipelines.data.placement import FoldedData
 from pipelines.errors import InputError
-from pipelines.nn.fit import cross_validate_candidate, refit
 from pipelines.nn.inputs import Inputs
 from pipelines.nn.modules import MOST_TOGETHER, WARM_UP, seed_from, vmap_can
 from pipelines.nn.networks import as_network_takes, make_network, network_lines
 from pipelines.nn.settings import Training
 from pipelines.nn.space import Candidate
 from pipelines.nn.stack import Part, Stack, Tensors, Trained, place_rows
-from pipelines.nn.tasks import generators_of
 from pipelines.nn.train import train
 
-from .conftest import DIGITS, UNIT, WINE
+from .conftest import DIGITS, WINE, generators_of, refitted, rows_of_folds, without_progress
 
 CNN = Candidate("cnn", 0, 0.05, 0.9, n_conv_layer=4)
 MODULE = Training.of("cnn", 191)
@@ -90,7 +88,7 @@ def stack_of(data: FoldedData, candidate: Candidate, slots: slice = slice(None))
 def trained(
     data: FoldedData, training: Training, slots: slice = slice(None), candidate: Candidate = CNN
 ) -> list[Trained]:
-    return train(stack_of(data, candidate, slots), training, copied)
+    return without_progress(train(stack_of(data, candidate, slots), training, copied))
 
 
 def fold_by_fold(stack: Stack, training: Training) -> list[list[float]]:
@@ -176,7 +174,7 @@ def test_buffers_that_a_module_assigns_are_those_of_its_last_step(
     candidate = Candidate("tests.nn.test_modules:Assigning", 0, 0.05, 0.9)
     training = replace(MODULE, max_epochs=2, batch_size=16)
     stack = stack_of(digits, candidate, slice(None) if together else slice(1))
-    found = train(stack, training, copied)
+    found = without_progress(train(stack, training, copied))
     assert vmap_can(make_network(candidate, DIGITS), DIGITS)
     assert [float(one.result["n_rows"]) for one in found] == [2 * 11 * 16] * len(found)
 
@@ -190,7 +188,7 @@ def test_networks_side_by_side_have_rates_of_their_own(digits: FoldedData, optim
     stack.parts[:] = [
         replace(part, candidate=one) for part, one in zip(stack.parts, own, strict=True)
     ]
-    for slot, one in enumerate(train(stack, training, copied)):
+    for slot, one in enumerate(without_progress(train(stack, training, copied))):
         (alone,) = trained(digits, training, slice(slot, slot + 1), own[slot])
         assert one.losses == pytest.approx(alone.losses, rel=2e-3)
 
@@ -203,11 +201,12 @@ def test_the_best_epoch_on_rows_left_out_is_kept(digits: FoldedData) -> None:
     stack = stack_of(digits, candidate)
     scores = {}
     for name, settings in (("stopped", training), ("whole", patient)):
-        scores[name] = train(
+        training = train(
             stack_of(digits, candidate),
             settings,
             lambda slot, weights: stack.score(slot, np.arange(0, 300, 7), weights).loss,
         )
+        scores[name] = without_progress(training)
     assert min(len(one.losses) for one in scores["stopped"]) < 12
     for stopped, whole in zip(scores["stopped"], scores["whole"], strict=True):
         assert stopped.result <= whole.result
@@ -222,13 +221,11 @@ def test_a_loss_that_is_no_number_is_told(digits: FoldedData) -> None:
 
 @pytest.mark.slow
 def test_folds_and_refit_of_a_module(digits: FoldedData) -> None:
-    task = replace(UNIT, candidate=CNN)
     training = Training.of("cnn", len(digits.y), batch_size=16, augment="digits")
-    rows = cross_validate_candidate(digits, task, DIGITS, training)
+    rows = rows_of_folds(digits, CNN, DIGITS, training)
     assert [row["status"] for row in rows] == ["ok"] * 3
     assert np.mean([row["error"] for row in rows]) < 0.2
-    done = refit(digits, [replace(task, seed=3)], DIGITS, training)[0]
-    assert done.member is not None
+    _, done = refitted(digits, CNN, DIGITS, training)
     np.testing.assert_array_equal(done.test.probabilities, done.member.predict_proba(digits.X_test))
     assert (done.test.probabilities.argmax(axis=1) != digits.y_test).mean() < 0.15
 
@@ -246,14 +243,14 @@ def test_folds_and_refit_of_a_module(digits: FoldedData) -> None:
 )
 def test_a_table(wine: FoldedData, name: str, optimizer: str) -> None:
     rate = 0.05 if optimizer == "sgd" else 0.01
-    task = replace(UNIT, candidate=Candidate(name, 16, rate, 0.9))
+    candidate = Candidate(name, 16, rate, 0.9)
     training = Training.of(
         name, len(wine.y), batch_size=16, optimizer=optimizer, schedule="cosine", max_epochs=40
     )
-    rows = cross_validate_candidate(wine, task, WINE, training)
+    rows = rows_of_folds(wine, candidate, WINE, training)
     assert [row["status"] for row in rows] == ["ok"] * 3
     assert np.mean([row["error"] for row in rows]) < 0.12
-    assert rows[0]["loss"] == cross_validate_candidate(wine, task, WINE, training)[0]["loss"]
+    assert rows[0]["loss"] == rows_of_folds(wine, candidate, WINE, training)[0]["loss"]
 
 
 def test_a_network_is_described_before_it_is_trained() -> None:
@@ -326,10 +323,10 @@ def test_a_module_that_cannot_be_made_is_one_line(name: str, message: str) -> No
 def test_the_study_s_networks_are_trained_by_torch_where_they_are_asked_to(
     digits: FoldedData,
 ) -> None:
-    task = replace(UNIT, candidate=Candidate("conv", 32, 0.05, 0.9, 4, 3))
+    candidate = Candidate("conv", 32, 0.05, 0.9, 4, 3)
     training = Training.of("conv", len(digits.y), augment="digits", batch_size=16)
     assert training.optimizer == "sgd"
-    rows = cross_validate_candidate(digits, task, DIGITS, training)
+    rows = rows_of_folds(digits, candidate, DIGITS, training)
     assert np.mean([row["error"] for row in rows]) < 0.25
     assert MOST_TOGETHER >= 16
     assert place_rows(digits, DIGITS, Training()).X.dtype == torch.float32

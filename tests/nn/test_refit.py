@@ -10,51 +10,60 @@ import numpy as np
 import pytest
 
 from pipelines.bagging.work import Trainings, run_task
+from pipelines.data.bootstrap import BootstrapSplits
 from pipelines.data.placement import FoldedData
-from pipelines.nn.fit import cross_validate_candidate, refit
 from pipelines.nn.settings import Training
 from pipelines.nn.size import training_bytes
 from pipelines.nn.space import SearchSpace
-from pipelines.nn.tasks import redraw_sample
 
-from .conftest import CANDIDATE, DIGITS, TRAINING, UNIT, WINE
+from .conftest import (
+    CANDIDATE,
+    DIGITS,
+    TRAINING,
+    WINE,
+    refitted,
+    rows_of_folds,
+    without_progress,
+)
 
 
 def test_a_candidate_that_does_not_fit_is_rows_that_say_so(digits: FoldedData) -> None:
     needed = training_bytes(CANDIDATE, DIGITS, 1, 10, len(digits.y))
     training = replace(TRAINING, memory_bytes=needed - 1)
-    rows = cross_validate_candidate(digits, UNIT, DIGITS, training)
+    rows = rows_of_folds(digits, CANDIDATE, DIGITS, training)
     assert [row["status"] for row in rows] == ["failed: needs 0.3 GiB, the device has 0.3 GiB"] * 3
-    assert all(row["error"] is None and row["n_epochs"] is None for row in rows)
-    refitted = refit(digits, [replace(UNIT, seed=3)], DIGITS, training)[0]
-    assert refitted.member is None
-    assert refitted.row["status"].startswith("failed: needs")
+    assert all(row["error"] is None and row["n_iterations"] is None for row in rows)
+    row, made = refitted(digits, CANDIDATE, DIGITS, training)
+    assert made is None
+    assert row["status"].startswith("failed: needs")
 
 
 def test_a_candidate_that_diverges_is_rows_that_say_so(digits: FoldedData) -> None:
-    task = replace(UNIT, candidate=replace(CANDIDATE, learning_rate=1e3, momentum=0.99))
-    rows = cross_validate_candidate(digits, task, DIGITS, TRAINING)
+    candidate = replace(CANDIDATE, learning_rate=1e5, momentum=0.99)
+    rows = rows_of_folds(digits, candidate, DIGITS, TRAINING)
     assert [row["status"] for row in rows] == ["diverged"] * 3
     assert all(row["error"] is None and row["loss"] is None for row in rows)
-    refitted = refit(digits, [replace(task, seed=3)], DIGITS, TRAINING)[0]
-    assert refitted.member is None
-    assert refitted.test is None
-    assert refitted.row["status"] == "diverged"
+    assert all(row["fit_seconds"] > 0 and row["n_train"] > 0 for row in rows)
+    row, made = refitted(digits, candidate, DIGITS, TRAINING)
+    assert made is not None
+    assert made.member is None
+    assert made.test is None
+    assert row["status"] == "diverged"
+    assert row["loss"] is row["score"] is None
 
 
 def test_a_refit_is_on_the_whole_sample(digits: FoldedData) -> None:
-    task = replace(UNIT, seed=77)
-    done = refit(digits, [task], DIGITS, TRAINING)[0]
-    assert done.row["n_train"] == len(digits.y)
-    assert done.row["n_validation"] / len(digits.y) == pytest.approx(math.exp(-1), abs=0.06)
-    assert done.row["fold"] == -1
-    assert done.row["training_error"] is not None
-    assert done.row["training_error"] < done.row["error"] < 0.3
-    assert done.member is not None
-    assert done.test is not None
+    row, done = refitted(digits, CANDIDATE, DIGITS, TRAINING)
+    assert row["n_train"] == len(digits.y)
+    assert row["n_validation"] / len(digits.y) == pytest.approx(math.exp(-1), abs=0.06)
+    assert row["fold"] == -1
+    assert row["training_error"] is not None
+    assert row["training_error"] < row["error"] < 0.3
+    assert done is not None
     np.testing.assert_array_equal(done.test.probabilities, done.member.predict_proba(digits.X_test))
     assert (done.test.probabilities.argmax(axis=1) != digits.y_test).mean() < 0.3
-    again = refit(digits, [task], DIGITS, TRAINING)[0]
+    _, again = refitted(digits, CANDIDATE, DIGITS, TRAINING)
+    assert again is not None
     for name, one in done.member.weights.items():
         np.testing.assert_array_equal(one, again.member.weights[name])
 
@@ -72,32 +81,29 @@ def test_members_together_are_those_trained_alone(digits: FoldedData) -> None:
         n_folds=3,
         seed=0,
     )
-    group = plan.in_groups().members[0]
-    assert [1 + len(one.others) for one in plan.in_groups().members] == [5, 4]
-    on_cpu = replace(training, device="cpu")
-    alone = replace(plan, training=on_cpu).in_groups().members
-    assert [one.others for one in alone] == [()] * 9
-    together = run_task(digits, group, inputs=DIGITS, training=on_cpu)
-    assert len({one.row["learning_rate"] for one in together}) == 5
-    for one, task in list(zip(together, alone, strict=False))[1::3]:
-        (own,) = run_task(digits, task, inputs=DIGITS, training=on_cpu)
-        assert one.member is not None
+    grouped = plan.in_groups()
+    assert list(map(len, grouped.groups)) == [5, 4]
+    on_cpu = replace(plan, training=replace(training, device="cpu")).in_groups()
+    assert list(map(len, on_cpu.groups)) == [1] * 9
+    problem = on_cpu.problem(digits)
+    group, alone = grouped.tasks(problem, {}, {})[0], on_cpu.tasks(problem, {}, {})
+    together = without_progress(run_task(problem, group, kind=on_cpu.kind))
+    assert len({row["learning_rate"] for row, _ in together}) == 5
+    for (row, one), task in list(zip(together, alone, strict=False))[1::3]:
+        ((own_row, own),) = without_progress(run_task(problem, task, kind=on_cpu.kind))
         assert one.member.candidate == own.member.candidate
-        assert json.loads(one.row["losses"]) == pytest.approx(
-            json.loads(own.row["losses"]), rel=2e-3
-        )
+        assert json.loads(row["losses"]) == pytest.approx(json.loads(own_row["losses"]), rel=2e-3)
         np.testing.assert_allclose(one.test.probabilities, own.test.probabilities, atol=0.02)
 
 
 def test_a_table(wine: FoldedData) -> None:
     candidate = SearchSpace.load("mlp").draw(np.random.default_rng(0))
-    task = replace(UNIT, candidate=replace(candidate, learning_rate=0.1))
-    rows = cross_validate_candidate(wine, task, WINE, TRAINING)
+    candidate = replace(candidate, learning_rate=0.1)
+    rows = rows_of_folds(wine, candidate, WINE, TRAINING)
     assert [row["status"] for row in rows] == ["ok"] * 3
     assert np.mean([row["error"] for row in rows]) < 0.12
-    done = refit(wine, [replace(task, seed=1)], WINE, TRAINING)[0]
-    sample = redraw_sample(wine.y, 3, 0, 1).everything()
-    assert done.member is not None
+    _, done = refitted(wine, candidate, WINE, TRAINING)
+    sample = BootstrapSplits(wine, 3, 0, 0).sample.everything()
+    assert done is not None
     np.testing.assert_allclose(done.member.scaling.center, wine.X[sample].mean(axis=0))
-    assert done.test is not None
     assert (done.test.probabilities.argmax(axis=1) != wine.y_test).mean() < 0.1

@@ -13,9 +13,8 @@ from pipelines.nn.settings import Training
 from pipelines.nn.size import SCORING_BYTES, predicted_cost, scoring_rows, size_of, training_bytes
 from pipelines.nn.space import Candidate
 from pipelines.nn.stack import Part, Stack, place_rows
-from pipelines.nn.tasks import generators_of
 
-from .conftest import DIGITS
+from .conftest import DIGITS, generators_of
 
 MNIST = Inputs(784, 10, (28, 28))
 CONV = Candidate("conv", 40, 0.05, 0.7, n_conv_layer=30, kernel_size=3)

@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from benchmarks.bagging.plain import Net, train_plainly
+from pipelines.data.fits import Progress
 from pipelines.data.placement import FoldedData
 from pipelines.nn.by_hand import StackedWeights, epoch_order, first_weights
 from pipelines.nn.inputs import Inputs
@@ -24,10 +25,9 @@ from pipelines.nn.stack import (
     place_rows,
     relative_scaling,
 )
-from pipelines.nn.tasks import generators_of
 from pipelines.nn.train import train
 
-from .conftest import DIGITS, WINE
+from .conftest import DIGITS, WINE, generators_of, without_progress
 
 CONV = Candidate("conv", 11, 0.05, 0.7, n_conv_layer=3, kernel_size=3)
 LARGEST_KERNEL = Candidate("conv", 6, 0.05, 0.3, n_conv_layer=4, kernel_size=8)
@@ -39,8 +39,8 @@ def copied(slot: int, weights: Tensors) -> dict[str, np.ndarray]:
     return {name: one.numpy().copy() for name, one in weights.items()}
 
 
-def train_parts(candidate, inputs, rows, parts, training, collect, *more):
-    return train(Stack(candidate, inputs, rows, parts), training, collect, *more)
+def train_parts(candidate, inputs, rows, parts, training, collect):
+    return without_progress(train(Stack(candidate, inputs, rows, parts), training, collect))
 
 
 def gradient(parameter: torch.Tensor) -> torch.Tensor:
@@ -111,9 +111,11 @@ def test_a_stack_trains_as_torch_does(digits: FoldedData, candidate: Candidate) 
 
 
 def test_the_share_of_epochs_is_told(digits: FoldedData) -> None:
-    training, shares = Training(max_epochs=6, least_fall=0.2), list[float]()
+    training = Training(max_epochs=6, least_fall=0.2)
     rows, parts = place_rows(digits, DIGITS, Training()), parts_of(len(digits.y))
-    trained = train_parts(CONV, DIGITS, rows, parts, training, copied, shares.append)
+    items = list(train(Stack(CONV, DIGITS, rows, parts), training, copied))
+    shares = [item.fraction for item in items if isinstance(item, Progress)]
+    trained = without_progress(items)
     assert shares == sorted(shares)
     assert shares[0] == 0
     assert len(set(shares)) >= max(len(one.losses) for one in trained)

@@ -65,7 +65,7 @@ def test_a_worker_less_and_a_resumption_change_no_bit(run: Path, tmp_path: Path)
             np.testing.assert_array_equal(weights, other[array])
 
 
-def test_members_trained_together_are_recorded_each_and_resumed(
+def test_members_trained_together_have_a_row_each_and_are_resumed(
     run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As on a GPU; one member that is gone is made again by itself."""
@@ -73,7 +73,7 @@ def test_members_trained_together_are_recorded_each_and_resumed(
 
     def as_on_a_gpu(plan: Trainings) -> Trainings:
         planned = in_groups(replace(plan, training=replace(plan.training, device="gpu")))
-        groups.append([task.name for task in planned.members])
+        groups.append(planned.groups)
         return replace(planned, training=plan.training)
 
     monkeypatch.setattr(Trainings, "in_groups", as_on_a_gpu)
@@ -81,20 +81,27 @@ def test_members_trained_together_are_recorded_each_and_resumed(
     assert main([*OPTIONS, "--results", str(folder), "--workers", "2", "--quiet"]) == 0
     (folder / "members" / "member-01.npz").unlink()
     assert main(["--resume", str(folder), "--quiet"]) == 0
-    assert groups == [["refit-members=0 to 1"]] * 2
+    assert groups == [[[0, 1]]] * 2
     assert json.loads((folder / "run.json").read_text())["lost_members"] == []
-    alone, together = dict(losses_of(run)), losses_of(folder)
-    assert set(alone) == {"refit-member=0", "refit-member=1"}
-    assert len(together) == 3
-    for task, losses in together:
+    alone = {member: losses for _, member, losses in losses_of(run)}
+    together = losses_of(folder)
+    tasks = ["refit-members=0 to 1"] * 2 + ["refit-member=1"]
+    assert [(task, member) for task, member, _ in together] == list(
+        zip(tasks, (0, 1, 1), strict=True)
+    )
+    for _, member, losses in together:
         # Rounding grows from step to step.
-        assert losses[:3] == pytest.approx(alone[task][:3], rel=5e-3)
+        assert losses[:3] == pytest.approx(alone[member][:3], rel=5e-3)
 
 
-def losses_of(folder: Path) -> list[tuple[str, list[float]]]:
-    """Each record of the journal, with the losses of its epochs."""
-    records = map(json.loads, (folder / "journal.jsonl").read_text().splitlines())
-    return [(one["task"], json.loads(one["rows"][0]["losses"])) for one in records if "rows" in one]
+def losses_of(folder: Path) -> list[tuple[str, int, list[float]]]:
+    """Task and member of each row of the journal, and the losses of its epochs."""
+    records = [json.loads(line) for line in (folder / "journal.jsonl").read_text().splitlines()]
+    return [
+        (record["task"], row["member"], json.loads(row["losses"]))
+        for record in records
+        for row in record.get("rows", ())
+    ]
 
 
 def test_predict_averages_over_augmented_copies(

@@ -176,7 +176,9 @@ def test_images_of_networks_go_once_to_a_device(
         seed=0,
     )
     client.register_plugin(OnAGpu())
-    rows = [row for _, found, _ in bag(OnCluster(client), data, plan, {}, {}) for row in found]
+    problem = plan.problem(data)
+    tasks, runner = plan.tasks(problem, {}, {}), OnCluster(client)
+    rows = [row for _, found, _ in bag(runner, problem, plan.kind, tasks, {}) for row in found]
     assert {row["status"] for row in rows} == {"ok"}
     assert len({row["worker"] for row in rows}) == 4
     assert_one_came_over_the_network(client)

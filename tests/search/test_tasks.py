@@ -263,14 +263,14 @@ def test_a_row_is_made_where_the_fit_arrives(
     digits: FoldedData, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """No callback carries it: few functions of ours are on the stack."""
-    row_of, stacks = search_tasks._row_of, []
+    row_of, stacks = search_tasks.row_of, []
 
     def noted(*arguments: Any) -> Row:
         frames = [frame for frame in extract_stack() if "/pipelines/" in frame.filename]
         stacks.append([(frame.filename, frame.name) for frame in frames])
         return row_of(*arguments)
 
-    monkeypatch.setattr(search_tasks, "_row_of", noted)
+    monkeypatch.setattr(search_tasks, "row_of", noted)
     problem = grid(digits, (1.0, 100.0), (1e-2,), "path")
     outcomes = InProcess(1).outcomes_and_events(run_task, problem, make_tasks(problem))
     rows = [row for outcome in outcomes if isinstance(outcome, Outcome) for row in outcome.result]

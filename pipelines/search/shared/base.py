@@ -201,6 +201,8 @@ class SharedFit(ABC):
         Whether a task may hold all splits of a group.
     one_launch : bool
         Whether a task is one launch on a GPU, of which no part ends before the whole.
+    scales : bool
+        Whether its fits scale their rows themselves, by the scaling of the data.
     """
 
     name: ClassVar[str]
@@ -211,6 +213,7 @@ class SharedFit(ABC):
     predictions_only: ClassVar[bool] = False
     splits_together: bool = False
     one_launch: bool = False
+    scales: ClassVar[bool] = False
 
     def knows(self, estimator: Any) -> bool:
         """Return whether the estimator is of a class that shares this work."""
