@@ -17,7 +17,16 @@ from pipelines.nn.inputs import Inputs
 from pipelines.nn.member import Member, OutOfBagPrediction, Prediction
 from pipelines.nn.settings import Training
 from pipelines.nn.size import training_bytes
-from pipelines.nn.stack import OK, ProgressCallback, Score, Stack, Tensors, Trained, place_stack
+from pipelines.nn.stack import (
+    OK,
+    ProgressCallback,
+    Score,
+    Stack,
+    Tensors,
+    Trained,
+    place_stack,
+    target_scaling,
+)
 from pipelines.nn.tasks import CandidateTask, Row, generators_of, redraw_sample
 from pipelines.nn.train import train
 
@@ -171,11 +180,13 @@ def refit(
         if one.status != OK:
             made.append(Refitted(row))
             continue
-        row["training_error"] = of_drawn.n_errors / of_drawn.n_rows
+        if of_drawn.n_errors is not None:
+            row["training_error"] = of_drawn.n_errors / of_drawn.n_rows
         distinct = np.unique(rows)
-        member = Member(task.candidate, inputs, weights, data.scaling_for(rows)).knowing(
-            rows_of(data.X, distinct), data.y[distinct], training
-        )
+        target = target_scaling(data.y, rows) if inputs.is_regression else None
+        member = Member(
+            task.candidate, inputs, weights, data.scaling_for(rows), target=target
+        ).knowing(rows_of(data.X, distinct), data.y[distinct], training)
         of_out_of_bag = member.predict(rows_of(data.X, left_out), training).on_host()
         out_of_bag = OutOfBagPrediction(left_out, *of_out_of_bag)
         test = member.predict(data.X_test, training)
@@ -243,7 +254,7 @@ def row_of(
     if trained and trained.status == OK:
         one = trained.result
         row |= {"n_errors": one.n_errors, "loss": one.loss}
-        if n_validation:
+        if n_validation and one.n_errors is not None:
             row["error"] = one.n_errors / n_validation
             row["score"] = 1 - row["error"]
     return row
