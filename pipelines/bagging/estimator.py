@@ -72,7 +72,7 @@ class BaggedNetworks(BaseEstimator):
 
     def __init__(
         self,
-        n_estimators: int = 12,
+        n_estimators: int = 24,
         n_iter: int | None = None,
         *,
         cv: int = 5,
@@ -165,7 +165,9 @@ class BaggedNetworks(BaseEstimator):
         shape, n_features = self._image_shape, rows.shape[1]
         choices: dict[str, Any] = {name: getattr(self, name, None) for name in Training.choices}
         choices["augment"] = chosen(self.augment, shape is not None, len(shape or ()) == 2)
-        self._training = Training.of(space.network, len(rows), device=device, **choices)
+        self._training = Training.of(
+            space.network, len(rows), device=device, is_regression=is_regressor(self), **choices
+        )
         needs_search = space.network in ("conv", "mlp")
         n_iter = self.n_iter or (12 if needs_search else 1)
         seed = int(check_random_state(self.random_state).randint(2**31))

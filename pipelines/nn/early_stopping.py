@@ -41,6 +41,8 @@ if TYPE_CHECKING:
 
 PATIENCE = 15  # epochs without a smaller loss of the left-out rows
 LEAST_FALL = 1e-3  # of that loss, in nats: rows that are told apart fall for ever
+# Of a regression, whose loss may come near 0: the fall is a part of it.
+REGRESSION_PATIENCE, REGRESSION_FALL = 30, 1e-3
 SMOOTHING = 0.05  # share of a label that goes to all classes alike
 WEIGHT_DECAY = 0.1
 SQUARES, EPSILON = 0.999, 1e-8  # of Adam
@@ -152,11 +154,13 @@ def train_with_early_stopping(
 
     A network is kept as it was after the epoch in which the loss of its left-out rows,
     measured while the weights moved, was least; one that left out none, after that of the
-    least loss of the rows it drew. It ends when ``PATIENCE`` epochs have bettered nothing.
+    least loss of the rows it drew. It ends when ``PATIENCE`` epochs, ``REGRESSION_PATIENCE`` of a
+    regression, have bettered nothing.
     """
     import torch
 
     candidate, inputs, rows, parts = stack.candidate, stack.inputs, stack.rows, stack.parts
+    patience = REGRESSION_PATIENCE if inputs.is_regression else PATIENCE
     generators = [part.generator for part in parts]
     first = first_weights(candidate, inputs, generators, rows.device)
     given = _Given(rows, parts, training.batch_size)
@@ -173,14 +177,15 @@ def train_with_early_stopping(
         sums = [nets.step(batch, given.n_batches) for batch in given.batches()]
         drawn, out_of_bag = (torch.stack(one).sum(0) for one in zip(*sums, strict=True))
         losses.append(drawn)
-        goes_on = since < PATIENCE
+        goes_on = since < patience
         lasted += goes_on
         assessed = torch.where(alone, drawn, out_of_bag)
-        better = (assessed < least - LEAST_FALL) & goes_on
+        enough = least * (1 - REGRESSION_FALL) if inputs.is_regression else least - LEAST_FALL
+        better = (assessed < enough) & goes_on
         least = torch.where(better, assessed, least)
         kept = torch.where(better[:, None], nets.flat, kept)
         since = torch.where(better, 0, since + 1)
-        if bool((since >= PATIENCE).all()):
+        if bool((since >= patience).all()):
             break
     seconds = (time.perf_counter() - started) / len(parts)
     by_part = torch.stack(losses, 1).tolist()

@@ -16,6 +16,7 @@ OF_NETWORKS = ("torch", "torchvision")  # distributions whose versions decide re
 BY_HAND = ("conv", "mlp", "table")  # networks whose gradients are written out
 # Of a network for tables: rows of a step, and steps at most, in so many epochs.
 BATCH, STEPS, EPOCHS = 256, 200, (20, 200)
+REGRESSION_STEPS, REGRESSION_EPOCHS = 1000, (20, 1000)
 # Of a module that torch differentiates.
 MODULE_BATCH, MODULE_STEPS, MODULE_EPOCHS, SMOOTHING = 64, 1500, (12, 60), 0.05
 DECAY = {"sgd": 5e-4, "adamw": 0.05}
@@ -93,6 +94,7 @@ class Training:
         patience: int | None = None,
         augment: str = "none",
         precision: str = "fp32",
+        is_regression: bool = False,
         **settings: Any,
     ) -> Training:
         """Return settings, with the defaults of a kind of network where None is given."""
@@ -102,7 +104,10 @@ class Training:
             batch, epochs = cls.batch_size, cls.max_epochs
             if network == "table":
                 batch = BATCH
-                epochs = _epochs(STEPS, math.ceil(n_rows / (batch_size or batch)), EPOCHS)
+                steps, bounds = STEPS, EPOCHS
+                if is_regression:
+                    steps, bounds = REGRESSION_STEPS, REGRESSION_EPOCHS
+                epochs = _epochs(steps, math.ceil(n_rows / (batch_size or batch)), bounds)
             return cls(batch_size or batch, max_epochs or epochs, precision=precision, **settings)
         optimizer = optimizer or ("adamw" if network == "table" else "sgd")
         batch = batch_size or MODULE_BATCH
