@@ -114,7 +114,12 @@ class JackknifeIntervals:
                 f"{opt('confidence', CONFIDENCE)}"
             )
         n_rows, total = len(self.truth), float(self.weights.sum())
-        wanted = confidence * (total + total / max(n_rows, 1)) * (1 - ROUNDING)
+        if n_rows == 0:
+            raise InputError(
+                f"intervals need rows that a member left out, got none of "
+                f"{self.n_drawn_by_all}; train more members or add rows"
+            )
+        wanted = confidence * (total + total / n_rows) * (1 - ROUNDING)
         if not 0 < wanted <= total:
             raise InputError(
                 f"{opt('confidence')} must be at most {n_rows / (n_rows + 1):.3g} with {n_rows} "

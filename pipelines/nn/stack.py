@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 import numpy as np
@@ -312,7 +312,8 @@ def rescaling(whole: FittedScaling, part: FittedScaling) -> FittedScaling:
 def target_scaling(y: np.ndarray, rows: np.ndarray | None = None) -> FittedScaling:
     """Return the standardisation of targets on ``rows``, all by default, as ``Scaling`` fits it.
 
-    Of rows whose targets are all equal the deviation is that of all targets.
+    Of rows whose targets are all equal the deviation is that of all targets; where these are equal,
+    too, it is one of rounding, so that whatever a network gives is that target.
 
     Parameters
     ----------
@@ -320,6 +321,9 @@ def target_scaling(y: np.ndarray, rows: np.ndarray | None = None) -> FittedScali
     rows : int array, optional
     """
     part = y if rows is None else y[rows]
-    fitted = Scaling("standardise").fit(y if np.ptp(part) == 0 else part)
-    center = fitted.center if np.ptp(part) else part[0]
-    return FittedScaling(float(center), float(fitted.scale))
+    if np.ptp(y) == 0:
+        return FittedScaling(float(y[0]), max(float(np.spacing(abs(y[0]))), np.finfo(float).tiny))
+    fitted = Scaling("standardise").fit(part)
+    if np.ptp(part) == 0:
+        fitted = replace(fitted, scale=Scaling("standardise").fit(y).scale)
+    return FittedScaling(float(fitted.center), float(fitted.scale))
