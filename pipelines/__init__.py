@@ -9,6 +9,7 @@ from pipelines.commands import COMMANDS
 
 if TYPE_CHECKING:
     from pipelines.bagging.estimator import BaggedNets
+    from pipelines.bagging.regressor import BaggedNetsRegressor
     from pipelines.errors import InputError
     from pipelines.graph.random_graphs import RandomGraph
     from pipelines.graph.ranks import compute_pagerank
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BaggedNets",
+    "BaggedNetsRegressor",
     "GridSearch",
     "InputError",
     "PathSVC",
@@ -37,6 +39,7 @@ __all__ = [
 ]
 _PLACES = {
     "BaggedNets": "bagging.estimator",
+    "BaggedNetsRegressor": "bagging.regressor",
     "GridSearch": "search.grid_search",
     "InputError": "errors",
     "PathSVC": "svm.path_svc",

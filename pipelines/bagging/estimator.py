@@ -1,4 +1,4 @@
-"""``BaggedNets``: the ensemble as a scikit-learn estimator."""
+"""``BaggedNets``: the ensemble as a scikit-learn estimator, and what a regression shares."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import BaseEstimator, ClassifierMixin, is_regressor
 from sklearn.exceptions import FitFailedWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
@@ -37,7 +37,7 @@ from pipelines.data.scaling import Scaling
 from pipelines.errors import InputError
 from pipelines.nn.augment import chosen
 from pipelines.nn.inputs import Inputs
-from pipelines.nn.member import Ensemble, Member, Prediction
+from pipelines.nn.member import Ensemble, OutOfBagPrediction, Prediction
 from pipelines.nn.settings import OPTIMIZERS, PRECISIONS, SCHEDULES, Training
 from pipelines.nn.space import SearchSpace
 from pipelines.run.new_rows import record_of
@@ -52,7 +52,215 @@ if TYPE_CHECKING:
 AT_LEAST_1 = Interval(Integral, 1, None, closed="left")
 
 
-class BaggedNets(ClassifierMixin, BaseEstimator):
+class BaggedNetworks(BaseEstimator):
+    """What the ensembles of networks share: parameters, training, and asking members."""
+
+    _parameter_constraints = {  # noqa: RUF012  as scikit-learn has it
+        "n_estimators": [AT_LEAST_1],
+        **{name: [AT_LEAST_1, None] for name in ("n_iter", "batch_size", "max_epochs", "patience")},
+        "augment": [str],
+        "optimizer": [StrOptions(set(OPTIMIZERS)), None],
+        "schedule": [StrOptions(set(SCHEDULES)), None],
+        "weight_decay": [Interval(Real, 0, None, closed="left"), None],
+        "cv": [Interval(Integral, 2, None, closed="left")],
+        "space": [str, dict],
+        "standardize": ["boolean"],
+        "precision": [StrOptions(set(PRECISIONS))],
+        "device": [StrOptions({"auto", "cpu", "gpu"})],
+        "random_state": ["random_state"],
+    }
+
+    def __init__(
+        self,
+        n_estimators: int = 24,
+        n_iter: int | None = None,
+        *,
+        cv: int = 5,
+        space: Any = "auto",
+        network: Any = None,
+        augment: str = "none",
+        image_shape: tuple[int, ...] | None = None,
+        standardize: bool = True,
+        batch_size: int | None = None,
+        max_epochs: int | None = None,
+        optimizer: str | None = None,
+        schedule: str | None = None,
+        weight_decay: float | None = None,
+        patience: int | None = None,
+        precision: str = "fp32",
+        device: str = "auto",
+        random_state: Any = None,
+        client: Client | None = None,
+    ) -> None:
+        self.n_estimators = n_estimators
+        self.n_iter = n_iter
+        self.cv = cv
+        self.space = space
+        self.network = network
+        self.augment = augment
+        self.image_shape = image_shape
+        self.standardize = standardize
+        self.batch_size = batch_size
+        self.max_epochs = max_epochs
+        self.optimizer = optimizer
+        self.schedule = schedule
+        self.weight_decay = weight_decay
+        self.patience = patience
+        self.precision = precision
+        self.device = device
+        self.random_state = random_state
+        self.client = client
+
+    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+        """Search and train every member.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Or an array or tensor of shape (n_samples, channels, height, width).
+        y : array-like of shape (n_samples,)
+        sample_weight : array-like of shape (n_samples,), optional
+            None below 0, one above. Rows are drawn in proportion to it, as
+            ``BaggingClassifier`` does, and count by it among those left out that end the
+            training of a table's networks.
+
+        Raises
+        ------
+        ImportError
+            torch is not installed.
+        ValueError
+            Parameters or data cannot be used, or no member could be trained.
+        """
+        if find_spec("torch") is None:
+            raise ImportError(
+                f"{type(self).__name__} needs torch, which is not installed; run "
+                f"{install_line('nn')}"
+            )
+        shape, X = _flat(X)
+        self._image_shape = self.image_shape and tuple(self.image_shape) if shape is None else shape
+        dtype = np.float64, np.float32
+        rows, y = validate_data(self, X, y, dtype=dtype, y_numeric=is_regressor(self))
+        self._validate_params()
+        codes, n_classes = self._targets(np.asarray(y))
+        scaling = Scaling("standardise" if self.standardize else "none")
+        if self.standardize and shape is not None:
+            scaling = Scaling("constants", float(rows.mean()), float(rows.std()) or 1.0)
+        weights = None
+        if sample_weight is not None:
+            weights = check_sample_weight(
+                sample_weight, rows, dtype=np.float64, ensure_non_negative=True
+            )
+            if not weights.any():  # scikit-learn refuses these from 1.9 on
+                raise ValueError("Sample weights must contain at least one non-zero number.")
+        data = FoldedData(rows, codes, rows[:0], codes[:0], (), scaling, weights)
+        space = self._space()
+        device = self.device
+        if device == "auto" and self.client is not None:
+            have_gpus = all(worker["gpu"] for worker in describe_workers(self.client))
+            device = "gpu" if have_gpus else "cpu"
+        elif device == "auto":
+            import torch
+
+            device = "gpu" if torch.cuda.is_available() else "cpu"
+        shape, n_features = self._image_shape, rows.shape[1]
+        choices: dict[str, Any] = {name: getattr(self, name, None) for name in Training.choices}
+        choices["augment"] = chosen(self.augment, shape is not None, len(shape or ()) == 2)
+        self._training = Training.of(
+            space.network, len(rows), device=device, is_regression=is_regressor(self), **choices
+        )
+        needs_search = space.network in ("conv", "mlp")
+        n_iter = self.n_iter or (12 if needs_search else 1)
+        seed = int(check_random_state(self.random_state).randint(2**31))
+        if shape is not None and (len(shape) not in (2, 3) or math.prod(shape) != n_features):
+            raise ValueError(
+                "image_shape must be (height, width) or (channels, height, width) of "
+                f"{n_features} pixels, got {shape}"
+            )
+        module = None if isinstance(self.network, str) else self.network
+        inputs = Inputs(n_features, n_classes, shape, module)
+        try:
+            counts = {"n_bootstrap": self.n_estimators, "n_tuning": n_iter, "n_folds": self.cv}
+            plan = Trainings.draw(codes, inputs, space, self._training, seed=seed, **counts)
+        except InputError as error:
+            raise error.renamed(folds="cv") from None
+        if n_iter == 1 and not needs_search:
+            plan = plan.in_groups()
+        if self.client is not None:
+            self._train(OnCluster(self.client), data, plan)
+        else:
+            self._train(InProcess(1 if device == "gpu" else available_cores()), data, plan)
+        return self
+
+    def _space(self) -> SearchSpace:
+        network = self.network
+        if network is not None and not isinstance(network, str):
+            kind = network if hasattr(network, "__qualname__") else type(network)
+            network = f"{kind.__module__}:{kind.__qualname__}"
+        if not isinstance(self.space, str):
+            named = {} if network is None else {"network": network}
+            return SearchSpace.from_mapping({**named, **self.space}, "space")
+        if self.space == "auto" and network is None:
+            network = "table" if self._image_shape is None else "conv"
+        return SearchSpace.load(self.space, network, self.optimizer or "sgd")
+
+    def _train(self, runner: Runner, data: FoldedData, plan: Trainings) -> None:
+        rows, why = [], ""
+        members, out_of_bag = dict[int, Any](), dict[int, Any]()
+        with closing(runner):
+            problem = plan.problem(data)
+            tasks = plan.tasks(problem, {}, {})
+            for event, new_rows, made in bag(runner, problem, plan.kind, tasks, {}):
+                for number, refitted in made.items():
+                    if refitted is not None and refitted.member is not None:
+                        members[number] = refitted.member
+                        out_of_bag[number] = refitted.out_of_bag
+                bad = [row["status"] for row in new_rows if made and row["status"] != "ok"]
+                why = next(iter(bad), getattr(event, "error", None) or why)
+                rows += [row for row in new_rows if bool(made) != plan.searches]
+        self.cv_results_ = tabulate_cells(rows)
+        n_folds = self.cv if plan.searches else 1
+        self.candidates_ = reduce_candidates(self.cv_results_, n_folds, self.client)
+        if not members:
+            raise ValueError(f"no member could be trained: {why}")
+        if len(members) < self.n_estimators:
+            lost = self.n_estimators - len(members)
+            warnings.warn(
+                f"{lost} of {self.n_estimators} members could not be trained: {why}",
+                FitFailedWarning,
+                stacklevel=3,
+            )
+        numbers = sorted(members)
+        self.estimators_ = [members[number] for number in numbers]
+        self._learn_from([out_of_bag[number] for number in numbers], data)
+
+    def _targets(self, y: np.ndarray) -> tuple[np.ndarray, int]:
+        """Return what ``FoldedData`` takes of targets, and the number of classes."""
+        raise NotImplementedError
+
+    def _learn_from(self, out_of_bag: list[OutOfBagPrediction], data: FoldedData) -> None:
+        """Set what the members, and what they say of the rows they left out, decide."""
+        raise NotImplementedError
+
+    def _ask(self, X: ArrayLike) -> Prediction:
+        """Ask every member; with a client on its workers, whose arrays the answer's are then."""
+        check_is_fitted(self)
+        X = by_name(X, getattr(self, "_columns", ()))  # those of a run have names
+        rows = validate_data(self, _flat(X)[1], reset=False, dtype=(np.float64, np.float32))
+        if self.client is None:
+            return self.ensemble_.predict(rows, self._training)
+        members = self.ensemble_.members
+        return ask_on_workers(self.client, members, rows, self._training)
+
+    def _here(self, asked: Any) -> Any:
+        """Return what was asked, or reduced of it, once workers have computed it."""
+        if self.client is None:
+            return asked
+        import dask
+
+        return dask.compute(asked, scheduler=self.client)[0]
+
+
+class BaggedNets(ClassifierMixin, BaggedNetworks):
     """Neural networks on bootstrap samples, each the best of a random search, that vote.
 
     For each member rows are drawn with replacement within folds, so that none of
@@ -152,19 +360,8 @@ class BaggedNets(ClassifierMixin, BaseEstimator):
     """
 
     _parameter_constraints = {  # noqa: RUF012  as scikit-learn has it
-        "n_estimators": [AT_LEAST_1],
-        **{name: [AT_LEAST_1, None] for name in ("n_iter", "batch_size", "max_epochs", "patience")},
-        "augment": [str],
-        "optimizer": [StrOptions(set(OPTIMIZERS)), None],
-        "schedule": [StrOptions(set(SCHEDULES)), None],
+        **BaggedNetworks._parameter_constraints,
         "label_smoothing": [Interval(Real, 0, 1, closed="left"), None],
-        "weight_decay": [Interval(Real, 0, None, closed="left"), None],
-        "cv": [Interval(Integral, 2, None, closed="left")],
-        "space": [str, dict],
-        "standardize": ["boolean"],
-        "precision": [StrOptions(set(PRECISIONS))],
-        "device": [StrOptions({"auto", "cpu", "gpu"})],
-        "random_state": ["random_state"],
         "defer_error": [Interval(Real, 0, 1, closed="neither"), None],
         "confidence": [Interval(Real, 0, 1, closed="neither")],
     }
@@ -216,86 +413,6 @@ class BaggedNets(ClassifierMixin, BaseEstimator):
         self.confidence = confidence
         self.client = client
 
-    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
-        """Search and train every member.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Or an array or tensor of shape (n_samples, channels, height, width).
-        y : array-like of shape (n_samples,)
-        sample_weight : array-like of shape (n_samples,), optional
-            None below 0, one above. Rows are drawn in proportion to it, as
-            ``BaggingClassifier`` does, and count by it among those left out that end the
-            training of a table's networks.
-
-        Raises
-        ------
-        ImportError
-            torch is not installed.
-        ValueError
-            Parameters or data cannot be used, or no member could be trained.
-        """
-        if find_spec("torch") is None:
-            raise ImportError(
-                f"BaggedNets needs torch, which is not installed; run {install_line('nn')}"
-            )
-        shape, X = _flat(X)
-        self._image_shape = self.image_shape and tuple(self.image_shape) if shape is None else shape
-        rows, labels = validate_data(self, X, y, dtype=(np.float64, np.float32))
-        check_classification_targets(labels)
-        self._validate_params()
-        self.classes_, codes = np.unique(labels, return_inverse=True)
-        if len(self.classes_) < 2:
-            raise ValueError(f"y must have at least two classes, got 1 class: {self.classes_[0]}")
-        codes = codes.astype(np.int32)
-        scaling = Scaling("standardise" if self.standardize else "none")
-        if self.standardize and shape is not None:
-            scaling = Scaling("constants", float(rows.mean()), float(rows.std()) or 1.0)
-        weights = None
-        if sample_weight is not None:
-            weights = check_sample_weight(
-                sample_weight, rows, dtype=np.float64, ensure_non_negative=True
-            )
-            if not weights.any():  # scikit-learn refuses these from 1.9 on
-                raise ValueError("Sample weights must contain at least one non-zero number.")
-        data = FoldedData(rows, codes, rows[:0], codes[:0], (), scaling, weights)
-        space = self._space()
-        device = self.device
-        if device == "auto" and self.client is not None:
-            have_gpus = all(worker["gpu"] for worker in describe_workers(self.client))
-            device = "gpu" if have_gpus else "cpu"
-        elif device == "auto":
-            import torch
-
-            device = "gpu" if torch.cuda.is_available() else "cpu"
-        shape, n_features = self._image_shape, rows.shape[1]
-        choices = {name: getattr(self, name) for name in Training.choices}
-        choices["augment"] = chosen(self.augment, shape is not None, len(shape or ()) == 2)
-        self._training = Training.of(space.network, len(rows), device=device, **choices)
-        needs_search = space.network in ("conv", "mlp")
-        n_iter = self.n_iter or (12 if needs_search else 1)
-        seed = int(check_random_state(self.random_state).randint(2**31))
-        if shape is not None and (len(shape) not in (2, 3) or math.prod(shape) != n_features):
-            raise ValueError(
-                "image_shape must be (height, width) or (channels, height, width) of "
-                f"{n_features} pixels, got {shape}"
-            )
-        module = None if isinstance(self.network, str) else self.network
-        inputs = Inputs(n_features, len(self.classes_), shape, module)
-        try:
-            counts = {"n_bootstrap": self.n_estimators, "n_tuning": n_iter, "n_folds": self.cv}
-            plan = Trainings.draw(codes, inputs, space, self._training, seed=seed, **counts)
-        except InputError as error:
-            raise error.renamed(folds="cv") from None
-        if n_iter == 1 and not needs_search:
-            plan = plan.in_groups()
-        if self.client is not None:
-            self._train(OnCluster(self.client), data, plan)
-        else:
-            self._train(InProcess(1 if device == "gpu" else available_cores()), data, plan)
-        return self
-
     @classmethod
     def of_run(cls, run: Path, network: Any = None) -> Self:
         """Return the ensemble of a finished run of ``nn_bagging``, to predict with.
@@ -320,57 +437,24 @@ class BaggedNets(ClassifierMixin, BaseEstimator):
         first = stored[0].members[0]
         nets._training, nets._image_shape = Training(), first.inputs.image_shape
         nets.n_features_in_ = len(getattr(first.scaling, "layout", ())) or first.inputs.n_features
-        nets._keep([one.members[0] for one in stored], stored[0].classes_)
+        nets.classes_, nets.estimators_ = stored[0].classes_, [one.members[0] for one in stored]
+        nets.ensemble_ = Ensemble(nets.estimators_, nets.classes_)
         nets._columns = record.dataset.columns
         if (selective := stored_selective_prediction(run)) is not None:
             nets.selective_prediction_ = selective
         return nets
 
-    def _keep(self, members: list[Member], classes: np.ndarray) -> None:
-        self.classes_, self.estimators_ = classes, members
-        self.ensemble_ = Ensemble(members, classes)
+    def _targets(self, y: np.ndarray) -> tuple[np.ndarray, int]:
+        check_classification_targets(y)
+        self.classes_, codes = np.unique(y, return_inverse=True)
+        if len(self.classes_) < 2:
+            raise ValueError(f"y must have at least two classes, got 1 class: {self.classes_[0]}")
+        return codes.astype(np.int32), len(self.classes_)
 
-    def _space(self) -> SearchSpace:
-        network = self.network
-        if network is not None and not isinstance(network, str):
-            kind = network if hasattr(network, "__qualname__") else type(network)
-            network = f"{kind.__module__}:{kind.__qualname__}"
-        if not isinstance(self.space, str):
-            named = {} if network is None else {"network": network}
-            return SearchSpace.from_mapping({**named, **self.space}, "space")
-        if self.space == "auto" and network is None:
-            network = "table" if self._image_shape is None else "conv"
-        return SearchSpace.load(self.space, network, self.optimizer or "sgd")
-
-    def _train(self, runner: Runner, data: FoldedData, plan: Trainings) -> None:
-        rows, why = [], ""
-        members, out_of_bag = dict[int, Any](), dict[int, Any]()
-        with closing(runner):
-            problem = plan.problem(data)
-            tasks = plan.tasks(problem, {}, {})
-            for event, new_rows, made in bag(runner, problem, plan.kind, tasks, {}):
-                for number, refitted in made.items():
-                    if refitted is not None and refitted.member is not None:
-                        members[number] = refitted.member
-                        out_of_bag[number] = refitted.out_of_bag
-                bad = [row["status"] for row in new_rows if made and row["status"] != "ok"]
-                why = next(iter(bad), getattr(event, "error", None) or why)
-                rows += [row for row in new_rows if bool(made) != plan.searches]
-        self.cv_results_ = tabulate_cells(rows)
-        n_folds = self.cv if plan.searches else 1
-        self.candidates_ = reduce_candidates(self.cv_results_, n_folds, self.client)
-        if not members:
-            raise ValueError(f"no member could be trained: {why}")
-        if len(members) < self.n_estimators:
-            lost = self.n_estimators - len(members)
-            warnings.warn(
-                f"{lost} of {self.n_estimators} members could not be trained: {why}",
-                FitFailedWarning,
-                stacklevel=3,
-            )
-        self._keep([members[number] for number in sorted(members)], self.classes_)
+    def _learn_from(self, out_of_bag: list[OutOfBagPrediction], data: FoldedData) -> None:
+        self.ensemble_ = Ensemble(self.estimators_, self.classes_)
         self.selective_prediction_ = SelectivePrediction.of(
-            out_of_bag.values(),
+            out_of_bag,
             data.y,
             len(self.classes_),
             error=self.defer_error,
@@ -383,24 +467,6 @@ class BaggedNets(ClassifierMixin, BaseEstimator):
         on_host = to_host(said) if self.client is None else said.map_blocks(to_host)
         probabilities: np.ndarray = self._here(on_host)
         return probabilities
-
-    def _ask(self, X: ArrayLike) -> Prediction:
-        """Ask every member; with a client on its workers, whose arrays the answer's are then."""
-        check_is_fitted(self)
-        X = by_name(X, getattr(self, "_columns", ()))  # those of a run have names
-        rows = validate_data(self, _flat(X)[1], reset=False, dtype=(np.float64, np.float32))
-        if self.client is None:
-            return self.ensemble_.predict(rows, self._training)
-        members = self.ensemble_.members
-        return ask_on_workers(self.client, members, rows, len(self.classes_), self._training)
-
-    def _here(self, asked: Any) -> Any:
-        """Return what was asked, or reduced of it, once workers have computed it."""
-        if self.client is None:
-            return asked
-        import dask
-
-        return dask.compute(asked, scheduler=self.client)[0]
 
     def predict(self, X: ArrayLike) -> np.ndarray:
         """Return the vote: classes of the rows of ``X``, an array of shape (n_samples,).

@@ -77,8 +77,8 @@ def as_dask_array(members: Sequence[Any]) -> Array:
     return stacked.rechunk((-1, POINTS_PER_CHUNK, -1))
 
 
-def chunk_of(made: Any, shape: tuple[int, ...]) -> Array:
-    """Return what a worker holds, or will make, as a float32 array of one chunk.
+def chunk_of(made: Any, shape: tuple[int, ...], dtype: Any = np.float32) -> Array:
+    """Return what a worker holds, or will make, as an array of one chunk.
 
     Parameters
     ----------
@@ -87,11 +87,11 @@ def chunk_of(made: Any, shape: tuple[int, ...]) -> Array:
     import dask
     import dask.array as da
 
-    return da.from_delayed(dask.delayed(made), shape, np.float32)
+    return da.from_delayed(dask.delayed(made), shape, dtype)
 
 
 def ask_on_workers(
-    client: Client, members: Sequence[Member], X: np.ndarray, n_classes: int, training: Training
+    client: Client, members: Sequence[Member], X: np.ndarray, training: Training
 ) -> Prediction:
     """Ask members on workers, where the answer lies: as ``Ensemble.predict``, but lazy.
 
@@ -107,7 +107,10 @@ def ask_on_workers(
     rows = scatter(client, Placed(X))
     ask = dask.delayed(_ask, pure=False)
     asked = [ask(member, rows, training) for member in scatter(client, list(members))]
-    probabilities = as_dask_array([chunk_of(one[0], (len(X), n_classes)) for one in asked])
+    inputs = members[0].inputs
+    dtype = np.float64 if inputs.is_regression else np.float32
+    shape = len(X), inputs.n_outputs
+    probabilities = as_dask_array([chunk_of(answer[0], shape, dtype) for answer in asked])
     distance = dask.delayed(mean_distance)([one[1] for one in asked])
     return Prediction(probabilities, distance)
 

@@ -31,7 +31,7 @@ from pipelines.search.candidates import Candidate
 from pipelines.search.command import run_tasks
 from pipelines.search.fitting import group_candidates
 from pipelines.search.ranking import best_of_each, rank, reduce_scores, tabulate
-from pipelines.search.scoring import NEG_LOG_LOSS, CandidateScorer
+from pipelines.search.scoring import NEG_LOG_LOSS, NEG_SQUARED_ERROR, CandidateScorer
 from pipelines.search.shared.networks import Network, Networks, leaves_idle
 from pipelines.search.tasks import REFIT, Place, Problem, Row, Task, make_tasks, row_of
 from pipelines.search.tasks import run_task as run_search_task
@@ -134,7 +134,10 @@ class Trainings:
             draw_bootstrap(y, n_folds, generator)  # which comes before them
             seeds.append(draw_seed())
             candidates.append(
-                [Network(space.draw(generator), draw_seed()) for _ in range(n_tuning)]
+                [
+                    Network(space.draw(generator), draw_seed(), inputs.is_regression)
+                    for _ in range(n_tuning)
+                ]
             )
         alone = [[member] for member in range(n_bootstrap)]
         return cls(inputs, training, n_folds, seed, candidates, seeds, alone)
@@ -167,12 +170,17 @@ class Trainings:
             candidates = [self.candidates[group[0]] for group in groups for _ in group]
         return replace(plan, candidates=candidates, groups=[group.tolist() for group in groups])
 
-    def problem(self, data: FoldedData, scoring: Sequence[str] = (NEG_LOG_LOSS,)) -> Problem:
+    @property
+    def loss(self) -> str:
+        """The scorer of what networks are trained to lower, by which they are chosen by default."""
+        return NEG_SQUARED_ERROR if self.inputs.is_regression else NEG_LOG_LOSS
+
+    def problem(self, data: FoldedData, scoring: Sequence[str] = ()) -> Problem:
         """Return the searches of all members, each a part of the problem: candidates and splits."""
         if not isinstance(data.scaling, Preparation):
             place = partial(place_rows, inputs=self.inputs, training=self.training)
             data = replace(data, place=place)
-        scorer = CandidateScorer(tuple(dict.fromkeys([*scoring, NEG_LOG_LOSS])))
+        scorer = CandidateScorer(tuple(dict.fromkeys([*scoring, self.loss])))
         search, parts = Problem(data, (), {}, scorer, (), COLUMNS), dict[str, Problem]()
         for member, networks in enumerate(self.candidates):
             splits = partial(BootstrapSplits, data, self.n_folds, self.seed, member)

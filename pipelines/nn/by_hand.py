@@ -1,10 +1,11 @@
 """Several networks of one architecture as one: a step of all is a few batched products.
 
 The network: convolution (or none), ReLU, hidden layer, ReLU, one output for each class,
-cross-entropy. Training: stochastic gradient descent with momentum as ``torch.optim.SGD``
-has it, v <- momentum v + gradient, w <- w - learning_rate v. The gradients are written out,
-so that each is added to its v in the product that makes it and is never stored itself: five
-passes over the layer, where ``torch``'s fused SGD needs six with the gradient it is given.
+cross-entropy; of a regression one output, half the squared error. Training: stochastic gradient
+descent with momentum as ``torch.optim.SGD`` has it, v <- momentum v + gradient, w <- w -
+learning_rate v. The gradients are written out, so that each is added to its v in the product that
+makes it and is never stored itself: five passes over the layer, where ``torch``'s fused SGD needs
+six with the gradient it is given.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import numpy as np
 
 from pipelines.nn.inputs import Inputs, fan_in, weight_shapes
 from pipelines.nn.space import Candidate
-from pipelines.nn.stack import Stack, Tensors, scaling_of
+from pipelines.nn.stack import Stack, Tensors, scaling_of, squared_loss
 
 if TYPE_CHECKING:
     import torch
@@ -50,6 +51,7 @@ class StackedWeights:
         self._pieces = 1
         if device.type == "cuda":
             self._pieces = pieces_of(self.weights["hidden.weight"].shape[1])
+        self._target = scaling_of(parts, device, "target")
 
     def narrow(self, first: int, count: int) -> StackedWeights:
         """Return a stack of some of the networks, sharing their memory."""
@@ -59,12 +61,14 @@ class StackedWeights:
             for arrays in (self.weights, self.velocities)
         )
         part._scaling = [one[slots] for one in self._scaling]
+        part._target = [scale[slots] for scale in self._target]
         part.loss = self.loss[slots]
         return part
 
     def move(self, source: int, target: int) -> None:
         """Put the network of one slot into another, over what was there."""
-        for one in (*self.weights.values(), *self.velocities.values(), *self._scaling, self.loss):
+        weights = (*self.weights.values(), *self.velocities.values())
+        for one in (*weights, *self._scaling, *self._target, self.loss):
             one[target].copy_(one[source])
 
     def step(self, batch: torch.Tensor) -> None:
@@ -98,11 +102,15 @@ class StackedWeights:
             X = self._torch.bmm(kernels.flatten(0, 1), patches).view(n, size, -1).relu_()
         hidden = hidden_of(X, w["hidden.weight"], w["hidden.bias"], self._pieces).relu_()
         outputs = self._torch.baddbmm(w["output.bias"], hidden, w["output.weight"])
-        certainty = self._torch.log_softmax(outputs, 2)
-        truth = self._rows.one_hot.index_select(0, flat).view(n, size, -1)
-        self.loss.sub_((certainty * truth).sum((1, 2)))
-
-        by_output = certainty.exp_().sub_(truth)
+        truth = self._rows.targets.index_select(0, flat).view(n, size, -1)
+        if self._target:
+            truth.sub_(self._target[0]).div_(self._target[1])
+            self.loss.add_(squared_loss(outputs, truth).sum((1, 2)))
+            by_output = outputs.sub_(truth)
+        else:
+            certainty = self._torch.log_softmax(outputs, 2)
+            self.loss.sub_((certainty * truth).sum((1, 2)))
+            by_output = certainty.exp_().sub_(truth)
         by_hidden = self._torch.bmm(by_output, w["output.weight"].mT)
         aten.threshold_backward.grad_input(by_hidden, hidden, 0, grad_input=by_hidden)
         ones = hidden.new_ones(n, 1, size)

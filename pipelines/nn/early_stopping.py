@@ -32,6 +32,8 @@ from pipelines.nn.stack import (
     Stack,
     Tensors,
     Trained,
+    scaling_of,
+    squared_loss,
 )
 
 if TYPE_CHECKING:
@@ -39,6 +41,8 @@ if TYPE_CHECKING:
 
 PATIENCE = 15  # epochs without a smaller loss of the left-out rows
 LEAST_FALL = 1e-3  # of that loss, in nats: rows that are told apart fall for ever
+# Of a regression, whose loss may come near 0: the fall is a part of it.
+REGRESSION_PATIENCE, REGRESSION_FALL = 30, 1e-3
 SMOOTHING = 0.05  # share of a label that goes to all classes alike
 WEIGHT_DECAY = 0.1
 SQUARES, EPSILON = 0.999, 1e-8  # of Adam
@@ -47,12 +51,13 @@ SQUARES, EPSILON = 0.999, 1e-8  # of Adam
 class Batch(NamedTuple):
     """Rows of a step, a line of each tensor for each network; what fills up a line weighs 0.
 
-    ``X`` is scaled. ``drawn`` and ``out_of_bag`` are weights, (n_networks, size), that sum to 1
-    over a network's rows; beyond the first ``n_drawn`` rows of a line nothing is drawn.
+    ``X`` and ``targets`` are scaled. ``drawn`` and ``out_of_bag`` are weights, (n_networks, size),
+    that sum to 1 over a network's rows; beyond the first ``n_drawn`` rows of a line nothing is
+    drawn.
     """
 
     X: torch.Tensor
-    one_hot: torch.Tensor
+    targets: torch.Tensor
     drawn: torch.Tensor
     out_of_bag: torch.Tensor
     n_drawn: int
@@ -73,7 +78,7 @@ class Together:
         import torch
 
         self._torch, self._candidate, self._max_steps = torch, candidate, max_steps
-        self._shapes = weight_shapes(candidate, inputs)
+        self._shapes, self._is_regression = weight_shapes(candidate, inputs), inputs.is_regression
         self.flat = torch.cat([first[name].flatten(1) for name in self._shapes], 1)
         self.mean, self.squares = torch.zeros_like(self.flat), torch.zeros_like(self.flat)
         self._gradient = torch.zeros_like(self.flat)
@@ -103,16 +108,23 @@ class Together:
         torch, w, by = self._torch, self._weights, self._by
         hidden = torch.baddbmm(w["hidden.bias"], batch.X, w["hidden.weight"]).relu_()
         outputs = torch.baddbmm(w["output.bias"], hidden, w["output.weight"])
-        certainty = torch.log_softmax(outputs, 2)
-        losses = (certainty * batch.one_hot).sum(2).neg_()
+        if self._is_regression:
+            losses = squared_loss(outputs, batch.targets).sum(2)
+        else:
+            outputs = torch.log_softmax(outputs, 2)
+            losses = (outputs * batch.targets).sum(2).neg_()
         of_drawn, of_left_out = (losses * batch.drawn).sum(1), (losses * batch.out_of_bag).sum(1)
 
-        X, one_hot, hidden, certainty, weights = (
+        X, targets, hidden, outputs, weights = (
             one[:, : batch.n_drawn]
-            for one in (batch.X, batch.one_hot, hidden, certainty, batch.drawn[..., None])
+            for one in (batch.X, batch.targets, hidden, outputs, batch.drawn[..., None])
         )
-        target = one_hot * (1 - SMOOTHING) + SMOOTHING / one_hot.shape[2]
-        by_output = certainty.exp().sub_(target).mul_(weights * n_batches)
+        if self._is_regression:
+            by_output = outputs - targets
+        else:
+            smoothed = targets * (1 - SMOOTHING) + SMOOTHING / targets.shape[2]
+            by_output = outputs.exp().sub_(smoothed)
+        by_output.mul_(weights * n_batches)
         by_hidden = torch.bmm(by_output, w["output.weight"].mT)
         by_hidden = torch.ops.aten.threshold_backward(by_hidden, hidden, 0)
         by["output.weight"].copy_(torch.bmm(hidden.mT, by_output))
@@ -141,11 +153,13 @@ def train_with_early_stopping(
 
     A network is kept as it was after the epoch in which the loss of its left-out rows,
     measured while the weights moved, was least; one that left out none, after that of the
-    least loss of the rows it drew. It ends when ``PATIENCE`` epochs have bettered nothing.
+    least loss of the rows it drew. It ends when ``PATIENCE`` epochs, ``REGRESSION_PATIENCE`` of a
+    regression, have bettered nothing.
     """
     import torch
 
     candidate, inputs, rows, parts = stack.candidate, stack.inputs, stack.rows, stack.parts
+    patience = REGRESSION_PATIENCE if inputs.is_regression else PATIENCE
     generators = [part.generator for part in parts]
     first = first_weights(candidate, inputs, generators, rows.device)
     given = _Given(rows, parts, training.batch_size)
@@ -162,14 +176,15 @@ def train_with_early_stopping(
         sums = [nets.step(batch, given.n_batches) for batch in given.batches()]
         drawn, out_of_bag = (torch.stack(one).sum(0) for one in zip(*sums, strict=True))
         losses.append(drawn)
-        goes_on = since < PATIENCE
+        goes_on = since < patience
         lasted += goes_on
         assessed = torch.where(alone, drawn, out_of_bag)
-        better = (assessed < least - LEAST_FALL) & goes_on
+        enough = least * (1 - REGRESSION_FALL) if inputs.is_regression else least - LEAST_FALL
+        better = (assessed < enough) & goes_on
         least = torch.where(better, assessed, least)
         kept = torch.where(better[:, None], nets.flat, kept)
         since = torch.where(better, 0, since + 1)
-        if bool((since >= PATIENCE).all()):
+        if bool((since >= patience).all()):
             break
     seconds = (time.perf_counter() - started) / len(parts)
     by_part = torch.stack(losses, 1).tolist()
@@ -189,6 +204,7 @@ class _Given:
 
     def __init__(self, rows: DeviceRows, parts: Sequence[Part], batch_size: int) -> None:
         self._rows, self._parts = rows, parts
+        self._target = scaling_of(parts, rows.device, "target")
         self._own = []  # of each network its rows, and what those drawn and left out weigh
         for part in parts:
             out_of_bag = part.out_of_bag
@@ -224,11 +240,13 @@ class _Given:
                 index[number, : len(piece)] = own[0][piece]
                 weights[:, number, : len(piece)] = own[1][piece], own[2][piece]
             flat = torch.from_numpy(index).to(where).view(-1)
-            X, one_hot = (
+            X, targets = (
                 one.index_select(0, flat).view(len(pieces), size, -1)
-                for one in (self._rows.X, self._rows.one_hot)
+                for one in (self._rows.X, self._rows.targets)
             )
             for line, part in zip(X, self._parts, strict=True):
                 part.scaled(line)
+            if self._target:
+                targets.sub_(self._target[0]).div_(self._target[1])
             drawn, out_of_bag = torch.from_numpy(weights).to(where)
-            yield Batch(X, one_hot, drawn, out_of_bag, int((weights[0] > 0).sum(1).max()))
+            yield Batch(X, targets, drawn, out_of_bag, int((weights[0] > 0).sum(1).max()))

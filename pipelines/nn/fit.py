@@ -16,7 +16,17 @@ from pipelines.nn.member import Member, OutOfBagPrediction, Prediction
 from pipelines.nn.settings import Training
 from pipelines.nn.size import training_bytes
 from pipelines.nn.space import Candidate
-from pipelines.nn.stack import OK, Part, Result, Score, Stack, Tensors, Trained, place_stack
+from pipelines.nn.stack import (
+    OK,
+    Part,
+    Result,
+    Score,
+    Stack,
+    Tensors,
+    Trained,
+    place_stack,
+    target_scaling,
+)
 from pipelines.nn.train import train
 
 GIB = 2**30
@@ -93,7 +103,7 @@ class Refitted:
     Attributes
     ----------
     trained : Trained, with its score on the distinct training rows that its sample left out
-    training_error : of the distinct rows that it was trained on
+    training_error : of the distinct rows that it was trained on; None of a regression
     test : Prediction of the test rows
     out_of_bag : OutOfBagPrediction
     """
@@ -140,13 +150,14 @@ def refit(
             continue
         distinct, left_out, candidate = np.unique(part.rows), part.out_of_bag, part.candidate
         assert candidate is not None
-        member = Member(candidate, inputs, weights, data.scaling_for(part.rows)).knowing(
-            rows_of(data.X, distinct), data.y[distinct], training
-        )
+        target = target_scaling(data.y, part.rows) if inputs.is_regression else None
+        member = Member(
+            candidate, inputs, weights, data.scaling_for(part.rows), target=target
+        ).knowing(rows_of(data.X, distinct), data.y[distinct], training)
         of_out_of_bag = member.predict(rows_of(data.X, left_out), training).on_host()
         yield Refitted(
             scored,
-            of_drawn.n_errors / of_drawn.n_rows,
+            None if of_drawn.n_errors is None else of_drawn.n_errors / of_drawn.n_rows,
             member,
             member.predict(data.X_test, training),
             OutOfBagPrediction(left_out, *of_out_of_bag),

@@ -21,6 +21,8 @@ class Inputs:
 
     Attributes
     ----------
+    n_classes : int
+        0 of a regression, whose networks have one output, the target in standard deviations.
     image_shape : (height, width) of gray images, (channels, height, width) of coloured ones, or
         None for a table
     module : torch.nn.Module, or a function that returns one, optional
@@ -32,6 +34,16 @@ class Inputs:
     n_classes: int
     image_shape: tuple[int, ...] | None = None
     module: Any = field(default=None, compare=False, repr=False)
+
+    @property
+    def is_regression(self) -> bool:
+        """Whether networks predict a number."""
+        return self.n_classes == 0
+
+    @property
+    def n_outputs(self) -> int:
+        """Outputs of a network: one for each class, one of a regression."""
+        return self.n_classes or 1
 
     def positions(self, kernel_size: int) -> tuple[int, int]:
         """Return (rows, columns) of the places a kernel fits on the image, one pixel apart.
@@ -66,8 +78,8 @@ def weight_shapes(candidate: Candidate, inputs: Inputs) -> Shapes:
         n_inputs = candidate.n_conv_layer * height * width
     shapes["hidden.weight"] = (n_inputs, candidate.n_hidden_layer)
     shapes["hidden.bias"] = (1, candidate.n_hidden_layer)
-    shapes["output.weight"] = (candidate.n_hidden_layer, inputs.n_classes)
-    shapes["output.bias"] = (1, inputs.n_classes)
+    shapes["output.weight"] = (candidate.n_hidden_layer, inputs.n_outputs)
+    shapes["output.bias"] = (1, inputs.n_outputs)
     return shapes
 
 

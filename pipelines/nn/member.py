@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     import torch
 
 NOVELTY = ("whitening", "centers")  # arrays of ``FeatureDistance``
+TARGET = ("center", "scale")  # numbers of a target's ``FittedScaling``
 KNOWN = 5000  # training rows whose features are fitted
 SHRINKAGE = 0.01  # part of the covariance that is taken to be alike in all directions
 
@@ -93,7 +94,7 @@ class Prediction(NamedTuple):
     Attributes
     ----------
     probabilities : float32 array of shape (n_rows, n_classes)
-        Softmax certainty.
+        Softmax certainty; of a regression the target in its units, float64 of shape (n_rows, 1).
     distance : float32 array of shape (n_rows,)
         See ``FeatureDistance``; not a number of a member that has none.
     """
@@ -137,6 +138,8 @@ class Member:
         Applied to rows before the network.
     novelty : FeatureDistance, optional
         Of its last hidden layer; see ``knowing``.
+    target : FittedScaling, optional
+        Of a regression, that of the targets it was trained on; both are numbers.
     """
 
     candidate: Candidate
@@ -144,9 +147,13 @@ class Member:
     weights: Arrays
     scaling: Fitted
     novelty: FeatureDistance | None = None
+    target: FittedScaling | None = None
 
     def knowing(self, X: Any, y: np.ndarray, training: Training | None = None) -> Self:
-        """Return the member with the distance to rows that it was trained on, and their classes."""
+        """Return the member with the distance to rows that it was trained on, and their classes.
+
+        The rows of a regression are of one kind.
+        """
         some = slice(None, None, max(1, math.ceil(len(y) / KNOWN)))
         import torch
 
@@ -154,14 +161,15 @@ class Member:
         hidden = torch.cat(blocks).cpu().numpy()
         if not np.isfinite(hidden).all():
             return self
-        return replace(self, novelty=FeatureDistance.of(hidden, y[some]))
+        kinds = np.zeros(len(hidden)) if self.inputs.is_regression else y[some]
+        return replace(self, novelty=FeatureDistance.of(hidden, kinds))
 
     def predict_proba(self, X: Any, training: Training | None = None) -> np.ndarray:
-        """Return softmax certainty of unscaled rows, float32 of shape (n_rows, n_classes)."""
+        """Return ``probabilities`` of unscaled rows, see ``Prediction``."""
         return self.predict(X, training).on_host().probabilities
 
     def predict(self, X: Any, training: Training | None = None) -> Prediction:
-        """Return softmax certainty and distance of unscaled rows.
+        """Return softmax certainty, or targets, and distance of unscaled rows.
 
         Parameters
         ----------
@@ -175,7 +183,8 @@ class Member:
 
         training = training or Training()
         where = torch_device(training.device)
-        certainty = torch.empty((len(X), self.inputs.n_classes), device=where)
+        dtype = torch.float32 if self.target is None else torch.float64
+        certainty = torch.empty((len(X), self.inputs.n_outputs), device=where, dtype=dtype)
         distance = torch.full((len(X),), torch.nan, device=where)
         done = 0
         for answer, hidden in self._blocks(X, training):
@@ -192,7 +201,7 @@ class Member:
     def _blocks(
         self, X: Any, training: Training | None
     ) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
-        """Yield certainty and the last hidden layer, what the last dense one is given, of rows.
+        """Yield answers and the last hidden layer, what the last dense one is given, of rows.
 
         Of a network without a dense layer, the logarithm of the certainty in its place.
         """
@@ -202,6 +211,7 @@ class Member:
             inputs_of_dense_layers,
             log_certainty,
             network_to_ask,
+            outputs_of,
             refuse_other_weights,
         )
         from pipelines.nn.settings import torch_device
@@ -221,12 +231,19 @@ class Member:
                 block = block.astype(np.float32, copy=False)
                 # A copy, for numpy aligns less strictly, and the bits of a product depend on it.
                 rows = torch.tensor(block, device=where)
-                answer = log_certainty(network, weights, rows, self.inputs)
+                ask = log_certainty if self.target is None else outputs_of
+                answer = ask(network, weights, rows, self.inputs)
                 hidden = given[-1] if given else answer
                 if hidden.ndim > 2:  # of each of several places
                     hidden = hidden.flatten(1, -2).mean(1)
-                yield answer.exp(), hidden.float()
+                yield self._in_units(answer), hidden.float()
                 given.clear()
+
+    def _in_units(self, answer: torch.Tensor) -> torch.Tensor:
+        if self.target is None:
+            return answer.exp()
+        # Twice the precision, as a target may be far from 0 and vary little.
+        return answer.double().view(-1, 1) * float(self.target.scale) + float(self.target.center)
 
     def augmented(self, X: np.ndarray, augment: str, seed: int) -> np.ndarray:
         """Return images, each changed at random, float32 of the shape of ``X``."""
@@ -246,7 +263,10 @@ class Member:
         novelty = self.novelty and {
             f"novelty.{name}": getattr(self.novelty, name) for name in NOVELTY
         }
-        return self.weights | self.scaling.arrays() | (novelty or {})
+        target = self.target and {
+            f"target.{name}": np.atleast_1d(getattr(self.target, name)) for name in TARGET
+        }
+        return self.weights | self.scaling.arrays() | (novelty or {}) | (target or {})
 
     @classmethod
     def _from_stored(cls, own: Arrays, candidate: Candidate, inputs: Inputs) -> Member:
@@ -255,7 +275,7 @@ class Member:
             name: one
             for name, one in own.items()
             if name not in ("preparation", "preparation.layout")
-            and not name.startswith(("scaling.", "novelty."))
+            and not name.startswith(("scaling.", "novelty.", "target."))
         }
         # That of a module is made only when it is asked: a network of the user's own is code.
         shapes: dict[str, Any] = {name: one.shape for name, one in weights.items()}
@@ -266,6 +286,10 @@ class Member:
             novelty = FeatureDistance(*(own[f"novelty.{name}"] for name in NOVELTY))
             n_classes, n = novelty.centers.shape
             shapes |= {"novelty.whitening": (n, n), "novelty.centers": (n_classes, n)}
+        target = None
+        if inputs.is_regression:
+            shapes |= {f"target.{name}": (1,) for name in TARGET}
+            target = FittedScaling(*(own[f"target.{name}"].item() for name in TARGET))
         if isinstance(scaling, FittedScaling):
             parts = scaling.arrays()
             constant = all(one.size == 1 for one in parts.values())
@@ -279,24 +303,24 @@ class Member:
                 raise ValueError(f"its {name} has the shape {np.shape(own[name])}, not {shape}")
             if not np.isfinite(own[name]).all():
                 raise ValueError(f"its {name} is not finite")
-        return cls(candidate, inputs, weights, scaling, novelty)
+        return cls(candidate, inputs, weights, scaling, novelty, target)
 
 
 @dataclass(frozen=True, eq=False)
 class Ensemble:
-    """Members that were trained for the same classes, and vote.
+    """Members that were trained for the same classes, and vote, or for the same target.
 
     Attributes
     ----------
     members : sequence of Member, at least one
-    classes_ : array of shape (n_classes,)
+    classes_ : array of shape (n_classes,); empty of a regression
     """
 
     members: Sequence[Member]
     classes_: np.ndarray
 
     def member_proba(self, X: Any, training: Training | None = None) -> np.ndarray:
-        """Return each member's probabilities, float32 of shape (n_members, n_rows, n_classes)."""
+        """Return ``probabilities`` of every member, see ``Prediction``: (n_members, n_rows, n)."""
         return np.stack([member.predict_proba(X, training) for member in self.members])
 
     def predict(self, X: Any, training: Training | None = None) -> Prediction:

@@ -34,7 +34,14 @@ from pipelines.nn.networks import (
 )
 from pipelines.nn.recording import RecordedStep
 from pipelines.nn.settings import Training
-from pipelines.nn.stack import DIVERGED, OK, Result, Trained, scaling_of
+from pipelines.nn.stack import (
+    DIVERGED,
+    OK,
+    Result,
+    Trained,
+    scaling_of,
+    squared_loss,
+)
 
 if TYPE_CHECKING:
     from pipelines.nn.stack import Stack
@@ -119,7 +126,7 @@ class _Networks:
         self._by_vmap = self._n > 1 and not isinstance(one, CNN)
 
     def __call__(self, X: torch.Tensor) -> torch.Tensor:
-        """Return outputs, (n_networks, n_rows, n_classes), of X, (n_rows, n_networks, ...)."""
+        """Return outputs, (n_networks, n_rows, n_outputs), of X, (n_rows, n_networks, ...)."""
         if self._by_vmap:
             of_all: Any = torch.vmap(self._call, (0, 0, 1))
             outputs: torch.Tensor = of_all(self.weights, self.buffers, X)
@@ -155,8 +162,10 @@ class _Trainer:
         self._generators = [
             torch.Generator().manual_seed(seed_from(part.generator)) for part in self._parts
         ]
-        self._classes = rows.one_hot.argmax(1)
+        self._is_regression = stack.inputs.is_regression
+        self._targets = rows.targets if self._is_regression else rows.targets.argmax(1)
         self._scaling = scaling_of(self._parts, rows.device)
+        self._target = scaling_of(self._parts, rows.device, "target")
         self._batch_size = min(training.batch_size, stack.n_rows)
         self._n_steps = stack.n_rows // self._batch_size
         total = self._n_steps * training.max_epochs
@@ -234,17 +243,18 @@ class _Trainer:
         if augment != "none":
             images = as_network_takes(X, stack.inputs)
             X = augmented(images, augment, self._generators, stack.rows.brightest).view_as(X)
-        losses = learn(X, self._classes.index_select(0, flat))
+        losses = learn(X, self._targets.index_select(0, flat))
         self._schedule.step()
         return losses
 
-    def _learn(self, X: torch.Tensor, classes: torch.Tensor) -> torch.Tensor:
+    def _learn(self, X: torch.Tensor, truth: torch.Tensor) -> torch.Tensor:
         """Make a step of every network on a batch of its own; return the losses before it.
 
         Parameters
         ----------
         X : float32 tensor of shape (n_networks, size, n_features), overwritten
-        classes : int64 tensor of shape (n_networks * size,)
+        truth : int64 tensor of shape (n_networks * size,), or float32, (n_networks * size, 1)
+            Classes; of a regression targets, overwritten.
         """
         n, size, _ = X.shape
         if self._scaling:
@@ -258,16 +268,17 @@ class _Trainer:
                 outputs = self._networks(X)
         else:
             outputs = self._networks(X)
-        losses = (
-            functional.cross_entropy(
+        if self._is_regression:
+            truth = truth.view(n, size, 1).sub_(self._target[0]).div_(self._target[1])
+            each = squared_loss(outputs.view_as(truth), truth)
+        else:
+            each = functional.cross_entropy(
                 outputs.flatten(0, 1),
-                classes,
+                truth,
                 reduction="none",
                 label_smoothing=self._training.label_smoothing,
             )
-            .view(n, size)
-            .mean(1)
-        )
+        losses = each.view(n, size).mean(1)
         losses.sum().backward()
         self._optimizer.step()
         self._optimizer.zero_grad(set_to_none=self._alike)

@@ -56,7 +56,7 @@ def make_network(candidate: Candidate, inputs: Inputs, seed: int = 0) -> nn.Modu
     """Return a candidate's network with first weights that the seed decides, on the CPU.
 
     It takes a float32 tensor of shape (n, channels, height, width), of a table (n, n_features),
-    and gives one of shape (n, n_classes), before softmax.
+    and gives one of shape (n, n_outputs): before softmax, or the scaled target of a regression.
 
     Raises
     ------
@@ -86,17 +86,17 @@ def as_network_takes(rows: torch.Tensor, inputs: Inputs) -> torch.Tensor:
 
 
 def network_to_ask(candidate: Candidate, inputs: Inputs, device: torch.device) -> nn.Module:
-    """Return a candidate's network for ``log_certainty``, which brings the weights."""
+    """Return a candidate's network for ``outputs_of``, which brings the weights."""
     if candidate.network in BY_HAND:
         with torch.device("meta"):  # first weights of a large one would take seconds
             return make_network(candidate, inputs).eval()
     return make_network(candidate, inputs).eval().to(device)
 
 
-def log_certainty(
+def outputs_of(
     network: nn.Module, weights: dict[str, torch.Tensor], rows: torch.Tensor, inputs: Inputs
 ) -> torch.Tensor:
-    """Return the logarithm of one network's softmax certainty.
+    """Return what the last layer of one network gives.
 
     Parameters
     ----------
@@ -106,10 +106,17 @@ def log_certainty(
 
     Returns
     -------
-    float32 tensor of shape (n_rows, n_classes)
+    float32 tensor of shape (n_rows, n_outputs)
     """
     outputs: torch.Tensor = functional_call(network, weights, (as_network_takes(rows, inputs),))
-    return torch.log_softmax(outputs.float(), 1)
+    return outputs.float()
+
+
+def log_certainty(
+    network: nn.Module, weights: dict[str, torch.Tensor], rows: torch.Tensor, inputs: Inputs
+) -> torch.Tensor:
+    """Return the logarithm of one network's softmax certainty; see ``outputs_of``."""
+    return torch.log_softmax(outputs_of(network, weights, rows, inputs), 1)
 
 
 def refuse_other_weights(
@@ -203,7 +210,7 @@ class CNN(nn.Sequential):
             layers += [nn.MaxPool2d(2), _convolution(n_channels, 2 * n_channels)]
             n_channels *= 2
             layers.append(_convolution(n_channels, n_channels))
-        super().__init__(*layers, _Mean(), _GroupedLinear(n_channels, inputs.n_classes))
+        super().__init__(*layers, _Mean(), _GroupedLinear(n_channels, inputs.n_outputs))
 
     def in_groups(self, n_networks: int) -> CNN:
         """Take images and weights of so many networks, their channels beside each other.
@@ -272,7 +279,7 @@ def _torchvisions(name: str, inputs: Inputs) -> nn.Module:
     if name not in ("googlenet", "inception_v3"):
         without = {}
     network: nn.Module = models.get_model(
-        name, weights=None, num_classes=inputs.n_classes, **without
+        name, weights=None, num_classes=inputs.n_outputs, **without
     )
     gray = channels_height_width(inputs.image_shape)[0] == 1
     return Coloured(network) if gray else network
@@ -315,7 +322,8 @@ def _users(candidate: Candidate, inputs: Inputs) -> nn.Module:
     shape = inputs.image_shape
     offered = {
         "n_features": inputs.n_features,
-        "n_classes": inputs.n_classes,
+        "n_outputs": inputs.n_outputs,
+        "n_classes": inputs.n_outputs,
         "image_shape": shape,
         "in_channels": inputs.n_features if shape is None else channels_height_width(shape)[0],
         **{name: value for name in WHOLE if (value := getattr(candidate, name))},
@@ -355,7 +363,7 @@ def network_lines(candidate: Candidate, inputs: Inputs) -> list[str]:
     Raises
     ------
     InputError
-        It cannot be made, or does not give an output for each class.
+        It cannot be made, or does not give an output for each class, or one of a regression.
     """
     network = make_network(candidate, inputs).eval()
     try:
@@ -364,10 +372,13 @@ def network_lines(candidate: Candidate, inputs: Inputs) -> list[str]:
             shape = tuple(network(rows).shape)
     except user_files.USER_ERRORS as error:
         raise refusal_of_rows(candidate, error) from None
-    if shape != (2, inputs.n_classes):
+    if shape != (2, inputs.n_outputs):
+        wanted = f"an output for each of {inputs.n_classes} classes"
+        if inputs.is_regression:
+            wanted = "one output for the target"
         raise InputError(
-            f"{opt('network')} must give an output for each of {inputs.n_classes} classes, got "
-            f"{candidate.network}, which gives {shape} for two rows"
+            f"{opt('network')} must give {wanted}, got {candidate.network}, which gives {shape} "
+            "for two rows"
         )
     n_weights = sum(one.numel() for one in network.parameters())
     return [f"network    {candidate.network}: {n_weights:,} weights"]

@@ -16,6 +16,8 @@ OF_NETWORKS = ("torch", "torchvision")  # distributions whose versions decide re
 BY_HAND = ("conv", "mlp", "table")  # networks whose gradients are written out
 # Of a network for tables: rows of a step, and steps at most, in so many epochs.
 BATCH, STEPS, EPOCHS = 256, 200, (20, 200)
+REGRESSION_STEPS, REGRESSION_EPOCHS = 1000, (20, 1000)
+REGRESSION_FALL = 0.02  # ``least_fall`` of conv and mlp: noise stays in a squared error
 # Of a module that torch differentiates.
 MODULE_BATCH, MODULE_STEPS, MODULE_EPOCHS, SMOOTHING = 64, 1500, (12, 60), 0.05
 DECAY = {"sgd": 5e-4, "adamw": 0.05}
@@ -32,7 +34,7 @@ class Training:
         Rows of a step; the last of an epoch takes what is left.
     least_fall : float
         Training ends with an epoch whose mean loss is not below that of the epoch before
-        by more than this part of it; that of a network for tables ends as
+        by more than this part of it, 0.02 in a regression; that of a network for tables ends as
         ``pipelines.nn.early_stopping`` says.
     precision : {"fp32", "tf32", "bf16"}
         Of products on a GPU; a CPU computes in single precision, but for "bf16".
@@ -93,6 +95,7 @@ class Training:
         patience: int | None = None,
         augment: str = "none",
         precision: str = "fp32",
+        is_regression: bool = False,
         **settings: Any,
     ) -> Training:
         """Return settings, with the defaults of a kind of network where None is given."""
@@ -100,9 +103,14 @@ class Training:
         as_written = set(asked) == {None} and augment == "none" and precision != "bf16"
         if network in BY_HAND and as_written:
             batch, epochs = cls.batch_size, cls.max_epochs
+            if is_regression:
+                settings["least_fall"] = REGRESSION_FALL
             if network == "table":
                 batch = BATCH
-                epochs = _epochs(STEPS, math.ceil(n_rows / (batch_size or batch)), EPOCHS)
+                steps, bounds = STEPS, EPOCHS
+                if is_regression:
+                    steps, bounds = REGRESSION_STEPS, REGRESSION_EPOCHS
+                epochs = _epochs(steps, math.ceil(n_rows / (batch_size or batch)), bounds)
             return cls(batch_size or batch, max_epochs or epochs, precision=precision, **settings)
         optimizer = optimizer or ("adamw" if network == "table" else "sgd")
         batch = batch_size or MODULE_BATCH

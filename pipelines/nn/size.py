@@ -41,9 +41,9 @@ def size_of(candidate: Candidate, inputs: Inputs) -> Size:
     shapes = weight_shapes(candidate, inputs)
     n_features, n_hidden = shapes["hidden.weight"]
     # The row, its hidden units and outputs, and the gradients by them.
-    floats = inputs.n_features + 2 * n_hidden + 6 * inputs.n_classes + 1
+    floats = inputs.n_features + 2 * n_hidden + 6 * inputs.n_outputs + 1
     # Forward, by the inputs, by the weights.
-    products = 3 * n_hidden * (n_features + inputs.n_classes)
+    products = 3 * n_hidden * (n_features + inputs.n_outputs)
     if candidate.network == "conv":
         n_channels, n_kernel = shapes["conv.weight"]
         n_positions = math.prod(inputs.positions(candidate.kernel_size))
@@ -82,14 +82,14 @@ def training_bytes(
 ) -> int:
     """Return the most bytes of a device that a stack's training takes.
 
-    Weights and velocities, what a step holds, the scaled rows with their one-hot classes, an
-    epoch's order, and the block of rows that is scored.
+    Weights and velocities, what a step holds, the scaled rows with their targets, an epoch's
+    order, and the block of rows that is scored.
     """
     size = size_of(candidate, inputs)
     # Weights and velocities; of a module their gradients, and Adam's second mean, too.
     own = (2 if candidate.network in BY_HAND else 4) * FLOAT * size.weights
     step = FLOAT * batch_size * size.floats
-    shared = FLOAT * n_rows * (inputs.n_features + inputs.n_classes)
+    shared = FLOAT * n_rows * (inputs.n_features + inputs.n_outputs)
     orders = 2 * 8 * n_rows
     scoring = max(SCORING_BYTES, FLOAT * size.floats)
     return n_networks * (own + step + orders) + shared + scoring

@@ -11,7 +11,7 @@ import numpy as np
 
 from pipelines.data.placement import FoldedData
 from pipelines.data.preparation import Preparation
-from pipelines.data.scaling import FittedScaling
+from pipelines.data.scaling import FittedScaling, Scaling
 from pipelines.nn.inputs import Inputs
 from pipelines.nn.settings import Training, torch_device
 from pipelines.nn.size import scoring_rows
@@ -29,25 +29,26 @@ __all__ = ["DIVERGED", "OK"]
 
 @dataclass(frozen=True, eq=False)
 class DeviceRows:
-    """Rows and their classes on a device, from which every batch is gathered by index.
+    """Rows and their targets on a device, from which every batch is gathered by index.
 
     Attributes
     ----------
     X : float32 tensor of shape (n_samples, n_features)
         Scaled; a table is standardised as a whole. Images may be as they came, or uint8.
-    one_hot : float32 tensor of shape (n_samples, n_classes)
+    targets : float32 tensor of shape (n_samples, n_outputs)
+        One-hot classes; of a regression the targets, standardised as a whole.
     brightest : float
         Of images as they came, what is white.
     """
 
     X: torch.Tensor
-    one_hot: torch.Tensor
+    targets: torch.Tensor
     brightest: float = 1.0
 
     @property
     def nbytes(self) -> int:
         """Bytes on the device."""
-        return self.X.nbytes + self.one_hot.nbytes
+        return self.X.nbytes + self.targets.nbytes
 
     @property
     def device(self) -> torch.device:
@@ -70,6 +71,8 @@ class Part:
         Rows that were not drawn, each once: they end the training of a network for tables.
     weights : float array, optional
         What each of those counts there; by default all alike.
+    target : FittedScaling, optional
+        Of a regression, from the placed targets to those standardised on ``rows``.
     candidate : Candidate, optional
         Its own; only modules may have another learning rate and momentum than the stack's.
     """
@@ -80,6 +83,7 @@ class Part:
     out_of_bag: np.ndarray = field(default_factory=lambda: np.empty(0, np.int64))
     weights: np.ndarray | None = None
     candidate: Candidate | None = None
+    target: FittedScaling | None = None
 
     def scaled(self, X: torch.Tensor) -> torch.Tensor:
         """Return placed rows, brought to the scale of the network's own where they are."""
@@ -87,16 +91,28 @@ class Part:
         scaling = scaling_of([self], X.device)
         return X.sub_(scaling[0][0]).div_(scaling[1][0]) if scaling else X
 
+    def scaled_targets(self, targets: torch.Tensor) -> torch.Tensor:
+        """Return placed targets, (..., n_outputs), as the network is to give them."""
+        if self.target is None:
+            return targets
+        return (targets - float(self.target.center)) / float(self.target.scale)
 
-def scaling_of(parts: Sequence[Part], device: torch.device) -> list[torch.Tensor]:
-    """Return centers and scales, (n_networks, 1, n_features or 1), or none of both."""
+
+def scaling_of(
+    parts: Sequence[Part], device: torch.device, kind: str = "scaling"
+) -> list[torch.Tensor]:
+    """Return centers and scales, (n_networks, 1, n_features or 1), or none of both.
+
+    ``kind`` is ``"scaling"`` of the rows or ``"target"``.
+    """
     import torch
 
-    if any(part.scaling is None for part in parts):
+    scalings = [getattr(part, kind) for part in parts]
+    if any(scaling is None for scaling in scalings):
         return []
     return [
         torch.from_numpy(
-            np.stack([np.atleast_1d(getattr(part.scaling, name)) for part in parts])
+            np.stack([np.atleast_1d(getattr(scaling, name)) for scaling in scalings])
         ).to(device, torch.float32)[:, None]
         for name in ("center", "scale")
     ]
@@ -109,7 +125,8 @@ class Trained(Generic[Result]):
     Attributes
     ----------
     result : what ``collect`` made of it
-    losses : mean cross-entropy of each epoch, measured while the weights moved
+    losses : mean loss of each epoch, cross-entropy or ``squared_loss``, measured while the weights
+        moved
     status : "ok" or "diverged"
     seconds : of the stack's training, shared out among its networks
     """
@@ -122,18 +139,20 @@ class Trained(Generic[Result]):
 
 @dataclass(frozen=True)
 class Score:
-    """What a network says of some rows, its errors and its mean cross-entropy.
+    """What a network says of some rows, its errors and its mean loss.
 
     Attributes
     ----------
-    certainty : float32 array of shape (n_rows, n_classes), the logarithms of its probabilities
+    n_errors : int, None of a regression
+    outputs : float32 array of shape (n_rows, n_outputs)
+        Logarithms of its probabilities; of a regression standardised targets.
     """
 
     n_rows: int
-    n_errors: int
+    n_errors: int | None
     loss: float
     seconds: float
-    certainty: np.ndarray
+    outputs: np.ndarray
 
 
 @dataclass(frozen=True, eq=False)
@@ -160,22 +179,36 @@ class Stack:
         """Score one network on rows of the data set."""
         import torch
 
-        from pipelines.nn.networks import log_certainty, network_to_ask
+        from pipelines.nn.networks import log_certainty, network_to_ask, outputs_of
 
         started = time.perf_counter()
         rows = self.rows
         network = network_to_ask(self.candidate, self.inputs, rows.device)
         index = torch.from_numpy(some.astype(np.int64) + slot * self.step).to(rows.device)
-        n_errors, loss, said = 0, 0.0, []
+        n_errors, loss, outputs = 0, 0.0, list[np.ndarray]()
         for block in index.split(scoring_rows(self.candidate, self.inputs)):
             X = self.parts[slot].scaled(rows.X.index_select(0, block))
-            certainty = log_certainty(network, weights, X, self.inputs)
-            truth = rows.one_hot.index_select(0, block)
-            n_errors += int((certainty.argmax(1) != truth.argmax(1)).sum())
-            loss -= float((certainty * truth).sum())
-            said.append(certainty.cpu().numpy())
+            truth = self.parts[slot].scaled_targets(rows.targets.index_select(0, block))
+            if self.inputs.is_regression:
+                output = outputs_of(network, weights, X, self.inputs).view_as(truth)
+                loss += float(squared_loss(output, truth).sum())
+            else:
+                output = log_certainty(network, weights, X, self.inputs)
+                n_errors += int((output.argmax(1) != truth.argmax(1)).sum())
+                loss -= float((output * truth).sum())
+            outputs.append(output.cpu().numpy())
         seconds = time.perf_counter() - started
-        return Score(len(some), n_errors, loss / max(1, len(some)), seconds, np.concatenate(said))
+        counted = None if self.inputs.is_regression else n_errors
+        return Score(len(some), counted, loss / max(1, len(some)), seconds, np.concatenate(outputs))
+
+
+def squared_loss(outputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+    """Return the loss of a regression: half the squared error, in squared standard deviations.
+
+    So its gradient is the error itself, as that of the cross-entropy by its outputs, and a
+    network that always gives the mean of its targets has a mean loss of a half.
+    """
+    return (outputs - targets).square() / 2
 
 
 def place_stack(
@@ -184,6 +217,7 @@ def place_stack(
     """Place what a stack is trained on, for each of its networks the rows drawn, and left out.
 
     Their candidates are of one architecture; only modules may differ in the rest.
+    The targets of a regression are standardised on each network's own rows.
     A table whose preparation is more than a mean and a deviation of each column is placed
     once for each network, prepared on its own rows alone.
     """
@@ -200,11 +234,20 @@ def place_stack(
         elif data.scaling.kind == "standardise":
             scalings = [relative_scaling(data, part.rows) for part in parts]
     weights = np.ones(len(data.y)) if data.weights is None else data.weights
+    targets: list[FittedScaling | None] = [None] * len(parts)
+    if inputs.is_regression:
+        whole = target_scaling(data.y)
+        targets = [rescaling(whole, target_scaling(data.y, part.rows)) for part in parts]
     on_device = []
-    for slot, (part, scaling) in enumerate(zip(parts, scalings, strict=True)):
-        rows, left_out = slot * step + part.rows, slot * step + part.out_of_bag
-        weighs = weights[part.out_of_bag]
-        placed_part = replace(part, rows=rows, out_of_bag=left_out, scaling=scaling, weights=weighs)
+    for slot, (part, scaling, target) in enumerate(zip(parts, scalings, targets, strict=True)):
+        placed_part = replace(
+            part,
+            rows=slot * step + part.rows,
+            out_of_bag=slot * step + part.out_of_bag,
+            scaling=scaling,
+            weights=weights[part.out_of_bag],
+            target=target,
+        )
         on_device.append(placed_part)
     candidate = parts[0].candidate
     assert candidate is not None
@@ -239,9 +282,12 @@ def _placed(
     import torch
 
     where = torch_device(training.device)
-    one_hot = np.eye(inputs.n_classes, dtype=np.float32)[y]
+    if inputs.is_regression:
+        targets = target_scaling(y).transform(y)[:, None].astype(np.float32)
+    else:
+        targets = np.eye(inputs.n_classes, dtype=np.float32)[y]
     return DeviceRows(
-        torch.from_numpy(X).to(where), torch.from_numpy(one_hot).to(where), *brightest
+        torch.from_numpy(X).to(where), torch.from_numpy(targets).to(where), *brightest
     )
 
 
@@ -258,4 +304,29 @@ def relative_scaling(data: FoldedData, rows: np.ndarray) -> FittedScaling:
     whole, own = data.scaling_for(None), data.scaling_for(rows)
     assert isinstance(whole, FittedScaling)
     assert isinstance(own, FittedScaling)
-    return FittedScaling((own.center - whole.center) / whole.scale, own.scale / whole.scale)
+    return rescaling(whole, own)
+
+
+def rescaling(whole: FittedScaling, part: FittedScaling) -> FittedScaling:
+    """Return the map from what ``whole`` scaled to what ``part`` would have made of it."""
+    return FittedScaling((part.center - whole.center) / whole.scale, part.scale / whole.scale)
+
+
+def target_scaling(y: np.ndarray, rows: np.ndarray | None = None) -> FittedScaling:
+    """Return the standardisation of targets on ``rows``, all by default, as ``Scaling`` fits it.
+
+    Of rows whose targets are all equal the deviation is that of all targets; where these are equal,
+    too, it is one of rounding, so that whatever a network gives is that target.
+
+    Parameters
+    ----------
+    y : float64 array of shape (n_samples,)
+    rows : int array, optional
+    """
+    part = y if rows is None else y[rows]
+    if np.ptp(y) == 0:
+        return FittedScaling(float(y[0]), max(float(np.spacing(abs(y[0]))), np.finfo(float).tiny))
+    fitted = Scaling("standardise").fit(part)
+    if np.ptp(part) == 0:
+        fitted = replace(fitted, scale=Scaling("standardise").fit(y).scale)
+    return FittedScaling(float(fitted.center), float(fitted.scale))

@@ -20,7 +20,7 @@ from pipelines.errors import InputError, error_line, opt
 from pipelines.search.shared.base import SplitRows
 
 ACCURACY = "accuracy"  # scored without scikit-learn, whose import takes longer than a short search
-NEG_LOG_LOSS = "neg_log_loss"
+NEG_LOG_LOSS, NEG_SQUARED_ERROR = "neg_log_loss", "neg_mean_squared_error"
 PREDICTIONS = {"predict", "decision_function"}  # what every kind of shared work can give
 METHODS = ("predict", "predict_proba", "predict_log_proba", "decision_function")
 DEFAULT_SCORING = {"classification": ACCURACY, "regression": "r2"}

@@ -79,7 +79,7 @@ def test_steps_are_those_of_autograd_and_adamw(
             total = 0.0
             for batch in batches:
                 outputs = log_certainty(network, w, batch.X[number], WINE)
-                truth, weights = batch.one_hot[number].argmax(1), batch.drawn[number]
+                truth, weights = batch.targets[number].argmax(1), batch.drawn[number]
                 plain = torch.nn.functional.nll_loss(outputs, truth, reduction="none")
                 total += float((plain * weights).sum().detach())
                 loss = torch.nn.functional.cross_entropy(
@@ -109,10 +109,10 @@ def test_training_ends_when_the_left_out_rows_gain_no_more(wine: FoldedData) -> 
     """Rows left out whose classes are wrong: the more is learned, the worse for them."""
     data, parts = wine, parts_of(wine)
     rows = place_rows(data, WINE, Training())
-    wrong = DeviceRows(rows.X, rows.one_hot.clone())
+    wrong = DeviceRows(rows.X, rows.targets.clone())
     (part,) = parts[:1]
     unseen = torch.from_numpy(part.out_of_bag)
-    wrong.one_hot[unseen] = wrong.one_hot[unseen].roll(1, 1)
+    wrong.targets[unseen] = wrong.targets[unseen].roll(1, 1)
     training = Training.of("table", len(data.y))
     (misled,) = train_parts(TABLE, WINE, wrong, [part], training, copied)
     (led,) = train_parts(TABLE, WINE, rows, [parts_of(wine)[0]], training, copied)
@@ -130,7 +130,7 @@ def test_without_left_out_rows_the_drawn_ones_decide(wine: FoldedData) -> None:
 
 def test_numbers_beyond_single_precision_are_told(wine: FoldedData) -> None:
     rows = place_rows(wine, WINE, Training())
-    wild = DeviceRows(torch.full_like(rows.X, math.inf), rows.one_hot)
+    wild = DeviceRows(torch.full_like(rows.X, math.inf), rows.targets)
     training = Training.of("table", len(wine.y), max_epochs=2)
     (part,) = parts_of(wine)[:1]
     (one,) = train_parts(TABLE, WINE, wild, [Part(part.rows, part.generator)], training, copied)

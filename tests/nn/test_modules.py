@@ -101,7 +101,7 @@ def fold_by_fold(stack: Stack, training: Training) -> list[list[float]]:
         network = make_network(candidate, stack.inputs, seed_from(part.generator)).train()
         seed_from(part.generator), seed_from(part.generator)  # of draws and augmentation
         images = as_network_takes(part.scaled(rows.X.clone()), stack.inputs)
-        dataset = TensorDataset(images, rows.one_hot.argmax(1))
+        dataset = TensorDataset(images, rows.targets.argmax(1))
         groups = [
             {
                 "params": [one for one in network.parameters() if (one.ndim > 1) is decays],

@@ -39,7 +39,7 @@ def test_a_stack_holds_no_more_than_predicted(
     changes = [event.nbytes() for event in events if event.name() == "[memory]"]
     highest = np.cumsum(changes).max()
     predicted = training_bytes(candidate, DIGITS, 5, batch_size, len(digits.y))
-    predicted -= SCORING_BYTES + rows.X.nbytes + rows.one_hot.nbytes
+    predicted -= SCORING_BYTES + rows.X.nbytes + rows.targets.nbytes
     # Half of it would be a stack without its velocities: so much the profiler must have seen.
     assert predicted / 2 < highest <= predicted
 

@@ -75,7 +75,7 @@ def test_gradients_are_those_of_autograd(digits: FoldedData, candidate: Candidat
     for slot in range(3):
         net = Net(candidate, DIGITS)
         net.put({name: one[slot] for name, one in stack.weights.items()})
-        target = rows.one_hot[batch[slot]].argmax(1)
+        target = rows.targets[batch[slot]].argmax(1)
         loss = torch.nn.functional.cross_entropy(net(rows.X[batch[slot]]), target)
         loss.backward()
         nets.append((net, loss.item()))
@@ -161,7 +161,7 @@ def test_a_loss_that_is_no_number_ends_one_network_alone(digits: FoldedData) -> 
         for some, own in zip((with_seven, without), generators_of(0, 2), strict=True)
     ]
     spoilt, sound = train_parts(
-        CONV, DIGITS, DeviceRows(X, rows.one_hot), parts, Training(max_epochs=2), copied
+        CONV, DIGITS, DeviceRows(X, rows.targets), parts, Training(max_epochs=2), copied
     )
     assert spoilt.status == "diverged"
     assert len(spoilt.losses) == 1
@@ -181,7 +181,7 @@ def test_a_table_is_standardised_on_each_networks_own_rows(wine: FoldedData) -> 
     for some, own, one in zip(chosen, generators_of(0, 2), trained, strict=True):
         # The same on rows that know nothing of those left out.
         X = wine.scaling.fit(wine.X[some]).transform(wine.X).astype(np.float32)
-        rows = DeviceRows(torch.from_numpy(X), whole.one_hot)
+        rows = DeviceRows(torch.from_numpy(X), whole.targets)
         (alone,) = train_parts(candidate, WINE, rows, [Part(some, own)], training, copied)
         assert_close(one.result, alone.result)
 

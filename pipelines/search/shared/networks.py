@@ -14,13 +14,13 @@ from typing import Any
 
 import numpy as np
 
-from pipelines.data.fits import Fit, Progress
+from pipelines.data.fits import Fit, Predictions, Progress
 from pipelines.nn.fit import NoRoomError, ScoreRows, fit_networks, generator_of
 from pipelines.nn.inputs import Inputs
 from pipelines.nn.settings import Training
 from pipelines.nn.size import predicted_cost
 from pipelines.nn.space import Candidate
-from pipelines.nn.stack import OK, Part, Score, Tensors
+from pipelines.nn.stack import OK, Part, Score, Tensors, target_scaling
 from pipelines.search.shared.base import SharedFit, SplitRows
 
 CANDIDATES_TOGETHER = 4  # each of as many networks as there are splits
@@ -35,16 +35,17 @@ class Network:
 
     candidate: Candidate
     random_state: int
+    is_regression: bool = False
 
     def get_params(self, deep: bool = False) -> dict[str, Any]:
         """Return hyper-parameters and seed."""
         return {**asdict(self.candidate), "random_state": self.random_state}
 
     def as_estimator(self) -> Any:
-        """Return an unfitted classifier, as which scorers see it."""
-        from sklearn.dummy import DummyClassifier
+        """Return an unfitted estimator, as which scorers see it."""
+        from sklearn.dummy import DummyClassifier, DummyRegressor
 
-        return DummyClassifier()
+        return DummyRegressor() if self.is_regression else DummyClassifier()
 
 
 class Networks(SharedFit):
@@ -116,8 +117,14 @@ class Networks(SharedFit):
                 fit = Fit(*next(left), fit_seconds=item.seconds, n_iterations=len(item.losses))
                 scored = item.result
                 fit.loss, fit.score_seconds = scored.loss, scored.seconds
-                fit.classes = np.arange(self.inputs.n_classes)
-                fit.predict = partial(predictions_of, scored.certainty)
+                if self.inputs.is_regression:
+                    drawn = splits[fit.split][0]
+                    target = target_scaling(rows.data.y, drawn)
+                    targets = target.center + target.scale * scored.outputs[:, 0].astype(np.float64)
+                    fit.predict = Predictions({"predict": targets})
+                else:
+                    fit.classes = np.arange(self.inputs.n_classes)
+                    fit.predict = partial(predictions_of, scored.outputs)
                 fit.error = None if item.status == OK else item.status
                 yield fit
         except NoRoomError as error:

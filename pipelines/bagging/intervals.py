@@ -1,0 +1,224 @@
+"""Prediction intervals of a bagged regression, from the rows that its members left out.
+
+The jackknife+-after-bootstrap of Kim, Xu and Barber, Predictive inference is free with the
+jackknife+-after-bootstrap, NeurIPS 33 (2020). No row is held back and nothing is trained again:
+for each training row i the mean mu_i of the members that did not draw it stands for an ensemble
+that never saw it, and R_i = |y_i - mu_i(x_i)| for its error. The interval of a new row x lies
+between quantiles of mu_i(x) - R_i and of mu_i(x) + R_i over all training rows.
+
+Where new rows come as the training rows did (exchangeable with them), at least 1 - 2 (1 - c) of
+the intervals of confidence c hold the target, whatever the networks are; the proof takes the
+number of members to be drawn at random, too. In practice it is about c, and more with few
+members: mu_i is the mean of a third of them, so that it errs more than the mean of all. It holds
+for rows together: where noise differs from row to row the width hardly does, so that quiet rows
+are covered more often than noisy ones.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, fields
+from typing import Any, Self
+
+import numpy as np
+
+from pipelines.errors import InputError, opt
+from pipelines.nn.member import OutOfBagPrediction
+
+CONFIDENCE = 0.9
+BLOCK = 2**22  # numbers of a block's mu_i(x): 32 MiB, of which three are held
+ROUNDING = 1e-12  # 0.55 * 100 is 55.00000000000001, which is no 56
+
+
+@dataclass(frozen=True, eq=False)
+class JackknifeIntervals:
+    """What is known of the training rows that at least one member left out.
+
+    Attributes
+    ----------
+    left_out : bool array of shape (n_rows, n_members)
+        Which members did not draw a row; at least one of each.
+    truth : float64 array of shape (n_rows,)
+        Targets, in their units.
+    predicted : float64 array of shape (n_rows,)
+        Mean of the members that left a row out.
+    weights : float64 array of shape (n_rows,)
+        What a row counts in a quantile; all alike without sample weights.
+    n_drawn_by_all : int
+        Rows that every member drew. They have no residual and are left out, as in the paper.
+    """
+
+    left_out: np.ndarray
+    truth: np.ndarray
+    predicted: np.ndarray
+    weights: np.ndarray
+    n_drawn_by_all: int = 0
+
+    @classmethod
+    def of(
+        cls,
+        predictions: Iterable[OutOfBagPrediction],
+        y: np.ndarray,
+        weights: np.ndarray | None = None,
+    ) -> Self:
+        """Pool what members say of the rows that they left out.
+
+        Parameters
+        ----------
+        predictions : of every member, in the order in which they are asked later
+        y : float64 array of shape (n_samples,), targets of all training rows
+        weights : float array of shape (n_samples,), optional
+            Rows of weight 0 are left out.
+        """
+        members = list(predictions)
+        left_out = np.zeros((len(y), len(members)), dtype=bool)
+        total = np.zeros(len(y))
+        for number, (rows, values, _) in enumerate(members):
+            left_out[rows, number] = True
+            total[rows] += values[:, 0]
+        counts = left_out.sum(axis=1)
+        weights = np.ones(len(y)) if weights is None else np.asarray(weights, np.float64)
+        known = (counts > 0) & (weights > 0)
+        n_drawn_by_all = int(np.sum((counts == 0) & (weights > 0)))
+        predicted = total[known] / counts[known]
+        return cls(left_out[known], y[known], predicted, weights[known], n_drawn_by_all)
+
+    @property
+    def residuals(self) -> np.ndarray:
+        """Target less prediction, float64 of shape (n_rows,)."""
+        return self.truth - self.predicted
+
+    def bounds(
+        self, of_members: np.ndarray, confidence: float = CONFIDENCE
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return lower and upper bounds of new rows, float64 arrays of shape (n_samples,).
+
+        With sample weights the quantiles are weighted (Prinster, Liu and Saria, JAWS, NeurIPS 35,
+        2022), a new row by the mean of the weights.
+
+        Parameters
+        ----------
+        of_members : float array of shape (n_members, n_samples)
+            What each member predicts.
+        confidence : float between 0 and 1
+
+        Raises
+        ------
+        InputError
+            ``confidence`` is outside, or needs more rows than there are.
+        """
+        if not 0 < confidence < 1:
+            raise InputError(
+                f"{opt('confidence')} must lie between 0 and 1, got {confidence}; use "
+                f"{opt('confidence', CONFIDENCE)}"
+            )
+        n_rows, total = len(self.truth), float(self.weights.sum())
+        if n_rows == 0:
+            raise InputError(
+                f"intervals need rows that a member left out, got none of "
+                f"{self.n_drawn_by_all}; train more members or add rows"
+            )
+        wanted = confidence * (total + total / n_rows) * (1 - ROUNDING)
+        if not 0 < wanted <= total:
+            raise InputError(
+                f"{opt('confidence')} must be at most {n_rows / (n_rows + 1):.3g} with {n_rows} "
+                f"out-of-bag rows, got {confidence}; lower it, add rows, or train more members"
+            )
+        share = (self.left_out / self.left_out.sum(axis=1, keepdims=True)).T
+        margin = np.abs(self.residuals)
+        lower, upper = np.empty((2, of_members.shape[1]))
+        step = max(1, BLOCK // n_rows)
+        for first in range(0, len(lower), step):
+            block = slice(first, first + step)
+            without_row = of_members[:, block].T.astype(np.float64) @ share  # mu_i(x): (step, n)
+            upper[block] = self._quantile(without_row + margin, wanted)
+            lower[block] = -self._quantile(np.subtract(margin, without_row), wanted)
+        return lower, upper
+
+    def _quantile(self, values: np.ndarray, wanted: float) -> np.ndarray:
+        """Return of each line the least value up to which the weights come to ``wanted``."""
+        if np.ptp(self.weights) == 0:
+            place = math.ceil(wanted / self.weights[0]) - 1
+            values.partition(place, axis=1)
+            return values[:, place]
+        order = np.argsort(values, axis=1)
+        reached = np.cumsum(self.weights[order], axis=1) >= wanted
+        reached[:, -1] = True  # whatever sums are rounded to
+        chosen = np.take_along_axis(order, reached.argmax(axis=1)[:, None], axis=1)
+        return np.take_along_axis(values, chosen, axis=1)[:, 0]
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """Return the arrays to store in a model file."""
+        return {
+            f"intervals.{part.name}": np.atleast_1d(getattr(self, part.name))
+            for part in fields(self)
+        }
+
+    @classmethod
+    def from_arrays(cls, arrays: dict[str, np.ndarray]) -> Self:
+        """Return what ``arrays`` stored.
+
+        Raises
+        ------
+        KeyError, ValueError
+            An array is missing, or they do not belong together.
+        """
+        parts: dict[str, Any] = {
+            part.name: arrays[f"intervals.{part.name}"] for part in fields(cls)
+        }
+        parts["n_drawn_by_all"] = int(parts["n_drawn_by_all"].item())
+        stored = cls(**parts)
+        n_rows = len(stored.truth)
+        if stored.left_out.ndim != 2 or stored.left_out.dtype != bool:
+            raise ValueError("its out-of-bag rows have no members")
+        for name in ("left_out", "predicted", "weights"):
+            if len(getattr(stored, name)) != n_rows:
+                raise ValueError("its out-of-bag rows do not belong together")
+        return stored
+
+
+def narrowest(
+    lower: np.ndarray, upper: np.ndarray, *, share: float | None = None, width: float | None = None
+) -> np.ndarray:
+    """Return which rows to keep, those of the narrowest intervals; the others are deferred.
+
+    Parameters
+    ----------
+    lower, upper : float arrays of shape (n_samples,)
+    share : float, optional
+        Fraction of the rows to keep, rounded down; above 0, at most 1. Of rows of equal width
+        the first are kept.
+    width : float, optional
+        Largest width to keep, in units of the target; at least 0.
+
+    Returns
+    -------
+    bool array of shape (n_samples,)
+
+    Raises
+    ------
+    InputError
+        Not exactly one of ``share`` and ``width``, or outside its range.
+    """
+    if (share is None) == (width is None):
+        raise InputError(
+            f"exactly one of {opt('share')} and {opt('width')} must say which rows to keep, got "
+            f"{'none' if share is None else 'both'}; give one"
+        )
+    widths = np.asarray(upper) - np.asarray(lower)
+    if width is not None:
+        if not width >= 0:
+            raise InputError(
+                f"{opt('width')} must be at least 0, got {width}; use the largest width to keep"
+            )
+        return widths <= width
+    assert share is not None
+    if not 0 < share <= 1:
+        raise InputError(
+            f"{opt('share')} must be above 0 and at most 1, got {share}; use {opt('share', 0.9)} "
+            "to defer one row in ten"
+        )
+    kept = np.zeros(len(widths), dtype=bool)
+    kept[np.argsort(widths, kind="stable")[: math.floor(share * len(widths) + ROUNDING)]] = True
+    return kept

@@ -1,0 +1,106 @@
+"""``BaggedNetsRegressor``: networks that predict a number, with an interval."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import RegressorMixin
+
+from pipelines.bagging.estimator import BaggedNetworks
+from pipelines.bagging.intervals import CONFIDENCE, JackknifeIntervals
+from pipelines.data.placement import FoldedData, to_host
+from pipelines.nn.member import Ensemble, OutOfBagPrediction
+
+
+class BaggedNetsRegressor(RegressorMixin, BaggedNetworks):
+    """Neural networks on bootstrap samples whose mean predicts a number, with an interval.
+
+    The members of ``BaggedNets`` with one output each, trained on half the squared error of
+    targets that are standardised on each member's own rows; predictions are in the targets'
+    units. Intervals are those of the jackknife+-after-bootstrap (Kim, Xu and Barber, NeurIPS 33,
+    2020): no row is held back and no network is trained for them; see
+    ``pipelines.bagging.intervals`` for what they promise.
+
+    Parameters
+    ----------
+    n_estimators : int, default 24
+        Members; at least 1. A row is left out by a third of them, and the fewer these are, the
+        wider the intervals.
+    n_iter, cv, space, network, augment, image_shape, standardize, batch_size, client
+        As of ``BaggedNets``. A module must have one output; a class is given ``n_outputs``, or
+        ``n_classes``, of 1.
+    max_epochs, optimizer, schedule, weight_decay, patience, precision, device, random_state
+        As of ``BaggedNets``, but that the networks of a table train for at most 1,000 steps, 20 to
+        1,000 epochs, and end after 30 without a smaller loss of the rows that they left out.
+
+    Attributes
+    ----------
+    estimators_ : list of Member
+        The trained networks.
+    ensemble_ : Ensemble
+        The same together; its ``save`` and ``load`` run no code.
+    intervals_ : JackknifeIntervals
+        Targets, out-of-bag predictions and residuals of the training rows.
+    candidates_, cv_results_ : DataFrame
+        As of ``BaggedNets``, without errors; ``loss`` is half the squared error, in squared
+        standard deviations of the targets.
+    n_features_in_ : int
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> nets = BaggedNetsRegressor(random_state=0).fit(X, y)
+    >>> lower, upper = nets.predict_interval(X[:5], confidence=0.8)
+    >>> lower.shape
+    (5,)
+    """
+
+    def _targets(self, y: np.ndarray) -> tuple[np.ndarray, int]:
+        y = y.astype(np.float64)
+        if len(y) < 2:
+            raise ValueError(f"a regression needs at least 2 rows, got n_samples = {len(y)}")
+        with np.errstate(over="ignore", invalid="ignore"):
+            spread = y.std()
+        if not np.isfinite(spread):
+            raise ValueError(
+                "y must have a standard deviation that is a number, got values up to "
+                f"{np.abs(y).max():.3g}; divide it by a constant"
+            )
+        return y, 0
+
+    def _learn_from(self, out_of_bag: list[OutOfBagPrediction], data: FoldedData) -> None:
+        self.ensemble_ = Ensemble(self.estimators_, np.empty(0))
+        self.intervals_ = JackknifeIntervals.of(out_of_bag, data.y, data.weights)
+
+    def member_predictions(self, X: ArrayLike) -> np.ndarray:
+        """Return what every member predicts, float64 of shape (n_members, n_samples)."""
+        asked: Any = self._ask(X).probabilities
+        on_host = to_host(asked) if self.client is None else asked.map_blocks(to_host)
+        of_members: np.ndarray = self._here(on_host)[:, :, 0]
+        return of_members
+
+    def predict(self, X: ArrayLike) -> np.ndarray:
+        """Return the mean of the members, float64 of shape (n_samples,), in the targets' units."""
+        mean: np.ndarray = self.member_predictions(X).mean(axis=0)
+        return mean
+
+    def predict_interval(
+        self, X: ArrayLike, confidence: float = CONFIDENCE
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return lower and upper bounds of the targets, float64 arrays of shape (n_samples,).
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        confidence : float, default 0.9
+            Fraction of intervals that are to hold their target; between 0 and 1.
+
+        Raises
+        ------
+        InputError
+            ``confidence`` is outside, or needs more training rows than there are.
+        """
+        return self.intervals_.bounds(self.member_predictions(X), confidence)

@@ -1,0 +1,188 @@
+"""Intervals against the paper's definition in a double loop, and which rows they keep."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pipelines import InputError
+from pipelines.bagging import intervals
+from pipelines.bagging.intervals import JackknifeIntervals, narrowest
+from pipelines.data.model_file import read_model, write_model
+from pipelines.nn.member import OutOfBagPrediction
+
+
+def bagged(
+    n_rows: int = 40, n_members: int = 7, n_new: int = 9, seed: int = 0
+) -> tuple[list[OutOfBagPrediction], np.ndarray, np.ndarray]:
+    """Members that say anything: what they left out, the targets, what they say of new rows."""
+    rng = np.random.default_rng(seed)
+    members = []
+    for _ in range(n_members):
+        rows = np.setdiff1d(np.arange(n_rows), rng.integers(0, n_rows, n_rows))
+        values = rng.normal(size=(len(rows), 1))
+        members.append(OutOfBagPrediction(rows, values, np.full(len(rows), np.nan)))
+    return members, rng.normal(size=n_rows), rng.normal(size=(n_members, n_new))
+
+
+def by_the_book(
+    members: list[OutOfBagPrediction], y: np.ndarray, new: np.ndarray, confidence: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """Kim, Xu and Barber 2020, algorithm 1, row by row."""
+    lower, upper = [], []
+    for x in range(new.shape[1]):
+        below, above = [], []
+        for i in range(len(y)):
+            ignorant = [b for b, member in enumerate(members) if i in member.rows]
+            if not ignorant:
+                continue
+            at_i = np.mean([members[b].probabilities[members[b].rows == i] for b in ignorant])
+            residual = abs(y[i] - at_i)
+            at_x = np.mean([new[b, x] for b in ignorant])
+            below.append(at_x - residual)
+            above.append(at_x + residual)
+        n = len(below)
+        place = math.ceil(round(confidence * (n + 1), 6))
+        above.sort()
+        below.sort(reverse=True)
+        upper.append(above[place - 1])
+        lower.append(below[place - 1])
+    return np.array(lower), np.array(upper)
+
+
+@pytest.mark.parametrize("confidence", [0.5, 0.8, 0.9, 0.95])
+@pytest.mark.parametrize("n_members", [3, 12])
+def test_bounds_are_those_of_the_paper(
+    confidence: float, n_members: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    members, y, new = bagged(n_members=n_members)
+    expected = by_the_book(members, y, new, confidence)
+    fitted = JackknifeIntervals.of(members, y)
+    np.testing.assert_allclose(fitted.bounds(new, confidence), expected, rtol=1e-12)
+    monkeypatch.setattr(intervals, "BLOCK", 90)  # two new rows at a time
+    np.testing.assert_allclose(fitted.bounds(new, confidence), expected, rtol=1e-12)
+    assert (n_members == 3) == (fitted.n_drawn_by_all > 0)
+    assert len(fitted.truth) + fitted.n_drawn_by_all == 40
+
+
+def test_equal_weights_change_nothing_and_zero_leaves_a_row_out() -> None:
+    members, y, new = bagged()
+    plain = JackknifeIntervals.of(members, y).bounds(new, 0.8)
+    np.testing.assert_array_equal(
+        JackknifeIntervals.of(members, y, np.full(40, 3)).bounds(new, 0.8), plain
+    )
+    weights = np.ones(40)
+    weights[::5] = 0
+    without = [
+        OutOfBagPrediction(*(part[weights[member.rows] > 0] for part in member))
+        for member in members
+    ]
+    expected = by_the_book(without, y, new, 0.8)
+    weighted = JackknifeIntervals.of(members, y, weights)
+    assert len(weighted.truth) == np.sum(weights > 0) - weighted.n_drawn_by_all
+    np.testing.assert_allclose(weighted.bounds(new, 0.8), expected, rtol=1e-12)
+
+
+def test_a_weight_of_two_counts_as_two_rows() -> None:
+    """Rows that are all there twice, but for the new one, which counts as their mean."""
+    left_out, truth = np.ones((4, 1), dtype=bool), np.array([1.0, 2.0, 3.0, 10.0])
+    once = JackknifeIntervals(left_out, truth, np.zeros(4), np.array([1.0, 1.0, 1.0, 3.0]))
+    # Weights come to 1, 2, 3, 6 of 7.5.
+    new = np.zeros((1, 1))
+    assert [float(once.bounds(new, c)[1][0]) for c in (0.13, 0.26, 0.39, 0.41, 0.79)] == [
+        1.0,
+        2.0,
+        3.0,
+        10.0,
+        10.0,
+    ]
+    assert float(once.bounds(new, 0.26)[0][0]) == -2.0
+    with pytest.raises(InputError, match=r"^confidence must be at most 0.8 with 4 out-of-bag rows"):
+        once.bounds(new, 0.81)
+
+
+def test_targets_far_from_zero_lose_no_digits() -> None:
+    members, y, new = bagged()
+    far, scale = 1e9, 1e-3
+    moved = [one._replace(probabilities=one.probabilities * scale + far) for one in members]
+    plain = np.stack(JackknifeIntervals.of(members, y).bounds(new))
+    there = np.stack(JackknifeIntervals.of(moved, y * scale + far).bounds(new * scale + far))
+    np.testing.assert_allclose((there - far) / scale, plain, atol=1e-2)
+
+
+def test_coverage_where_everything_is_known() -> None:
+    """Members that all say 0 of noise alone: quantiles of the noise, at every confidence."""
+    rng = np.random.default_rng(3)
+    y, fresh = rng.normal(size=400), rng.normal(size=20_000)
+    members = [
+        OutOfBagPrediction(np.arange(400), np.zeros((400, 1)), np.zeros(400)) for _ in range(2)
+    ]
+    fitted = JackknifeIntervals.of(members, y)
+    for confidence in (0.5, 0.8, 0.9, 0.99):
+        lower, upper = fitted.bounds(np.zeros((2, len(fresh))), confidence)
+        covered = np.mean((lower <= fresh) & (fresh <= upper))
+        assert covered == pytest.approx(confidence, abs=0.03)
+
+
+@pytest.mark.parametrize("confidence", [0.0, 1.0, -1.0, math.nan])
+def test_a_confidence_that_is_none_is_refused(confidence: float) -> None:
+    members, y, new = bagged()
+    with pytest.raises(InputError, match=r"^confidence must lie between 0 and 1, got .*; use conf"):
+        JackknifeIntervals.of(members, y).bounds(new, confidence)
+
+
+def test_too_few_rows_for_a_confidence() -> None:
+    members, y, new = bagged(n_rows=10)
+    fitted = JackknifeIntervals.of(members, y)
+    n = len(fitted.truth)
+    assert fitted.bounds(new, n / (n + 1))[0].shape == (9,)  # the largest there is
+    with pytest.raises(InputError, match=rf"^confidence must be at most .* with {n} out-of-bag"):
+        fitted.bounds(new, 0.99)
+    none = JackknifeIntervals.of([], y)
+    with pytest.raises(
+        InputError, match=r"^intervals need rows that a member left out, got none of 10"
+    ):
+        none.bounds(np.empty((0, 3)), 0.5)
+
+
+def test_what_is_stored_gives_the_same_bounds(tmp_path: Path) -> None:
+    members, y, new = bagged()
+    fitted = JackknifeIntervals.of(members, y)
+    write_model(tmp_path / "intervals.safetensors", fitted.arrays(), {})
+    arrays, _ = read_model(tmp_path / "intervals.safetensors")
+    stored = JackknifeIntervals.from_arrays(arrays)
+    assert stored.n_drawn_by_all == fitted.n_drawn_by_all
+    np.testing.assert_array_equal(stored.bounds(new), fitted.bounds(new))
+    with pytest.raises(ValueError, match="do not belong together"):
+        JackknifeIntervals.from_arrays({**arrays, "intervals.weights": np.ones(3)})
+    with pytest.raises(ValueError, match="have no members"):
+        JackknifeIntervals.from_arrays({**arrays, "intervals.left_out": np.ones(len(y))})
+
+
+def test_the_narrowest_are_kept() -> None:
+    lower, upper = np.zeros(5), np.array([3.0, 1.0, 2.0, 1.0, 4.0])
+    assert narrowest(lower, upper, share=0.4).tolist() == [False, True, False, True, False]
+    assert narrowest(lower, upper, share=0.2).tolist() == [False, True, False, False, False]
+    assert narrowest(lower, upper, share=0.59).sum() == 2
+    assert narrowest(lower, upper, share=1).all()
+    assert narrowest(lower, upper, width=2.0).tolist() == [False, True, True, True, False]
+    assert narrowest(lower[:0], upper[:0], share=0.5).shape == (0,)
+
+
+@pytest.mark.parametrize(
+    ("asked", "says"),
+    [
+        ({}, "^exactly one of share and width must say .* got none; give one$"),
+        ({"share": 0.5, "width": 1.0}, "got both; give one$"),
+        ({"share": 0.0}, "^share must be above 0 and at most 1, got 0.0; use share=0.9 "),
+        ({"share": math.nan}, "^share must be"),
+        ({"width": -1.0}, "^width must be at least 0, got -1.0"),
+        ({"width": math.nan}, "^width must be at least 0, got nan"),
+    ],
+)
+def test_what_keeps_no_rows_is_refused(asked: dict[str, float], says: str) -> None:
+    with pytest.raises(InputError, match=says):
+        narrowest(np.zeros(3), np.ones(3), **asked)

@@ -1,0 +1,232 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from distributed import Client
+from sklearn.base import clone
+from sklearn.datasets import load_diabetes, load_digits, make_friedman1
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from pipelines import BaggedNetsRegressor
+from pipelines.bagging.intervals import narrowest
+from pipelines.nn.member import Ensemble
+
+MLP = {"network": "mlp", "n_hidden_layer": 32, "learning_rate": 0.02, "momentum": 0.5}
+
+
+@pytest.mark.slow
+@parametrize_with_checks(
+    [BaggedNetsRegressor(2, 1, cv=2, space=MLP), BaggedNetsRegressor(2)],
+    expected_failed_checks=lambda nets: {
+        "check_sample_weight_equivalence_on_dense_data": (
+            "rows are drawn by their weight: two of weight 1 are other draws than one of 2"
+        )
+    },
+)
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
+def test_scikit_learns_own_checks(estimator: Any, check: Any) -> None:
+    check(estimator)
+
+
+@pytest.fixture(scope="module")
+def friedman() -> tuple[np.ndarray, np.ndarray]:
+    return make_friedman1(1300, noise=1.0, random_state=0)
+
+
+@pytest.fixture(scope="module")
+def fitted(friedman: tuple[np.ndarray, np.ndarray]) -> BaggedNetsRegressor:
+    X, y = friedman
+    return BaggedNetsRegressor(random_state=0).fit(X[:300], y[:300])
+
+
+def test_it_learns_and_its_intervals_cover(
+    fitted: BaggedNetsRegressor, friedman: tuple[np.ndarray, np.ndarray]
+) -> None:
+    X, y = (part[300:] for part in friedman)
+    assert fitted.score(X, y) > 0.85
+    of_members = fitted.member_predictions(X)
+    assert of_members.shape == (24, 1000)
+    assert of_members.dtype == np.float64
+    np.testing.assert_array_equal(fitted.predict(X), of_members.mean(axis=0))
+    widths = []
+    for confidence in (0.5, 0.8, 0.9, 0.95):
+        lower, upper = fitted.predict_interval(X, confidence)
+        covered = np.mean((lower <= y) & (y <= upper))
+        assert covered == pytest.approx(confidence, abs=0.04)
+        widths.append(np.mean(upper - lower))
+    assert widths == sorted(widths)
+    np.testing.assert_array_equal(fitted.predict_interval(X), fitted.predict_interval(X, 0.9))
+    assert narrowest(*fitted.predict_interval(X), share=0.5).sum() == 500
+
+
+def test_out_of_bag_residuals_are_of_members_that_never_saw_a_row(
+    fitted: BaggedNetsRegressor, friedman: tuple[np.ndarray, np.ndarray]
+) -> None:
+    known = fitted.intervals_
+    X, y = (part[:300] for part in friedman)
+    assert known.n_drawn_by_all == 0
+    assert known.left_out.mean() == pytest.approx(0.37, abs=0.03)
+    np.testing.assert_array_equal(known.truth, y)
+    of_members = fitted.member_predictions(X).T
+    mean = np.where(known.left_out, of_members, 0).sum(axis=1) / known.left_out.sum(axis=1)
+    np.testing.assert_allclose(known.predicted, mean, rtol=1e-5)
+    assert np.mean(known.residuals**2) > 1.1 * np.mean((y - fitted.predict(X)) ** 2)
+    # What a row of results says is the loss of the rows that its member left out.
+    line = fitted.cv_results_.iloc[0]
+    member = fitted.estimators_[0]
+    assert member.target is not None
+    left_out = known.left_out[:, 0]
+    squared = ((of_members[left_out, 0] - y[left_out]) / member.target.scale) ** 2
+    assert line["loss"] == pytest.approx(np.mean(squared) / 2, rel=1e-4)
+    assert line["n_validation"] == left_out.sum()
+    assert fitted.cv_results_[["n_errors", "error", "score"]].isna().all(axis=None)
+
+
+def test_the_seed_decides_and_workers_do_not(four_workers: Client) -> None:
+    X, y = load_diabetes(return_X_y=True)
+    here = BaggedNetsRegressor(10, random_state=1).fit(X, y)
+    there = clone(here).set_params(client=four_workers).fit(X, y)
+    np.testing.assert_array_equal(there.member_predictions(X), here.member_predictions(X))
+    np.testing.assert_array_equal(there.predict_interval(X), here.predict_interval(X))
+    other = clone(here).set_params(random_state=2).fit(X, y)
+    assert not np.array_equal(other.predict(X), here.predict(X))
+
+
+@pytest.mark.parametrize(("scale", "offset"), [(1e6, -3e9), (1e-9, 0.0), (1.0, 1e12)])
+def test_targets_may_have_any_units(
+    fitted: BaggedNetsRegressor,
+    friedman: tuple[np.ndarray, np.ndarray],
+    scale: float,
+    offset: float,
+) -> None:
+    X, y = friedman
+    moved = clone(fitted).fit(X[:300], scale * y[:300] + offset)
+    there = np.stack([moved.predict(X), *moved.predict_interval(X)])
+    plain = np.stack([fitted.predict(X), *fitted.predict_interval(X)])
+    # Training is chaotic: what is rounded otherwise at 1e12 ends in slightly other networks.
+    error = np.abs((there - offset) / scale - plain)
+    assert np.median(error) < 0.5
+    assert moved.score(X[300:], scale * y[300:] + offset) > 0.85
+
+
+def test_searched_networks_and_modules(friedman: tuple[np.ndarray, np.ndarray]) -> None:
+    X, y = (part[:400] for part in friedman)
+    searched = BaggedNetsRegressor(3, 3, cv=3, network="mlp", random_state=0).fit(X, y)
+    assert searched.score(X, y) > 0.5
+    assert len(searched.candidates_) == 9
+    best = searched.candidates_[searched.candidates_.is_best]
+    assert best.loss_mean.lt(0.5).all()  # that of the mean
+    module = BaggedNetsRegressor(
+        2, network=Widened, optimizer="adamw", max_epochs=30, patience=5, random_state=0
+    ).fit(X, y)
+    assert module.score(X, y) > 0.7
+    wrong = BaggedNetsRegressor(2, network=Widened(10, 3), max_epochs=1)
+    with pytest.raises(ValueError, match=r"no member could be trained: .*size of tensor|shape"):
+        wrong.fit(X, y)
+
+
+class Widened(torch.nn.Module):
+    """A network of the user's own, for a table."""
+
+    def __init__(self, n_features: int, n_outputs: int) -> None:
+        super().__init__()
+        self.hidden = torch.nn.Linear(n_features, 64)
+        self.output = torch.nn.Linear(64, n_outputs)
+
+    def forward(self, X: torch.Tensor) -> torch.Tensor:
+        return self.output(self.hidden(X).relu())
+
+
+def test_images_have_numbers_too() -> None:
+    images = load_digits().data
+    ink = images.sum(axis=1)
+    nets = BaggedNetsRegressor(2, 1, cv=2, space="small", image_shape=(8, 8), random_state=0)
+    assert nets.fit(images[:500], ink[:500]).score(images[500:], ink[500:]) > 0.8
+    assert nets.estimators_[0].candidate.network == "conv"
+
+
+def test_a_stored_ensemble_predicts_the_same(
+    tmp_path: Path, fitted: BaggedNetsRegressor, friedman: tuple[np.ndarray, np.ndarray]
+) -> None:
+    X = friedman[0][:50]
+    fitted.ensemble_.save(tmp_path / "nets.safetensors")
+    stored = Ensemble.load(tmp_path / "nets.safetensors")
+    assert stored.members[0].target is not None
+    np.testing.assert_array_equal(stored.member_proba(X)[:, :, 0], fitted.member_predictions(X))
+    damaged = [replace(member, target=None) for member in stored.members]
+    Ensemble(damaged, stored.classes_).save(tmp_path / "damaged.safetensors")
+    with pytest.raises(ValueError, match="must be an ensemble that this program saved"):
+        Ensemble.load(tmp_path / "damaged.safetensors")
+
+
+def test_rows_are_drawn_by_their_weight_and_counted_by_it(
+    fitted: BaggedNetsRegressor, friedman: tuple[np.ndarray, np.ndarray]
+) -> None:
+    X, y = (part[:300].copy() for part in friedman)
+    y[::3] += 1000  # of no weight
+    weights = np.where(np.arange(300) % 3, 1.0, 0.0)
+    nets = clone(fitted).fit(X, y, sample_weight=weights)
+    assert nets.predict(X).max() < 50
+    assert len(nets.intervals_.truth) + nets.intervals_.n_drawn_by_all == 200
+    lower, upper = nets.predict_interval(X)
+    assert np.max(upper - lower) < 20
+    with pytest.raises(ValueError, match="Negative values in data passed to `sample_weight`"):
+        clone(fitted).fit(X, y, sample_weight=-weights)
+
+
+def test_constant_targets_and_few_rows_and_members() -> None:
+    X = np.random.default_rng(0).normal(size=(60, 3))
+    constant = BaggedNetsRegressor(3, random_state=0).fit(X, np.full(60, 1e7 + 0.25))
+    said = [constant.predict(X), *constant.predict_interval(X)]
+    np.testing.assert_allclose(said, 1e7 + 0.25, rtol=1e-14)
+    zero = BaggedNetsRegressor(3, random_state=0).fit(X, np.zeros(60))
+    assert np.abs(zero.predict(X)).max() < 1e-300
+    one_member = BaggedNetsRegressor(1, random_state=0).fit(X, X[:, 0])
+    assert one_member.intervals_.n_drawn_by_all + len(one_member.intervals_.truth) == 60
+    assert np.isfinite(one_member.predict_interval(X)).all()
+    each_drawn = BaggedNetsRegressor(random_state=0).fit(X[:5], X[:5, 0])  # five folds of a row
+    with pytest.raises(ValueError, match=r"^intervals need rows .* got none of 5; train more"):
+        each_drawn.predict_interval(X)
+    few = BaggedNetsRegressor(cv=2, random_state=0).fit(X[:5], X[:5, 0])
+    with pytest.raises(ValueError, match=r"^confidence must be at most 0.833 with 5 out-of-bag"):
+        few.predict_interval(X)
+    assert np.isfinite(few.predict_interval(X, 0.5)).all()
+
+
+@pytest.mark.parametrize(
+    ("X", "y", "says"),
+    [
+        (np.ones((1, 2)), [1.0], "at least 2 rows, got n_samples = 1"),
+        (np.ones((9, 2)), [1.0] * 8 + [np.nan], "Input y contains NaN"),
+        (np.full((9, 2), np.nan), np.arange(9.0), "Input X contains NaN"),
+        (np.ones((9, 2)), np.ones((9, 2)), "y should be a 1d array"),
+        (np.ones((9, 2)), np.arange(9) * 1e300, "^y must have a standard deviation .* divide it"),
+        (np.ones((9, 2)), list("abcdefghi"), "could not convert string to float"),
+        (np.ones((3, 2)), np.arange(3.0), "^cv must not exceed the training rows, got 5 for 3"),
+    ],
+)
+def test_what_is_no_regression_is_refused(X: np.ndarray, y: Any, says: str) -> None:
+    with pytest.raises(ValueError, match=says):
+        BaggedNetsRegressor(2).fit(X, y)
+
+
+@pytest.mark.parametrize("name", ["label_smoothing", "defer_error", "confidence"])
+def test_what_is_of_classes_alone_is_no_parameter(name: str) -> None:
+    assert name not in BaggedNetsRegressor().get_params()
+
+
+def test_networks_that_leave_the_numbers_are_told(friedman: tuple[np.ndarray, np.ndarray]) -> None:
+    X, y = (part[:100] for part in friedman)
+    wild = {"network": "mlp", "n_hidden_layer": 8, "learning_rate": 900.0, "momentum": 0.5}
+    with pytest.raises(ValueError, match=r"no member could be trained: .* none of its candidates"):
+        BaggedNetsRegressor(3, 1, space=wild, random_state=0).fit(X, y)
+    module = BaggedNetsRegressor(
+        2, network=Widened, space={"learning_rate": 900.0, "momentum": 0.9}, random_state=0
+    )
+    with pytest.raises(ValueError, match="no member could be trained: diverged"):
+        module.fit(X, y)
