@@ -37,10 +37,10 @@ def ink(digits: FoldedData) -> FoldedData:
 
 
 def stack_of(data: FoldedData, candidate: Candidate, inputs: Inputs, count: int = 3) -> Stack:
-    n, chosen = len(data.y), np.random.default_rng(0)
+    n, chosen, by_size = len(data.y), np.random.default_rng(0), np.argsort(data.y)
     drawn = []
-    for number in range(count):
-        rows = chosen.integers(0, n, n - 7 * number)
+    for number in range(count):  # each knows fewer of the large targets
+        rows = by_size[chosen.integers(0, n - 80 * number, n - 7 * number)]
         drawn.append((rows, np.setdiff1d(np.arange(n), rows)))
     training = Training(optimizer="adamw" if ":" in candidate.network else None)
     candidates, generators = [candidate] * count, generators_of(5, count)
@@ -141,8 +141,8 @@ OF_MODULE = replace(TABLE_ROWS, module=Narrow)
 @pytest.mark.parametrize(
     ("candidate", "inputs", "training"),
     [
-        (MLP, TABLE_ROWS, Training(max_epochs=9, least_fall=0.1)),
-        (TABLE, TABLE_ROWS, Training.of("table", 303, is_regression=True, max_epochs=60)),
+        (MLP, TABLE_ROWS, Training(max_epochs=15, least_fall=0.02)),
+        (TABLE, TABLE_ROWS, Training.of("table", 303, is_regression=True, max_epochs=200)),
         (MODULE, OF_MODULE, Training.of("x:Y", 303, optimizer="adamw", max_epochs=12)),
     ],
 )
@@ -151,12 +151,14 @@ def test_alone_and_together_give_the_same_network(
 ) -> None:
     """Each ends by itself, on targets in deviations of its own."""
     together = train(stack_of(ink, candidate, inputs), training, copied)
+    if training.optimizer is None:
+        assert len({len(member.losses) for member in together}) > 1
     for slot, member in enumerate(together):
         stack = stack_of(ink, candidate, inputs)
         alone: Trained[dict[str, np.ndarray]]
         (alone,) = train(replace(stack, parts=[stack.parts[slot]]), training, copied)
         assert alone.losses == pytest.approx(member.losses, rel=5e-3)
-        assert min(member.losses) < 0.2  # that of the mean is a half
+        assert min(member.losses) < 0.5  # that of the mean
         for name, array in alone.result.items():
             np.testing.assert_allclose(array, member.result[name], atol=3e-3)
 
