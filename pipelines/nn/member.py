@@ -221,7 +221,12 @@ class Member:
         step = scoring_rows(self.candidate, self.inputs)
         with on_device(training):
             where = torch_device(training.device)
-            weights = {name: torch.tensor(one).to(where) for name, one in self.weights.items()}
+            # A number has more digits than a certainty, and is not to depend on the rows beside it.
+            double = self.target is not None and self.candidate.network in ("mlp", "table")
+            dtype = torch.float64 if double else torch.float32
+            weights = {
+                name: torch.tensor(one).to(where, dtype) for name, one in self.weights.items()
+            }
             network = network_to_ask(self.candidate, self.inputs, torch.device(where))
             if ":" in self.candidate.network:
                 refuse_other_weights(self.candidate, network, weights)
@@ -230,7 +235,7 @@ class Member:
                 block = self.scaling.transform(rows_of(X, slice(first, first + step)))
                 block = block.astype(np.float32, copy=False)
                 # A copy, for numpy aligns less strictly, and the bits of a product depend on it.
-                rows = torch.tensor(block, device=where)
+                rows = torch.tensor(block, device=where, dtype=dtype)
                 ask = log_certainty if self.target is None else outputs_of
                 answer = ask(network, weights, rows, self.inputs)
                 hidden = given[-1] if given else answer

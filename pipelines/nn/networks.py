@@ -102,21 +102,21 @@ def outputs_of(
     ----------
     network : of ``network_to_ask``
     weights : parameters and buffers by name
-    rows : float32 tensor of shape (n_rows, n_features), scaled
+    rows : tensor of shape (n_rows, n_features), scaled, of the same dtype
 
     Returns
     -------
-    float32 tensor of shape (n_rows, n_outputs)
+    tensor of shape (n_rows, n_outputs), of the dtype of the weights
     """
     outputs: torch.Tensor = functional_call(network, weights, (as_network_takes(rows, inputs),))
-    return outputs.float()
+    return outputs
 
 
 def log_certainty(
     network: nn.Module, weights: dict[str, torch.Tensor], rows: torch.Tensor, inputs: Inputs
 ) -> torch.Tensor:
     """Return the logarithm of one network's softmax certainty; see ``outputs_of``."""
-    return torch.log_softmax(outputs_of(network, weights, rows, inputs), 1)
+    return torch.log_softmax(outputs_of(network, weights, rows, inputs).float(), 1)
 
 
 def refuse_other_weights(

@@ -1,0 +1,217 @@
+"""Networks that predict a number: gradients, losses and scales of each kind of training."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from pipelines.data.placement import FoldedData
+from pipelines.nn import early_stopping
+from pipelines.nn.by_hand import StackedWeights, first_weights
+from pipelines.nn.early_stopping import WEIGHT_DECAY, _Given
+from pipelines.nn.inputs import Inputs
+from pipelines.nn.networks import network_to_ask, outputs_of
+from pipelines.nn.settings import Training
+from pipelines.nn.space import Candidate
+from pipelines.nn.stack import Stack, Tensors, Trained, place_stack, target_scaling
+from pipelines.nn.tasks import generators_of
+from pipelines.nn.train import train
+
+CPU = torch.device("cpu")
+IMAGES, TABLE_ROWS = Inputs(64, 0, (8, 8)), Inputs(64, 0)
+CONV = Candidate("conv", 11, 0.01, 0.7, n_conv_layer=3, kernel_size=3)
+MLP = Candidate("mlp", 9, 0.01, 0.5)
+TABLE = Candidate("table", 9, 0.03, 0.9)
+UNITS, OFFSET = 1e5, 3e7
+
+
+@pytest.fixture(scope="module")
+def ink(digits: FoldedData) -> FoldedData:
+    """How much ink there is in images, in large units far from 0."""
+    y = digits.X.sum(axis=1) * UNITS + OFFSET
+    return replace(digits, y=y.astype(np.float64), X_test=digits.X[:0], y_test=y[:0])
+
+
+def stack_of(data: FoldedData, candidate: Candidate, inputs: Inputs, count: int = 3) -> Stack:
+    n, chosen, by_size = len(data.y), np.random.default_rng(0), np.argsort(data.y)
+    drawn = []
+    for number in range(count):  # each knows fewer of the large targets
+        rows = by_size[chosen.integers(0, n - 80 * number, n - 7 * number)]
+        drawn.append((rows, np.setdiff1d(np.arange(n), rows)))
+    training = Training(optimizer="adamw" if ":" in candidate.network else None)
+    candidates, generators = [candidate] * count, generators_of(5, count)
+    return place_stack(data, candidates, drawn, generators, inputs, training, n - 14)
+
+
+def copied(slot: int, weights: Tensors) -> dict[str, np.ndarray]:
+    return {name: array.numpy().copy() for name, array in weights.items()}
+
+
+def loss_of(
+    network: torch.nn.Module, weights: Tensors, X: torch.Tensor, y: torch.Tensor, inputs: Inputs
+) -> torch.Tensor:
+    """Half the squared error of each row, as torch has it."""
+    outputs = outputs_of(network, weights, X, inputs)
+    return torch.nn.functional.mse_loss(outputs, y, reduction="none")[:, 0] / 2
+
+
+def own_targets(data: FoldedData, stack: Stack, slot: int) -> torch.Tensor:
+    """All targets in the deviations of the rows of one network, by numpy."""
+    drawn = data.y[stack.parts[slot].rows]
+    return torch.from_numpy(((data.y - drawn.mean()) / drawn.std())[:, None]).float()
+
+
+@pytest.mark.parametrize(("candidate", "inputs"), [(CONV, IMAGES), (MLP, TABLE_ROWS)])
+def test_gradients_are_those_of_autograd(
+    ink: FoldedData, candidate: Candidate, inputs: Inputs
+) -> None:
+    stack = stack_of(ink, candidate, inputs)
+    weights = StackedWeights(stack)
+    batch = torch.from_numpy(np.random.default_rng(3).integers(0, 300, (3, 10)))
+    network = network_to_ask(candidate, inputs, CPU)
+    expected = []
+    for slot in range(3):
+        own = {n: w[slot].clone().requires_grad_() for n, w in weights.weights.items()}
+        X, y = stack.rows.X[batch[slot]], own_targets(ink, stack, slot)[batch[slot]]
+        loss = loss_of(network, own, X, y, inputs).mean()
+        loss.backward()
+        expected.append((loss.item(), {name: array.grad for name, array in own.items()}))
+    weights.step(batch)
+    for slot, (loss, gradients) in enumerate(expected):
+        assert weights.loss[slot].item() == pytest.approx(10 * loss, rel=1e-4)
+        for name, gradient in gradients.items():  # velocities begin at nothing
+            np.testing.assert_allclose(weights.velocities[name][slot], gradient, atol=2e-5)
+
+
+@pytest.mark.parametrize("batch_size", [1000, 40])
+def test_a_tables_steps_are_those_of_autograd_and_adamw(
+    ink: FoldedData, batch_size: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(early_stopping, "REGRESSION_FALL", -math.inf)  # the last epoch is kept
+    training = Training.of("table", 303, batch_size=batch_size, max_epochs=4, is_regression=True)
+    trained = train(stack_of(ink, TABLE, TABLE_ROWS), training, copied)
+    stack = stack_of(ink, TABLE, TABLE_ROWS)
+    first = first_weights(TABLE, TABLE_ROWS, [part.generator for part in stack.parts], CPU)
+    given = _Given(stack.rows, stack.parts, batch_size)
+    epochs = [list(given.batches()) for _ in range(4)]
+    network = network_to_ask(TABLE, TABLE_ROWS, CPU)
+    for number, member in enumerate(trained):
+        w = {name: array[number].clone().requires_grad_() for name, array in first.items()}
+        groups = [
+            {"params": [w[name] for name in w if name.endswith(end)], "weight_decay": decay}
+            for end, decay in (("weight", WEIGHT_DECAY), ("bias", 0.0))
+        ]
+        optimizer = torch.optim.AdamW(groups, lr=TABLE.learning_rate)
+        schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, 4 * given.n_batches)
+        for epoch, batches in enumerate(epochs):
+            total = 0.0
+            for batch in batches:
+                X, y = batch.X[number], batch.targets[number]
+                loss = (loss_of(network, w, X, y, TABLE_ROWS) * batch.drawn[number]).sum()
+                total += float(loss.detach())
+                optimizer.zero_grad()
+                (loss * given.n_batches).backward()
+                optimizer.step()
+                schedule.step()
+            assert member.losses[epoch] == pytest.approx(total, rel=1e-3)
+        for name, array in w.items():
+            np.testing.assert_allclose(member.result[name], array.detach(), atol=2e-3)
+
+
+class Narrow(torch.nn.Module):
+    """A module of the user's own."""
+
+    def __init__(self, n_features: int, n_outputs: int) -> None:
+        super().__init__()
+        self.hidden = torch.nn.Linear(n_features, 16)
+        self.output = torch.nn.Linear(16, n_outputs)
+
+    def forward(self, X: torch.Tensor) -> torch.Tensor:
+        return self.output(self.hidden(X).relu())
+
+
+MODULE = Candidate("tests:Narrow", 0, 0.01, 0.9)
+OF_MODULE = replace(TABLE_ROWS, module=Narrow)
+
+
+@pytest.mark.parametrize(
+    ("candidate", "inputs", "training"),
+    [
+        (MLP, TABLE_ROWS, Training(max_epochs=15, least_fall=0.02)),
+        (TABLE, TABLE_ROWS, Training.of("table", 303, is_regression=True, max_epochs=200)),
+        (MODULE, OF_MODULE, Training.of("x:Y", 303, optimizer="adamw", max_epochs=12)),
+    ],
+)
+def test_alone_and_together_give_the_same_network(
+    ink: FoldedData, candidate: Candidate, inputs: Inputs, training: Training
+) -> None:
+    """Each ends by itself, on targets in deviations of its own."""
+    together = train(stack_of(ink, candidate, inputs), training, copied)
+    if training.optimizer is None:
+        assert len({len(member.losses) for member in together}) > 1
+    for slot, member in enumerate(together):
+        stack = stack_of(ink, candidate, inputs)
+        alone: Trained[dict[str, np.ndarray]]
+        (alone,) = train(replace(stack, parts=[stack.parts[slot]]), training, copied)
+        assert alone.losses == pytest.approx(member.losses, rel=5e-3)
+        assert min(member.losses) < 0.5  # that of the mean
+        for name, array in alone.result.items():
+            np.testing.assert_allclose(array, member.result[name], atol=3e-3)
+
+
+def test_a_score_is_half_the_squared_error_in_own_deviations(ink: FoldedData) -> None:
+    stack = stack_of(ink, MLP, TABLE_ROWS)
+    first = first_weights(MLP, TABLE_ROWS, [part.generator for part in stack.parts], CPU)
+    rows = np.arange(50, 90)
+    network = network_to_ask(MLP, TABLE_ROWS, CPU)
+    for slot in range(3):
+        weights = {name: array[slot] for name, array in first.items()}
+        y = own_targets(ink, stack, slot)[rows]
+        expected = loss_of(network, weights, stack.rows.X[rows], y, TABLE_ROWS).mean().item()
+        score = stack.score(slot, rows, weights)
+        assert score.loss == pytest.approx(expected, rel=1e-4)
+        assert score.n_errors is None
+        assert score.n_rows == 40
+
+
+def test_targets_of_other_rows_change_nothing(ink: FoldedData) -> None:
+    """Of rows that a network neither drew nor ends by, which a fold holds out."""
+    apart = np.arange(200, 303)
+    other = ink.y.copy()
+    other[apart] *= 40
+    made = []
+    for y in (ink.y, other):
+        data = replace(ink, y=y)
+        drawn = [(np.random.default_rng(0).integers(0, 150, 150), np.arange(150, 200))]
+        training = Training.of("table", 150, is_regression=True, max_epochs=10)
+        stack = place_stack(data, [TABLE], drawn, generators_of(1, 1), TABLE_ROWS, training, 150)
+        made += train(stack, training, copied)
+    assert made[0].losses == pytest.approx(made[1].losses, rel=1e-3)
+
+
+def test_scales_of_targets() -> None:
+    y = np.array([1.0, 1.0, 3.0, 7.0])
+    whole = target_scaling(y)
+    assert (whole.center, whole.scale) == (3.0, pytest.approx(math.sqrt(6)))
+    part = target_scaling(y, np.array([2, 3, 3]))
+    assert part.center == pytest.approx(17 / 3)
+    assert part.scale == pytest.approx(np.std([3, 7, 7]))
+    equal = target_scaling(y, np.array([0, 1, 0]))
+    assert (equal.center, equal.scale) == (1.0, whole.scale)
+    for value in (0.0, -4e8):
+        constant = target_scaling(np.full(5, value))
+        assert constant.center == value
+        assert 0 < constant.scale <= 1e-7
+        assert value + 3 * constant.scale == pytest.approx(value, rel=1e-15, abs=1e-300)
+
+
+def test_a_regression_is_longer_at_it() -> None:
+    assert Training.of("table", 100).max_epochs == 200
+    assert Training.of("table", 100, is_regression=True).max_epochs == 1000
+    assert Training.of("table", 100_000, is_regression=True).max_epochs == 20
+    assert Training.of("mlp", 100, is_regression=True).least_fall == 0.02
+    assert Training.of("mlp", 100).least_fall == 0.2
