@@ -58,6 +58,9 @@ from pipelines.run.predict import (
 )
 from pipelines.run.summary import baseline_lines, failed_fits, wall_time
 from pipelines.run_folder.statistics import interval
+from pipelines.search.extension import record_extended, rows_to_extend
+from pipelines.search.options import ExtendOptions
+from pipelines.search.scoring import NEG_LOG_LOSS, make_scoring
 
 if TYPE_CHECKING:
     from pipelines.bagging.estimator import BaggedNets
@@ -147,7 +150,7 @@ class TrainingOptions:
 
 
 @dataclass(frozen=True)
-class Options(TrainingOptions, FoldOptions, RunOptions, TestOptions, OwnDataOptions):
+class Options(TrainingOptions, ExtendOptions, FoldOptions, RunOptions, TestOptions, OwnDataOptions):
     """Options of ``nn_bagging``."""
 
     group: ClassVar[str] = "ensemble and search"
@@ -170,6 +173,12 @@ class Options(TrainingOptions, FoldOptions, RunOptions, TestOptions, OwnDataOpti
         metavar="NAME|FILE",
         path="file",
         code=code_of_space,
+    )
+    scoring: tuple[str, ...] = several(
+        (),
+        "scorers of scikit-learn; a member's best candidate is chosen by the first (default: "
+        "neg_log_loss)",
+        metavar="NAME",
     )
     explain: str | None = option(
         None,
@@ -195,6 +204,17 @@ class Options(TrainingOptions, FoldOptions, RunOptions, TestOptions, OwnDataOpti
         metavar="FILE",
         path="data",
     )
+
+    def check(self) -> None:
+        """Refuse what is of a search where there is none."""
+        for name in ("scoring", "extend") if self.n_tuning == 0 else ():
+            if value := getattr(self, name):
+                raise InputError(
+                    f"{opt(name)} is of a search, and {opt('n_tuning', 0)} makes none, got "
+                    f"{','.join(value) if isinstance(value, tuple) else value}; leave one of them "
+                    "out"
+                )
+        super().check()
 
 
 @dataclass(frozen=True)
@@ -256,6 +276,7 @@ class BaggingPlan(job.Plan[Options]):
     ----------
     asked : samples whose certainty is drawn
     space : where candidates are drawn from
+    scoring : names of scorers, by the first of which a member's best candidate is chosen
     augment : how training images are changed
     trainings : of members and candidates
     network_lines : what is said of a network that is not the study's
@@ -265,6 +286,7 @@ class BaggingPlan(job.Plan[Options]):
     space: SearchSpace
     augment: str
     trainings: Trainings
+    scoring: tuple[str, ...]
     network_lines: Sequence[str] = ()
 
     @property
@@ -300,12 +322,14 @@ class BaggingPlan(job.Plan[Options]):
         """Return candidates, and the refits that wait for them."""
         on_gpu = kind == "cuda" or self.options.device == "gpu"
         trainings = self.trainings_on("gpu" if on_gpu else "cpu")
-        return trainings.tasks(trainings.problem(FoldedData.of(self.data)), {}, {})
+        problem = trainings.problem(FoldedData.of(self.data), self.scoring)
+        return trainings.tasks(problem, {}, {})
 
     def on(self, cluster: Cluster) -> Self:
         """Return the plan with the space, and the samples to explain."""
         n_splits = self.options.folds if self.options.n_tuning else 0
         entries = {"n_splits": n_splits, "space": self.space.describe(), "augment": self.augment}
+        entries["scoring"] = list(self.scoring)
         return replace(self, entries=entries | self.asked.describe())
 
 
@@ -346,6 +370,7 @@ class Bagging(job.Job[Options]):
     )
     reusable = True  # --explain
     lasting = ("space",)  # which run.json has, and candidates are drawn from
+    candidate_options = frozenset(("n_bootstrap", "n_tuning", "space"))
 
     @staticmethod
     def load_model(run: Path) -> BaggedNets:
@@ -412,6 +437,7 @@ class Bagging(job.Job[Options]):
             space=space,
             augment=augment,
             trainings=trainings,
+            scoring=make_scoring(options.scoring, data) if options.scoring else (NEG_LOG_LOSS,),
             network_lines=lines,
         )
 
@@ -419,7 +445,12 @@ class Bagging(job.Job[Options]):
         """Return the rows of candidates, and of the refits of members that are stored."""
         from pipelines.bagging.train_members import done_before
 
-        return done_before(session, plan.trainings)
+        done = done_before(session, plan.trainings)
+        if plan.options.extend is None or session.folder.has_begun:
+            return done
+        problem = plan.trainings.problem(FoldedData.of(plan.data), plan.scoring)
+        rows, accepted = rows_to_extend(self, plan, problem, session)
+        return replace(done, rows=rows, extended=rows, accepted=accepted)
 
     def execute(
         self, plan: BaggingPlan, done: Trained, session: Session, cluster: Cluster
@@ -431,7 +462,8 @@ class Bagging(job.Job[Options]):
         # One's own images come after the test rows.
         rows = FoldedData.of(data, X_test=plan.asked.after(data.X_test))
         trainings = plan.trainings_on(cluster.device)
-        problem = trainings.problem(rows)
+        problem = trainings.problem(rows, plan.scoring)
+        record_extended(done.extended, plan.options, session, cluster)
         return train_members(session, cluster, problem, trainings, done, data.classes)
 
     def answer(

@@ -30,12 +30,14 @@ class Trained(Done):
     Attributes
     ----------
     rows : of candidates, by their places
+    extended : those of a run that is extended
     refits : the row of the refit of each member
     entries : for ``run.json``
     """
 
     rows: Mapping[Place, Row]
     refits: Mapping[int, Row]
+    extended: Mapping[Place, Row] = field(default_factory=dict)
     entries: Mapping[str, Any] = field(default_factory=dict)
 
     @property

@@ -376,17 +376,22 @@ def reduce_candidates(
 
     Returns
     -------
-    table with member, candidate, the hyper-parameters, loss_mean, loss_std, error_mean,
-    error_std, n_ok, rank (1 has the smallest loss of its member) and is_best; a candidate
-    that lacks a fold has no means. Best first within each member.
+    table with member, candidate, the hyper-parameters, error_mean, error_std, score_mean,
+    score_std, n_ok, loss_mean, loss_std, rank (1 is the best of its member by its score, by
+    default its loss) and is_best; a candidate that lacks a fold has no means. Best first within
+    each member.
     """
     place = list(CANDIDATE)
-    scored = results.assign(score=-results["loss"])
-    means = reduce_scores(scored, place, n_folds, client)
-    means["loss_mean"], means["loss_std"] = -means.pop("score_mean"), means.pop("score_std")
+    if "stage" not in results:  # of a run that was begun when losses alone decided
+        results = results.assign(score=-results["loss"])
+    means = reduce_scores(results, place, n_folds, client)
+    losses = results.groupby(place)["loss"]
+    means = means.join(losses.mean().rename("loss_mean"), on=place)
+    means = means.join(losses.std(ddof=0).rename("loss_std"), on=place)
+    means.loc[means["score_mean"].isna(), ["loss_mean", "loss_std"]] = math.nan
     means = means.sort_values(["member", "rank"], ignore_index=True)
     means["rank"] = means.groupby("member").cumcount() + 1
-    means["is_best"] = (means["rank"] == 1) & means["loss_mean"].notna()
+    means["is_best"] = (means["rank"] == 1) & means["score_mean"].notna()
     parameters = results.groupby(place, as_index=False)[["network", *PARAMETERS]].first()
     table = parameters.merge(means, on=place)
     return table.sort_values(["member", "rank"], ignore_index=True)

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
-import time
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
@@ -14,19 +12,18 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 from pipelines.console import phase
 from pipelines.data.generators import watch
 from pipelines.data.image_files import ImageFormat
-from pipelines.errors import InputError, flag_of, opt
+from pipelines.errors import flag_of
 from pipelines.nn.settings import OF_NETWORKS
 from pipelines.run import job
 from pipelines.run.chunking import split_for_workers
 from pipelines.run.cluster import Cluster
 from pipelines.run.errors import RunStopped
 from pipelines.run.events import ProgressEvent
-from pipelines.run.groups import deciding_results, is_moved
 from pipelines.run.lifecycle import Session
 from pipelines.run.outcomes import NOTHING, Outcome, Work, without_compilation
 from pipelines.run_folder import names
-from pipelines.run_folder.folder import RunFolder
 from pipelines.run_folder.record import Answer
+from pipelines.search.extension import identity_of_candidate, record_extended, rows_to_extend
 from pipelines.search.features import Features
 from pipelines.search.options import SearchOptions
 from pipelines.search.ranking import (
@@ -68,15 +65,6 @@ if TYPE_CHECKING:
 
 
 Chosen = TypeVar("Chosen", bound=SearchOptions)
-
-
-def _identity(algorithm: str, params: str) -> tuple[Any, ...]:
-    """Return what is equal for a candidate of two runs; a logarithmic axis carries rounding."""
-    values = {
-        name: f"{value:.8g}" if isinstance(value, float) else json.dumps(value)
-        for name, value in json.loads(params).items()
-    }
-    return algorithm, *sorted(values.items())
 
 
 # Distributions of the solvers that are others'.
@@ -251,81 +239,19 @@ class SearchJob(job.Job[Chosen]):
             rows = rows_of_same(plan, rows)
         extended, accepted = dict[Place, Row](), list[dict[str, Any]]()
         if plan.options.extend is not None and not session.folder.has_begun:
-            extended, accepted = self._rows_to_extend(plan, session)
+            features = None if plan.features is None else plan.features.extractor.describe()
+            problem = plan.make_problem("cpu", 1)
+            extended, accepted = rows_to_extend(self, plan, problem, session, features)
             rows |= extended
         done = sum(row["stage"] in (SEARCH, INNER) for row in rows.values())
         n_fits = done, sum(len(plan.splits[key]) for key in plan.first_stages) * plan.n_candidates
         return SearchDone(n_fits=n_fits, accepted=accepted, rows=rows, extended=extended)
 
-    def _rows_to_extend(
-        self, plan: SearchPlan[Chosen], session: Session
-    ) -> tuple[dict[Place, Row], list[dict[str, Any]]]:
-        """Return the rows of another run whose candidates are candidates of this one, too.
-
-        And the changes since then that were accepted.
-
-        Raises
-        ------
-        InputError
-            It is no run of this command, or its rows or another option were not the same.
-        """
-        options, path = plan.options, Path(plan.options.extend or "")
-        folder = RunFolder.open(path, self.command, "--extend", self.record)
-        accepted = session.accept(
-            f"--extend {path}", folder.record, options, candidates=self.candidate_options
-        )
-        theirs, ours = folder.record["options"], deciding_results(options)
-        about = {field.name: field.metadata for field in fields(options)}
-        for name, value in json.loads(json.dumps(ours)).items():
-            was = theirs.get(name)
-            same_file = "identity" in folder.record and is_moved(about[name], was, value)
-            if name not in self.candidate_options and was != value and not same_file:
-                raise InputError(
-                    f"{opt('extend')} must be a run with the same {opt(name)}, got {path}, which "
-                    f"has {was} in place of {value}; run without {opt('extend')}"
-                )
-        if folder.record["dataset"]["fingerprint"] != plan.data.fingerprint:
-            raise InputError(
-                f"{opt('extend')} must be a run of the same data, got {path}, whose rows are "
-                f"others; run without {opt('extend')}"
-            )
-        extractor = None if plan.features is None else plan.features.extractor.describe()
-        if folder.record.get("features") != extractor:
-            raise InputError(
-                f"{opt('extend')} must be a run of the same {opt('weights')}, got {path}, whose "
-                f"features are of others; run without {opt('extend')}"
-            )
-        problem, rows = plan.make_problem("cpu", 1), dict[Place, Row]()
-        candidates = enumerate(problem.candidates)
-        places = {_identity(same.algorithm, same.text): i for i, same in candidates}
-        with folder.journal(self.row, write=False) as journal:
-            for row in (row for record in journal.records for row in record["rows"]):
-                place = places.get(_identity(row["algorithm"], row["params"]))
-                ok = not row["status"].startswith(names.FAILED)
-                if ok and place is not None and row["stage"] in (SEARCH, INNER):
-                    same = problem.candidates[place]
-                    own = {name: same.parameters[name] for name in problem.columns}
-                    row = row | {"candidate": place, "params": same.text} | own
-                    rows[place_of(row)] = row
-        return rows, accepted
-
     def execute(
         self, plan: SearchPlan[Chosen], done: SearchDone, session: Session, cluster: Cluster
     ) -> Scored:
         """Score all candidates on all splits, and what they say is best on further ones."""
-        if done.extended:
-            session.echo(
-                f"extended   {len(done.extended):,} fits are those of {plan.options.extend}"
-            )
-            session.journal.append(
-                {
-                    "task": f"of {plan.options.extend}",
-                    "worker": cluster.workers[0]["address"],
-                    "started": time.time(),
-                    "seconds": 0.0,
-                    "rows": list(done.extended.values()),
-                }
-            )
+        record_extended(done.extended, plan.options, session, cluster)
         problem = plan.make_problem(cluster.device, cluster.threads)
         rows, n_workers = dict(done.rows), cluster.runner.n_workers
         first = tasks_for_workers(problem, plan.first_stages, n_workers)
@@ -423,13 +349,15 @@ class SearchJob(job.Job[Chosen]):
 def rows_of_same(plan: SearchPlan[Any], rows: Mapping[Place, Row]) -> dict[Place, Row]:
     """Return the rows of candidates and splits that are where they were before options changed."""
     candidates = plan.make_problem("cpu", 1).candidates
-    names_now = [_identity(candidate.algorithm, candidate.text) for candidate in candidates]
+    names_now = [
+        identity_of_candidate(candidate.algorithm, candidate.text) for candidate in candidates
+    ]
     return {
         place: row
         for place, row in rows.items()
         if row["candidate"] < len(candidates)
         and row["split"] < len(plan.splits.get((row["stage"], row["share"]), ()))
-        and _identity(row["algorithm"], row["params"]) == names_now[row["candidate"]]
+        and identity_of_candidate(row["algorithm"], row["params"]) == names_now[row["candidate"]]
     }
 
 

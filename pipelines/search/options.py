@@ -85,6 +85,14 @@ class SplitOptions:
         "outer folds around the search, for an unbiased estimate of the chosen candidate",
         rule=at_least(2),
     )
+
+
+@dataclass(frozen=True)
+class ExtendOptions:
+    """The option that takes fits of another run."""
+
+    group: ClassVar[str] = "validation"
+
     extend: str | None = option(
         None,
         "folder of a run of the same rows and settings with other candidates: the fits that both "
@@ -97,7 +105,14 @@ class SplitOptions:
 
 @dataclass(frozen=True)
 class SearchOptions(
-    FeatureOptions, SplitOptions, FoldOptions, RunOptions, TestOptions, TaskOptions, OwnDataOptions
+    FeatureOptions,
+    ExtendOptions,
+    SplitOptions,
+    FoldOptions,
+    RunOptions,
+    TestOptions,
+    TaskOptions,
+    OwnDataOptions,
 ):
     """Options of every search, beside its candidates."""
 

@@ -1,0 +1,113 @@
+"""``--extend``: the fits that another run of the same rows has made of this one's candidates."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+from pipelines.errors import InputError, opt
+from pipelines.run import job
+from pipelines.run.cluster import Cluster
+from pipelines.run.groups import deciding_results, is_moved
+from pipelines.run.lifecycle import Session
+from pipelines.run_folder import names
+from pipelines.run_folder.folder import RunFolder
+from pipelines.search.tasks import INNER, SEARCH, Place, Problem, Row, place_of
+
+
+def identity_of_candidate(algorithm: str, params: str) -> tuple[Any, ...]:
+    """Return what is equal for a candidate of two runs; a logarithmic axis carries rounding."""
+    values = {
+        name: f"{value:.8g}" if isinstance(value, float) else json.dumps(value)
+        for name, value in json.loads(params).items()
+    }
+    return algorithm, *sorted(values.items())
+
+
+def rows_to_extend(
+    command: Any,
+    plan: job.Plan[Any],
+    problem: Problem,
+    session: Session,
+    features: Mapping[str, Any] | None = None,
+) -> tuple[dict[Place, Row], list[dict[str, Any]]]:
+    """Return the rows of another run whose candidates are candidates of this one, too.
+
+    And the changes since then that were accepted.
+
+    Parameters
+    ----------
+    command : a ``Job`` with ``candidate_options``, options that choose the candidates
+    features : what images were turned into, as ``run.json`` has it
+
+    Raises
+    ------
+    InputError
+        It is no run of this command, or its rows or another option were not the same.
+    """
+    options, path = plan.options, Path(plan.options.extend or "")
+    folder = RunFolder.open(path, command.command, "--extend", command.record)
+    accepted = session.accept(
+        f"--extend {path}", folder.record, options, candidates=command.candidate_options
+    )
+    theirs, ours = folder.record["options"], deciding_results(options)
+    about = {field.name: field.metadata for field in fields(options)}
+    for name, value in json.loads(json.dumps(ours)).items():
+        was = theirs.get(name)
+        same_file = "identity" in folder.record and is_moved(about[name], was, value)
+        if name not in command.candidate_options and was != value and not same_file:
+            raise InputError(
+                f"{opt('extend')} must be a run with the same {opt(name)}, got {path}, which "
+                f"has {was} in place of {value}; run without {opt('extend')}"
+            )
+    if folder.record["dataset"]["fingerprint"] != plan.data.fingerprint:
+        raise InputError(
+            f"{opt('extend')} must be a run of the same data, got {path}, whose rows are "
+            f"others; run without {opt('extend')}"
+        )
+    if folder.record.get("features") != features:
+        raise InputError(
+            f"{opt('extend')} must be a run of the same {opt('weights')}, got {path}, whose "
+            f"features are of others; run without {opt('extend')}"
+        )
+    rows, stages = dict[Place, Row](), problem.parts or {SEARCH: problem, INNER: problem}
+    places = {
+        (stage, *identity_of_candidate(same.algorithm, same.text)): i
+        for stage, part in stages.items()
+        for i, same in enumerate(part.candidates)
+    }
+    with folder.journal(command.row, write=False) as journal:
+        for row in (row for record in journal.records for row in record["rows"]):
+            stage = row.get("stage", "")
+            if stage not in stages or row["status"].startswith(names.FAILED):
+                continue
+            place = places.get((stage, *identity_of_candidate(row["algorithm"], row["params"])))
+            if place is not None:
+                part = stages[stage]
+                same = part.candidates[place]
+                own = {name: same.parameters[name] for name in part.columns}
+                row = row | {"candidate": place, "params": same.text} | own
+                rows[place_of(row)] = row
+    return rows, accepted
+
+
+def record_extended(
+    rows: Mapping[Place, Row], options: Any, session: Session, cluster: Cluster
+) -> None:
+    """Say how many fits are another run's, and write them to the journal; nothing if none are."""
+    if not rows:
+        return
+    session.echo(f"extended   {len(rows):,} fits are those of {options.extend}")
+    session.journal.append(
+        {
+            "task": f"of {options.extend}",
+            "worker": cluster.workers[0]["address"],
+            "started": time.time(),
+            "seconds": 0.0,
+            "rows": list(rows.values()),
+        }
+    )

@@ -1,0 +1,89 @@
+"""The search of the members: by other scores, and from another run's fits."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from pipelines.nn_bagging import main
+from tests.command_runs import cells, record, said_by, tasks_of
+
+from .conftest import said_by_members
+
+TINY = [
+    "--limit",
+    "150",
+    "--space",
+    "small",
+    "--folds",
+    "2",
+    "--max-epochs",
+    "2",
+    "--cluster",
+    "threads",
+]
+
+
+def test_more_members_and_candidates_take_the_fits_of_a_run(tmp_path: Path) -> None:
+    first, more, fresh = tmp_path / "first", tmp_path / "more", tmp_path / "fresh"
+    said_by("nn_bagging", *TINY, "--n-bootstrap", "2", "--n-tuning", "2", "--results", str(first))
+    options = [*TINY, "--n-bootstrap", "3", "--n-tuning", "3"]
+    said = said_by("nn_bagging", *options, "--extend", str(first), "--results", str(more))
+    assert f"extended   8 fits are those of {first}" in said
+    assert "resumed    8 fits and 0 refits were already finished, 8 tasks remain" in said
+    taken = [task for task in tasks_of(more) if task["task"].startswith("of ")]
+    assert [len(task["rows"]) for task in taken] == [8]
+    said_by("nn_bagging", *options, "--results", str(fresh))
+    times = ["worker", "fit_seconds", "score_seconds"]
+    pd.testing.assert_frame_equal(
+        *(cells(folder).drop(columns=times, errors="ignore") for folder in (more, fresh))
+    )
+    np.testing.assert_array_equal(said_by_members(more), said_by_members(fresh))
+
+
+def test_candidates_are_chosen_by_the_score_that_is_named(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    scoring = ["balanced_accuracy", "neg_log_loss"]
+    counts = ["--n-bootstrap", "2", "--n-tuning", "4"]
+    said_by("nn_bagging", *TINY, *counts, "--scoring", *scoring, "--results", str(folder))
+    assert record(folder)["scoring"] == scoring
+    table, candidates = cells(folder), pd.read_parquet(folder / "candidates.parquet")
+    np.testing.assert_allclose(table["score_neg_log_loss"], -table["loss"], rtol=1e-5)
+    means = table.groupby(["member", "candidate"])[["score", "loss"]].mean().round(12)
+    best = candidates[candidates["is_best"]].set_index("member")["candidate"]
+    for member, candidate in best.items():
+        assert candidate == means.loc[member]["score"].idxmax()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ("--n-tuning 0 --scoring accuracy", "--scoring is of a search, and --n-tuning 0 makes"),
+        ("--n-tuning 0 --extend a", "--extend is of a search, and --n-tuning 0 makes none, got "),
+        (
+            "--scoring accurate",
+            "--scoring must be a scorer that scikit-learn knows, got 'accurate'",
+        ),
+        ("--scoring r2", "--scoring must be one for classification, got r2"),
+    ],
+)
+def test_what_cannot_be_is_refused(
+    options: str, message: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    assert main([*TINY, *options.split(), "--results", str(tmp_path / "run")]) == 2
+    said = capsys.readouterr().err
+    assert message in said
+    assert len(said.splitlines()) == 1
+
+
+def test_a_run_of_other_folds_is_not_extended(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    first, options = tmp_path / "first", ["--n-bootstrap", "1", "--n-tuning", "1", "--quiet"]
+    assert main([*TINY, *options, "--results", str(first)]) == 0
+    other = [*TINY, *options, "--folds", "3", "--extend", str(first)]
+    assert main([*other, "--results", str(tmp_path / "other")]) == 2
+    assert "--extend must be a run with the same --folds" in capsys.readouterr().err
