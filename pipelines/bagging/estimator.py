@@ -217,11 +217,11 @@ class BaggedNetworks(BaseEstimator):
                 bad = [row["status"] for row in new_rows if made and row["status"] != "ok"]
                 why = next(iter(bad), getattr(event, "error", None) or why)
                 rows += [row for row in new_rows if bool(made) != plan.searches]
+        if not members:
+            raise ValueError(f"no member could be trained: {why}")
         self.cv_results_ = tabulate_cells(rows)
         n_folds = self.cv if plan.searches else 1
         self.candidates_ = reduce_candidates(self.cv_results_, n_folds, self.client)
-        if not members:
-            raise ValueError(f"no member could be trained: {why}")
         if len(members) < self.n_estimators:
             lost = self.n_estimators - len(members)
             warnings.warn(

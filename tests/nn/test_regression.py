@@ -17,9 +17,9 @@ from pipelines.nn.inputs import Inputs
 from pipelines.nn.networks import network_to_ask, outputs_of
 from pipelines.nn.settings import Training
 from pipelines.nn.space import Candidate
-from pipelines.nn.stack import Stack, Tensors, Trained, place_stack, target_scaling
-from pipelines.nn.tasks import generators_of
+from pipelines.nn.stack import Part, Stack, Tensors, Trained, place_stack, target_scaling
 from pipelines.nn.train import train
+from tests.nn.conftest import generators_of, without_progress
 
 CPU = torch.device("cpu")
 IMAGES, TABLE_ROWS = Inputs(64, 0, (8, 8)), Inputs(64, 0)
@@ -38,13 +38,17 @@ def ink(digits: FoldedData) -> FoldedData:
 
 def stack_of(data: FoldedData, candidate: Candidate, inputs: Inputs, count: int = 3) -> Stack:
     n, chosen, by_size = len(data.y), np.random.default_rng(0), np.argsort(data.y)
-    drawn = []
-    for number in range(count):  # each knows fewer of the large targets
-        rows = by_size[chosen.integers(0, n - 80 * number, n - 7 * number)]
-        drawn.append((rows, np.setdiff1d(np.arange(n), rows)))
+    parts = []
+    for number, generator in enumerate(generators_of(5, count)):
+        rows = by_size[chosen.integers(0, n - 80 * number, n - 7 * number)]  # fewer large targets
+        left_out = np.setdiff1d(np.arange(n), rows)
+        parts.append(Part(rows, generator, out_of_bag=left_out, candidate=candidate))
     training = Training(optimizer="adamw" if ":" in candidate.network else None)
-    candidates, generators = [candidate] * count, generators_of(5, count)
-    return place_stack(data, candidates, drawn, generators, inputs, training, n - 14)
+    return place_stack(data, parts, inputs, training, n - 14)
+
+
+def trained_of(stack: Stack, training: Training) -> list[Trained[dict[str, np.ndarray]]]:
+    return without_progress(train(stack, training, copied))
 
 
 def copied(slot: int, weights: Tensors) -> dict[str, np.ndarray]:
@@ -93,7 +97,7 @@ def test_a_tables_steps_are_those_of_autograd_and_adamw(
 ) -> None:
     monkeypatch.setattr(early_stopping, "REGRESSION_FALL", -math.inf)  # the last epoch is kept
     training = Training.of("table", 303, batch_size=batch_size, max_epochs=4, is_regression=True)
-    trained = train(stack_of(ink, TABLE, TABLE_ROWS), training, copied)
+    trained = trained_of(stack_of(ink, TABLE, TABLE_ROWS), training)
     stack = stack_of(ink, TABLE, TABLE_ROWS)
     first = first_weights(TABLE, TABLE_ROWS, [part.generator for part in stack.parts], CPU)
     given = _Given(stack.rows, stack.parts, batch_size)
@@ -150,13 +154,13 @@ def test_alone_and_together_give_the_same_network(
     ink: FoldedData, candidate: Candidate, inputs: Inputs, training: Training
 ) -> None:
     """Each ends by itself, on targets in deviations of its own."""
-    together = train(stack_of(ink, candidate, inputs), training, copied)
+    together = trained_of(stack_of(ink, candidate, inputs), training)
     if training.optimizer is None:
         assert len({len(member.losses) for member in together}) > 1
     for slot, member in enumerate(together):
         stack = stack_of(ink, candidate, inputs)
         alone: Trained[dict[str, np.ndarray]]
-        (alone,) = train(replace(stack, parts=[stack.parts[slot]]), training, copied)
+        (alone,) = trained_of(replace(stack, parts=[stack.parts[slot]]), training)
         assert alone.losses == pytest.approx(member.losses, rel=5e-3)
         assert min(member.losses) < 0.5  # that of the mean
         for name, array in alone.result.items():
@@ -186,10 +190,10 @@ def test_targets_of_other_rows_change_nothing(ink: FoldedData) -> None:
     made = []
     for y in (ink.y, other):
         data = replace(ink, y=y)
-        drawn = [(np.random.default_rng(0).integers(0, 150, 150), np.arange(150, 200))]
+        rows, left_out = np.random.default_rng(0).integers(0, 150, 150), np.arange(150, 200)
+        part = Part(rows, *generators_of(1, 1), out_of_bag=left_out, candidate=TABLE)
         training = Training.of("table", 150, is_regression=True, max_epochs=10)
-        stack = place_stack(data, [TABLE], drawn, generators_of(1, 1), TABLE_ROWS, training, 150)
-        made += train(stack, training, copied)
+        made += trained_of(place_stack(data, [part], TABLE_ROWS, training, 150), training)
     assert made[0].losses == pytest.approx(made[1].losses, rel=1e-3)
 
 
