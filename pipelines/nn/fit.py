@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 
 import numpy as np
@@ -177,6 +177,11 @@ def refit(
             rows_of(data.X, distinct), data.y[distinct], training
         )
         of_out_of_bag = member.predict(rows_of(data.X, left_out), training).on_host()
+        for first, other in enumerate(one.crossed):
+            numbers = {name: np.array(own.cpu().numpy()) for name, own in other.items()}
+            stopped = replace(member, weights=numbers, novelty=None)
+            X = rows_of(data.X, left_out[first::2])
+            of_out_of_bag.probabilities[first::2] = stopped.predict_proba(X, training)
         out_of_bag = OutOfBagPrediction(left_out, *of_out_of_bag)
         test = member.predict(data.X_test, training)
         if len(data.y_test):  # to be reduced here, where they lie
