@@ -21,6 +21,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from cluster_setup.installation import install_line
 from cluster_setup.on_this_machine.devices import available_cores
 from cluster_setup.workers import describe_workers
+from pipelines.bagging.calibration import UNSCALED, TemperatureScaling
 from pipelines.bagging.members import READ, MemberFiles
 from pipelines.bagging.record import BaggingRecord
 from pipelines.bagging.reductions import EnsemblePrediction, ask_on_workers, reduce_members
@@ -344,6 +345,10 @@ class BaggedNets(ClassifierMixin, BaggedNetworks):
     classes_ : array of shape (n_classes,)
     selective_prediction_ : SelectivePrediction, what ``assess`` needs; its
         ``risk_control`` says what was proved
+    calibration_ : TemperatureScaling, fitted on the rows that members left out
+        What ``predict_proba`` applies; its ``line`` says their log loss before and after.
+    temperature_ : float
+        1 where fewer than ten of those rows are wrong, or right.
     candidates_ : DataFrame, mean loss and error of every candidate of every member
     cv_results_ : DataFrame, a row for each candidate and fold
         Without a search a row for each member, ``fold`` -1, of the rows that it left out. They
@@ -438,11 +443,22 @@ class BaggedNets(ClassifierMixin, BaggedNetworks):
         nets._training, nets._image_shape = Training(), first.inputs.image_shape
         nets.n_features_in_ = len(getattr(first.scaling, "layout", ())) or first.inputs.n_features
         nets.classes_, nets.estimators_ = stored[0].classes_, [one.members[0] for one in stored]
-        nets.ensemble_ = Ensemble(nets.estimators_, nets.classes_)
+        nets.ensemble_, nets.calibration_ = Ensemble(nets.estimators_, nets.classes_), UNSCALED
         nets._columns = record.dataset.columns
         if (selective := stored_selective_prediction(run)) is not None:
-            nets.selective_prediction_ = selective
+            nets._judge(selective)
         return nets
+
+    @property
+    def temperature_(self) -> float:
+        """The temperature of ``predict_proba``; 1 where too few rows speak for another."""
+        return self.calibration_.temperature
+
+    def _judge(self, selective: SelectivePrediction, weights: np.ndarray | None = None) -> None:
+        """Keep what is known of the out-of-bag rows; ``weights`` are of these rows."""
+        known = selective.out_of_bag
+        self.selective_prediction_ = selective
+        self.calibration_ = TemperatureScaling.of(known.mean, known.truth, weights)
 
     def _targets(self, y: np.ndarray) -> tuple[np.ndarray, int]:
         check_classification_targets(y)
@@ -453,13 +469,15 @@ class BaggedNets(ClassifierMixin, BaggedNetworks):
 
     def _learn_from(self, out_of_bag: list[OutOfBagPrediction], data: FoldedData) -> None:
         self.ensemble_ = Ensemble(self.estimators_, self.classes_)
-        self.selective_prediction_ = SelectivePrediction.of(
+        left_out = np.unique(np.concatenate([prediction.rows for prediction in out_of_bag]))
+        selective = SelectivePrediction.of(
             out_of_bag,
             data.y,
             len(self.classes_),
             error=self.defer_error,
             confidence=self.confidence,
         )
+        self._judge(selective, None if data.weights is None else data.weights[left_out])
 
     def member_proba(self, X: ArrayLike) -> np.ndarray:
         """Return members' probabilities, float32 of shape (n_members, n_samples, n_classes)."""
@@ -479,11 +497,14 @@ class BaggedNets(ClassifierMixin, BaggedNetworks):
         return labels
 
     def predict_proba(self, X: ArrayLike) -> np.ndarray:
-        """Return the mean certainty of the members, an array of shape (n_samples, n_classes)."""
+        """Return calibrated probabilities, an array of shape (n_samples, n_classes).
+
+        They are the mean certainty of the members, scaled by ``calibration_``. The order of a
+        row's classes is that of the mean, which ``predict_ensemble`` gives as it is, and by which
+        ``assess`` judges.
+        """
         mean = self.predict_ensemble(X).mean
-        # Sums of single-precision numbers are one to six digits only.
-        proba: np.ndarray = mean / mean.sum(axis=1, keepdims=True)
-        return proba
+        return self.calibration_.scaled(mean)
 
     def predict_ensemble(self, X: ArrayLike) -> EnsemblePrediction:
         """Return votes, disagreement and certainty of the members, and which rows to defer."""

@@ -39,11 +39,14 @@ from pipelines.nn.stack import (
 if TYPE_CHECKING:
     import torch
 
-PATIENCE = 15  # epochs without a smaller loss of the left-out rows
+PATIENCE = 20  # epochs without a smaller loss of the left-out rows
 LEAST_FALL = 1e-3  # of that loss, in nats: rows that are told apart fall for ever
 # Of a regression, whose loss may come near 0: the fall is a part of it.
 REGRESSION_PATIENCE, REGRESSION_FALL = 30, 1e-3
-SMOOTHING = 0.05  # share of a label that goes to all classes alike
+# A vote is best where its members are trained a little too long: Sollich and Krogh, Learning with
+# ensembles, NeurIPS 8 (1995).
+SLACK = 0.1  # part of the least loss by which the epoch that is kept may be above it
+SMOOTHING = 0.02  # share of a label that goes to all classes alike
 WEIGHT_DECAY = 0.1
 SQUARES, EPSILON = 0.999, 1e-8  # of Adam
 
@@ -51,9 +54,9 @@ SQUARES, EPSILON = 0.999, 1e-8  # of Adam
 class Batch(NamedTuple):
     """Rows of a step, a line of each tensor for each network; what fills up a line weighs 0.
 
-    ``X`` and ``targets`` are scaled. ``drawn`` and ``out_of_bag`` are weights, (n_networks, size),
-    that sum to 1 over a network's rows; beyond the first ``n_drawn`` rows of a line nothing is
-    drawn.
+    ``X`` and ``targets`` are scaled. ``drawn`` are weights, (n_networks, size), that sum to 1 over
+    a network's rows, ``out_of_bag`` those of the two halves of the rows left out, (n_networks, 2,
+    size), which do so together; beyond the first ``n_drawn`` rows of a line nothing is drawn.
     """
 
     X: torch.Tensor
@@ -103,7 +106,8 @@ class Together:
 
         Returns
         -------
-        loss of the rows drawn, and of those left out: float32 tensors of shape (n_networks,)
+        loss of the rows drawn, float32 tensor of shape (n_networks,), and of the halves of those
+        left out, (n_networks, 2)
         """
         torch, w, by = self._torch, self._weights, self._by
         hidden = torch.baddbmm(w["hidden.bias"], batch.X, w["hidden.weight"]).relu_()
@@ -113,7 +117,8 @@ class Together:
         else:
             outputs = torch.log_softmax(outputs, 2)
             losses = (outputs * batch.targets).sum(2).neg_()
-        of_drawn, of_left_out = (losses * batch.drawn).sum(1), (losses * batch.out_of_bag).sum(1)
+        of_drawn = (losses * batch.drawn).sum(1)
+        of_left_out = (losses[:, None] * batch.out_of_bag).sum(2)
 
         X, targets, hidden, outputs, weights = (
             one[:, : batch.n_drawn]
@@ -151,49 +156,57 @@ def train_with_early_stopping(
 ) -> Iterator[Progress | Trained[Result]]:
     """Train one network for each part of a stack; see ``pipelines.nn.train.train``.
 
-    A network is kept as it was after the epoch in which the loss of its left-out rows,
-    measured while the weights moved, was least; one that left out none, after that of the
-    least loss of the rows it drew. It ends when ``PATIENCE`` epochs, ``REGRESSION_PATIENCE`` of a
-    regression, have bettered nothing.
+    A network is kept as it was after the last epoch in which the loss of its left-out rows,
+    measured while the weights moved, was within ``SLACK`` of the least, of a regression the least;
+    of one that left out none the rows it drew decide. That epoch is looked for thrice, by all of
+    those rows and by each half of them, see ``Trained.crossed``, each time until ``PATIENCE``
+    epochs, ``REGRESSION_PATIENCE`` of a regression, have bettered nothing.
     """
     import torch
 
     candidate, inputs, rows, parts = stack.candidate, stack.inputs, stack.rows, stack.parts
     patience = REGRESSION_PATIENCE if inputs.is_regression else PATIENCE
+    slack = 0.0 if inputs.is_regression else SLACK
     generators = [part.generator for part in parts]
     first = first_weights(candidate, inputs, generators, rows.device)
     given = _Given(rows, parts, training.batch_size)
     nets = Together(candidate, inputs, first, training.max_epochs * given.n_batches)
-    kept = nets.flat.clone()
-    least = torch.full((len(parts),), math.inf, device=rows.device)
-    since = torch.zeros(len(parts), device=rows.device)
-    alone = torch.from_numpy(given.left_out_none).to(rows.device)
+    # Lines: by all rows left out, by the first half of them, by the second.
+    kept = nets.flat.expand(3, -1, -1).clone()
+    least = torch.full((3, len(parts)), math.inf, device=rows.device)
+    since = torch.zeros_like(least)
+    shares = torch.from_numpy(given.shares).to(rows.device)
     losses: list[torch.Tensor] = []
     lasted = torch.zeros(len(parts), dtype=torch.int64, device=rows.device)
     started = time.perf_counter()
     for epoch in range(training.max_epochs):
         yield Progress(epoch / training.max_epochs)
         sums = [nets.step(batch, given.n_batches) for batch in given.batches()]
-        drawn, out_of_bag = (torch.stack(one).sum(0) for one in zip(*sums, strict=True))
+        drawn, halves = (torch.stack(one).sum(0) for one in zip(*sums, strict=True))
         losses.append(drawn)
         goes_on = since < patience
-        lasted += goes_on
-        assessed = torch.where(alone, drawn, out_of_bag)
+        lasted += goes_on[0]
+        assessed = torch.cat([halves.sum(1)[None], halves.T])
+        assessed = torch.where(shares > 0, assessed / shares, drawn)
         enough = least * (1 - REGRESSION_FALL) if inputs.is_regression else least - LEAST_FALL
         better = (assessed < enough) & goes_on
         least = torch.where(better, assessed, least)
-        kept = torch.where(better[:, None], nets.flat, kept)
+        near = (assessed <= (1 + slack) * least) & goes_on
+        kept = torch.where(near[..., None], nets.flat, kept)
         since = torch.where(better, 0, since + 1)
         if bool((since >= patience).all()):
             break
     seconds = (time.perf_counter() - started) / len(parts)
     by_part = torch.stack(losses, 1).tolist()
-    weights = nets.named(kept)
-    for number, (n_epochs, best) in enumerate(zip(lasted.tolist(), least.tolist(), strict=True)):
-        own = {name: one[number] for name, one in weights.items()}
-        whole = math.isfinite(best) and bool(torch.isfinite(kept[number]).all())
-        status = OK if whole else DIVERGED
-        yield Trained(collect(number, own), tuple(by_part[number][:n_epochs]), status, seconds)
+    weights, *by_half = map(nets.named, kept)
+    for number, (n_epochs, best) in enumerate(zip(lasted.tolist(), least[0].tolist(), strict=True)):
+        own, *crossed = (
+            {name: array[number] for name, array in named.items()}
+            for named in (weights, *reversed(by_half))
+        )
+        whole = math.isfinite(best) and bool(torch.isfinite(kept[:, number]).all())
+        status, of_epochs = OK if whole else DIVERGED, tuple(by_part[number][:n_epochs])
+        yield Trained(collect(number, own), of_epochs, status, seconds, crossed)
 
 
 class _Given:
@@ -205,16 +218,20 @@ class _Given:
     def __init__(self, rows: DeviceRows, parts: Sequence[Part], batch_size: int) -> None:
         self._rows, self._parts = rows, parts
         self._target = scaling_of(parts, rows.device, "target")
-        self._own = []  # of each network its rows, and what those drawn and left out weigh
+        # Of each network its rows, what those drawn weigh, and those left out, in two halves.
+        self._own = []
         for part in parts:
             out_of_bag = part.out_of_bag
             distinct, counts = np.unique(part.rows, return_counts=True)
             weights = np.ones(len(out_of_bag)) if part.weights is None else part.weights
             drawn = np.concatenate([counts / counts.sum(), np.zeros(len(out_of_bag))])
-            unseen = np.concatenate([np.zeros(len(distinct)), weights / (weights.sum() or 1)])
+            unseen = np.zeros((2, len(drawn)))
+            number = np.arange(len(weights))
+            unseen[number % 2, len(distinct) + number] = weights / (weights.sum() or 1)
             rows_of_both = np.concatenate([distinct, out_of_bag]).astype(np.int64)
             self._own.append((rows_of_both, drawn, unseen))
-        self.left_out_none = np.array([not own[2].any() for own in self._own])
+        halves = np.array([own[2].sum(1) for own in self._own]).T
+        self.shares = np.concatenate([halves.sum(0)[None], halves]).astype(np.float32)
         self.n_batches = math.ceil(max(len(own[0]) for own in self._own) / batch_size)
         self._whole = list(self._cut()) if self.n_batches == 1 else None
 
@@ -234,11 +251,11 @@ class _Given:
         for pieces in zip(*cuts, strict=True):
             size = max(map(len, pieces))
             index = np.zeros((len(pieces), size), dtype=np.int64)
-            weights = np.zeros((2, len(pieces), size), dtype=np.float32)
+            weights = np.zeros((3, len(pieces), size), dtype=np.float32)
             for number, (some, own) in enumerate(zip(pieces, self._own, strict=True)):
                 piece = some[np.argsort(own[1][some] == 0, kind="stable")]  # those drawn come first
                 index[number, : len(piece)] = own[0][piece]
-                weights[:, number, : len(piece)] = own[1][piece], own[2][piece]
+                weights[:, number, : len(piece)] = own[1][piece], *own[2][:, piece]
             flat = torch.from_numpy(index).to(where).view(-1)
             X, targets = (
                 one.index_select(0, flat).view(len(pieces), size, -1)
@@ -248,5 +265,6 @@ class _Given:
                 part.scaled(line)
             if self._target:
                 targets.sub_(self._target[0]).div_(self._target[1])
-            drawn, out_of_bag = torch.from_numpy(weights).to(where)
-            yield Batch(X, targets, drawn, out_of_bag, int((weights[0] > 0).sum(1).max()))
+            drawn, *halves = torch.from_numpy(weights).to(where)
+            n_drawn = int((weights[0] > 0).sum(1).max())
+            yield Batch(X, targets, drawn, torch.stack(halves, 1), n_drawn)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
@@ -155,6 +155,11 @@ def refit(
             candidate, inputs, weights, data.scaling_for(part.rows), target=target
         ).knowing(rows_of(data.X, distinct), data.y[distinct], training)
         of_out_of_bag = member.predict(rows_of(data.X, left_out), training).on_host()
+        for first, other in enumerate(one.crossed):
+            numbers = {name: np.array(array.cpu().numpy()) for name, array in other.items()}
+            stopped = replace(member, weights=numbers, novelty=None)
+            X = rows_of(data.X, left_out[first::2])
+            of_out_of_bag.probabilities[first::2] = stopped.predict_proba(X, training)
         yield Refitted(
             scored,
             None if of_drawn.n_errors is None else of_drawn.n_errors / of_drawn.n_rows,

@@ -88,8 +88,10 @@ def as_network_takes(rows: torch.Tensor, inputs: Inputs) -> torch.Tensor:
 def network_to_ask(candidate: Candidate, inputs: Inputs, device: torch.device) -> nn.Module:
     """Return a candidate's network for ``outputs_of``, which brings the weights."""
     if candidate.network in BY_HAND:
-        with torch.device("meta"):  # first weights of a large one would take seconds
-            return make_network(candidate, inputs).eval()
+        # No first weights are drawn: those of a large one would take seconds, and so nothing is
+        # seeded, which takes longer than what a small one is asked.
+        with torch.device("meta"):
+            return StudyNetwork(candidate, inputs).eval()
     return make_network(candidate, inputs).eval().to(device)
 
 

@@ -129,12 +129,17 @@ class Trained(Generic[Result]):
         moved
     status : "ok" or "diverged"
     seconds : of the stack's training, shared out among its networks
+    crossed : sequence of two weights by name, or empty
+        Of a network for tables that its left-out rows ended: as it was where the odd ones of these
+        ended it, by which the even ones (the first, the third, ...) are judged, and the reverse.
+        Rows that chose the epoch themselves look better than new ones.
     """
 
     result: Result
     losses: tuple[float, ...]
     status: str
     seconds: float
+    crossed: Sequence[Tensors] = ()
 
 
 @dataclass(frozen=True)

@@ -65,7 +65,9 @@ def test_it_learns_and_its_pieces_agree(fitted: BaggedNets) -> None:
     np.testing.assert_allclose(said.sum(axis=2), 1, atol=1e-5)
     answers = reduce_members(said)
     np.testing.assert_array_equal(fitted.predict(X), answers.vote)
-    np.testing.assert_allclose(fitted.predict_proba(X), answers.mean, atol=1e-6)
+    calibrated = fitted.predict_proba(X)
+    np.testing.assert_array_equal(calibrated, fitted.calibration_.scaled(answers.mean))
+    np.testing.assert_array_equal(calibrated.argmax(axis=1), answers.by_mean)
     assert fitted.score(X, y) > 0.8
     assert len(fitted.candidates_) == 6
     assert len(fitted.cv_results_) == 12

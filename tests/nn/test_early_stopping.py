@@ -142,3 +142,23 @@ def test_the_schedule_follows_the_rows(n_rows: int, epochs: int) -> None:
     assert Training.of("table", n_rows).max_epochs == epochs
     assert Training.of("table", n_rows, max_epochs=7).max_epochs == 7
     assert Training.of("conv", n_rows) == Training()
+
+
+def test_rows_are_judged_by_weights_that_they_did_not_stop(wine: FoldedData) -> None:
+    """Wrong classes of every second row left out change only what judges the other ones."""
+    data, (part,) = wine, parts_of(wine, 1)
+    rows = place_rows(data, WINE, Training())
+    wrong = DeviceRows(rows.X, rows.one_hot.clone())
+    even = torch.from_numpy(part.out_of_bag[::2])
+    wrong.one_hot[even] = wrong.one_hot[even].roll(1, 1)
+    training = Training.of("table", len(data.y))
+    crossed = []
+    for placed in (rows, wrong):
+        (one,) = train_parts(TABLE, WINE, placed, parts_of(wine, 1), training, copied)
+        crossed.append([copied(0, weights) for weights in one.crossed])
+    of_even, of_odd = (
+        [np.array_equal(before[name], after[name]) for name in before]
+        for before, after in zip(*crossed, strict=True)
+    )
+    assert all(of_even)
+    assert not any(of_odd)
