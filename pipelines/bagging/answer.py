@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from pipelines.bagging.calibration import TemperatureScaling
 from pipelines.bagging.explain import Asked, explained
 from pipelines.bagging.members import MemberFiles
 from pipelines.bagging.record import (
@@ -160,6 +161,7 @@ def _answer(
     return {
         **describe_quality(of_test, truth),
         **describe_selection(selective, assessed, of_test, truth),
+        "calibration": describe_calibration(selective, of_test, truth),
         "members_mean_test_error": float(errors.mean()),
         "members_best_test_error": float(errors.min()),
         "members": table.astype(object).to_dict("records"),
@@ -221,6 +223,24 @@ def describe_selection(
         },
         "novelty": {"rate": FALSE_DISCOVERY_RATE, "n_named": int(assessed.is_novel.sum())},
         "risk_control": proved,
+    }
+
+
+def describe_calibration(
+    selective: SelectivePrediction, answers: EnsemblePrediction, truth: np.ndarray
+) -> dict[str, Any]:
+    """Fit a temperature to out-of-bag rows, and measure what it does on test samples.
+
+    Certainties, thresholds and sets stay on the scale of the members' mean; ``BaggedNets.of_run``
+    scales its ``predict_proba``.
+    """
+    fit = TemperatureScaling.of(selective.out_of_bag.mean, selective.out_of_bag.truth)
+    scaled = fit.scaled(answers.mean)
+    return {
+        **asdict(fit),
+        "line": fit.line,
+        "test_log_loss": log_loss(scaled, truth),
+        "test_calibration_error": expected_calibration_error(scaled, truth),
     }
 
 

@@ -84,6 +84,15 @@ class PredictionSetMetadata(Part):
     least_coverage: Share | None = None
 
 
+class CalibrationMetadata(Part):
+    """The temperature that out-of-bag rows set, and what it does on test samples."""
+
+    temperature: Number
+    line: str = ""
+    test_log_loss: Number | None = None
+    test_calibration_error: Share | None = None
+
+
 class NoveltyMetadata(Part):
     """The number of test samples flagged as novel, and the allowed rate."""
 
@@ -115,6 +124,7 @@ class BaggingAnswer(Answer):
     risk_control: RiskControlMetadata | None = None
     prediction_sets: PredictionSetMetadata | None = None
     novelty: NoveltyMetadata | None = None
+    calibration: CalibrationMetadata | None = None
 
 
 class BaggingRecord(BaggingAnswer, Record):

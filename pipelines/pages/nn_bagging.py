@@ -124,7 +124,11 @@ class BaggingReport(Report):
                 note = f"of the {share} certain to at least {proved.threshold:.3f}"
             cards.append(Card("error with guarantee", value, note))
         if (error := record.test_calibration_error) is not None:
-            cards.append(Card("calibration error", percent(error), "expected, 15 bins"))
+            note = "expected, 15 bins"
+            if (scaled := record.calibration) and scaled.test_calibration_error is not None:
+                of_scaled = percent(scaled.test_calibration_error)
+                note += f"; {of_scaled} at temperature {scaled.temperature:.2f}"
+            cards.append(Card("calibration error", percent(error), note))
         return [*cards, *self.baseline_cards()]
 
     def sections(self) -> list[Section]:
@@ -147,7 +151,7 @@ class BaggingReport(Report):
         ]
 
     def _rules(self) -> list[str]:
-        """Return sentences on the rule, the guarantee, the prediction sets and novel samples."""
+        """Return sentences on the rule, guarantee, prediction sets, novel samples, calibration."""
         record, words = self.record, []
         if (selective := record.selective_prediction) is not None and selective.rule:
             words.append(selective.rule)
@@ -163,6 +167,14 @@ class BaggingReport(Report):
             words.append(
                 f"Novelty detection flags {count(novelty.n_named, 'test sample')} as unlike all "
                 f"training samples, with a false discovery rate of at most {percent(novelty.rate)}."
+            )
+        if (fit := record.calibration) is not None and None not in (
+            before := record.test_log_loss,
+            after := fit.test_log_loss,
+        ):
+            words.append(
+                f"Calibration on out-of-bag rows: {fit.line}. Log loss of the test samples: "
+                f"{before:.4f} before, {after:.4f} after. All certainties here are before it."
             )
         return words
 

@@ -73,6 +73,10 @@ def test_the_folder_holds_the_run(finished: tuple[Path, str]) -> None:
         assert (folder / f"{name}.svg").stat().st_size > 1000
         assert (folder / f"{name}.png").read_bytes().startswith(b"\x89PNG")
     page = (folder / "report.html").read_text()
+    calibration = about["calibration"]
+    assert calibration["temperature"] < 1  # three members that disagree
+    assert calibration["test_log_loss"] < about["test_log_loss"]
+    assert f"Calibration on out-of-bag rows: {calibration['line']}." in page
     assert f"{about['vote_test_error'] * 100:.2f}" in page
     assert "mine.png: vote" in page
 
