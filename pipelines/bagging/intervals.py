@@ -222,3 +222,46 @@ def narrowest(
     kept = np.zeros(len(widths), dtype=bool)
     kept[np.argsort(widths, kind="stable")[: math.floor(share * len(widths) + ROUNDING)]] = True
     return kept
+
+
+def interval_columns(
+    lower: np.ndarray, upper: np.ndarray, kept: np.ndarray | None = None
+) -> dict[str, np.ndarray]:
+    """Return the columns of a table of predictions that intervals add, by name.
+
+    Parameters
+    ----------
+    lower, upper : float arrays of shape (n_samples,)
+    kept : bool array of shape (n_samples,), optional
+        Which rows need no human, see ``narrowest``.
+    """
+    columns = {"lower": lower, "upper": upper}
+    return columns if kept is None else {**columns, "kept": kept}
+
+
+def describe_intervals(
+    truth: np.ndarray, lower: np.ndarray, upper: np.ndarray, confidence: float = CONFIDENCE
+) -> dict[str, Any]:
+    """Return what ``run.json`` says of intervals on test rows, JSON-serialisable.
+
+    Parameters
+    ----------
+    truth, lower, upper : float arrays of shape (n_test,)
+    confidence : float
+        Fraction of intervals that were to hold their target.
+
+    Returns
+    -------
+    dict with ``confidence``, ``n_test``, ``n_covered``, ``coverage`` (a fraction), ``mean_width``
+    and ``median_width`` in units of the target; the last three None without test rows
+    """
+    n_covered, widths = int(np.sum((lower <= truth) & (truth <= upper))), upper - lower
+    measured = len(truth) > 0
+    return {
+        "confidence": confidence,
+        "n_test": len(truth),
+        "n_covered": n_covered,
+        "coverage": n_covered / len(truth) if measured else None,
+        "mean_width": float(widths.mean()) if measured else None,
+        "median_width": float(np.median(widths)) if measured else None,
+    }

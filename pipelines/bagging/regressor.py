@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 from sklearn.base import RegressorMixin
 
 from pipelines.bagging.estimator import BaggedNetworks
-from pipelines.bagging.intervals import CONFIDENCE, JackknifeIntervals
+from pipelines.bagging.intervals import CONFIDENCE, JackknifeIntervals, narrowest
 from pipelines.data.placement import FoldedData, to_host
 from pipelines.nn.member import Ensemble, OutOfBagPrediction
 
@@ -104,3 +104,30 @@ class BaggedNetsRegressor(RegressorMixin, BaggedNetworks):
             ``confidence`` is outside, or needs more training rows than there are.
         """
         return self.intervals_.bounds(self.member_predictions(X), confidence)
+
+    def keeps(
+        self,
+        X: ArrayLike,
+        *,
+        share: float | None = None,
+        width: float | None = None,
+        confidence: float = CONFIDENCE,
+    ) -> np.ndarray:
+        """Return which rows need no human, those of the narrowest intervals: bool, (n_samples,).
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        share : float, optional
+            Fraction of the rows to keep; above 0, at most 1.
+        width : float, optional
+            Largest width to keep, in units of the target; one of the two is given.
+        confidence : float, default 0.9
+            Of the intervals.
+
+        Raises
+        ------
+        InputError
+            Not exactly one of ``share`` and ``width``, or a number is outside its range.
+        """
+        return narrowest(*self.predict_interval(X, confidence), share=share, width=width)

@@ -10,7 +10,12 @@ import pytest
 
 from pipelines import InputError
 from pipelines.bagging import intervals
-from pipelines.bagging.intervals import JackknifeIntervals, narrowest
+from pipelines.bagging.intervals import (
+    JackknifeIntervals,
+    describe_intervals,
+    interval_columns,
+    narrowest,
+)
 from pipelines.data.model_file import read_model, write_model
 from pipelines.nn.member import OutOfBagPrediction
 
@@ -186,3 +191,20 @@ def test_the_narrowest_are_kept() -> None:
 def test_what_keeps_no_rows_is_refused(asked: dict[str, float], says: str) -> None:
     with pytest.raises(InputError, match=says):
         narrowest(np.zeros(3), np.ones(3), **asked)
+
+
+def test_what_a_run_says_of_intervals() -> None:
+    lower, upper = np.array([0.0, 1.0, 2.0, 3.0]), np.array([1.0, 3.0, 5.0, 9.0])
+    said = describe_intervals(np.array([1.0, 0.0, 4.0, 8.0]), lower, upper, 0.8)
+    assert said == {
+        "confidence": 0.8,
+        "n_test": 4,
+        "n_covered": 3,
+        "coverage": 0.75,
+        "mean_width": 3.0,
+        "median_width": 2.5,
+    }
+    none = describe_intervals(lower[:0], lower[:0], upper[:0])
+    assert (none["n_test"], none["coverage"], none["mean_width"]) == (0, None, None)
+    assert list(interval_columns(lower, upper)) == ["lower", "upper"]
+    assert list(interval_columns(lower, upper, upper > 2)) == ["lower", "upper", "kept"]
