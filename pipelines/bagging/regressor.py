@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 from sklearn.base import RegressorMixin
 
 from pipelines.bagging.estimator import BaggedNetworks
-from pipelines.bagging.intervals import CONFIDENCE, JackknifeIntervals
+from pipelines.bagging.intervals import CONFIDENCE, JackknifeIntervals, narrowest
 from pipelines.data.placement import FoldedData, to_host
 from pipelines.nn.member import Ensemble, OutOfBagPrediction
 
@@ -88,7 +88,7 @@ class BaggedNetsRegressor(RegressorMixin, BaggedNetworks):
         return mean
 
     def predict_interval(
-        self, X: ArrayLike, confidence: float = CONFIDENCE
+        self, X: ArrayLike, confidence: float = CONFIDENCE, by_spread: bool = False
     ) -> tuple[np.ndarray, np.ndarray]:
         """Return lower and upper bounds of the targets, float64 arrays of shape (n_samples,).
 
@@ -97,10 +97,42 @@ class BaggedNetsRegressor(RegressorMixin, BaggedNetworks):
         X : array-like of shape (n_samples, n_features)
         confidence : float, default 0.9
             Fraction of intervals that are to hold their target; between 0 and 1.
+        by_spread : bool, default False
+            Whether widths go by the disagreement of the members; else they hardly differ.
 
         Raises
         ------
         InputError
             ``confidence`` is outside, or needs more training rows than there are.
         """
-        return self.intervals_.bounds(self.member_predictions(X), confidence)
+        return self.intervals_.bounds(self.member_predictions(X), confidence, by_spread)
+
+    def keeps(
+        self,
+        X: ArrayLike,
+        *,
+        share: float | None = None,
+        width: float | None = None,
+        confidence: float = CONFIDENCE,
+    ) -> np.ndarray:
+        """Return which rows need no human, those of the narrowest intervals: bool, (n_samples,).
+
+        The intervals are those ``by_spread``, whose widths tell hard rows from easy ones.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        share : float, optional
+            Fraction of the rows to keep; above 0, at most 1.
+        width : float, optional
+            Largest width to keep, in units of the target; one of the two is given.
+        confidence : float, default 0.9
+            Of the intervals.
+
+        Raises
+        ------
+        InputError
+            Not exactly one of ``share`` and ``width``, or a number is outside its range.
+        """
+        bounds = self.predict_interval(X, confidence, by_spread=True)
+        return narrowest(*bounds, share=share, width=width)

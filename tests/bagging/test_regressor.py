@@ -13,7 +13,6 @@ from sklearn.datasets import load_diabetes, load_digits, make_friedman1
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from pipelines import BaggedNetsRegressor
-from pipelines.bagging.intervals import narrowest
 from pipelines.nn.member import Ensemble
 
 MLP = {"network": "mlp", "n_hidden_layer": 32, "learning_rate": 0.02, "momentum": 0.5}
@@ -61,7 +60,12 @@ def test_it_learns_and_its_intervals_cover(
         widths.append(np.mean(upper - lower))
     assert widths == sorted(widths)
     np.testing.assert_array_equal(fitted.predict_interval(X), fitted.predict_interval(X, 0.9))
-    assert narrowest(*fitted.predict_interval(X), share=0.5).sum() == 500
+    assert fitted.keeps(X, share=0.5).sum() == 500
+    lower, upper = fitted.predict_interval(X, 0.8, by_spread=True)
+    assert np.mean((lower <= y) & (y <= upper)) == pytest.approx(0.8, abs=0.05)
+    median = float(np.median(upper - lower))
+    kept = fitted.keeps(X, width=median, confidence=0.8)
+    np.testing.assert_array_equal(kept, upper - lower <= median)
 
 
 def test_out_of_bag_residuals_are_of_members_that_never_saw_a_row(

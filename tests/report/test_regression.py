@@ -1,0 +1,53 @@
+"""The figure and the facts of intervals."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from matplotlib.collections import PolyCollection
+
+from pipelines.report.regression import interval_cards, intervals_chart
+
+
+@pytest.fixture
+def table() -> pd.DataFrame:
+    """Three of 40 targets outside intervals that grow, in no order."""
+    rng = np.random.default_rng(0)
+    predicted = rng.permutation(np.linspace(0, 10, 40))
+    half = 1 + predicted / 5
+    true = predicted + half * rng.uniform(-1, 1, 40)
+    true[:3] = predicted[:3] + 2 * half[:3]
+    columns = {"true": true, "predicted": predicted, "lower": predicted - half}
+    return pd.DataFrame({**columns, "upper": predicted + half})
+
+
+def test_intervals_are_drawn_in_the_order_of_predictions(table: pd.DataFrame) -> None:
+    chart = intervals_chart(table, 0.9)
+    assert chart.alt.startswith("Intervals of 40 test samples, 3 of whose targets lie outside")
+    assert "intervals of 90 % (band)" in chart.caption
+    over_rows, against_error = chart.draw().axes
+    line, inside, outside = over_rows.get_lines()
+    assert np.all(np.diff(line.get_ydata()) >= 0)
+    assert [len(dots.get_xdata()) for dots in (line, inside, outside)] == [40, 37, 3]
+    (band,) = [one for one in over_rows.collections if isinstance(one, PolyCollection)]
+    assert band.get_datalim(over_rows.transData).height == pytest.approx(14, abs=0.1)
+    _, far = against_error.get_lines()
+    np.testing.assert_allclose(far.get_ydata(), far.get_xdata())  # twice half the width
+    assert against_error.get_xlabel() == "width of the interval"
+
+
+def test_a_chart_without_misses_has_no_dots_outside(table: pd.DataFrame) -> None:
+    over_rows, _ = intervals_chart(table.iloc[3:], 0.9).draw().axes
+    assert len(over_rows.get_lines()) == 2
+
+
+def test_cards_say_coverage_and_width(table: pd.DataFrame) -> None:
+    coverage, width = interval_cards(table, 0.9)
+    assert coverage.value == "92.50 %"
+    assert coverage.note == "asked for 90 %; 95 % interval 80.14 % to 97.42 %"
+    assert width.value == "4"
+    assert width.note.endswith(" standard deviations of the target")
+    assert interval_cards(table.iloc[:0], 0.9) == []
+    constant = table.assign(true=1.0)
+    assert interval_cards(constant, 0.9)[1].note == ""
