@@ -19,7 +19,7 @@ from pipelines.bagging.record import READ_AGAIN, BaggingAnswer, BaggingRecord, B
 from pipelines.bagging.selective_prediction import CONFIDENCE
 from pipelines.console import phase
 from pipelines.data import Dataset, load_dataset
-from pipelines.data.placement import FoldedData
+from pipelines.data.placement import Fold, FoldedData
 from pipelines.data.user_code import absolute_name, named_code
 from pipelines.errors import InputError, opt
 from pipelines.nn.augment import AUGMENTATION, chosen
@@ -57,10 +57,13 @@ from pipelines.run.predict import (
     PredictOptions,
 )
 from pipelines.run.summary import baseline_lines, failed_fits, wall_time
+from pipelines.run_folder.measures import measure_of
 from pipelines.run_folder.statistics import interval
 from pipelines.search.extension import record_extended, rows_to_extend
-from pipelines.search.options import ExtendOptions
-from pipelines.search.scoring import NEG_LOG_LOSS, make_scoring
+from pipelines.search.options import ExtendOptions, NestedOptions
+from pipelines.search.scoring import ACCURACY, NEG_LOG_LOSS, make_scoring
+from pipelines.search.splits import splits_of
+from pipelines.search.summary import nested_lines
 
 if TYPE_CHECKING:
     from pipelines.bagging.estimator import BaggedNets
@@ -150,7 +153,15 @@ class TrainingOptions:
 
 
 @dataclass(frozen=True)
-class Options(TrainingOptions, ExtendOptions, FoldOptions, RunOptions, TestOptions, OwnDataOptions):
+class Options(
+    TrainingOptions,
+    ExtendOptions,
+    NestedOptions,
+    FoldOptions,
+    RunOptions,
+    TestOptions,
+    OwnDataOptions,
+):
     """Options of ``nn_bagging``."""
 
     group: ClassVar[str] = "ensemble and search"
@@ -304,6 +315,8 @@ class BaggingPlan(job.Plan[Options]):
                 f"{options.folds} folds = {n_tasks * options.folds:,} fits in "
                 f"{counted(n_tasks, 'task')}, and {counted(options.n_bootstrap, 'refit')}"
             )
+        if options.nested is not None:
+            plan += f"; and as much in each of {options.nested} outer folds"
         form = f"images of {shape[-2]} x {shape[-1]} pixels" if shape else "a table"
         notes = [f"note       {note}" for note in self.asked.notes]
         of_data = summary.of_data(data, form, options.limit)
@@ -311,8 +324,7 @@ class BaggingPlan(job.Plan[Options]):
 
     def trainings_on(self, device: str) -> Trainings:
         """Return the trainings as a device is to have them."""
-        trainings = self.trainings
-        trainings = replace(trainings, training=replace(trainings.training, device=device))
+        trainings = self.trainings.on(device)
         # Without a search members of a table would share a draw.
         if self.options.n_tuning == 0 and self.space.network != "table":
             return trainings.in_groups()
@@ -420,9 +432,21 @@ class Bagging(job.Job[Options]):
         choices["memory_bytes"] = options.memory and int(options.memory * 2**30)
         training = Training.of(space.network, len(data.y_train), augment=augment, **choices)
         inputs = Inputs(data.n_inputs, data.n_classes, data.image_shape)
-        counts = {"n_bootstrap": options.n_bootstrap, "n_tuning": max(1, options.n_tuning)}
-        counts |= {"n_folds": options.folds, "seed": options.seed}
-        trainings, lines = Trainings.draw(data.y_train, inputs, space, training, **counts), []
+        outer, lines = list[Fold](), list[str]()
+        if options.nested is not None:
+            rows = (data.X_train, data.y_train, None, data.task, data.classes)
+            outer = splits_of("auto", options.nested, 1, options.seed + 1, *rows)
+        trainings = Trainings.draw(
+            data.y_train,
+            inputs,
+            space,
+            training,
+            n_bootstrap=options.n_bootstrap,
+            n_tuning=max(1, options.n_tuning),
+            n_folds=options.folds,
+            seed=options.seed,
+            nested=outer,
+        )
         if space.network not in BY_HAND:  # an error of the user's module shows now
             from pipelines.nn.networks import network_lines
 
@@ -476,12 +500,18 @@ class Bagging(job.Job[Options]):
         options, data = plan.options, plan.data
         n_folds = options.folds if options.n_tuning else 1
         settings = (n_folds, options.seed, options.defer_error, options.confidence)
-        trained = TrainedEnsemble(session.path, computed.members, data, plan.asked, *settings)
+        members = computed.members(plan.trainings)
+        trained = TrainedEnsemble(session.path, members, data, plan.asked, *settings)
         where = (cluster.client, cluster.runner.scattered, cluster.device) if cluster else ()
         with phase(session.echo, "vote       combining the members' predictions"):
             entries = answer(trained, *where)
             baseline = baseline_of(data)
         remarks = remarks_on(data, baseline, test_error=entries["vote_test_error"], option="")
+        if options.nested is not None:
+            from pipelines.bagging.train_members import nested_estimate
+
+            nested = (session.path, plan.trainings, computed, data.y_train)
+            entries["nested"] = nested_estimate(*nested)
         entries |= {"baseline": baseline, "remarks": remarks}
         return BaggingAnswer.of({**computed.entries, **entries})
 
@@ -528,6 +558,7 @@ class Bagging(job.Job[Options]):
                 "rows); see test_predictions.parquet"
             )
         lines += [
+            *nested_lines(record, measure_of(ACCURACY)),
             *baseline_lines(record),
             wall_time(record),
             *failed_fits(record, ("member", "candidate", "fold")),
@@ -542,7 +573,8 @@ class Bagging(job.Job[Options]):
     def is_whole(self, record: Mapping[str, Any], plan: BaggingPlan, done: Trained) -> bool:
         """Return whether a run is finished and no member was lost."""
         whole = super().is_whole(record, plan, done)
-        return whole and len(done.refits) == len(plan.trainings.seeds)
+        trainings = (plan.trainings, *plan.trainings.nested)
+        return whole and len(done.refits) == sum(len(one.seeds) for one in trainings)
 
 
 JOB = Bagging

@@ -13,7 +13,7 @@ import torch
 from torch.utils.data import TensorDataset
 
 from benchmarks.bagging.plain import Net, count_errors, train_plainly
-from pipelines.bagging.work import Trainings, stage_of
+from pipelines.bagging.work import Trainings
 from pipelines.data import Dataset, load_dataset
 from pipelines.data.bootstrap import BootstrapSplits
 from pipelines.data.placement import FoldedData
@@ -98,7 +98,12 @@ def make_problem(
     training = training or Training()
     dataset = load_dataset(name, data_dir=data_dir, limit=limit, seed=seed)
     inputs = Inputs(dataset.X_train.shape[1], dataset.n_classes, dataset.image_shape)
-    counts = {"n_bootstrap": 1, "n_tuning": n_draws, "n_folds": n_folds, "seed": seed}
+    counts: dict[str, Any] = {
+        "n_bootstrap": 1,
+        "n_tuning": n_draws,
+        "n_folds": n_folds,
+        "seed": seed,
+    }
     drawn = Trainings.draw(dataset.y_train, inputs, SearchSpace.load(space), training, **counts)
     return Problem(dataset, drawn)
 
@@ -112,7 +117,8 @@ def train_with_us(problem: Problem, runner: InProcess | OnCluster) -> Cells:
         A task failed, for lack of memory or otherwise.
     """
     cells, searches = Cells({}, {}, {}), problem.trainings.problem(problem.data())
-    for outcome in runner.outcomes(rows_of, searches, make_tasks(searches, stage_of(0))):
+    (stage,) = problem.trainings.stages
+    for outcome in runner.outcomes(rows_of, searches, make_tasks(searches, stage)):
         rows = outcome.result or []
         failed = [row["status"] for row in rows if row["status"].startswith("failed")]
         if outcome.error or failed:
@@ -136,7 +142,7 @@ def train_plain(problem: Problem, n_threads: int) -> Cells:
     X = torch.from_numpy(np.asarray(data.scaled("cpu"), dtype=np.float32))
     pairs = TensorDataset(X, torch.from_numpy(data.y.astype(np.int64)))
     cells = Cells({}, {}, {})
-    splits = BootstrapSplits(data, problem.trainings.n_folds, problem.trainings.seed, 0)
+    splits = BootstrapSplits(data, problem.trainings.n_folds, problem.trainings.seed, (0,))
     for number in range(len(problem.candidates)):
         started = time.perf_counter()
         _train_candidate(problem, number, splits, pairs, cells)

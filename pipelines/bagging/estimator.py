@@ -31,7 +31,13 @@ from pipelines.bagging.selective_prediction import (
     SelectivePrediction,
     stored_selective_prediction,
 )
-from pipelines.bagging.work import Trainings, bag, reduce_candidates, tabulate_cells
+from pipelines.bagging.work import (
+    Trainings,
+    reduce_candidates,
+    refitted_of,
+    run_trainings,
+    tabulate_cells,
+)
 from pipelines.data.dataset import by_name
 from pipelines.data.placement import FoldedData, to_host
 from pipelines.data.scaling import Scaling
@@ -180,8 +186,16 @@ class BaggedNetworks(BaseEstimator):
         module = None if isinstance(self.network, str) else self.network
         inputs = Inputs(n_features, n_classes, shape, module)
         try:
-            counts = {"n_bootstrap": self.n_estimators, "n_tuning": n_iter, "n_folds": self.cv}
-            plan = Trainings.draw(codes, inputs, space, self._training, seed=seed, **counts)
+            plan = Trainings.draw(
+                codes,
+                inputs,
+                space,
+                self._training,
+                n_bootstrap=self.n_estimators,
+                n_tuning=n_iter,
+                n_folds=self.cv,
+                seed=seed,
+            )
         except InputError as error:
             raise error.renamed(folds="cv") from None
         if n_iter == 1 and not needs_search:
@@ -210,14 +224,15 @@ class BaggedNetworks(BaseEstimator):
         with closing(runner):
             problem = plan.problem(data)
             tasks = plan.tasks(problem, {}, {})
-            for event, new_rows, made in bag(runner, problem, plan.kind, tasks, {}):
-                for number, refitted in made.items():
-                    if refitted is not None and refitted.member is not None:
-                        members[number] = refitted.member
-                        out_of_bag[number] = refitted.out_of_bag
-                bad = [row["status"] for row in new_rows if made and row["status"] != "ok"]
-                why = next(iter(bad), getattr(event, "error", None) or why)
-                rows += [row for row in new_rows if bool(made) != plan.searches]
+            for event, new_rows in run_trainings(plan.kind, {}, runner, problem, tasks):
+                why = getattr(event, "error", None) or why
+                for row, refitted in refitted_of(event):
+                    if refitted is None or refitted.member is None:
+                        why = row["status"]
+                        continue
+                    members[row["member"]] = refitted.member
+                    out_of_bag[row["member"]] = refitted.out_of_bag
+                rows += [row for row in new_rows if row["fold"] >= 0 or not plan.searches]
         if not members:
             raise ValueError(f"no member could be trained: {why}")
         self.cv_results_ = tabulate_cells(rows)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from pipelines.bagging.record import MEMBER_FILES, SELECTIVE_PREDICTION
+from pipelines.bagging.record import MEMBER_FILES, NESTED, SELECTIVE_PREDICTION
 from pipelines.data.placement import Placed
 from pipelines.nn.fit import Refitted
 from pipelines.nn.member import Ensemble, OutOfBagPrediction, Prediction
@@ -34,10 +34,18 @@ class MemberFiles:
     ----------
     run : Path
         The run's folder.
+    folder : str
+        Its folder of these members.
     """
 
-    def __init__(self, run: Path) -> None:
-        self.path = run / MEMBER_FILES
+    def __init__(self, run: Path, folder: str = MEMBER_FILES) -> None:
+        self.path = run / folder
+
+    @classmethod
+    def of_stage(cls, run: Path, stage: str) -> MemberFiles:
+        """Return the files of a member whose search is a stage; those of outer folds are apart."""
+        outer = stage.partition("member=")[0].strip()
+        return cls(run, f"{NESTED}-{outer}" if outer else MEMBER_FILES)
 
     def weights(self, member: int) -> Path:
         """Return the path of a member's weights."""

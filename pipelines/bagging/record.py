@@ -10,6 +10,7 @@ from pipelines.search.record import SearchRow
 
 MEMBERS = "members.csv"
 MEMBER_FILES = "members"  # a folder
+NESTED = "nested"  # what such folders of outer folds begin with
 MEMBER_PROBABILITIES = "member_probabilities.npz"
 SIZES = "ensemble_sizes.parquet"
 EXPLAINED = "explained.npz"
@@ -17,6 +18,7 @@ SELECTIVE_PREDICTION = "selective_prediction.safetensors"
 READ_AGAIN = (
     MEMBERS,
     *(f"{MEMBER_FILES}/member-*.{kind}" for kind in ("safetensors", "npy", "npz")),
+    f"{NESTED}-*/member-*.npz",
     MEMBER_PROBABILITIES,
     EXPLAINED,
     SELECTIVE_PREDICTION,
@@ -54,6 +56,7 @@ class BaggingOptionMetadata(OptionMetadata):
     """Options of ``nn_bagging``."""
 
     n_bootstrap: Count | None = None
+    nested: Count | None = None
     n_tuning: Count | None = None
 
 

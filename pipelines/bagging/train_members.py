@@ -4,23 +4,33 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from pipelines.bagging.members import MemberFiles
 from pipelines.bagging.record import CANDIDATE, CELL
-from pipelines.bagging.work import Trainings, bag, stage_of, tabulate_cells
+from pipelines.bagging.reductions import reduce_members
+from pipelines.bagging.work import (
+    WHOLE,
+    Refits,
+    Trainings,
+    refitted_of,
+    run_trainings,
+    tabulate_cells,
+)
 from pipelines.run.cluster import Cluster
 from pipelines.run.errors import RunStopped
-from pipelines.run.events import ProgressEvent
 from pipelines.run.job import Done
 from pipelines.run.lifecycle import Session
+from pipelines.run.outcomes import Outcome
 from pipelines.run_folder import names
-from pipelines.run_folder.digests import digests_of
 from pipelines.run_folder.names import DIVERGED, FAILED, OK
+from pipelines.search.command import journal_tasks
 from pipelines.search.ranking import BestSoFar, failures
-from pipelines.search.tasks import REFIT, Place, Problem, Row, Task, place_of
+from pipelines.search.tasks import Place, Problem, Row, place_of
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -30,20 +40,20 @@ class Trained(Done):
     Attributes
     ----------
     rows : of candidates, by their places
-    extended : those of a run that is extended
-    refits : the row of the refit of each member
+    refits : the row of the refit of each member, by the name of its search
+    extended : rows of a run that is extended
     entries : for ``run.json``
     """
 
     rows: Mapping[Place, Row]
-    refits: Mapping[int, Row]
+    refits: Mapping[str, Row]
     extended: Mapping[Place, Row] = field(default_factory=dict)
     entries: Mapping[str, Any] = field(default_factory=dict)
 
-    @property
-    def members(self) -> dict[int, Row]:
-        """The refits that gave a member; one that diverged is done, and gave none."""
-        return {member: row for member, row in self.refits.items() if row["status"] == OK}
+    def members(self, plan: Trainings) -> dict[int, Row]:
+        """Return the refits that gave a member; one that diverged is done, and gave none."""
+        rows = (self.refits.get(stage) for stage in plan.stages)
+        return {row["member"]: row for row in rows if row is not None and row["status"] == OK}
 
 
 def train_members(
@@ -67,82 +77,109 @@ def train_members(
     RunStopped
         There is no member.
     """
-    rows, refits = dict(done.rows), dict(done.refits)
-    files = MemberFiles(session.path)
-    todo = plan.tasks(problem, rows, {member: row["candidate"] for member, row in refits.items()})
+    rows, refits, why_lost = dict(done.rows), dict(done.refits), list[str]()
+    todo = plan.tasks(problem, rows, {stage: row["candidate"] for stage, row in refits.items()})
     if rows:
         session.echo(
             f"resumed    {len(rows):,} fits and {len(refits):,} refits were already finished, "
             f"{len(todo):,} tasks remain"
         )
-    why_lost = ""
+
+    def keep(outcome: Outcome[Any]) -> list[Path]:
+        """Write the members that a refit gave."""
+        paths = list[Path]()
+        if isinstance(outcome.task, Refits) and outcome.error is not None:
+            why_lost.append(outcome.error)
+        for row, refitted in refitted_of(outcome):
+            if refitted is None or refitted.member is None:
+                why_lost.append(row["status"])
+                continue
+            files = MemberFiles.of_stage(session.path, row["stage"])
+            files.save(row["member"], refitted, classes)
+            paths += files.paths(row["member"])
+        return paths
+
+    run = partial(run_trainings, plan.kind, done.rows)
     best = BestSoFar(CANDIDATE, problem.scorer.names[0])
-    best.add(rows.values())
-    with session.journal_writer(cluster, todo) as journal_writer:
-        journal_writer.best(best.text)
-        for event, new_rows, made in bag(cluster.runner, problem, plan.kind, todo, rows):
-            if isinstance(event, ProgressEvent):
-                best.add(new_rows)
-                journal_writer.update(event, new_rows)
-            else:
-                paths = []
-                for member, refitted in made.items():
-                    if refitted is not None and refitted.member is not None:
-                        files.save(member, refitted, classes)
-                        paths += files.paths(member)
-                # After the members' files: what the journal calls done is on disk.
-                journal_writer.record(event, new_rows, digests_of(session.path, paths))
-                if isinstance(event.task, Task):
-                    best.add(new_rows)
-                else:
-                    refits |= {row["member"]: row for row in new_rows}
-                    bad = [str(row["status"]) for row in new_rows if row["status"] != OK]
-                    why_lost = next(iter(bad), event.error or why_lost)
-                    new_rows = []
-            journal_writer.best(best.text)
-            rows |= {place_of(row): row for row in new_rows}
+    new_rows = journal_tasks(run, problem, todo, rows, best, session, cluster, keep)
+    for place, row in new_rows.items():
+        if place[0].endswith(WHOLE):
+            refits[place[0].removesuffix(WHOLE)] = row
+        else:
+            rows[place] = row
+    trained = Trained(rows=rows, refits=refits)
     # Without a search, the rows that each member left out.
-    results = tabulate_cells(rows.values() or refits.values())
+    cells = [row for row in rows.values() if row["fold"] >= 0]
+    results = tabulate_cells(cells or (refits[one] for one in plan.stages if one in refits))
     names.write_table(results, session.path / names.CELLS)
     lost = [row["status"] for row in refits.values() if row["status"] != OK]
-    why_lost = why_lost or "; ".join(sorted(set(map(str, lost))))
-    trained = Trained(rows=rows, refits=refits)
-    if not trained.members:
+    why = next(iter(why_lost), "") or "; ".join(sorted(set(map(str, lost))))
+    if not trained.members(plan):
         # Refits say no more than that there is no candidate; what the candidates say is why.
         failed = results["status"][results["status"].str.startswith(FAILED)]
-        why_lost = str(failed.mode().iloc[0]) if len(failed) else why_lost
-        raise RunStopped(f"no member could be trained: {why_lost}")
-    missing = np.setdiff1d(np.arange(len(plan.seeds)), list(trained.members)).tolist()
-    lost_members = {"lost_members": missing, "why_lost": why_lost}
+        why = str(failed.mode().iloc[0]) if len(failed) else why
+        raise RunStopped(f"no member could be trained: {why}")
+    missing = np.setdiff1d(np.arange(len(plan.seeds)), list(trained.members(plan))).tolist()
+    lost_members = {"lost_members": missing, "why_lost": why}
     return replace(trained, entries=failures(results, CELL) | lost_members)
 
 
 def done_before(session: Session, plan: Trainings) -> Trained:
     """Return what earlier sessions trained; what failed gets another try."""
-    files = MemberFiles(session.path)
-    rows, refits = dict[Place, Row](), dict[int, Row]()
+    rows, refits = dict[Place, Row](), dict[str, Row]()
     for row in (row for record in session.journal.records for row in record["rows"]):
         if row["status"].startswith(FAILED):
             continue
         row = as_now(row)
-        if row["stage"] != REFIT:
+        stage = row["stage"]
+        if not stage.endswith(WHOLE):
             rows[place_of(row)] = row
             continue
         # Files that are not as the run left them are gone since the folder was opened.
-        whole = all(path.is_file() for path in files.paths(row["member"]))
-        if whole or row["status"] == DIVERGED:
-            refits[row["member"]] = row
-    n_fits = plan.n_folds * sum(map(len, plan.candidates)) if plan.searches else 0
-    n_done = len(rows) + len(refits)
-    return Trained(n_fits=(n_done, n_fits + len(plan.seeds)), rows=rows, refits=refits)
+        paths = MemberFiles.of_stage(session.path, stage).paths(row["member"])
+        if row["status"] == DIVERGED or all(path.is_file() for path in paths):
+            refits[stage.removesuffix(WHOLE)] = row
+    n_ensembles, n_members = 1 + len(plan.nested), len(plan.seeds)
+    n_searched = plan.n_folds * sum(map(len, plan.candidates)) if plan.searches else 0
+    n_fits = len(rows) + len(refits), n_ensembles * (n_searched + n_members)
+    return Trained(n_fits=n_fits, rows=rows, refits=refits)
+
+
+def nested_estimate(
+    path: Path, plan: Trainings, trained: Trained, y: np.ndarray
+) -> dict[str, Any] | None:
+    """Return the accuracy of the votes of ensembles on the outer folds, which they did not see.
+
+    Parameters
+    ----------
+    path : the run's folder
+    y : int array of shape (n_rows,), classes of the training rows
+
+    Returns
+    -------
+    dict of the mean over outer folds, the deviation, and their number; those without a member are
+    left out, and None is of no other
+    """
+    scores = []
+    for one in plan.nested:
+        if one.outer is None or not (members := trained.members(one)):
+            continue
+        files = MemberFiles.of_stage(path, one.stages[0])
+        said = np.stack([files.predictions(member)[0].probabilities for member in members])
+        truth = y[one.outer[1][1]]
+        scores.append(float(np.mean(reduce_members(said).vote == truth)))
+    if not scores:
+        return None
+    found = {"score_mean": float(np.mean(scores)), "score_std": float(np.std(scores))}
+    return found | {"n_outer": len(scores)}
 
 
 def as_now(row: Row) -> Row:
     """Return a row of a run that was begun before its candidates were those of any search."""
     if "stage" in row:
         return row
-    fold, loss = row["fold"], row["loss"]
-    stage = REFIT if fold == -1 else stage_of(row["member"])
+    fold, loss, stage = row["fold"], row["loss"], f"member={row['member']}"
+    stage += WHOLE if fold == -1 else ""
     now = {"stage": stage, "split": max(fold, 0), "share": 1.0, "algorithm": row["network"]}
     now |= {"params": "{}", "family": "", "n_fits": 1, "score": None if loss is None else -loss}
     now |= {"n_support": None, "n_iterations": row.get("n_epochs"), "n_steps": 0}

@@ -17,8 +17,9 @@ import numpy as np
 from pipelines.bagging.members import kept_key
 from pipelines.bagging.record import CANDIDATE, BaggingRow
 from pipelines.data.bootstrap import BootstrapSplits, bootstrap_generator, draw_bootstrap
+from pipelines.data.dataset import rows_of
 from pipelines.data.fits import Fit, Progress
-from pipelines.data.placement import FoldedData
+from pipelines.data.placement import Fold, FoldedData
 from pipelines.data.preparation import Preparation
 from pipelines.nn.fit import NoRoomError, Refitted, generator_of, refit
 from pipelines.nn.inputs import Inputs
@@ -33,7 +34,7 @@ from pipelines.search.fitting import group_candidates
 from pipelines.search.ranking import best_of_each, rank, reduce_scores, tabulate
 from pipelines.search.scoring import NEG_LOG_LOSS, NEG_SQUARED_ERROR, CandidateScorer
 from pipelines.search.shared.networks import Network, Networks, leaves_idle
-from pipelines.search.tasks import REFIT, Place, Problem, Row, Task, make_tasks, row_of
+from pipelines.search.tasks import OUTER, Place, Problem, Row, Task, make_tasks, row_of
 from pipelines.search.tasks import run_task as run_search_task
 
 if TYPE_CHECKING:
@@ -46,9 +47,7 @@ OF_REFIT = ("losses", "training_error")  # columns of rows in the journal alone
 MEMBERS_TOGETHER = 8
 
 
-def stage_of(member: int) -> str:
-    """Return the name of a member's search, a stage of the run."""
-    return f"member={member}"
+WHOLE = " refit"  # after the name of a search, the stage of its refit
 
 
 @dataclass(frozen=True)
@@ -57,7 +56,7 @@ class Refits:
 
     Attributes
     ----------
-    members : tuple of int, trained together
+    stages : the searches of members that are trained together
     seeds : of each member
     needs : names of the rows of a member's candidates; without, members take their first ones
     refitted : int
@@ -65,7 +64,7 @@ class Refits:
         there is nothing to do.
     """
 
-    members: tuple[int, ...]
+    stages: tuple[str, ...]
     seeds: tuple[int, ...]
     needs: tuple[str, ...] = ()
     refitted: int = -1
@@ -74,9 +73,8 @@ class Refits:
     @property
     def name(self) -> str:
         """The task's name on the dashboard; Dask groups tasks by what precedes the dash."""
-        if self.members[1:]:
-            return f"refit-members={self.members[0]} to {self.members[-1]}"
-        return f"refit-member={self.members[0]}"
+        to = f" to {self.stages[-1].rpartition('=')[2]}" if self.stages[1:] else ""
+        return f"refit-{self.stages[0]}{to}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,8 +85,10 @@ class Trainings:
     ----------
     candidates : of each member its candidates
     seeds : of each member the seed of its refit
-    searches : whether members are the best of their candidates; else each takes its first
     groups : numbers of the members that are trained together
+    searches : whether members are the best of their candidates; else each takes its first
+    outer : int and (training rows, test rows), of an ensemble on an outer fold; None of all rows
+    nested : such ensembles, which are trained beside this one
     """
 
     inputs: Inputs
@@ -99,6 +99,8 @@ class Trainings:
     seeds: Sequence[int]
     groups: Sequence[Sequence[int]]
     searches: bool = True
+    outer: tuple[int, Fold] | None = None
+    nested: Sequence[Trainings] = ()
 
     @classmethod
     def draw(
@@ -112,44 +114,64 @@ class Trainings:
         n_tuning: int,
         n_folds: int,
         seed: int,
+        nested: Sequence[Fold] = (),
     ) -> Trainings:
         """Draw candidates and seeds.
 
         Each bootstrap has a generator of its own, so that more bootstraps change none; and more
         candidates come after the earlier ones, which stay the same.
 
+        Parameters
+        ----------
+        nested : outer folds
+
         Raises
         ------
         InputError
             The space does not fit the data, or the folds do not.
         """
-
-        def draw_seed() -> int:
-            return int(generator.integers(0, 2**63))
-
         space = space.for_images(inputs.image_shape)
-        candidates, seeds = list[list[Network]](), list[int]()
-        for member in range(n_bootstrap):
-            generator = bootstrap_generator(seed, member)
-            draw_bootstrap(y, n_folds, generator)  # which comes before them
-            seeds.append(draw_seed())
-            candidates.append(
-                [
-                    Network(space.draw(generator), draw_seed(), inputs.is_regression)
-                    for _ in range(n_tuning)
-                ]
-            )
-        alone = [[member] for member in range(n_bootstrap)]
-        return cls(inputs, training, n_folds, seed, candidates, seeds, alone)
+
+        def draw_ensemble(outer: tuple[int, Fold] | None = None) -> Trainings:
+            key, rows = ((), slice(None)) if outer is None else ((outer[0],), outer[1][0])
+            candidates, seeds = list[list[Network]](), list[int]()
+            for member in range(n_bootstrap):
+                generator = bootstrap_generator(seed, member, *key)
+                draw_bootstrap(y[rows], n_folds, generator)  # which comes before them
+
+                def draw_seed(generator: np.random.Generator = generator) -> int:
+                    return int(generator.integers(0, 2**63))
+
+                seeds.append(draw_seed())
+                drawn = ((space.draw(generator), draw_seed()) for _ in range(n_tuning))
+                networks = [Network(*pair, inputs.is_regression) for pair in drawn]
+                candidates.append(networks)
+            alone = [[member] for member in range(n_bootstrap)]
+            plan = cls(inputs, training, n_folds, seed, candidates, seeds, alone)
+            return replace(plan, outer=outer)
+
+        return replace(draw_ensemble(), nested=[draw_ensemble(one) for one in enumerate(nested)])
 
     @property
     def kind(self) -> Networks:
         """How candidates share work."""
         return Networks(self.inputs, self.training)
 
+    @property
+    def stages(self) -> list[str]:
+        """The names of the members' searches, stages of the run."""
+        beside = "" if self.outer is None else f"outer={self.outer[0]} "
+        return [f"{beside}member={member}" for member in range(len(self.seeds))]
+
+    def on(self, device: str) -> Trainings:
+        """Return the same on a device, ``"cpu"`` or ``"gpu"``."""
+        nested = [one.on(device) for one in self.nested]
+        return replace(self, training=replace(self.training, device=device), nested=nested)
+
     def without_search(self) -> Trainings:
         """Return the same members, each of which takes its first candidate."""
-        return replace(self, searches=False)
+        nested = [one.without_search() for one in self.nested]
+        return replace(self, searches=False, nested=nested)
 
     def in_groups(self) -> Trainings:
         """Return the same members without a search, trained together where that pays.
@@ -165,10 +187,11 @@ class Trainings:
         if not is_table and not (alike and leaves_idle(self.training, first[0])):
             return plan
         groups = np.array_split(np.arange(n), math.ceil(n / MEMBERS_TOGETHER))
-        candidates = self.candidates
         if is_table:
-            candidates = [self.candidates[group[0]] for group in groups for _ in group]
-        return replace(plan, candidates=candidates, groups=[group.tolist() for group in groups])
+            of_first = [self.candidates[group[0]] for group in groups for _ in group]
+            plan = replace(plan, candidates=of_first)
+        nested = [one.in_groups() for one in self.nested]
+        return replace(plan, groups=[group.tolist() for group in groups], nested=nested)
 
     @property
     def loss(self) -> str:
@@ -182,54 +205,61 @@ class Trainings:
             data = replace(data, place=place)
         scorer = CandidateScorer(tuple(dict.fromkeys([*scoring, self.loss])))
         search, parts = Problem(data, (), {}, scorer, (), COLUMNS), dict[str, Problem]()
-        for member, networks in enumerate(self.candidates):
-            splits = partial(BootstrapSplits, data, self.n_folds, self.seed, member)
-            groups = group_candidates(networks, scorer, kinds=[self.kind]) if self.searches else ()
-            parts[stage_of(member)] = replace(
-                search,
-                candidates=tuple(
-                    Candidate(one.candidate.network, {"member": member} | one.get_params(), one)
-                    for one in networks
-                ),
-                splits={(stage_of(member), 1.0): splits(), (REFIT, 1.0): splits(whole=True)},
-                groups=tuple(groups),
-            )
+        for plan in (self, *self.nested):
+            key, rows, outer = tuple[int, ...](), None, dict[tuple[str, float], Sequence[Fold]]()
+            if plan.outer is not None:
+                key, rows = (plan.outer[0],), plan.outer[1][0]
+                outer[OUTER, 1.0] = [plan.outer[1]]
+            for member, (stage, networks) in enumerate(
+                zip(plan.stages, plan.candidates, strict=True)
+            ):
+                of_member = (data, self.n_folds, self.seed, (member, *key), rows)
+                splits = partial(BootstrapSplits, *of_member)
+                groups = group_candidates(networks, scorer, kinds=[self.kind])
+                own = outer | {(stage, 1.0): splits(), (stage + WHOLE, 1.0): splits(whole=True)}
+                parts[stage] = replace(
+                    search,
+                    candidates=tuple(
+                        Candidate(one.candidate.network, {"member": member} | one.get_params(), one)
+                        for one in networks
+                    ),
+                    splits=own,
+                    groups=tuple(groups) if self.searches else (),
+                    search=stage if plan.outer is None else "",
+                )
         return replace(search, parts=parts)
 
     def tasks(
-        self, problem: Problem, done: Mapping[Place, Row], refitted: Mapping[int, int]
+        self, problem: Problem, done: Mapping[Place, Row], refitted: Mapping[str, int]
     ) -> list[Task | Refits]:
         """Return the tasks that are still to be run, searches before refits.
 
         Parameters
         ----------
         done : rows of candidates
-        refitted : number of the candidate that was refitted, by member; it is among the tasks if
-            a candidate of its member is, as that may turn out to be better
+        refitted : number of the candidate that was refitted, by the name of its search; it is
+            among the tasks if a candidate of its member is, as that may turn out to be better
         """
         searches, refits = list[Task](), list[Refits]()
-        for group in self.groups:
-            members, todo, costs = [], list[Task](), []
-            for member in group:
-                tasks = make_tasks(problem, stage_of(member)) if self.searches else []
-                left = [one for task in tasks if (one := task.without(done)) is not None]
-                todo += left
-                if left or member not in refitted:
-                    members.append(member)
-                    networks = self.candidates[member]
-                    costs.append(self.kind.cost(networks, len(problem.data.y), 1) / len(networks))
-            if members:
-                needs = (stage_of(members[0]), *(task.name for task in todo))
-                refits.append(
-                    Refits(
-                        tuple(members),
-                        tuple(self.seeds[member] for member in members),
-                        needs if self.searches else (),
-                        -1 if members[1:] else refitted.get(members[0], -1),
-                        sum(costs),
-                    )
-                )
-            searches += todo
+        for plan in (self, *self.nested):
+            for group in plan.groups:
+                members, todo, costs = list[int](), list[Task](), list[float]()
+                for member in group:
+                    stage, networks = plan.stages[member], plan.candidates[member]
+                    tasks = make_tasks(problem, stage) if self.searches else []
+                    left = [one for task in tasks if (one := task.without(done)) is not None]
+                    todo += left
+                    if left or stage not in refitted:
+                        members.append(member)
+                        cost = self.kind.cost(networks, len(problem.data.y), 1) / len(networks)
+                        costs.append(cost)
+                searches += todo
+                if members:
+                    stages = tuple(plan.stages[member] for member in members)
+                    needs = (stages[0], *(task.name for task in todo)) if self.searches else ()
+                    made = -1 if stages[1:] else refitted.get(stages[0], -1)
+                    seeds = tuple(plan.seeds[member] for member in members)
+                    refits.append(Refits(stages, seeds, needs, made, sum(costs)))
         return [*searches, *refits]
 
 
@@ -256,36 +286,37 @@ def run_task(
     if isinstance(task, Task):
         yield from run_search_task(problem, task, n_threads)
         return
-    number, parts = 0, list[Part]()
+    number, stages = 0, [problem.parts[stage] for stage in task.stages]
     if task.needs:
         rows = [row for some in needed for row in some or ()]
-        best = best_candidate(rows, stage_of(task.members[0]), problem)
+        best = best_candidate(rows, task.stages[0], problem)
         if best is None:
             raise RuntimeError("none of its candidates was trained on all its folds")
         if best == task.refitted:
             return
         number = best
-    stages = [problem.of(stage_of(member)) for member in task.members]
-    for stage, seed in zip(stages, task.seeds, strict=True):
-        drawn, left_out = stage.splits[REFIT, 1.0][0]
+    parts = list[Part]()
+    for name, stage, seed in zip(task.stages, stages, task.seeds, strict=True):
+        drawn, left_out = stage.splits[name + WHOLE, 1.0][0]
         candidate = stage.candidates[number].estimator.candidate
         parts.append(Part(drawn, generator_of(seed), out_of_bag=left_out, candidate=candidate))
-    waiting = iter(stages)
+    data, outer = problem.data, stages[0].splits.get((OUTER, 1.0))
+    X_test = data.X_test if outer is None else rows_of(data.X, outer[0][1])
+    waiting = iter(zip(task.stages, stages, strict=True))
     try:
-        for item in refit(problem.data, parts, kind.inputs, kind.training):
+        for item in refit(data, parts, kind.inputs, kind.training, X_test):
             if isinstance(item, Progress):
                 yield item
                 continue
-            row = row_of_refit(next(waiting), number, item)
-            if item.member is not None and item.test is not None:
-                if len(problem.data.y_test):  # to be reduced here, where they lie
-                    kept = item.test, item.out_of_bag
-                    problem.data.placement.get(kept_key(row), partial(tuple, kept))
+            row = row_of_refit(*next(waiting), number, item)
+            if item.test is not None:
+                if outer is None and len(data.y_test):  # to be reduced here, where they lie
+                    data.placement.get(kept_key(row), partial(tuple, (item.test, item.out_of_bag)))
                 item = replace(item, test=item.test.on_host())
             yield row, item
     except NoRoomError as error:
-        for stage in waiting:
-            yield row_of_refit(stage, number, str(error)), None
+        for name, stage in waiting:
+            yield row_of_refit(name, stage, number, str(error)), None
 
 
 def best_candidate(rows: Sequence[Row], stage: str, problem: Problem) -> int | None:
@@ -298,12 +329,12 @@ def best_candidate(rows: Sequence[Row], stage: str, problem: Problem) -> int | N
     return next(iter(best_of_each(rank(cells, n_folds)).values()), None) if len(cells) else None
 
 
-def row_of_refit(stage: Problem, number: int, refitted: Refitted | str) -> Row:
+def row_of_refit(name: str, stage: Problem, number: int, refitted: Refitted | str) -> Row:
     """Return the row of a refit, whose errors and loss are of the rows that its sample left out.
 
     Parameters
     ----------
-    stage : of the member
+    name, stage : of the member's search
     number : of the candidate
     refitted : or why it could not be trained
     """
@@ -321,39 +352,34 @@ def row_of_refit(stage: Problem, number: int, refitted: Refitted | str) -> Row:
         more = dict(zip(OF_REFIT, (json.dumps(losses), refitted.training_error), strict=True))
         refitted = "" if trained.status == OK else trained.status
     fit.scores["fit_error"] = refitted
-    return row_of(stage, (REFIT, number, 0, 1.0), fit, Networks.name) | more
+    return row_of(stage, (name + WHOLE, number, 0, 1.0), fit, Networks.name) | more
 
 
-def bag(
+def run_trainings(
+    kind: Networks,
+    done: Mapping[Place, Row],
     runner: Runner,
     problem: Problem,
-    kind: Networks,
     tasks: Sequence[Task | Refits],
-    done: Mapping[Place, Row],
-) -> Iterator[tuple[Outcome[Any] | ProgressEvent, list[Row], dict[int, Refitted | None]]]:
-    """Search and refit members; a refit begins when its own search is done.
+) -> Iterator[tuple[Outcome[Any] | ProgressEvent, list[Row]]]:
+    """Search and refit members, see ``run_tasks``; a refit begins when its own search is done.
 
     Parameters
     ----------
-    kind : of ``Trainings``, as are the tasks
+    kind : of ``Trainings``, as are problem and tasks
     done : rows of candidates
-
-    Yields
-    ------
-    outcome, or news of a task at work
-    rows : list of dict, of candidates or of refits
-    made : of a refit what it gave, by member
     """
-    rows_of: dict[str, list[Row]] = {stage: [] for stage in problem.parts}
+    known: dict[str, list[Row]] = {stage: [] for stage in problem.parts}
     for row in done.values():
-        rows_of[row["stage"]].append(row)
-    work = partial(run_task, kind=kind)
-    for event, rows in run_tasks(runner, problem, tasks, work=work, known=rows_of):
-        made = {}
-        if isinstance(event, Outcome) and isinstance(event.task, Refits):
-            rows = [row | {"worker": event.worker} for row, _ in event.result or ()]
-            made = {row["member"]: refitted for row, refitted in event.result or ()}
-        yield event, rows, made
+        known[row["stage"]].append(row)
+    return run_tasks(runner, problem, tasks, work=partial(run_task, kind=kind), known=known)
+
+
+def refitted_of(event: Outcome[Any] | ProgressEvent) -> list[tuple[Row, Refitted | None]]:
+    """Return what refits gave: the row of each member, and what there is of it."""
+    if not isinstance(event, Outcome) or not isinstance(event.task, Refits):
+        return []
+    return event.result or []
 
 
 def tabulate_cells(rows: Iterable[Row]) -> pd.DataFrame:

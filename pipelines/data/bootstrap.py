@@ -66,14 +66,16 @@ class BootstrapSplits(Sequence[Fold]):
     data : FoldedData, whose classes the folds keep to, and whose weights the draws
     n_folds : int
     seed : of the run
-    member : int, the number of the bootstrap
+    key : what names the bootstrap among those of the seed
+    rows : int array of those that it is of; by default all
     whole : whether there is one split alone, of all that was drawn and all that was left out
     """
 
     data: FoldedData
     n_folds: int
     seed: int
-    member: int
+    key: tuple[int, ...]
+    rows: Rows | None = None
     whole: bool = False
 
     @property
@@ -81,10 +83,16 @@ class BootstrapSplits(Sequence[Fold]):
         """The bootstrap within folds."""
 
         def draw() -> Bootstrap:
-            generator = bootstrap_generator(self.seed, self.member)
-            return draw_bootstrap(self.data.y, self.n_folds, generator, self.data.weights)
+            y, weights, rows = self.data.y, self.data.weights, self.rows
+            some = slice(None) if rows is None else rows
+            weights = None if weights is None else weights[some]
+            generator = bootstrap_generator(self.seed, *self.key)
+            drawn = draw_bootstrap(y[some], self.n_folds, generator, weights)
+            if rows is None:
+                return drawn
+            return Bootstrap(*(tuple(rows[i] for i in one) for one in (drawn.folds, drawn.samples)))
 
-        key = "bootstrap", self.n_folds, self.seed, self.member
+        key = "bootstrap", self.n_folds, self.seed, self.key
         drawn: Bootstrap = self.data.placement.get(key, draw)
         return drawn
 
@@ -98,9 +106,9 @@ class BootstrapSplits(Sequence[Fold]):
         return sample.train(split), sample.validation(split)
 
 
-def bootstrap_generator(seed: int, member: int) -> np.random.Generator:
-    """Return the generator of one bootstrap, that of ``SeedSequence(seed).spawn(n)[member]``."""
-    return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(member,)))
+def bootstrap_generator(seed: int, *key: int) -> np.random.Generator:
+    """Return the generator of a bootstrap, of key 3 that of ``SeedSequence(seed).spawn(n)[3]``."""
+    return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=key))
 
 
 def draw_bootstrap(

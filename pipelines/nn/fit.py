@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -116,11 +117,11 @@ class Refitted:
 
 
 def refit(
-    data: FoldedData, parts: Sequence[Part], inputs: Inputs, training: Training
+    data: FoldedData, parts: Sequence[Part], inputs: Inputs, training: Training, X_test: Any
 ) -> Iterator[Progress | Refitted]:
     """Train networks to be kept, and ask them about the test rows and those they left out.
 
-    The predictions of the test rows lie where they were computed. See ``fit_networks``.
+    The predictions of the test rows ``X_test`` lie where they were computed. See ``fit_networks``.
     """
 
     def collect(
@@ -164,7 +165,7 @@ def refit(
             scored,
             None if of_drawn.n_errors is None else of_drawn.n_errors / of_drawn.n_rows,
             member,
-            member.predict(data.X_test, training),
+            member.predict(X_test, training),
             OutOfBagPrediction(left_out, *of_out_of_bag),
         )
 

@@ -112,6 +112,9 @@ class BaggingReport(Report):
         if (mean := record.members_mean_test_error) is not None:
             note = f"mean; best {percent(record.members_best_test_error)}"
             cards.append(Card("of a single member", percent(mean), note))
+        if (nested := record.nested) is not None and nested.n_outer:
+            note = f"± {percent(nested.score_std)} over {nested.n_outer} outer folds"
+            cards.append(Card("nested error of the vote", percent(1 - nested.score_mean), note))
         if (rule := self.kept_by_rule) is not None:
             n_kept, n_wrong, n_test = rule
             note = f"of {n_test:,} test samples; {percent(n_wrong / n_kept)} error among the others"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -22,6 +22,7 @@ from pipelines.run.events import ProgressEvent
 from pipelines.run.lifecycle import Session
 from pipelines.run.outcomes import NOTHING, Outcome, Work, without_compilation
 from pipelines.run_folder import names
+from pipelines.run_folder.digests import digests_of
 from pipelines.run_folder.record import Answer
 from pipelines.search.extension import identity_of_candidate, record_extended, rows_to_extend
 from pipelines.search.features import Features
@@ -374,25 +375,49 @@ def score_tasks(
         session.echo(
             f"resumed    {n_done:,} fits were already finished, {len(todo):,} tasks remain"
         )
-    columns, new_rows = problem.columns or ("algorithm", "params"), dict[Place, Row]()
-    best = BestSoFar(columns, problem.scorer.names[0])
-    best.add(row for row in done.values() if row["stage"] == SEARCH)
-    with session.journal_writer(cluster, todo) as journal_writer:
-        journal_writer.best(best.text)
-        for event, rows in run_tasks(cluster.runner, problem, todo, cluster.threads):
-            best.add(row for row in rows if row["stage"] == SEARCH)
-            journal_writer.best(best.text)
-            if isinstance(event, ProgressEvent):
-                journal_writer.update(event, rows)
-            else:
-                journal_writer.record(event, rows)
-            new_rows |= {place_of(row): row for row in rows}
+    best = BestSoFar(problem.columns or ("algorithm", "params"), problem.scorer.names[0])
+    run = partial(run_tasks, n_threads=cluster.threads)
+    new_rows = journal_tasks(run, problem, todo, done, best, session, cluster)
     if watch.drawn and cluster.kind == "threads" and cluster.runner.n_workers > 1:
         session.echo(
             "warning    an estimator draws from numpy's or torch's global generator, which "
             "threads share: another run may give other scores; use --cluster local, "
             "--workers 1, or a random_state"
         )
+    return new_rows
+
+
+def journal_tasks(
+    run: Callable[..., Iterator[tuple[Outcome[Any] | ProgressEvent, list[Row]]]],
+    problem: Problem,
+    todo: Sequence[Any],
+    done: Mapping[Place, Row],
+    best: BestSoFar,
+    session: Session,
+    cluster: Cluster,
+    keep: Callable[[Outcome[Any]], Iterable[Path]] = lambda outcome: (),
+) -> dict[Place, Row]:
+    """Run tasks, each row in the journal as it comes; return the new rows.
+
+    Parameters
+    ----------
+    run : ``run_tasks``, perhaps with other work
+    done : rows that the best so far is among, too
+    keep : function of an outcome that writes what is kept of it, and returns the files
+    """
+    new_rows = dict[Place, Row]()
+    best.add(row for row in done.values() if row["fold"] >= 0)
+    with session.journal_writer(cluster, todo) as journal_writer:
+        journal_writer.best(best.text)
+        for event, rows in run(cluster.runner, problem, todo):
+            best.add(row for row in rows if row["fold"] >= 0)
+            journal_writer.best(best.text)
+            if isinstance(event, ProgressEvent):
+                journal_writer.update(event, rows)
+            else:  # the journal calls done what is on disk
+                files = digests_of(session.path, list(keep(event)))
+                journal_writer.record(event, rows, files)
+            new_rows |= {place_of(row): row for row in rows}
     return new_rows
 
 
@@ -423,7 +448,7 @@ def run_tasks(
 
     Parameters
     ----------
-    tasks : and others than those of a search, which give no rows here
+    tasks : and others than those of a search, which give pairs of a row and what is beside it
     work : function of problem, task and ``n_threads`` that carries out either
     known : results that tasks need and that were computed before, by name
     """
@@ -434,7 +459,8 @@ def run_tasks(
     for event in runner.outcomes_and_events(work, problem, tasks, known):
         task = by_name[event.task] if isinstance(event, ProgressEvent) else event.task
         if not isinstance(task, Task):
-            yield event, []
+            pairs = event.result if isinstance(event, Outcome) else ()
+            yield event, [row | {"worker": event.worker} for row, _ in pairs or ()]
             continue
         if isinstance(event, ProgressEvent):
             rows = event.rows

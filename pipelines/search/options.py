@@ -80,9 +80,17 @@ class SplitOptions:
     groups: str | None = option(
         None, "column whose equal values stay together; it is no feature", metavar="COLUMN"
     )
+
+
+@dataclass(frozen=True)
+class NestedOptions:
+    """The option that estimates what a search chooses."""
+
+    group: ClassVar[str] = "validation"
+
     nested: int | None = number(
         None,
-        "outer folds around the search, for an unbiased estimate of the chosen candidate",
+        "outer folds around the search, for an unbiased estimate of what is chosen",
         rule=at_least(2),
     )
 
@@ -107,6 +115,7 @@ class ExtendOptions:
 class SearchOptions(
     FeatureOptions,
     ExtendOptions,
+    NestedOptions,
     SplitOptions,
     FoldOptions,
     RunOptions,

@@ -31,8 +31,6 @@ from pipelines.search.shared.base import PlainFits, Split, SplitRows
 from pipelines.search.substitutes import substitute
 
 SEARCH, INNER, OUTER, CURVE = "search", "inner", "outer", "curve"  # the stages of a run
-REFIT = "refit"  # of members of an ensemble
-BESIDE = (INNER, OUTER, CURVE, REFIT)  # whose splits are no folds of the search
 # Of the time of a group's splits together, measured on 12,000 rows of MNIST: 1 to 16 %.
 SHARED_BY_SPLITS = 0.07
 
@@ -55,6 +53,7 @@ class Problem:
     device : "cpu" or "gpu", where workers compute
     seed : decides, with candidate and split, what a fit draws from global generators
     parts : searches of their own on the same rows, by the names of their stages
+    search : the stage whose splits are the folds of its rows
     """
 
     data: FoldedData
@@ -66,6 +65,7 @@ class Problem:
     device: str = "cpu"
     seed: int | str = 0
     parts: Mapping[str, Problem] = field(default_factory=dict)
+    search: str = SEARCH
 
     def of(self, stage: str) -> Problem:
         """Return the search that a stage belongs to."""
@@ -335,7 +335,7 @@ def row_of(problem: Problem, place: Place, fit: Fit, family: str) -> Row:
         "params": candidate.text,
         "stage": stage,
         "split": split,
-        "fold": -1 if stage in BESIDE else split,
+        "fold": split if stage == problem.search else -1,
         "share": share,
         "n_train": len(train),
         "n_validation": len(test),

@@ -13,11 +13,11 @@ from pipelines.bagging.record import CELL
 from pipelines.bagging.work import (
     Refits,
     Trainings,
-    bag,
     best_candidate,
     reduce_candidates,
+    refitted_of,
     run_task,
-    stage_of,
+    run_trainings,
     tabulate_cells,
     tabulate_members,
 )
@@ -51,11 +51,11 @@ def rows(plan: Trainings, candidate: int, *losses: float | None) -> list[Row]:
     found = []
     for split, loss in enumerate(losses):
         row = {"member": 0, "candidate": candidate, "split": split, "fold": split, "share": 1.0}
-        row |= {"algorithm": "conv", "params": "{}", "stage": stage_of(0), "loss": loss}
+        row |= {"algorithm": "conv", "params": "{}", "stage": "member=0", "loss": loss}
         row |= {"score": None if loss is None else -loss, "error": 0.5, "status": "ok"}
         row |= {"n_train": 1, "n_validation": 1, "n_fits": 1, "n_steps": 0, "n_steps_made": 0}
         found.append(row)
-    assert problem.of(stage_of(0)).candidates[candidate].parameters["member"] == 0
+    assert problem.of("member=0").candidates[candidate].parameters["member"] == 0
     return found
 
 
@@ -79,7 +79,7 @@ def test_the_best_candidate_has_the_smallest_mean_loss() -> None:
 
     def best(*losses: tuple[float | None, ...]) -> int | None:
         some = [row for number, own in enumerate(losses) for row in rows(plan, number, *own)]
-        return best_candidate(some, stage_of(0), problem)
+        return best_candidate(some, "member=0", problem)
 
     assert best((3, 1), (1, 2), (2, 2)) == 1
     assert best((1, 2), (2, 1), (2, 2)) == 0  # a tie
@@ -93,7 +93,7 @@ def test_a_member_needs_its_own_candidates_alone() -> None:
     *searches, first, second = plan.tasks(plan.problem(DATA), {}, {})
     assert [first.name, second.name] == ["refit-member=0", "refit-member=1"]
     assert second.needs == (
-        stage_of(1),
+        "member=1",
         *(f"conv-member=1 candidate={number} 2 folds" for number in range(3)),
     )
     assert set(second.needs[1:]) == {task.name for task in searches[3:]}
@@ -121,15 +121,16 @@ Finished = tuple[list[Any], dict[Place, Row], dict[int, Row], dict[int, Any]]
 
 
 def everything(
-    plan: Trainings, done: dict[Place, Row] | None = None, refitted: dict[int, int] | None = None
+    plan: Trainings, done: dict[Place, Row] | None = None, refitted: dict[str, int] | None = None
 ) -> Finished:
     """Outcomes, rows of candidates, rows of refits, and what these gave, by member."""
     problem = plan.problem(DATA)
     tasks = plan.tasks(problem, done or {}, refitted or {})
     outcomes, cells, refits, members = [], dict[Place, Row](), dict[int, Row](), dict[int, Any]()
-    for event, new_rows, made in bag(InProcess(2), problem, plan.kind, tasks, done or {}):
+    for event, new_rows in run_trainings(plan.kind, done or {}, InProcess(2), problem, tasks):
         outcomes.append(event)
-        members |= made
+        made = refitted_of(event)
+        members |= {row["member"]: refitted for row, refitted in made}
         if made:
             refits |= {row["member"]: row for row in new_rows}
         else:
@@ -152,11 +153,12 @@ def test_every_candidate_and_every_member_has_rows(finished: Finished) -> None:
 
 def test_what_is_done_is_left_out(finished: Finished) -> None:
     plan, (_, cells, refits, members) = plan_of(), finished
-    problem, refitted = plan.problem(DATA), {one: row["candidate"] for one, row in refits.items()}
+    problem = plan.problem(DATA)
+    refitted = {f"member={one}": row["candidate"] for one, row in refits.items()}
     assert plan.tasks(problem, cells, refitted) == []
-    assert [task.name for task in plan.tasks(problem, cells, {0: 0})] == ["refit-member=1"]
+    assert [task.name for task in plan.tasks(problem, cells, {"member=0": 0})] == ["refit-member=1"]
 
-    less = {place: row for place, row in cells.items() if place[:2] != (stage_of(1), 2)}
+    less = {place: row for place, row in cells.items() if place[:2] != ("member=1", 2)}
     outcomes, again, _, made = everything(plan, less, refitted)
     names = {event.task.name for event in outcomes}
     assert names == {"conv-member=1 candidate=2 2 folds", "refit-member=1"}
@@ -165,7 +167,7 @@ def test_what_is_done_is_left_out(finished: Finished) -> None:
     }
     assert made == {}  # the best is the one that was refitted
 
-    changed = {**refitted, 1: (refitted[1] + 1) % 3}
+    changed = refitted | {"member=1": (refitted["member=1"] + 1) % 3}
     _, _, _, made = everything(plan, less, changed)
     np.testing.assert_array_equal(made[1].test.probabilities, members[1].test.probabilities)
 
@@ -215,17 +217,17 @@ def test_candidates_of_an_architecture_are_trained_together_on_a_gpu() -> None:
     training = Training.of("cnn", len(DATA.y), batch_size=32, max_epochs=2, device="gpu")
     plan = plan_of("cnn", training, n_tuning=5)
     problem = plan.problem(DATA)
-    done = {(stage_of(0), 1, fold, 1.0): rows(plan, 1, 9.0, 9.0)[fold] for fold in range(2)}
+    done = {("member=0", 1, fold, 1.0): rows(plan, 1, 9.0, 9.0)[fold] for fold in range(2)}
     tasks = plan.tasks(problem, done, {})
     searches = [task for task in tasks if isinstance(task, Task)]
     assert [(task.stage, task.members) for task in searches] == [
-        (stage_of(0), (0, 2)),
-        (stage_of(0), (3, 4)),
-        (stage_of(1), (0, 1, 2)),
-        (stage_of(1), (3, 4)),
+        ("member=0", (0, 2)),
+        ("member=0", (3, 4)),
+        ("member=1", (0, 1, 2)),
+        ("member=1", (3, 4)),
     ]
     first = next(task for task in tasks if isinstance(task, Refits))
-    assert first.needs == (stage_of(0), *(task.name for task in searches[:2]))
+    assert first.needs == ("member=0", *(task.name for task in searches[:2]))
     on_cpu = replace(plan, training=replace(training, device="cpu"))
     problem = on_cpu.problem(DATA)
     alone = [task for task in on_cpu.tasks(problem, {}, {}) if isinstance(task, Task)]

@@ -70,14 +70,28 @@ def test_impossible_folds_are_one_line(n_folds: int, rule: str) -> None:
 def test_splits_are_those_of_the_bootstrap_and_travel_as_a_seed() -> None:
     y = (np.arange(4000) % 3).astype(np.int32)
     data = FoldedData(np.zeros((4000, 1)), y, y[:0], y[:0], (), Scaling("none"))
-    splits = BootstrapSplits(data, 4, seed=9, member=2)
+    splits = BootstrapSplits(data, 4, seed=9, key=(2,))
     spawned = np.random.SeedSequence(9).spawn(3)[2]
     expected = draw_bootstrap(y, 4, np.random.default_rng(spawned))
     assert len(splits) == len(list(splits)) == 4
     for fold, (train, validation) in enumerate(splits):
         np.testing.assert_array_equal(train, expected.train(fold))
         np.testing.assert_array_equal(validation, expected.validation(fold))
-    (whole,) = BootstrapSplits(data, 4, seed=9, member=2, whole=True)
+    (whole,) = BootstrapSplits(data, 4, seed=9, key=(2,), whole=True)
     np.testing.assert_array_equal(whole[0], expected.everything())
     np.testing.assert_array_equal(whole[1], expected.out_of_bag())
     assert len(pickle.dumps((data, splits))) < len(pickle.dumps(data)) + 500
+
+
+def test_a_bootstrap_of_some_rows_has_no_others() -> None:
+    y = (np.arange(300) % 3).astype(np.int32)
+    weights = np.linspace(0, 1, 300)
+    data = FoldedData(np.zeros((300, 1)), y, y[:0], y[:0], (), Scaling("none"), weights)
+    rows = np.arange(0, 300, 2, dtype=np.int32)
+    splits = BootstrapSplits(data, 3, seed=9, key=(2, 0), rows=rows)
+    validated = np.concatenate([validation for _, validation in splits])
+    np.testing.assert_array_equal(np.sort(validated), rows)
+    assert all(np.isin(train, rows).all() for train, _ in splits)
+    spawned = np.random.default_rng(np.random.SeedSequence(9).spawn(3)[2].spawn(1)[0])
+    expected = draw_bootstrap(y[rows], 3, spawned, weights[rows])
+    np.testing.assert_array_equal(splits.sample.everything(), rows[expected.everything()])

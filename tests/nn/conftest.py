@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_wine
 
-from pipelines.bagging.work import Refits, Trainings, run_task, stage_of
+from pipelines.bagging.work import Refits, Trainings, run_task
 from pipelines.data import load_dataset
 from pipelines.data.fits import Progress
 from pipelines.data.placement import FoldedData
@@ -36,7 +36,7 @@ def rows_of_folds(
     data: FoldedData, candidate: Candidate, inputs: Inputs, training: Training
 ) -> list[Row]:
     problem = plan_of(candidate, inputs, training).problem(data)
-    (task,) = make_tasks(problem, stage_of(0))
+    (task,) = make_tasks(problem, "member=0")
     return rows_of(problem, task)
 
 
@@ -44,7 +44,7 @@ def refitted(
     data: FoldedData, candidate: Candidate, inputs: Inputs, training: Training
 ) -> tuple[Row, Refitted | None]:
     plan = plan_of(candidate, inputs, training)
-    problem, task = plan.problem(data), Refits((0,), (3,))
+    problem, task = plan.problem(data), Refits(("member=0",), (3,))
     (found,) = without_progress(run_task(problem, task, kind=plan.kind))
     return found
 

@@ -103,7 +103,7 @@ def test_a_table(wine: FoldedData) -> None:
     assert [row["status"] for row in rows] == ["ok"] * 3
     assert np.mean([row["error"] for row in rows]) < 0.12
     _, done = refitted(wine, candidate, WINE, TRAINING)
-    sample = BootstrapSplits(wine, 3, 0, 0).sample.everything()
+    sample = BootstrapSplits(wine, 3, 0, (0,)).sample.everything()
     assert done is not None
     np.testing.assert_allclose(done.member.scaling.center, wine.X[sample].mean(axis=0))
     assert (done.test.probabilities.argmax(axis=1) != wine.y_test).mean() < 0.1

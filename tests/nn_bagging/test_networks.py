@@ -85,7 +85,7 @@ def test_members_trained_together_have_a_row_each_and_are_resumed(
     assert json.loads((folder / "run.json").read_text())["lost_members"] == []
     alone = {member: losses for _, member, losses in losses_of(run)}
     together = losses_of(folder)
-    tasks = ["refit-members=0 to 1"] * 2 + ["refit-member=1"]
+    tasks = ["refit-member=0 to 1"] * 2 + ["refit-member=1"]
     assert [(task, member) for task, member, _ in together] == list(
         zip(tasks, (0, 1, 1), strict=True)
     )

@@ -8,7 +8,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from pipelines.bagging.members import MemberFiles
+from pipelines.bagging.reductions import reduce_members
+from pipelines.data import load_dataset
+from pipelines.nn.member import Ensemble
 from pipelines.nn_bagging import main
+from pipelines.search.splits import splits_of
 from tests.command_runs import cells, record, said_by, tasks_of
 
 from .conftest import said_by_members
@@ -56,6 +61,44 @@ def test_candidates_are_chosen_by_the_score_that_is_named(tmp_path: Path) -> Non
     best = candidates[candidates["is_best"]].set_index("member")["candidate"]
     for member, candidate in best.items():
         assert candidate == means.loc[member]["score"].idxmax()
+
+
+def test_ensembles_on_outer_folds_are_tested_on_rows_they_have_not_seen(tmp_path: Path) -> None:
+    folder, plain = tmp_path / "run", tmp_path / "plain"
+    options = [*TINY, "--max-epochs", "6", "--n-bootstrap", "2", "--n-tuning", "2"]
+    said = said_by("nn_bagging", *options, "--nested", "2", "--results", str(folder))
+    assert "; and as much in each of 2 outer folds" in said
+    said_by("nn_bagging", *options, "--results", str(plain))
+    # All else is as without.
+    np.testing.assert_array_equal(said_by_members(folder), said_by_members(plain))
+    assert cells(folder)["loss"].tolist() == cells(plain)["loss"].tolist()
+    nested, data = record(folder)["nested"], load_dataset("digits", limit=150)
+    outer = splits_of("auto", 2, 1, 1, data.X_train, data.y_train, None, data.task, data.classes)
+    scores = []
+    for number, (train, test) in enumerate(outer):
+        files = MemberFiles(folder, f"nested-outer={number}")
+        members = [Ensemble.load(files.weights(member)).members[0] for member in files.numbers()]
+        assert len(members) == 2
+        left_out = files.predictions(0)[1].rows
+        assert np.isin(left_out, train).all()
+        said = np.stack([member.predict_proba(data.X_train[test]) for member in members])
+        np.testing.assert_allclose(said[0], files.predictions(0)[0].probabilities, atol=1e-6)
+        scores.append(np.mean(reduce_members(said).vote == data.y_train[test]))
+    assert nested["n_outer"] == 2
+    assert nested["score_mean"] == pytest.approx(np.mean(scores))
+    assert nested["score_std"] == pytest.approx(np.std(scores))
+    assert f"nested     error {(1 - np.mean(scores)) * 100:.2f} %" in said_again(folder)
+    assert "nested error of the vote" in (folder / "report.html").read_text()
+
+
+def said_again(folder: Path) -> str:
+    """With a member of an outer fold trained again, which is gone."""
+    n_tasks, before = len(tasks_of(folder)), record(folder)["nested"]
+    MemberFiles(folder, "nested-outer=1").weights(1).unlink()
+    said = said_by("nn_bagging", "--resume", str(folder))
+    assert [task["task"] for task in tasks_of(folder)[n_tasks:]] == ["refit-outer=1 member=1"]
+    assert record(folder)["nested"] == before
+    return said
 
 
 @pytest.mark.parametrize(

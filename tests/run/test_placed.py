@@ -29,7 +29,7 @@ from distributed.security import Security
 
 from cluster_setup.settings import SETTINGS
 from cluster_setup.shutdown import close_or_kill
-from pipelines.bagging.work import Trainings, bag
+from pipelines.bagging.work import Trainings, run_trainings
 from pipelines.data.placement import ALIGNMENT, FoldedData, Placed, Placement
 from pipelines.data.scaling import Scaling
 from pipelines.nn.inputs import Inputs
@@ -178,7 +178,8 @@ def test_images_of_networks_go_once_to_a_device(
     client.register_plugin(OnAGpu())
     problem = plan.problem(data)
     tasks, runner = plan.tasks(problem, {}, {}), OnCluster(client)
-    rows = [row for _, found, _ in bag(runner, problem, plan.kind, tasks, {}) for row in found]
+    events = run_trainings(plan.kind, {}, runner, problem, tasks)
+    rows = [row for _, found in events for row in found]
     assert {row["status"] for row in rows} == {"ok"}
     assert len({row["worker"] for row in rows}) == 4
     assert_one_came_over_the_network(client)
