@@ -148,9 +148,9 @@ def test_rows_are_judged_by_weights_that_they_did_not_stop(wine: FoldedData) -> 
     """Wrong classes of every second row left out change only what judges the other ones."""
     data, (part,) = wine, parts_of(wine, 1)
     rows = place_rows(data, WINE, Training())
-    wrong = DeviceRows(rows.X, rows.one_hot.clone())
+    wrong = DeviceRows(rows.X, rows.targets.clone())
     even = torch.from_numpy(part.out_of_bag[::2])
-    wrong.one_hot[even] = wrong.one_hot[even].roll(1, 1)
+    wrong.targets[even] = wrong.targets[even].roll(1, 1)
     training = Training.of("table", len(data.y))
     crossed = []
     for placed in (rows, wrong):
