@@ -12,6 +12,13 @@ number of members to be drawn at random, too. In practice it is about c, and mor
 members: mu_i is the mean of a third of them, so that it errs more than the mean of all. It holds
 for rows together: where noise differs from row to row the width hardly does, so that quiet rows
 are covered more often than noisy ones.
+
+With ``by_spread`` the residual is counted in units of the disagreement of the same members,
+R_i / (s_i(x_i) + s), and multiplied by s_i(x) + s for the new row: s_i is their standard deviation
+and s its mean over the training rows, so that widths stay between those of the paper and ones that
+go by disagreement alone. Normalised residuals are those of Papadopoulos and Haralambous,
+Reliable prediction intervals with regression neural networks, Neural Networks 24 (2011). The
+widths then tell hard rows from easy ones, which deferral needs.
 """
 
 from __future__ import annotations
@@ -27,7 +34,7 @@ from pipelines.errors import InputError, opt
 from pipelines.nn.member import OutOfBagPrediction
 
 CONFIDENCE = 0.9
-BLOCK = 2**22  # numbers of a block's mu_i(x): 32 MiB, of which three are held
+BLOCK = 2**22  # numbers of a block's mu_i(x): 32 MiB, of which up to five are held
 ROUNDING = 1e-12  # 0.55 * 100 is 55.00000000000001, which is no 56
 
 
@@ -43,6 +50,8 @@ class JackknifeIntervals:
         Targets, in their units.
     predicted : float64 array of shape (n_rows,)
         Mean of the members that left a row out.
+    spread : float64 array of shape (n_rows,)
+        Standard deviation of these members' predictions; 0 of a single one.
     weights : float64 array of shape (n_rows,)
         What a row counts in a quantile; all alike without sample weights.
     n_drawn_by_all : int
@@ -52,6 +61,7 @@ class JackknifeIntervals:
     left_out: np.ndarray
     truth: np.ndarray
     predicted: np.ndarray
+    spread: np.ndarray
     weights: np.ndarray
     n_drawn_by_all: int = 0
 
@@ -72,17 +82,20 @@ class JackknifeIntervals:
             Rows of weight 0 are left out.
         """
         members = list(predictions)
-        left_out = np.zeros((len(y), len(members)), dtype=bool)
-        total = np.zeros(len(y))
+        said = np.zeros((len(y), len(members)))
+        left_out = np.zeros(said.shape, dtype=bool)
         for number, (rows, values, _) in enumerate(members):
             left_out[rows, number] = True
-            total[rows] += values[:, 0]
+            said[rows, number] = values[:, 0]
         counts = left_out.sum(axis=1)
         weights = np.ones(len(y)) if weights is None else np.asarray(weights, np.float64)
         known = (counts > 0) & (weights > 0)
         n_drawn_by_all = int(np.sum((counts == 0) & (weights > 0)))
-        predicted = total[known] / counts[known]
-        return cls(left_out[known], y[known], predicted, weights[known], n_drawn_by_all)
+        left_out, said, counts = left_out[known], said[known], counts[known]
+        predicted = said.sum(axis=1) / counts
+        squares = np.where(left_out, said - predicted[:, None], 0) ** 2
+        spread = np.sqrt(squares.sum(axis=1) / counts)
+        return cls(left_out, y[known], predicted, spread, weights[known], n_drawn_by_all)
 
     @property
     def residuals(self) -> np.ndarray:
@@ -90,7 +103,7 @@ class JackknifeIntervals:
         return self.truth - self.predicted
 
     def bounds(
-        self, of_members: np.ndarray, confidence: float = CONFIDENCE
+        self, of_members: np.ndarray, confidence: float = CONFIDENCE, by_spread: bool = False
     ) -> tuple[np.ndarray, np.ndarray]:
         """Return lower and upper bounds of new rows, float64 arrays of shape (n_samples,).
 
@@ -102,6 +115,8 @@ class JackknifeIntervals:
         of_members : float array of shape (n_members, n_samples)
             What each member predicts.
         confidence : float between 0 and 1
+        by_spread : bool, default False
+            Whether widths go by the members' disagreement; False is the paper's method.
 
         Raises
         ------
@@ -126,14 +141,24 @@ class JackknifeIntervals:
                 f"out-of-bag rows, got {confidence}; lower it, add rows, or train more members"
             )
         share = (self.left_out / self.left_out.sum(axis=1, keepdims=True)).T
-        margin = np.abs(self.residuals)
+        margin, typical = np.abs(self.residuals), float(self.spread.mean())
+        by_spread = by_spread and typical > 0
         lower, upper = np.empty((2, of_members.shape[1]))
         step = max(1, BLOCK // n_rows)
         for first in range(0, len(lower), step):
             block = slice(first, first + step)
-            without_row = of_members[:, block].T.astype(np.float64) @ share  # mu_i(x): (step, n)
-            upper[block] = self._quantile(without_row + margin, wanted)
-            lower[block] = -self._quantile(np.subtract(margin, without_row), wanted)
+            said = of_members[:, block].T.astype(np.float64)
+            center = said.mean(axis=1, keepdims=True)  # squares of targets far from 0 lose digits
+            apart = (said - center) @ share
+            if by_spread:
+                squares = (said - center) ** 2 @ share - apart**2
+                spread = np.sqrt(squares.clip(min=0))  # s_i(x)
+                widened = margin / (self.spread + typical) * (spread + typical)
+            else:
+                widened = margin
+            without_row = center + apart  # mu_i(x): (step, n)
+            upper[block] = self._quantile(without_row + widened, wanted)
+            lower[block] = -self._quantile(widened - without_row, wanted)
         return lower, upper
 
     def _quantile(self, values: np.ndarray, wanted: float) -> np.ndarray:
@@ -172,7 +197,7 @@ class JackknifeIntervals:
         n_rows = len(stored.truth)
         if stored.left_out.ndim != 2 or stored.left_out.dtype != bool:
             raise ValueError("its out-of-bag rows have no members")
-        for name in ("left_out", "predicted", "weights"):
+        for name in ("left_out", "predicted", "spread", "weights"):
             if len(getattr(stored, name)) != n_rows:
                 raise ValueError("its out-of-bag rows do not belong together")
         return stored

@@ -88,7 +88,7 @@ class BaggedNetsRegressor(RegressorMixin, BaggedNetworks):
         return mean
 
     def predict_interval(
-        self, X: ArrayLike, confidence: float = CONFIDENCE
+        self, X: ArrayLike, confidence: float = CONFIDENCE, by_spread: bool = False
     ) -> tuple[np.ndarray, np.ndarray]:
         """Return lower and upper bounds of the targets, float64 arrays of shape (n_samples,).
 
@@ -97,13 +97,15 @@ class BaggedNetsRegressor(RegressorMixin, BaggedNetworks):
         X : array-like of shape (n_samples, n_features)
         confidence : float, default 0.9
             Fraction of intervals that are to hold their target; between 0 and 1.
+        by_spread : bool, default False
+            Whether widths go by the disagreement of the members; else they hardly differ.
 
         Raises
         ------
         InputError
             ``confidence`` is outside, or needs more training rows than there are.
         """
-        return self.intervals_.bounds(self.member_predictions(X), confidence)
+        return self.intervals_.bounds(self.member_predictions(X), confidence, by_spread)
 
     def keeps(
         self,
@@ -114,6 +116,8 @@ class BaggedNetsRegressor(RegressorMixin, BaggedNetworks):
         confidence: float = CONFIDENCE,
     ) -> np.ndarray:
         """Return which rows need no human, those of the narrowest intervals: bool, (n_samples,).
+
+        The intervals are those ``by_spread``, whose widths tell hard rows from easy ones.
 
         Parameters
         ----------
@@ -130,4 +134,5 @@ class BaggedNetsRegressor(RegressorMixin, BaggedNetworks):
         InputError
             Not exactly one of ``share`` and ``width``, or a number is outside its range.
         """
-        return narrowest(*self.predict_interval(X, confidence), share=share, width=width)
+        bounds = self.predict_interval(X, confidence, by_spread=True)
+        return narrowest(*bounds, share=share, width=width)

@@ -34,10 +34,19 @@ def bagged(
 
 
 def by_the_book(
-    members: list[OutOfBagPrediction], y: np.ndarray, new: np.ndarray, confidence: float
+    members: list[OutOfBagPrediction],
+    y: np.ndarray,
+    new: np.ndarray,
+    confidence: float,
+    by_spread: bool = False,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Kim, Xu and Barber 2020, algorithm 1, row by row."""
-    lower, upper = [], []
+    """Kim, Xu and Barber 2020, algorithm 1, row by row, and by disagreement."""
+    lower, upper, spreads = [], [], {}
+    for i in range(len(y)):
+        said = [member.probabilities[member.rows == i] for member in members if i in member.rows]
+        if said:
+            spreads[i] = np.std(said)
+    typical = np.mean(list(spreads.values()))
     for x in range(new.shape[1]):
         below, above = [], []
         for i in range(len(y)):
@@ -47,6 +56,9 @@ def by_the_book(
             at_i = np.mean([members[b].probabilities[members[b].rows == i] for b in ignorant])
             residual = abs(y[i] - at_i)
             at_x = np.mean([new[b, x] for b in ignorant])
+            if by_spread:
+                spread = np.std([new[b, x] for b in ignorant])
+                residual *= (spread + typical) / (spreads[i] + typical)
             below.append(at_x - residual)
             above.append(at_x + residual)
         n = len(below)
@@ -60,15 +72,16 @@ def by_the_book(
 
 @pytest.mark.parametrize("confidence", [0.5, 0.8, 0.9, 0.95])
 @pytest.mark.parametrize("n_members", [3, 12])
+@pytest.mark.parametrize("by_spread", [False, True])
 def test_bounds_are_those_of_the_paper(
-    confidence: float, n_members: int, monkeypatch: pytest.MonkeyPatch
+    confidence: float, n_members: int, by_spread: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     members, y, new = bagged(n_members=n_members)
-    expected = by_the_book(members, y, new, confidence)
+    expected = by_the_book(members, y, new, confidence, by_spread)
     fitted = JackknifeIntervals.of(members, y)
-    np.testing.assert_allclose(fitted.bounds(new, confidence), expected, rtol=1e-12)
+    np.testing.assert_allclose(fitted.bounds(new, confidence, by_spread), expected, atol=1e-12)
     monkeypatch.setattr(intervals, "BLOCK", 90)  # two new rows at a time
-    np.testing.assert_allclose(fitted.bounds(new, confidence), expected, rtol=1e-12)
+    np.testing.assert_allclose(fitted.bounds(new, confidence, by_spread), expected, atol=1e-12)
     assert (n_members == 3) == (fitted.n_drawn_by_all > 0)
     assert len(fitted.truth) + fitted.n_drawn_by_all == 40
 
@@ -94,7 +107,9 @@ def test_equal_weights_change_nothing_and_zero_leaves_a_row_out() -> None:
 def test_a_weight_of_two_counts_as_two_rows() -> None:
     """Rows that are all there twice, but for the new one, which counts as their mean."""
     left_out, truth = np.ones((4, 1), dtype=bool), np.array([1.0, 2.0, 3.0, 10.0])
-    once = JackknifeIntervals(left_out, truth, np.zeros(4), np.array([1.0, 1.0, 1.0, 3.0]))
+    once = JackknifeIntervals(
+        left_out, truth, np.zeros(4), np.zeros(4), np.array([1.0, 1.0, 1.0, 3.0])
+    )
     # Weights come to 1, 2, 3, 6 of 7.5.
     new = np.zeros((1, 1))
     assert [float(once.bounds(new, c)[1][0]) for c in (0.13, 0.26, 0.39, 0.41, 0.79)] == [
@@ -113,9 +128,11 @@ def test_targets_far_from_zero_lose_no_digits() -> None:
     members, y, new = bagged()
     far, scale = 1e9, 1e-3
     moved = [one._replace(probabilities=one.probabilities * scale + far) for one in members]
-    plain = np.stack(JackknifeIntervals.of(members, y).bounds(new))
-    there = np.stack(JackknifeIntervals.of(moved, y * scale + far).bounds(new * scale + far))
-    np.testing.assert_allclose((there - far) / scale, plain, atol=1e-2)
+    for by_spread in (False, True):
+        fitted = JackknifeIntervals.of(moved, y * scale + far)
+        there = np.stack(fitted.bounds(new * scale + far, by_spread=by_spread))
+        plain = np.stack(JackknifeIntervals.of(members, y).bounds(new, by_spread=by_spread))
+        np.testing.assert_allclose((there - far) / scale, plain, atol=1e-2)
 
 
 def test_coverage_where_everything_is_known() -> None:

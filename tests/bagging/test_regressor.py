@@ -61,7 +61,8 @@ def test_it_learns_and_its_intervals_cover(
     assert widths == sorted(widths)
     np.testing.assert_array_equal(fitted.predict_interval(X), fitted.predict_interval(X, 0.9))
     assert fitted.keeps(X, share=0.5).sum() == 500
-    lower, upper = fitted.predict_interval(X, 0.8)
+    lower, upper = fitted.predict_interval(X, 0.8, by_spread=True)
+    assert np.mean((lower <= y) & (y <= upper)) == pytest.approx(0.8, abs=0.05)
     median = float(np.median(upper - lower))
     kept = fitted.keeps(X, width=median, confidence=0.8)
     np.testing.assert_array_equal(kept, upper - lower <= median)

@@ -26,7 +26,7 @@ def test_a_table_is_measured_and_kept(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(bagging_intervals, "PACKAGES", {})
-    methods = {"networks": of_networks, "MAPIE": known, "forest": known}
+    methods = {"networks": of_networks, "by spread": known, "MAPIE": known, "forest": known}
     monkeypatch.setattr(bagging_intervals, "METHODS", methods)
     argv = ["--table", "friedman 1", "--splits", "1", "--results", str(tmp_path)]
     assert main(argv) == 0
