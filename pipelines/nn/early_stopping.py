@@ -149,6 +149,17 @@ class Together:
         return of_drawn, of_left_out
 
 
+def widened(first: Tensors) -> Tensors:
+    """Return first weights within sqrt(6 / (inputs + outputs)), for 1 / sqrt(inputs) of a layer.
+
+    Glorot and Bengio, Understanding the difficulty of training deep feedforward neural networks
+    (AISTATS 2010), as scikit-learn's networks begin: members then differ more.
+    """
+    shapes = {name: first[name.replace("bias", "weight")].shape[1:] for name in first}
+    bounds = {name: math.sqrt(6 * n / (n + n_outputs)) for name, (n, n_outputs) in shapes.items()}
+    return {name: one * bounds[name] for name, one in first.items()}
+
+
 def train_with_early_stopping(
     stack: Stack,
     training: Training,
@@ -168,7 +179,7 @@ def train_with_early_stopping(
     patience = REGRESSION_PATIENCE if inputs.is_regression else PATIENCE
     slack = 0.0 if inputs.is_regression else SLACK
     generators = [part.generator for part in parts]
-    first = first_weights(candidate, inputs, generators, rows.device)
+    first = widened(first_weights(candidate, inputs, generators, rows.device))
     given = _Given(rows, parts, training.batch_size)
     nets = Together(candidate, inputs, first, training.max_epochs * given.n_batches)
     # Lines: by all rows left out, by the first half of them, by the second.

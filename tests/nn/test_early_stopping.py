@@ -11,7 +11,7 @@ import torch
 from pipelines.data.placement import FoldedData
 from pipelines.nn import early_stopping
 from pipelines.nn.by_hand import first_weights
-from pipelines.nn.early_stopping import SMOOTHING, WEIGHT_DECAY, _Given
+from pipelines.nn.early_stopping import SMOOTHING, WEIGHT_DECAY, _Given, widened
 from pipelines.nn.networks import log_certainty, network_to_ask
 from pipelines.nn.settings import Training
 from pipelines.nn.space import Candidate
@@ -60,7 +60,7 @@ def test_steps_are_those_of_autograd_and_adamw(
     monkeypatch.setattr(early_stopping, "LEAST_FALL", -math.inf)  # the last epoch is kept
     found = trained(wine, parts_of(wine), batch_size=batch_size, max_epochs=5)
     rows, parts = place_rows(wine, WINE, Training()), parts_of(wine)
-    first = first_weights(TABLE, WINE, [part.generator for part in parts], CPU)
+    first = widened(first_weights(TABLE, WINE, [part.generator for part in parts], CPU))
     given = _Given(rows, parts, batch_size)
     epochs = [list(given.batches()) for _ in range(5)]
     network = network_to_ask(TABLE, WINE, CPU)
@@ -162,3 +162,12 @@ def test_rows_are_judged_by_weights_that_they_did_not_stop(wine: FoldedData) -> 
     )
     assert all(of_even)
     assert not any(of_odd)
+
+
+def test_first_weights_fill_the_bounds_of_glorot_and_bengio() -> None:
+    first = widened(first_weights(TABLE, WINE, generators_of(0, 40), CPU))
+    for layer, n_inputs, n_outputs in (("hidden", 13, 9), ("output", 9, 3)):
+        for kind in ("weight", "bias"):
+            bound = math.sqrt(6 / (n_inputs + n_outputs))
+            drawn = first[f"{layer}.{kind}"].abs().max()
+            assert 0.97 * bound < drawn <= bound * (1 + 1e-6)
