@@ -132,4 +132,4 @@ def test_out_of_bag_rows_look_no_better_than_new_ones() -> None:
         X, y = rng.normal(size=(100, 8)), np.arange(100) % 2
         nets = BaggedNets(random_state=seed).fit(X, y)
         losses.append(nets.calibration_.log_loss)
-    assert np.mean(losses) > 0.74
+    assert np.mean(losses) > 0.77  # 0.79; of rows that chose themselves 0.75
