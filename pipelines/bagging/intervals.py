@@ -11,9 +11,9 @@ the intervals of confidence c hold the target, whatever the networks are; the pr
 number of members to be drawn at random, too. In practice it is about c, and more with few members:
 mu_i is the mean of a third of them, so that it errs more than the mean of all. The proof wants
 members that know nothing of the rows they did not draw. Ours know a little: out-of-bag rows say
-when the training of a table's network ends, and a search chooses by folds of all rows, so that
-residuals may be a little too small; coverage was measured with that
-(``benchmarks.bagging_intervals``), it is not proved. It holds for rows together: where noise
+when the training of a table's network ends (each half of them is judged by the network as the
+other half ended it), and a search chooses by folds of all rows, so that residuals may be a little
+too small; coverage was measured with that (``benchmarks.bagging_intervals``), it is not proved. It holds for rows together: where noise
 differs from row to row the width hardly does, so that quiet rows are covered more often than noisy
 ones.
 
