@@ -13,9 +13,9 @@ mu_i is the mean of a third of them, so that it errs more than the mean of all. 
 members that know nothing of the rows they did not draw. Ours know a little: out-of-bag rows say
 when the training of a table's network ends (each half of them is judged by the network as the
 other half ended it), and a search chooses by folds of all rows, so that residuals may be a little
-too small; coverage was measured with that (``benchmarks.bagging_intervals``), it is not proved. It holds for rows together: where noise
-differs from row to row the width hardly does, so that quiet rows are covered more often than noisy
-ones.
+too small; coverage was measured with that (``benchmarks.bagging_intervals``), it is not proved. It
+holds for rows together: where noise differs from row to row the width hardly does, so that quiet
+rows are covered more often than noisy ones.
 
 With ``by_spread`` the residual is counted in units of the disagreement of the same members,
 R_i / (s_i(x_i) + s), and multiplied by s_i(x) + s for the new row: s_i is their standard deviation
