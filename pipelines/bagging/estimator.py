@@ -21,7 +21,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from cluster_setup.installation import install_line
 from cluster_setup.on_this_machine.devices import available_cores
 from cluster_setup.workers import describe_workers
-from pipelines.bagging.calibration import UNSCALED, TemperatureScaling
+from pipelines.bagging.calibration import UNSCALED
 from pipelines.bagging.members import READ, MemberFiles
 from pipelines.bagging.record import BaggingRecord
 from pipelines.bagging.reductions import EnsemblePrediction, ask_on_workers, reduce_members
@@ -340,11 +340,8 @@ class BaggedNets(ClassifierMixin, BaseEstimator):
         """The temperature of ``predict_proba``; 1 where too few rows speak for another."""
         return self.calibration_.temperature
 
-    def _judge(self, selective: SelectivePrediction, weights: np.ndarray | None = None) -> None:
-        """Keep what is known of the out-of-bag rows; ``weights`` are of these rows."""
-        known = selective.out_of_bag
-        self.selective_prediction_ = selective
-        self.calibration_ = TemperatureScaling.of(known.mean, known.truth, weights)
+    def _judge(self, selective: SelectivePrediction) -> None:
+        self.selective_prediction_, self.calibration_ = selective, selective.calibration
 
     def _space(self) -> SearchSpace:
         network = self.network
@@ -383,15 +380,15 @@ class BaggedNets(ClassifierMixin, BaseEstimator):
                 stacklevel=3,
             )
         self._keep([members[number] for number in sorted(members)], self.classes_)
-        left_out = np.unique(np.concatenate([one.rows for one in out_of_bag.values()]))
         selective = SelectivePrediction.of(
             out_of_bag.values(),
             data.y,
             len(self.classes_),
             error=self.defer_error,
             confidence=self.confidence,
+            weights=data.weights,
         )
-        self._judge(selective, None if data.weights is None else data.weights[left_out])
+        self._judge(selective)
 
     def member_proba(self, X: ArrayLike) -> np.ndarray:
         """Return members' probabilities, float32 of shape (n_members, n_samples, n_classes)."""
