@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from pipelines.bagging.calibration import TemperatureScaling
 from pipelines.bagging.explain import Asked, explained
 from pipelines.bagging.members import MemberFiles
 from pipelines.bagging.record import (
@@ -229,12 +228,12 @@ def describe_selection(
 def describe_calibration(
     selective: SelectivePrediction, answers: EnsemblePrediction, truth: np.ndarray
 ) -> dict[str, Any]:
-    """Fit a temperature to out-of-bag rows, and measure what it does on test samples.
+    """Measure what the temperature that out-of-bag rows set does on test samples.
 
     Certainties, thresholds and sets stay on the scale of the members' mean; ``BaggedNets.of_run``
     scales its ``predict_proba``.
     """
-    fit = TemperatureScaling.of(selective.out_of_bag.mean, selective.out_of_bag.truth)
+    fit = selective.calibration
     scaled = fit.scaled(answers.mean)
     return {
         **asdict(fit),

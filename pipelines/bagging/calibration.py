@@ -7,7 +7,7 @@ members left out take their place, and each member is trained on its whole sampl
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -15,6 +15,7 @@ import numpy as np
 LEAST_EVENTS = 10
 SMALLEST = 1e-12  # added to a probability before its logarithm
 BOUNDS = (-10.0, 10.0)  # of the logarithm of 1 / temperature
+MOST_CHANGE = 0.5  # of the logarithm, from all out-of-bag answers to those of half the members
 
 
 @dataclass(frozen=True)
@@ -28,6 +29,8 @@ class TemperatureScaling:
     ----------
     temperature : float
         1 where too few rows speak for another.
+    fitted : float
+        Of the least log loss of the out-of-bag rows; see ``of_more_members``.
     n_rows, n_wrong : int
         Out-of-bag rows, and those whose most probable class is wrong.
     log_loss, scaled_log_loss : float or None
@@ -40,6 +43,7 @@ class TemperatureScaling:
     n_wrong: int
     log_loss: float | None
     scaled_log_loss: float | None
+    fitted: float = 1.0
 
     @classmethod
     def of(
@@ -71,13 +75,35 @@ class TemperatureScaling:
             return -float(np.average(scaled[np.arange(n_rows), truth], weights=weights))
 
         before = loss(0.0)
-        if min(n_wrong, n_rows - n_wrong) < LEAST_EVENTS:
-            return cls(1.0, n_rows, n_wrong, before, before)
+        unscaled = cls(1.0, n_rows, n_wrong, before, before)
+        if not unscaled.is_fitted:
+            return unscaled
         from scipy.optimize import minimize_scalar
 
         tolerance = {"xatol": 64 * np.finfo(np.float64).eps}
         least = minimize_scalar(loss, bounds=BOUNDS, method="bounded", options=tolerance)
-        return cls(float(np.exp(-least.x)), n_rows, n_wrong, before, float(least.fun))
+        fitted = float(np.exp(-least.x))
+        return cls(fitted, n_rows, n_wrong, before, float(least.fun), fitted)
+
+    def of_more_members(
+        self, half: TemperatureScaling, n_members: float, n_half: float, n_all: int
+    ) -> TemperatureScaling:
+        """Return the scaling of the mean of all members.
+
+        Only the members that left a row out answer for it, and the mean of few is more certain
+        than that of many. The logarithm of the temperature is taken to be linear in 1 / members.
+
+        Parameters
+        ----------
+        half : TemperatureScaling, fitted to the answers of half the members
+        n_members, n_half : float, members that answer for a row, on average
+        n_all : int
+        """
+        if not (self.is_fitted and half.is_fitted and n_half < n_members):
+            return self
+        change = np.clip(np.log(half.fitted / self.fitted), -MOST_CHANGE, MOST_CHANGE)
+        part = (1 / n_members - 1 / n_all) / (1 / n_half - 1 / n_members)
+        return replace(self, temperature=float(self.fitted * np.exp(-change * part)))
 
     def scaled(self, probabilities: np.ndarray) -> np.ndarray:
         """Return calibrated probabilities, float64 of the shape (n_rows, n_classes) given."""
@@ -89,19 +115,25 @@ class TemperatureScaling:
         return calibrated
 
     @property
+    def is_fitted(self) -> bool:
+        """Whether enough rows spoke for a temperature."""
+        return min(self.n_wrong, self.n_rows - self.n_wrong) >= LEAST_EVENTS
+
+    @property
     def line(self) -> str:
         """What was fitted, in one sentence."""
         if self.log_loss is None:
             return "probabilities are as the members give them: no row was left out of a sample"
-        if min(self.n_wrong, self.n_rows - self.n_wrong) < LEAST_EVENTS:
+        if not self.is_fitted:
             return (
                 f"probabilities are as the members give them: of {self.n_rows:,} out-of-bag rows "
                 f"{self.n_wrong:,} are wrong, and a temperature needs {LEAST_EVENTS} wrong and as "
                 "many right"
             )
         return (
-            f"temperature {self.temperature:.3f}: log loss of {self.n_rows:,} out-of-bag rows "
-            f"{self.log_loss:.4f} before, {self.scaled_log_loss:.4f} after"
+            f"temperature {self.temperature:.3f}, from {self.fitted:.3f} of the members that left "
+            f"a row out: log loss of {self.n_rows:,} out-of-bag rows {self.log_loss:.4f} before, "
+            f"{self.scaled_log_loss:.4f} after"
         )
 
 

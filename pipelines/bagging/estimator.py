@@ -21,7 +21,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from cluster_setup.installation import install_line
 from cluster_setup.on_this_machine.devices import available_cores
 from cluster_setup.workers import describe_workers
-from pipelines.bagging.calibration import UNSCALED, TemperatureScaling
+from pipelines.bagging.calibration import UNSCALED
 from pipelines.bagging.members import READ, MemberFiles
 from pipelines.bagging.record import BaggingRecord
 from pipelines.bagging.reductions import EnsemblePrediction, ask_on_workers, reduce_members
@@ -469,11 +469,8 @@ class BaggedNets(ClassifierMixin, BaggedNetworks):
         """The temperature of ``predict_proba``; 1 where too few rows speak for another."""
         return self.calibration_.temperature
 
-    def _judge(self, selective: SelectivePrediction, weights: np.ndarray | None = None) -> None:
-        """Keep what is known of the out-of-bag rows; ``weights`` are of these rows."""
-        known = selective.out_of_bag
-        self.selective_prediction_ = selective
-        self.calibration_ = TemperatureScaling.of(known.mean, known.truth, weights)
+    def _judge(self, selective: SelectivePrediction) -> None:
+        self.selective_prediction_, self.calibration_ = selective, selective.calibration
 
     def _targets(self, y: np.ndarray) -> tuple[np.ndarray, int]:
         check_classification_targets(y)
@@ -484,15 +481,15 @@ class BaggedNets(ClassifierMixin, BaggedNetworks):
 
     def _learn_from(self, out_of_bag: list[OutOfBagPrediction], data: FoldedData) -> None:
         self.ensemble_ = Ensemble(self.estimators_, self.classes_)
-        left_out = np.unique(np.concatenate([prediction.rows for prediction in out_of_bag]))
         selective = SelectivePrediction.of(
             out_of_bag,
             data.y,
             len(self.classes_),
             error=self.defer_error,
             confidence=self.confidence,
+            weights=data.weights,
         )
-        self._judge(selective, None if data.weights is None else data.weights[left_out])
+        self._judge(selective)
 
     def member_proba(self, X: ArrayLike) -> np.ndarray:
         """Return members' probabilities, float32 of shape (n_members, n_samples, n_classes)."""

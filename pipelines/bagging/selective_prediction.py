@@ -7,13 +7,14 @@ sample is used.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 
+from pipelines.bagging.calibration import UNSCALED, TemperatureScaling
 from pipelines.bagging.record import SELECTIVE_PREDICTION
 from pipelines.bagging.reductions import EnsemblePrediction
 from pipelines.data.model_file import Arrays, load_model, write_model
@@ -173,11 +174,14 @@ class SelectivePrediction:
     risk_control : RiskControl, or None where no error was asked for
     confidence : float
         Of the guarantee and the sets.
+    calibration : TemperatureScaling
+        Of the mean certainty; threshold, sets and novelty go by that mean as it is.
     """
 
     out_of_bag: OutOfBag
     risk_control: RiskControl | None
     confidence: float = CONFIDENCE
+    calibration: TemperatureScaling = UNSCALED
 
     @classmethod
     def of(
@@ -188,6 +192,7 @@ class SelectivePrediction:
         *,
         error: float | None = None,
         confidence: float = CONFIDENCE,
+        weights: np.ndarray | None = None,
     ) -> Self:
         """Learn from the training rows.
 
@@ -197,14 +202,18 @@ class SelectivePrediction:
         y : int array of shape (n_rows,), class codes
         error : share of wrong answers among those kept; None for no threshold
         confidence : float between 0 and 1
+        weights : float array of shape (n_rows,), optional
+            What each row counts for the temperature.
         """
+        predictions = list(predictions)
         out_of_bag = OutOfBag.of(predictions, y, n_classes)
         risk_control = None
         if error is not None:
             risk_control = find_threshold(
                 out_of_bag.certainty, out_of_bag.is_wrong, error, confidence
             )
-        return cls(out_of_bag, risk_control, confidence)
+        calibration = calibrate(predictions, y, n_classes, weights)
+        return cls(out_of_bag, risk_control, confidence, calibration)
 
     def assess(self, answers: EnsemblePrediction, distance: np.ndarray) -> Assessment:
         """Assess predictions; ``distance`` is the mean of the members', of shape (n_samples,)."""
@@ -228,7 +237,8 @@ class SelectivePrediction:
         """Write one safetensors file: numbers and text, no code."""
         arrays = {f"out_of_bag.{name}": one for name, one in vars(self.out_of_bag).items()}
         risk_control = None if self.risk_control is None else asdict(self.risk_control)
-        write_model(path, arrays, {"confidence": self.confidence, "risk_control": risk_control})
+        about = {"confidence": self.confidence, "risk_control": risk_control}
+        write_model(path, arrays, about | {"calibration": asdict(self.calibration)})
 
     @classmethod
     def _from_stored(cls, arrays: Arrays, about: dict[str, Any]) -> Self:
@@ -237,7 +247,38 @@ class SelectivePrediction:
         if {len(one) for one in vars(out_of_bag).values()} != {n}:
             raise ValueError("its out-of-bag rows do not belong together")
         risk_control = None if stored is None else RiskControl(**stored)
-        return cls(out_of_bag, risk_control, float(about["confidence"]))
+        fitted = about.get("calibration")  # none of a run before there were temperatures
+        calibration = UNSCALED if fitted is None else TemperatureScaling(**fitted)
+        return cls(out_of_bag, risk_control, float(about["confidence"]), calibration)
+
+
+def calibrate(
+    predictions: Sequence[OutOfBagPrediction],
+    y: np.ndarray,
+    n_classes: int,
+    weights: np.ndarray | None = None,
+) -> TemperatureScaling:
+    """Fit the temperature of the mean of all members to what they say of rows they left out."""
+    weights = np.ones(len(y)) if weights is None else weights
+
+    def fitted(groups: Sequence[Sequence[OutOfBagPrediction]]) -> tuple[TemperatureScaling, float]:
+        pools = [OutOfBag.of(group, y, n_classes) for group in groups]
+        rows = [np.unique(np.concatenate([one.rows for one in group])) for group in groups]
+        n_answers = sum(len(one.rows) for group in groups for one in group)
+        fit = TemperatureScaling.of(
+            np.concatenate([pool.mean for pool in pools]),
+            np.concatenate([pool.truth for pool in pools]),
+            weights[np.concatenate(rows)],
+        )
+        return fit, n_answers / max(1, sum(map(len, rows)))
+
+    if not predictions:
+        return UNSCALED
+    every, n_members = fitted([predictions])
+    if len(predictions) == 1:
+        return every
+    half, n_half = fitted([predictions[::2], predictions[1::2]])
+    return every.of_more_members(half, n_members, n_half, len(predictions))
 
 
 def stored_selective_prediction(run: Path) -> SelectivePrediction | None:

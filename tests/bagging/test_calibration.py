@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import sklearn
@@ -11,7 +13,12 @@ from sklearn.datasets import load_wine
 from sklearn.naive_bayes import GaussianNB
 
 from pipelines import BaggedNets
-from pipelines.bagging.calibration import LEAST_EVENTS, UNSCALED, TemperatureScaling
+from pipelines.bagging.calibration import (
+    LEAST_EVENTS,
+    MOST_CHANGE,
+    UNSCALED,
+    TemperatureScaling,
+)
 from pipelines.search.scoring import log_loss
 
 
@@ -111,11 +118,12 @@ def test_an_ensemble_says_what_its_temperature_did() -> None:
     y = np.where(np.random.default_rng(0).random(len(y)) < 0.3, (y + 1) % 3, y)  # wrong labels
     nets = BaggedNets(random_state=0).fit(X, y)
     fit = nets.calibration_
-    assert nets.temperature_ == fit.temperature != 1
+    assert nets.temperature_ == fit.temperature < fit.fitted  # of twelve, and of a third of them
     assert fit.scaled_log_loss < fit.log_loss
     assert fit.n_rows == len(nets.selective_prediction_.out_of_bag.truth)
     assert fit.line.startswith(
-        f"temperature {fit.temperature:.3f}: log loss of {fit.n_rows} out-of-bag rows"
+        f"temperature {fit.temperature:.3f}, from {fit.fitted:.3f} of the members that left a row "
+        f"out: log loss of {fit.n_rows} out-of-bag rows"
     )
     mean = nets.predict_ensemble(X).mean
     np.testing.assert_array_equal(nets.predict_proba(X), fit.scaled(mean))
@@ -133,3 +141,19 @@ def test_out_of_bag_rows_look_no_better_than_new_ones() -> None:
         nets = BaggedNets(random_state=seed).fit(X, y)
         losses.append(nets.calibration_.log_loss)
     assert np.mean(losses) > 0.77  # 0.79; of rows that chose themselves 0.75
+
+
+def test_the_temperature_of_many_members_lies_on_the_line_of_fewer() -> None:
+    p, truth = drawn(400, 3, 2.0)
+    fit = replace(TemperatureScaling.of(p, truth), fitted=1.6)
+    half = replace(fit, fitted=2.0)
+    of_twelve = fit.of_more_members(half, 4.0, 2.0, 12)
+    slope = (np.log(2.0) - np.log(1.6)) / (1 / 2 - 1 / 4)
+    assert np.log(of_twelve.temperature) == pytest.approx(np.log(1.6) + slope * (1 / 12 - 1 / 4))
+    far = fit.of_more_members(replace(half, fitted=22026.0), 4.0, 2.0, 12)
+    assert far.temperature == pytest.approx(1.6 * np.exp(-MOST_CHANGE * 2 / 3))
+    for few, other in (
+        (fit, replace(half, n_wrong=LEAST_EVENTS - 1)),
+        (replace(fit, temperature=1.0, fitted=1.0, n_wrong=0), half),
+    ):
+        assert few.of_more_members(other, 4.0, 2.0, 12) is few
