@@ -25,16 +25,19 @@ class Watch:
 
     Attributes
     ----------
-    state : of them after they were last seeded; empty before
+    state : of numpy's and torch's after they were last seeded; empty before
     drawn : bool, whether they were in another state later
     """
 
-    state = b""
+    state: tuple[bytes, ...] = ()
     drawn = False
 
     def look(self) -> None:
-        """Note whether anything has drawn from them."""
-        self.drawn |= bool(self.state) and self.state != _bytes_of(_watched())
+        """Note whether anything has drawn from them; torch may have been imported since."""
+        if self.state:
+            of_numpy, of_torch = map(_bytes_of, _watched())
+            torch_drew = self.state[1] not in (_bytes_of(None), of_torch)
+            self.drawn |= self.state[0] != of_numpy or torch_drew
 
 
 watch = Watch()
@@ -59,7 +62,7 @@ def seed_generators(*place: Hashable) -> None:
         np.random.seed(number)  # noqa: NPY002
         if torch := _torch():
             torch.manual_seed(number)
-        watch.state = _bytes_of(_watched())
+        watch.state = tuple(map(_bytes_of, _watched()))
 
 
 def state_of_generators() -> str:
@@ -76,13 +79,13 @@ def generators_kept() -> Iterator[None]:
         if is_outer:
             _kept[me] = next(iter(_kept.values()), states)
             states = _kept[me]
-        watch.state, watch.drawn = b"", False
+        watch.state, watch.drawn = (), False
     try:
         yield
     finally:
         with _lock:
             watch.look()
-            watch.state = b""
+            watch.state = ()
             if is_outer:
                 del _kept[me]
             if not is_outer or not _kept:  # else others are still at it
@@ -122,6 +125,7 @@ def _bytes_of(state: Any) -> bytes:
 
 
 def _torch() -> Any:
-    """Return torch where it is imported, whole."""
+    """Return torch where it is imported, whole: half of it crashes, which a thread imports."""
     torch = sys.modules.get("torch")
-    return torch if hasattr(torch, "manual_seed") and hasattr(torch, "cuda") else None
+    begun = getattr(getattr(torch, "__spec__", None), "_initializing", False)
+    return torch if hasattr(torch, "manual_seed") and not begun else None

@@ -39,6 +39,7 @@ CATALOGUE: dict[str, tuple[str | None, str | None]] = {
     "linear": (None, "sklearn.linear_model.LinearRegression"),
     "linear-svm": ("sklearn.svm.LinearSVC", "sklearn.svm.LinearSVR"),
     "logistic": ("sklearn.linear_model.LogisticRegression", None),
+    "network": ("pipelines.nn.estimator.NetworkClassifier", None),
     "ridge": ("sklearn.linear_model.RidgeClassifier", "sklearn.linear_model.Ridge"),
     "svm": ("sklearn.svm.SVC", "pipelines.svm.path_svr.PathSVR"),
     "xgboost": ("xgboost.XGBClassifier", "xgboost.XGBRegressor"),
@@ -59,7 +60,17 @@ CATALOGUE: dict[str, tuple[str | None, str | None]] = {
     }.items()
 }
 # Trees cut at a threshold and naive Bayes fits every column: a scale means nothing to them.
-WITHOUT_SCALE = ("tree", "ensemble", "naive_bayes", "dummy", "xgboost", "lightgbm", "catboost")
+# Networks standardise their features themselves, those of all folds at once.
+WITHOUT_SCALE = (
+    "nn",
+    "tree",
+    "ensemble",
+    "naive_bayes",
+    "dummy",
+    "xgboost",
+    "lightgbm",
+    "catboost",
+)
 LAST = "model"  # the name of the last step
 LABEL = ":"  # between the estimator and the name of a parameter
 
@@ -377,6 +388,8 @@ def make_candidates(
     found = []
     for name in names:
         estimator = estimator_of(name, data.task, seed)
+        if "image_shape" in estimator.get_params():
+            estimator.set_params(image_shape=data.image_shape)
         whole = pipeline_of(estimator, data, preprocess)
         typed, grid = grids.get(name, {}), dict[str, list[Any]]()
         before = [step for step, _ in whole.steps[:-1]] if whole is not estimator else []

@@ -18,7 +18,7 @@ from pipelines.data.fits import Fit, Progress
 from pipelines.data.generators import seed_generators
 from pipelines.data.placement import FoldedData
 from pipelines.errors import error_line
-from pipelines.search.scoring import PREDICTIONS, CandidateScorer
+from pipelines.search.scoring import CandidateScorer
 from pipelines.search.shared import PlainFits, SharedFit, shared_fit_of
 from pipelines.search.shared.base import WEIGHTS, Rows, SplitRows, convergence_noted
 from pipelines.search.shared.pipeline_steps import Step, StepCache, decompose
@@ -116,7 +116,7 @@ def _parts_of(
         shared = shared_fit_of(final, kinds)
         if shared is not None and (
             (scorer.fit_params and not shared.takes_weights)
-            or (shared.predictions_only and not scorer.methods <= PREDICTIONS)
+            or (shared.predictions_only and not scorer.methods <= set(shared.gives))
         ):
             shared = None
         key = None if shared is None else shared.group_key(final)

@@ -29,6 +29,7 @@ _TRUSTED = {
     "pipelines.data.scaling": "FittedScaling",
     "pipelines.data.tables.kinds": "Kinds",
     "pipelines.data.tables.preprocess": "TablePreprocessor",
+    "pipelines.nn.estimator": "NetworkClassifier",
     "pipelines.svm.calibration": "Calibration",
     "pipelines.svm.kernel": "Kernel",
     "pipelines.svm.kernel_machine": "KernelMachine KernelRegressor",

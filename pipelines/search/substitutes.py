@@ -54,6 +54,8 @@ def substitute(estimator: Any, device: str) -> Substitute:
     if package == "xgboost" and device == "gpu":
         made = clone(estimator).set_params(device="cuda")
         return Substitute(made, "xgboost on the GPU", "device='cuda'", True)
+    if kind.__module__ == "pipelines.nn.estimator":
+        return Substitute(clone(estimator).set_params(device=device), "torch", "")
     itself = Substitute(estimator, "scikit-learn" if package == "sklearn" else package, "")
     if package == "xgboost":
         return replace(itself, reason="the workers have no GPU")

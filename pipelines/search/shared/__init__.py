@@ -18,6 +18,7 @@ FILES = {
     "sklearn.neighbors": "neighbors",
     "sklearn.svm": "svm",
     "pipelines.svm": "svm",
+    "pipelines.nn": "networks",
 }
 
 

@@ -197,6 +197,7 @@ class SharedFit(ABC):
     predictions_only : bool
         Whether there are predictions and no fitted model: then it serves only where scores
         need nothing else.
+    gives : methods whose answers there are then
     splits_together : bool
         Whether a task may hold all splits of a group.
     one_launch : bool
@@ -211,6 +212,7 @@ class SharedFit(ABC):
     by_chance: ClassVar[bool] = False
     takes_weights: bool = True
     predictions_only: ClassVar[bool] = False
+    gives: ClassVar[Collection[str]] = ("predict", "decision_function")
     splits_together: bool = False
     one_launch: bool = False
     scales: ClassVar[bool] = False

@@ -7,14 +7,16 @@ of a candidate, one for each split, take their steps together; see ``pipelines.n
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 
 from pipelines.data.fits import Fit, Predictions, Progress
+from pipelines.data.placement import FoldedData
+from pipelines.nn.estimator import NetworkClassifier
 from pipelines.nn.fit import NoRoomError, ScoreRows, fit_networks, generator_of
 from pipelines.nn.inputs import Inputs
 from pipelines.nn.settings import Training
@@ -71,14 +73,14 @@ class Networks(SharedFit):
     def __init__(self, inputs: Inputs, training: Training) -> None:
         self.inputs, self.training = inputs, training
 
-    def partition(self, estimators: Sequence[Network], n_workers: int) -> list[list[int]]:
+    def partition(self, estimators: Sequence[Any], n_workers: int) -> list[list[int]]:
         """Return the candidates one by one; some together where one leaves its device idle."""
         n = len(estimators)
         idle = leaves_idle(self.training, estimators[0].candidate)
         n_groups = math.ceil(n / CANDIDATES_TOGETHER) if idle else n
         return [places.tolist() for places in np.array_split(np.arange(n), n_groups)]
 
-    def cost(self, estimators: Sequence[Network], n_rows: int, n_features: int) -> float:
+    def cost(self, estimators: Sequence[Any], n_rows: int, n_features: int) -> float:
         """Predict the seconds on one split."""
         return sum(
             predicted_cost(one.candidate, self.inputs, 1, self.training.batch_size, n_rows)
@@ -102,34 +104,116 @@ class Networks(SharedFit):
             )
             for i, split in places
         ]
-
-        def score(number: int, weights: Tensors, score: ScoreRows) -> Score:
-            return score(splits[places[number][1]][1])
-
+        asked = [splits[split][1] for _, split in places]
         n_rows = min(len(train) for train, _ in rows.splits)
-        fits = fit_networks(rows.data, parts, self.inputs, self.training, score, n_rows)
-        left = iter(places)
-        try:
-            for item in fits:
-                if isinstance(item, Progress):
-                    yield item
-                    continue
-                fit = Fit(*next(left), fit_seconds=item.seconds, n_iterations=len(item.losses))
-                scored = item.result
-                fit.loss, fit.score_seconds = scored.loss, scored.seconds
-                if self.inputs.is_regression:
-                    drawn = splits[fit.split][0]
-                    target = target_scaling(rows.data.y, drawn)
-                    targets = target.center + target.scale * scored.outputs[:, 0].astype(np.float64)
-                    fit.predict = Predictions({"predict": targets})
-                else:
-                    fit.classes = np.arange(self.inputs.n_classes)
-                    fit.predict = partial(predictions_of, scored.outputs)
-                fit.error = None if item.status == OK else item.status
-                yield fit
-        except NoRoomError as error:
-            for place in left:
-                yield Fit(*place, error=str(error))
+        fits = fits_of(rows.data, parts, asked, self.inputs, self.training, n_rows)
+        for item, place in fits:
+            if isinstance(item, Fit):
+                item.candidate, item.split = places[place]
+                if not self.inputs.is_regression:
+                    item.classes = np.arange(self.inputs.n_classes)
+            yield item
+
+
+class Classifiers(SharedFit):
+    """``NetworkClassifier`` of one architecture."""
+
+    name = Networks.name
+    types = (NetworkClassifier,)
+    shared = ("learning_rate", "momentum")
+    takes_weights = False
+    predictions_only = True
+    gives = ("predict", "predict_proba", "predict_log_proba")
+    splits_together = True
+    one_launch = True
+
+    def partition(self, estimators: Sequence[NetworkClassifier], n_workers: int) -> list[list[int]]:
+        """See ``Networks``."""
+        first = estimators[0]
+        return Networks(first.inputs(1, 1), first.training(1)).partition(estimators, n_workers)
+
+    def cost(self, estimators: Sequence[NetworkClassifier], n_rows: int, n_features: int) -> float:
+        """Predict the seconds on one split, by a typical number of classes."""
+        first = estimators[0]
+        kind = Networks(first.inputs(n_features, 10), first.training(n_rows))
+        return kind.cost(estimators, n_rows, n_features)
+
+    def fit_splits(
+        self, rows: SplitRows, estimators: Sequence[NetworkClassifier], methods: Collection[str]
+    ) -> Iterator[Fit | Progress]:
+        """See ``SharedFit``; a network that does not fit the device, or diverges, is an error."""
+        first, (X, y, splits) = estimators[0], rows.matrix("cpu")
+        classes, codes = np.unique(y, return_inverse=True)
+        codes = codes.astype(np.int32)
+        data = FoldedData(X, codes, X[:0], codes[:0], (), first.scaling)
+        if rows.prepared is None:  # candidates of other tasks share what lies on the device
+            data = rows.data.placement.get(("networks", first.scaling), partial(replace, data))
+            splits = [splits[number] for number in rows.numbers]
+        places = [(i, split) for i in range(len(estimators)) for split in range(rows.n_splits)]
+        parts = [estimators[i].part(splits[split][0]) for i, split in places]
+        asked = [splits[split][1] for _, split in places]
+        n_rows = min(len(part.rows) for part in parts)
+        inputs, training = first.inputs(X.shape[1], len(classes)), first.training(n_rows)
+        for item, place in fits_of(data, parts, asked, inputs, training, n_rows):
+            if isinstance(item, Fit):
+                item.candidate, item.split = places[place]
+                item.classes = classes
+                if item.predict is not None:
+                    asked_parts = rows.parts_asked(item.split)
+                    item.predict = partial(labelled, item.predict, classes, asked_parts)
+                if "train" in rows.parts:
+                    item.loss = None  # which is of those rows, too
+            yield item
+
+
+def labelled(
+    predict: Any, classes: np.ndarray, parts: Mapping[str, slice], method: str, part: str
+) -> np.ndarray:
+    """Return what is predicted of a part of the rows that were asked, in labels."""
+    answers: np.ndarray = predict(method, part)[parts[part]]
+    return classes[answers] if method == "predict" else answers
+
+
+def fits_of(
+    data: FoldedData,
+    parts: Sequence[Part],
+    asked: Sequence[np.ndarray],
+    inputs: Inputs,
+    training: Training,
+    n_rows: int,
+) -> Iterator[tuple[Fit | Progress, int]]:
+    """Train networks together, and ask each about rows; see ``fit_networks``.
+
+    Parameters
+    ----------
+    asked : for each network the rows that it is scored on
+
+    Yields
+    ------
+    A fit for each network, or progress; and the number of the network.
+    """
+
+    def score(number: int, weights: Tensors, score: ScoreRows) -> Score:
+        return score(asked[number])
+
+    left = iter(range(len(parts)))
+    try:
+        for item in fit_networks(data, parts, inputs, training, score, n_rows):
+            if isinstance(item, Progress):
+                yield item, 0
+                continue
+            scored, number = item.result, next(left)
+            fit = Fit(0, 0, partial(predictions_of, scored.outputs), fit_seconds=item.seconds)
+            if inputs.is_regression:
+                target = target_scaling(data.y, parts[number].rows)
+                targets = target.center + target.scale * scored.outputs[:, 0].astype(np.float64)
+                fit.predict = Predictions({"predict": targets})
+            fit.n_iterations, fit.score_seconds = len(item.losses), scored.seconds
+            fit.loss, fit.error = scored.loss, None if item.status == OK else item.status
+            yield fit, number
+    except NoRoomError as error:
+        for number in left:
+            yield Fit(0, 0, error=str(error)), number
 
 
 def predictions_of(certainty: np.ndarray, method: str, part: str) -> np.ndarray:
@@ -142,3 +226,6 @@ def predictions_of(certainty: np.ndarray, method: str, part: str) -> np.ndarray:
 def leaves_idle(training: Training, candidate: Candidate) -> bool:
     """Return whether one network of a candidate leaves its device idle most of the time."""
     return training.device == "gpu" and candidate.network == "cnn"
+
+
+KINDS = (Classifiers(),)

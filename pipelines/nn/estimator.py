@@ -1,0 +1,209 @@
+"""``NetworkClassifier``: one network as a scikit-learn estimator, beside others in a search."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from pipelines.data.fits import Progress
+from pipelines.data.placement import FoldedData
+from pipelines.data.scaling import Scaling
+from pipelines.nn.fit import ScoreRows, fit_networks, generator_of
+from pipelines.nn.inputs import Inputs, NotNamed
+from pipelines.nn.member import Member
+from pipelines.nn.settings import Training, need_torch
+from pipelines.nn.space import Candidate
+from pipelines.nn.stack import OK, Part, Tensors
+
+HELD_OUT = 0.1  # of the training rows of a network that they end, as scikit-learn's MLP holds out
+# Of Adam; of a one-cycle schedule the highest; of plain stochastic gradient descent.
+RATES = {"table": 0.03, "cnn": 0.08, "conv": 0.02, "mlp": 0.02}
+FITTED_HERE = "_is_fitted_here"
+OF_OTHERS = {"sgd": 0.03, "adamw": 0.003}
+
+
+class NetworkClassifier(ClassifierMixin, BaseEstimator):
+    """A neural network; its features are standardised, but for pixels.
+
+    Parameters
+    ----------
+    network : str, default "auto"
+        ``"table"``, ``"mlp"``, ``"conv"``, ``"cnn"``, a name of ``torchvision.models`` or
+        ``"FILE.py:Class"``, see ``BaggedNets``; "auto" takes ``cnn`` for images, else ``table``.
+    n_hidden_layer : int, default 64
+        Outputs of the hidden layer of ``table``, ``mlp`` and ``conv``.
+    n_conv_layer : int, default 16
+        Channels of the first convolution of ``conv`` and ``cnn``.
+    kernel_size : int, default 3
+        Pixels on a side of the convolution of ``conv``.
+    learning_rate : float, optional
+        By default 0.03 of ``table``, 0.08 of ``cnn``, 0.02 of ``conv`` and ``mlp``, of others
+        0.03, or 0.003 by ``"adamw"``.
+    momentum : float, default 0.9
+    batch_size, max_epochs, optimizer, schedule, label_smoothing, weight_decay, patience
+        See ``BaggedNets``. Where ``patience`` is given, and of ``table``, a tenth of the rows is
+        held out, and their loss ends the training.
+    augment, precision : str
+        See ``BaggedNets``.
+    image_shape : (height, width) or (channels, height, width), optional
+        Of rows that are images; by default they are a table.
+    device : {"cpu", "gpu"}
+    random_state : int, default 0
+
+    Attributes
+    ----------
+    classes_ : labels of shape (n_classes,)
+    weights_ : arrays by name
+    scaling_ : FittedScaling of the features
+
+    Notes
+    -----
+    One that was read from a file, or came from another process, imports no code of the user's own
+    by the name of its ``network``: it is fitted where it is asked.
+    """
+
+    def __init__(
+        self,
+        *,
+        network: str = "auto",
+        n_hidden_layer: int = 64,
+        n_conv_layer: int = 16,
+        kernel_size: int = 3,
+        learning_rate: float | None = None,
+        momentum: float = 0.9,
+        batch_size: int | None = None,
+        max_epochs: int | None = None,
+        optimizer: str | None = None,
+        schedule: str | None = None,
+        label_smoothing: float | None = None,
+        weight_decay: float | None = None,
+        patience: int | None = None,
+        augment: str = "none",
+        precision: str = "fp32",
+        image_shape: tuple[int, ...] | None = None,
+        device: str = "cpu",
+        random_state: int = 0,
+    ) -> None:
+        self.network = network
+        self.n_hidden_layer = n_hidden_layer
+        self.n_conv_layer = n_conv_layer
+        self.kernel_size = kernel_size
+        self.learning_rate = learning_rate
+        self.momentum = momentum
+        self.batch_size = batch_size
+        self.max_epochs = max_epochs
+        self.optimizer = optimizer
+        self.schedule = schedule
+        self.label_smoothing = label_smoothing
+        self.weight_decay = weight_decay
+        self.patience = patience
+        self.augment = augment
+        self.precision = precision
+        self.image_shape = image_shape
+        self.device = device
+        self.random_state = random_state
+
+    @property
+    def candidate(self) -> Candidate:
+        """Its hyper-parameters."""
+        auto = "table" if self.image_shape is None else "cnn"
+        network = auto if self.network == "auto" else self.network
+        rate = RATES.get(network, OF_OTHERS.get(self.optimizer or "sgd", 0.03))
+        return Candidate(
+            network,
+            self.n_hidden_layer if network in ("table", "mlp", "conv") else 0,
+            self.learning_rate or rate,
+            self.momentum,
+            self.n_conv_layer if network in ("conv", "cnn") else 0,
+            self.kernel_size if network == "conv" else 0,
+        )
+
+    def inputs(self, n_features: int, n_classes: int) -> Inputs:
+        """Return the shapes of what it takes and gives."""
+        return Inputs(n_features, n_classes, self.image_shape and tuple(self.image_shape))
+
+    def training(self, n_rows: int) -> Training:
+        """Return the settings of its training on so many rows."""
+        choices = {name: getattr(self, name) for name in (*Training.choices, "augment", "device")}
+        return Training.of(self.candidate.network, n_rows, **choices)
+
+    @property
+    def scaling(self) -> Scaling:
+        """How its rows are scaled: by themselves, but pixels not at all."""
+        return Scaling("standardise" if self.image_shape is None else "none")
+
+    def part(self, rows: np.ndarray) -> Part:
+        """Return the network that is trained on rows, with those held out that end its training."""
+        generator = generator_of(self.random_state)
+        left_out = rows[:0]
+        if self.patience is not None or self.candidate.network == "table":
+            n = max(1, round(HELD_OUT * len(rows)))
+            order = np.random.default_rng(generator.integers(0, 2**63)).permutation(len(rows))
+            rows, left_out = rows[np.sort(order[n:])], rows[np.sort(order[:n])]
+        return Part(rows, generator, out_of_bag=left_out, candidate=self.candidate)
+
+    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
+        """Train the network.
+
+        Raises
+        ------
+        ValueError
+            The rows cannot be used, or its loss ceases to be a number.
+        """
+        need_torch()
+        rows, labels = validate_data(self, X, y, dtype=(np.float64, np.float32))
+        check_classification_targets(labels)
+        self.classes_, codes = np.unique(labels, return_inverse=True)
+        if len(self.classes_) < 2:
+            raise ValueError(f"y must have at least two classes, got 1 class: {self.classes_[0]}")
+        codes = codes.astype(np.int32)
+        data = FoldedData(rows, codes, rows[:0], codes[:0], (), self.scaling)
+        inputs, part = (
+            self.inputs(rows.shape[1], len(self.classes_)),
+            self.part(np.arange(len(rows))),
+        )
+        training = self.training(len(part.rows))
+
+        def copied(number: int, weights: Tensors, score: ScoreRows) -> dict[str, np.ndarray]:
+            floats = {name: one for name, one in weights.items() if one.is_floating_point()}
+            return {name: np.array(one.cpu().numpy()) for name, one in floats.items()}
+
+        for item in fit_networks(data, [part], inputs, training, copied):
+            if isinstance(item, Progress):
+                continue
+            if item.status != OK:
+                raise ValueError(f"the network's loss {item.status}; use a smaller learning_rate")
+            self.weights_, self.scaling_ = item.result, data.scaling_for(part.rows)
+        self._is_fitted_here = True
+        return self
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: one for name, one in super().__getstate__().items() if name != FITTED_HERE}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__({name: one for name, one in state.items() if name != FITTED_HERE})
+
+    @property
+    def _member(self) -> Member:
+        inputs = self.inputs(self.n_features_in_, len(self.classes_))
+        if ":" in self.network and not getattr(self, FITTED_HERE, False):
+            inputs = replace(inputs, module=NotNamed)
+        return Member(self.candidate, inputs, self.weights_, self.scaling_)
+
+    def predict_proba(self, X: ArrayLike) -> np.ndarray:
+        """Return the certainty of the classes, an array of shape (n_samples, n_classes)."""
+        check_is_fitted(self)
+        X = validate_data(self, X, reset=False, dtype=(np.float64, np.float32))
+        return self._member.predict_proba(X, Training(device=self.device))
+
+    def predict(self, X: ArrayLike) -> np.ndarray:
+        """Return the most certain class of each row, an array of shape (n_samples,)."""
+        codes = self.predict_proba(X).argmax(axis=1)
+        labels: np.ndarray = self.classes_[codes]
+        return labels

@@ -1,0 +1,152 @@
+"""Networks beside other estimators: those of all folds trained as one, as each by itself."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+from sklearn.datasets import load_digits, load_wine
+from sklearn.model_selection import KFold
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from pipelines.data.fits import Fit
+from pipelines.data.placement import FoldedData
+from pipelines.data.scaling import Scaling
+from pipelines.errors import InputError
+from pipelines.nn.estimator import NetworkClassifier
+from pipelines.search.grid_search import GridSearch
+from pipelines.search.model import FittedEstimator, dump_model, load_estimator
+from pipelines.search.scoring import CandidateScorer
+from pipelines.search.shared import shared_fit_of
+from pipelines.search.shared.base import SplitRows
+from tests.command_runs import ON_THREADS, cells, record, said_by
+
+torch = pytest.importorskip("torch", reason="networks need torch, which comes with the extra nn")
+
+
+@pytest.mark.slow
+@parametrize_with_checks([NetworkClassifier(), NetworkClassifier(network="mlp", max_epochs=30)])
+def test_scikit_learns_own_checks(estimator: NetworkClassifier, check: object) -> None:
+    check(estimator)  # type: ignore[operator]
+
+
+CASES = {
+    "table": ("wine", {}),
+    "conv": ("digits", {"network": "conv", "max_epochs": 3, "image_shape": (8, 8)}),
+    "cnn": ("digits", {"network": "cnn", "batch_size": 32, "max_epochs": 2, "image_shape": (8, 8)}),
+    "adamw": ("wine", {"network": "mlp", "optimizer": "adamw", "batch_size": 16, "patience": 3}),
+}
+
+
+def rows_of(name: str) -> tuple[np.ndarray, np.ndarray]:
+    X, y = (load_wine if name == "wine" else load_digits)(return_X_y=True)
+    X, y = (X[:177], y[:177]) if name == "wine" else (X[:300] / 16, y[:300])
+    return X, y.astype(np.int32)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_folds_together_are_those_fitted_apart(case: str) -> None:
+    name, parameters = CASES[case]
+    X, y = rows_of(name)
+    estimators = [
+        NetworkClassifier(**parameters, learning_rate=rate, random_state=seed)
+        for rate, seed in ((0.02, 1), (0.01, 2))
+    ]
+    splits = list(KFold(3, shuffle=True, random_state=0).split(X))
+    data = FoldedData(X, y, X[:0], y[:0], (), Scaling("none"))
+    rows = SplitRows(data, splits, [0, 1, 2], "all", 1, estimators[0])
+    kind = shared_fit_of(estimators[0])
+    assert kind is not None
+    assert kind.group_key(estimators[0]) == kind.group_key(estimators[1])
+    # Together those of modules, as on a GPU.
+    groups = [[0, 1]] if case in ("cnn", "adamw") else kind.partition(estimators, 2)
+    assert [i for group in groups for i in group] == [0, 1]
+    fits = [
+        (estimators[group[item.candidate]], item)
+        for group in groups
+        for item in kind.fit_splits(rows, [clone(estimators[i]) for i in group], {"predict"})
+        if isinstance(item, Fit)
+    ]
+    assert len(fits) == 6
+    for estimator, fit in fits:
+        train, test = splits[fit.split]
+        alone = clone(estimator).fit(X[train], y[train])
+        assert fit.predict is not None
+        said = fit.predict("predict_proba", "test")
+        assert said.shape == (len(test), len(np.unique(y)))
+        np.testing.assert_allclose(said, alone.predict_proba(X[test]), atol=0.02)
+        np.testing.assert_array_equal(said.argmax(axis=1), fit.predict("predict", "test"))
+        truth = said[np.arange(len(test)), y[test]]
+        assert fit.loss == pytest.approx(-np.log(truth).mean(), rel=1e-4)
+
+
+def test_a_grid_search_has_labels_and_scores_of_training_rows() -> None:
+    X, y = load_wine(return_X_y=True)
+    labels = np.array(["a", "b", "c"])[y]
+    grid = {"learning_rate": [0.01, 0.03]}
+    search = GridSearch(NetworkClassifier(), grid, cv=3, return_train_score=True).fit(X, labels)
+    assert search.best_score_ > 0.9
+    assert search.cv_results_["mean_train_score"].min() > 0.95
+    assert set(search.predict(X)) == {"a", "b", "c"}
+    assert search.best_estimator_.score(X, labels) > 0.95
+
+
+def test_a_network_is_compared_with_others(tmp_path: Path) -> None:
+    options = ["--limit", "200", "--folds", "2", *ON_THREADS, "--results", str(tmp_path / "run")]
+    network = ["--estimator", "network", "--param", "network=conv", "max_epochs=3"]
+    said = said_by("cross_validate", *network, "--estimator", "knn", *options)
+    assert "global generator" not in said
+    table = cells(tmp_path / "run")
+    assert set(table[table["algorithm"] == "network"]["family"]) == {"stacked networks"}
+    assert (table["status"] == "ok").all()
+    assert table[table["algorithm"] == "network"]["error"].mean() < 0.3
+    tasks = pd.read_json(tmp_path / "run" / "journal.jsonl", lines=True)["task"].dropna()
+    assert tasks.str.startswith("network-").sum() == 1
+    assert record(tmp_path / "run")["status"] == "finished"
+
+
+def test_a_loss_that_is_no_number_is_told() -> None:
+    X, y = rows_of("wine")
+    wild = NetworkClassifier(network="mlp", learning_rate=1e30)
+    with pytest.raises(ValueError, match="diverged; use a smaller learning_rate"):
+        wild.fit(X, y)
+    splits = list(KFold(2).split(X))
+    data = FoldedData(X, y, X[:0], y[:0], (), Scaling("none"))
+    rows, scorer = SplitRows(data, splits, [0, 1], "all", 1, wild), CandidateScorer()
+    kind = shared_fit_of(wild)
+    assert kind is not None
+    fits = [one for one in kind.fit_splits(rows, [wild], {"predict"}) if isinstance(one, Fit)]
+    assert [fit.error for fit in fits] == ["diverged"] * 2
+    scorer.score_fit(fits[0], wild, rows)
+    assert fits[0].scores["fit_error"] == "diverged"
+
+
+class Mine(torch.nn.Linear):
+    def __init__(self, n_features: int, n_classes: int) -> None:
+        super().__init__(n_features, n_classes)
+
+
+def test_a_network_of_ones_own_is_not_imported_by_who_reads_it(tmp_path: Path) -> None:
+    """Nor where the file says that it was fitted there."""
+    X, y = rows_of("wine")
+    nets = NetworkClassifier(network=f"{__name__}:Mine", optimizer="adamw", max_epochs=30)
+    nets.set_params(batch_size=16)
+    assert nets.fit(X, y).score(X, y) > 0.9
+    read = pickle.loads(pickle.dumps(nets))
+    with pytest.raises(InputError, match="network"):
+        read.predict(X)
+    content, why = dump_model(FittedEstimator(nets, np.array(["a", "b", "c"]), 13))
+    assert why == ""
+    assert content is not None
+    (tmp_path / "model.skops").write_bytes(content)
+    (tmp_path / "run.json").write_text('{"command": "cross_validate"}')
+    with pytest.raises(InputError, match="network"):
+        load_estimator(tmp_path).predict(X)
+    forged = NetworkClassifier()
+    forged.__setstate__(nets.__dict__ | {"_is_fitted_here": True})
+    with pytest.raises(InputError, match="network"):
+        forged.predict(X)
