@@ -32,7 +32,7 @@ CELL = (*CANDIDATE, "fold")
 class BaggingRow(SearchRow):
     """A cell of ``nn_bagging``; its fold is -1 for the refit of a member.
 
-    Runs of versions before 0.3 have none of the columns that have a default here.
+    Runs that were begun before the engine searched networks lack the columns of default values.
     """
 
     algorithm: str = ""
