@@ -66,6 +66,7 @@ from pipelines.search.splits import splits_of
 
 if TYPE_CHECKING:
     from pipelines.bagging.estimator import BaggedNets
+    from pipelines.bagging.regressor import BaggedNetsRegressor
     from pipelines.bagging.train_members import Trained
     from pipelines.bagging.work import Trainings
     from pipelines.run.new_rows import NewRows
@@ -421,10 +422,14 @@ class Bagging(job.Job[Options]):
     candidate_options = frozenset(("n_bootstrap", "n_tuning", "space"))
 
     @staticmethod
-    def load_model(run: Path) -> BaggedNets:
+    def load_model(run: Path) -> BaggedNets | BaggedNetsRegressor:
         """See ``Job``."""
         from pipelines.bagging.estimator import BaggedNets
+        from pipelines.bagging.regressor import BaggedNetsRegressor
+        from pipelines.run.new_rows import record_of
 
+        if record_of(run, "nn_bagging", BaggingRecord).dataset.task == REGRESSION:
+            return BaggedNetsRegressor.of_run(run)
         return BaggedNets.of_run(run)
 
     @staticmethod

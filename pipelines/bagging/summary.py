@@ -49,8 +49,8 @@ def _of_numbers(record: Mapping[str, Any]) -> Iterator[str]:
     )
     if n_without := found["n_drawn_by_all"]:
         yield (
-            f"note       {counted(n_without, 'training row')} drawn by every member, without a "
-            "residual for the intervals"
+            f"note       {counted(n_without, 'training row')} drawn by every member: not among the "
+            "out-of-bag rows of the intervals"
         )
     if (rule := record.get("deferral")) is not None:
         error = rule["mean_absolute_error"]
