@@ -14,11 +14,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from pipelines.bagging.explain import ROWS, Asked
+from pipelines.bagging.intervals import CONFIDENCE as OF_INTERVALS
 from pipelines.bagging.members import READ
 from pipelines.bagging.record import READ_AGAIN, BaggingAnswer, BaggingRecord, BaggingRow
 from pipelines.bagging.selective_prediction import CONFIDENCE
+from pipelines.bagging.summary import of_ensemble
 from pipelines.console import phase
 from pipelines.data import Dataset, load_dataset
+from pipelines.data.dataset import CLASSIFICATION, REGRESSION
 from pipelines.data.placement import Fold, FoldedData
 from pipelines.data.user_code import absolute_name, named_code
 from pipelines.errors import InputError, opt
@@ -56,17 +59,14 @@ from pipelines.run.predict import (
     Predicted,
     PredictOptions,
 )
-from pipelines.run.summary import baseline_lines, failed_fits, wall_time
-from pipelines.run_folder.measures import measure_of
-from pipelines.run_folder.statistics import interval
 from pipelines.search.extension import record_extended, rows_to_extend
-from pipelines.search.options import ExtendOptions, NestedOptions
-from pipelines.search.scoring import ACCURACY, NEG_LOG_LOSS, make_scoring
+from pipelines.search.options import ExtendOptions, NestedOptions, TaskOptions
+from pipelines.search.scoring import make_scoring
 from pipelines.search.splits import splits_of
-from pipelines.search.summary import nested_lines
 
 if TYPE_CHECKING:
     from pipelines.bagging.estimator import BaggedNets
+    from pipelines.bagging.regressor import BaggedNetsRegressor
     from pipelines.bagging.train_members import Trained
     from pipelines.bagging.work import Trainings
     from pipelines.run.new_rows import NewRows
@@ -75,6 +75,8 @@ SMALLEST_OF_CNN = 20  # pixels on a side
 MOST_COPIES = 1000
 
 again = partial(option, parse=absolute_name, metavar="FILE.py:NAME")
+OF_CLASSES = ("defer_error", "explain", "label_smoothing", "rare")  # options
+OF_NUMBERS = ("defer_width",)
 AGAIN = "that again, as no code is run that a folder names"
 
 
@@ -160,6 +162,7 @@ class Options(
     FoldOptions,
     RunOptions,
     TestOptions,
+    TaskOptions,
     OwnDataOptions,
 ):
     """Options of ``nn_bagging``."""
@@ -188,7 +191,7 @@ class Options(
     scoring: tuple[str, ...] = several(
         (),
         "scorers of scikit-learn; a member's best candidate is chosen by the first (default: "
-        "neg_log_loss)",
+        "neg_log_loss, of numbers neg_mean_squared_error)",
         metavar="NAME",
     )
     explain: str | None = option(
@@ -204,9 +207,17 @@ class Options(
         "others are deferred to a human, beside those of the three-in-four rule",
         changes_results=False,
     )
-    confidence: float = share(
-        CONFIDENCE,
-        "of --defer-error, and of the prediction sets that predict names",
+    defer_width: float | None = real(
+        None,
+        "of a target of numbers: keep only answers whose interval is at most so wide, in units of "
+        "the target; the others are deferred to a human",
+        rule=positive,
+        changes_results=False,
+    )
+    confidence: float | None = share(
+        None,
+        "of --defer-error, of the prediction sets that predict names, and of the intervals of "
+        f"numbers (default: {CONFIDENCE}, of intervals {OF_INTERVALS})",
         changes_results=False,
     )
     image: tuple[str, ...] | None = several(
@@ -345,6 +356,32 @@ class BaggingPlan(job.Plan[Options]):
         return replace(self, entries=entries | self.asked.describe())
 
 
+def refuse_of_other_task(options: Options, data: Dataset) -> None:
+    """Refuse options that are for another kind of target, and more confidence than rows can give.
+
+    Raises
+    ------
+    InputError
+    """
+    is_regression = data.task == REGRESSION
+    for name in OF_CLASSES if is_regression else OF_NUMBERS:
+        if (value := getattr(options, name)) not in (None, "refuse"):
+            its, has, other = "numbers", "classes", REGRESSION
+            if is_regression:
+                its, has, other = has, its, CLASSIFICATION
+            raise InputError(
+                f"{opt(name)} is for {its}, and the target is {has}, got {value!r}; leave it out, "
+                f"or say {opt('task', other)}"
+            )
+    n = len(data.y_train)
+    confidence = options.confidence or OF_INTERVALS
+    if is_regression and confidence > n / (n + 1):
+        raise InputError(
+            f"{opt('confidence')} must be at most {n / (n + 1):.3g} with {n:,} training rows, got "
+            f"{confidence:g}; lower it, or add rows"
+        )
+
+
 def space_of(options: Options, data: Dataset, record: Mapping[str, Any]) -> SearchSpace:
     """Return where candidates are drawn from; a resumed run keeps the space it began with."""
     shape = data.image_shape
@@ -385,10 +422,14 @@ class Bagging(job.Job[Options]):
     candidate_options = frozenset(("n_bootstrap", "n_tuning", "space"))
 
     @staticmethod
-    def load_model(run: Path) -> BaggedNets:
+    def load_model(run: Path) -> BaggedNets | BaggedNetsRegressor:
         """See ``Job``."""
         from pipelines.bagging.estimator import BaggedNets
+        from pipelines.bagging.regressor import BaggedNetsRegressor
+        from pipelines.run.new_rows import record_of
 
+        if record_of(run, "nn_bagging", BaggingRecord).dataset.task == REGRESSION:
+            return BaggedNetsRegressor.of_run(run)
         return BaggedNets.of_run(run)
 
     @staticmethod
@@ -413,6 +454,7 @@ class Bagging(job.Job[Options]):
         need_torch()
         return load_dataset(
             options.dataset,
+            task=options.task_asked,
             test_size=options.test_size,
             seed=options.seed,
             # A bootstrap's folds may lack a class; what is asked to be rare is measured by them.
@@ -424,13 +466,15 @@ class Bagging(job.Job[Options]):
         """Return bootstraps and candidates, all drawn now; and what is to be explained."""
         from pipelines.bagging.work import Trainings
 
+        refuse_of_other_task(options, data)
         asked = Asked.of(options.explain, options.image or (), data)
         asked.refuse_other_images(record)
         space = space_of(options, data, record)
         augment = chosen(options.augment, data.image_shape is not None, data.ink)
         choices = {name: given(getattr(options, name)) for name in Training.choices}
         choices["memory_bytes"] = options.memory and int(options.memory * 2**30)
-        training = Training.of(space.network, len(data.y_train), augment=augment, **choices)
+        choices |= {"augment": augment, "is_regression": data.task == REGRESSION}
+        training = Training.of(space.network, len(data.y_train), **choices)
         inputs = Inputs(data.n_inputs, data.n_classes, data.image_shape)
         outer, lines = list[Fold](), list[str]()
         if options.nested is not None:
@@ -461,7 +505,7 @@ class Bagging(job.Job[Options]):
             space=space,
             augment=augment,
             trainings=trainings,
-            scoring=make_scoring(options.scoring, data) if options.scoring else (NEG_LOG_LOSS,),
+            scoring=make_scoring(options.scoring, data) if options.scoring else (trainings.loss,),
             network_lines=lines,
         )
 
@@ -499,76 +543,41 @@ class Bagging(job.Job[Options]):
 
         options, data = plan.options, plan.data
         n_folds = options.folds if options.n_tuning else 1
-        settings = (n_folds, options.seed, options.defer_error, options.confidence)
         members = computed.members(plan.trainings)
-        trained = TrainedEnsemble(session.path, members, data, plan.asked, *settings)
-        where = (cluster.client, cluster.runner.scattered, cluster.device) if cluster else ()
-        with phase(session.echo, "vote       combining the members' predictions"):
-            entries = answer(trained, *where)
-            baseline = baseline_of(data)
-        remarks = remarks_on(data, baseline, test_error=entries["vote_test_error"], option="")
+        if data.task == REGRESSION:
+            from pipelines.bagging.answer_numbers import answer_numbers
+
+            with phase(session.echo, "mean       combining the members' predictions"):
+                entries = answer_numbers(
+                    session.path,
+                    members,
+                    data,
+                    n_folds=n_folds,
+                    seed=options.seed,
+                    confidence=options.confidence or OF_INTERVALS,
+                    defer_width=options.defer_width,
+                )
+        else:
+            rules = options.defer_error, options.confidence or CONFIDENCE
+            settings = (n_folds, options.seed, *rules)
+            trained = TrainedEnsemble(session.path, members, data, plan.asked, *settings)
+            where = (cluster.client, cluster.runner.scattered, cluster.device) if cluster else ()
+            with phase(session.echo, "vote       combining the members' predictions"):
+                entries = answer(trained, *where)
+                baseline = baseline_of(data)
+            error = entries["vote_test_error"]
+            remarks = remarks_on(data, baseline, test_error=error, option="")
+            entries |= {"baseline": baseline, "remarks": remarks}
         if options.nested is not None:
             from pipelines.bagging.train_members import nested_estimate
 
             nested = (session.path, plan.trainings, computed, data.y_train)
             entries["nested"] = nested_estimate(*nested)
-        entries |= {"baseline": baseline, "remarks": remarks}
         return BaggingAnswer.of({**computed.entries, **entries})
 
     def summary_lines(self, record: Mapping[str, Any], path: Path) -> list[str]:
-        """Return lines on errors of members, vote and mean, what is deferred, and what failed."""
-        from pipelines.data.tables.words import counted
-
-        def percent(fraction: float) -> str:
-            return f"{fraction * 100:.2f} %"
-
-        n_test, rule = record["dataset"]["n_test"], record["selective_prediction"]
-        kept, n_vote = rule["n_kept"], record["n_vote_errors"]
-        wrong = f"{rule['n_wrong_kept'] / kept * 100:.2f} %" if kept else "none"
-        lines = [
-            f"members    test error {percent(record['members_mean_test_error'])} on average, the "
-            f"best {percent(record['members_best_test_error'])}",
-            f"vote       test error {percent(record['vote_test_error'])} "
-            f"({n_vote:,} of {n_test:,}, {interval(n_vote, n_test)})",
-            f"mean       test error {percent(record['mean_test_error'])} of the mean probability, "
-            f"calibration error {percent(record['test_calibration_error'])}",
-            f"deferral   {n_test - kept:,} of {n_test:,} test samples are deferred to a human; "
-            f"error of the others {wrong}",
-        ]
-        if (proved := record.get("risk_control")) is not None:
-            kept = proved["n_kept_test"]
-            lines.append(f"guarantee  {proved['line']}")
-            if proved["threshold"] is not None:
-                reached = "no test sample reaches it"
-                if kept:
-                    reached = (
-                        f"reached by {counted(kept, 'test sample')}, of which "
-                        f"{percent(proved['n_wrong_kept_test'] / kept)} are wrong"
-                    )
-                lines.append(f"           {reached}")
-        if (sets := record.get("prediction_sets")) is not None and sets["coverage"] is not None:
-            lines.append(
-                f"sets       prediction sets of {sets['mean_size']:.2f} classes on average, "
-                f"coverage {percent(sets['coverage'])}, {percent(sets['least_coverage'])} in the "
-                f"worst class (target {percent(sets['confidence'])})"
-            )
-        if (novelty := record.get("novelty")) is not None and novelty["n_named"]:
-            lines.append(
-                f"warning    {novelty['n_named']:,} test samples are novel (unlike all training "
-                "rows); see test_predictions.parquet"
-            )
-        lines += [
-            *nested_lines(record, measure_of(ACCURACY)),
-            *baseline_lines(record),
-            wall_time(record),
-            *failed_fits(record, ("member", "candidate", "fold")),
-        ]
-        if gone := record["lost_members"]:
-            lines.append(
-                f"warning    {len(gone)} of {record['options']['n_bootstrap']} members could not "
-                f"be trained ({', '.join(map(str, gone))}): {record['why_lost']}"
-            )
-        return lines
+        """Return lines on members, vote or mean, what is deferred, and what failed."""
+        return of_ensemble(record)
 
     def is_whole(self, record: Mapping[str, Any], plan: BaggingPlan, done: Trained) -> bool:
         """Return whether a run is finished and no member was lost."""

@@ -278,7 +278,7 @@ class Search(SearchJob[Options]):
         tested: dict[str, Any],
     ) -> dict[str, Any]:
         """See ``SearchJob``; store the model, and probabilities where they are calibrated."""
-        from pipelines.search.answer import write_predictions
+        from pipelines.search.answer import number_scores, write_predictions
 
         data, machine = plan.dataset, tested.pop("machine")
         truth = data.y_test
@@ -289,17 +289,8 @@ class Search(SearchJob[Options]):
         best = candidates.iloc[0].drop(["n_ok", "rank"]).dropna().astype(float)
         entries = {"best": best.to_dict(), "n_support": len(machine.support_vectors)}
         if data.task == REGRESSION:
-            from sklearn import metrics
-
-            predicted = tested["predicted"]
-            write_predictions(path, data, predicted)
-            error, root = (
-                float(measure(truth, predicted))
-                for measure in (metrics.mean_absolute_error, metrics.root_mean_squared_error)
-            )
-            r2 = float(metrics.r2_score(truth, predicted)) if len(truth) > 1 else None
-            scores = {"neg_mean_absolute_error": -error, "neg_root_mean_squared_error": -root}
-            return entries | {"test_scores": {"r2": r2, **scores}}
+            write_predictions(path, data, tested["predicted"])
+            return entries | {"test_scores": number_scores(truth, tested["predicted"])}
         probabilities = tested.pop("probabilities", None)
         entries |= write_predictions(path, data, **tested)
         if probabilities is not None:

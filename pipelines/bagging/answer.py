@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from asyncio import CancelledError
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, fields
 from functools import partial
@@ -258,19 +258,26 @@ def size_errors(probabilities: np.ndarray, truth: np.ndarray, seed: int) -> pd.D
     """
     n_members, _, n_classes = probabilities.shape
     votes = probabilities.argmax(axis=2)[:, :, None] == np.arange(n_classes)
-    rows, rng = [], np.random.default_rng(seed)
+    rows = []
+    for subset in subsets_of(n_members, seed):
+        mean = probabilities[subset].mean(axis=0, dtype=np.float64)
+        vote = (votes[subset].sum(axis=0) + mean / 2).argmax(axis=1)
+        vote_error, mean_error = (
+            float(np.mean(found != truth)) for found in (vote, mean.argmax(axis=1))
+        )
+        rows.append({"size": len(subset), "vote_error": vote_error, "mean_error": mean_error})
+    return pd.DataFrame(rows)
+
+
+def subsets_of(n_members: int, seed: int) -> Iterator[list[int]]:
+    """Give subsets of members of every size, the small ones first.
+
+    Where there are more than ``SUBSETS`` of a size so many are drawn by the seed, else all.
+    """
+    rng = np.random.default_rng(seed)
     for size in range(1, n_members + 1):
         if comb(n_members, size) <= SUBSETS:
-            subsets = list(map(list, combinations(range(n_members), size)))
-        else:
-            subsets = [
-                sorted(rng.choice(n_members, size, replace=False).tolist()) for _ in range(SUBSETS)
-            ]
-        for some in subsets:
-            mean = probabilities[some].mean(axis=0, dtype=np.float64)
-            vote = (votes[some].sum(axis=0) + mean / 2).argmax(axis=1)
-            vote_error, mean_error = (
-                float(np.mean(found != truth)) for found in (vote, mean.argmax(axis=1))
-            )
-            rows.append({"size": size, "vote_error": vote_error, "mean_error": mean_error})
-    return pd.DataFrame(rows)
+            yield from map(list, combinations(range(n_members), size))
+            continue
+        for _ in range(SUBSETS):
+            yield sorted(rng.choice(n_members, size, replace=False).tolist())

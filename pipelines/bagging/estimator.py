@@ -62,6 +62,8 @@ AT_LEAST_1 = Interval(Integral, 1, None, closed="left")
 class BaggedNetworks(BaseEstimator):
     """What the ensembles of networks share: parameters, training, and asking members."""
 
+    ensemble_: Ensemble
+
     _parameter_constraints = {  # noqa: RUF012  as scikit-learn has it
         "n_estimators": [AT_LEAST_1],
         **{name: [AT_LEAST_1, None] for name in ("n_iter", "batch_size", "max_epochs", "patience")},
@@ -249,6 +251,47 @@ class BaggedNetworks(BaseEstimator):
         self.estimators_ = [members[number] for number in numbers]
         self._learn_from([out_of_bag[number] for number in numbers], data)
 
+    @classmethod
+    def of_run(cls, run: Path, network: Any = None) -> Self:
+        """Return the ensemble of a finished run of ``nn_bagging``, to predict with.
+
+        Parameters
+        ----------
+        network : str, torch.nn.Module or a class of one, optional
+            That of the run where it is your own: code that a folder names is not run.
+
+        Raises
+        ------
+        InputError
+            The folder has no such ensemble, or a file of it has changed.
+        """
+        record = record_of(run, "nn_bagging", BaggingRecord)
+        refuse_changed(run, record.files, *READ)
+        files = MemberFiles(run)
+        stored = [Ensemble.load(files.weights(number), network) for number in files.numbers()]
+        if not stored:
+            raise InputError(f"{run} has no trained member; resume the run first")
+        nets, first = cls(n_estimators=len(stored)), stored[0].members[0]
+        if first.inputs.is_regression != is_regressor(nets):
+            what, other = "classes", "BaggedNets"
+            if first.inputs.is_regression:
+                what, other = "numbers", "BaggedNetsRegressor"
+            raise InputError(
+                f"{cls.__name__} cannot take the ensemble of {run}, which predicts {what}; use "
+                f"{other}.of_run"
+            )
+        nets._training, nets._image_shape = Training(), first.inputs.image_shape
+        nets.n_features_in_ = len(getattr(first.scaling, "layout", ())) or first.inputs.n_features
+        nets.estimators_ = [one.members[0] for one in stored]
+        nets.ensemble_ = Ensemble(nets.estimators_, stored[0].classes_)
+        nets._columns = record.dataset.columns
+        nets._recall(run)
+        return nets
+
+    def _recall(self, run: Path) -> None:
+        """Set what a run stored beside its members, once these are there."""
+        raise NotImplementedError
+
     def _targets(self, y: np.ndarray) -> tuple[np.ndarray, int]:
         """Return what ``FoldedData`` takes of targets, and the number of classes."""
         raise NotImplementedError
@@ -433,36 +476,10 @@ class BaggedNets(ClassifierMixin, BaggedNetworks):
         self.confidence = confidence
         self.client = client
 
-    @classmethod
-    def of_run(cls, run: Path, network: Any = None) -> Self:
-        """Return the ensemble of a finished run of ``nn_bagging``, to predict with.
-
-        Parameters
-        ----------
-        network : str, torch.nn.Module or a class of one, optional
-            That of the run where it is your own: code that a folder names is not run.
-
-        Raises
-        ------
-        InputError
-            The folder has no such ensemble, or a file of it has changed.
-        """
-        record = record_of(run, "nn_bagging", BaggingRecord)
-        refuse_changed(run, record.files, *READ)
-        files = MemberFiles(run)
-        stored = [Ensemble.load(files.weights(number), network) for number in files.numbers()]
-        if not stored:
-            raise InputError(f"{run} has no trained member; resume the run first")
-        nets = cls(n_estimators=len(stored))
-        first = stored[0].members[0]
-        nets._training, nets._image_shape = Training(), first.inputs.image_shape
-        nets.n_features_in_ = len(getattr(first.scaling, "layout", ())) or first.inputs.n_features
-        nets.classes_, nets.estimators_ = stored[0].classes_, [one.members[0] for one in stored]
-        nets.ensemble_, nets.calibration_ = Ensemble(nets.estimators_, nets.classes_), UNSCALED
-        nets._columns = record.dataset.columns
+    def _recall(self, run: Path) -> None:
+        self.classes_, self.calibration_ = self.ensemble_.classes_, UNSCALED
         if (selective := stored_selective_prediction(run)) is not None:
-            nets._judge(selective)
-        return nets
+            self._judge(selective)
 
     @property
     def temperature_(self) -> float:

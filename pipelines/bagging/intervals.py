@@ -30,10 +30,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, fields
+from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 
+from pipelines.bagging.record import INTERVALS
+from pipelines.data.model_file import Arrays, load_model, write_model
 from pipelines.errors import InputError, opt
 from pipelines.nn.member import OutOfBagPrediction
 
@@ -205,6 +208,65 @@ class JackknifeIntervals:
             if len(getattr(stored, name)) != n_rows:
                 raise ValueError("its out-of-bag rows do not belong together")
         return stored
+
+
+@dataclass(frozen=True, eq=False)
+class RunIntervals:
+    """The intervals of a run, whose widths go by the members' disagreement.
+
+    Attributes
+    ----------
+    known : JackknifeIntervals
+    confidence : float
+    defer_width : float, optional
+        Largest width, in units of the target, of a prediction that needs no human.
+    """
+
+    known: JackknifeIntervals
+    confidence: float = CONFIDENCE
+    defer_width: float | None = None
+
+    def columns(self, of_members: np.ndarray) -> dict[str, np.ndarray]:
+        """Return ``interval_columns`` of rows, by what each member predicts of them.
+
+        Parameters
+        ----------
+        of_members : float array of shape (n_members, n_samples)
+        """
+        lower, upper = self.known.bounds(of_members, self.confidence, by_spread=True)
+        kept = None
+        if self.defer_width is not None:
+            kept = narrowest(lower, upper, width=self.defer_width)
+        return interval_columns(lower, upper, kept)
+
+    def save(self, path: Path) -> None:
+        """Write one safetensors file: numbers and text, no code."""
+        about = {"confidence": self.confidence, "defer_width": self.defer_width}
+        write_model(path, self.known.arrays(), about)
+
+    @classmethod
+    def of_run(cls, run: Path) -> Self | None:
+        """Load the intervals of a run; None if it is unfinished.
+
+        Raises
+        ------
+        InputError
+            The file is damaged.
+        """
+        path = run / INTERVALS
+        if not path.is_file():
+            return None
+        return load_model(
+            path,
+            cls._from_stored,
+            "what nn_bagging stored beside its members",
+            "resume the run, which writes it again",
+        )
+
+    @classmethod
+    def _from_stored(cls, arrays: Arrays, about: dict[str, Any]) -> Self:
+        known, width = JackknifeIntervals.from_arrays(arrays), about["defer_width"]
+        return cls(known, float(about["confidence"]), None if width is None else float(width))
 
 
 def narrowest(

@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from pipelines.bagging.record import MEMBER_FILES, NESTED, SELECTIVE_PREDICTION
+from pipelines.bagging.record import INTERVALS, MEMBER_FILES, NESTED, SELECTIVE_PREDICTION
 from pipelines.data.placement import Placed
 from pipelines.nn.fit import Refitted
 from pipelines.nn.member import Ensemble, OutOfBagPrediction, Prediction
 from pipelines.run_folder import names
 
-READ = SELECTIVE_PREDICTION, f"{MEMBER_FILES}/*.safetensors"  # by who predicts
+READ = SELECTIVE_PREDICTION, INTERVALS, f"{MEMBER_FILES}/*.safetensors"  # by who predicts
 
 STORED = (
     *(f"test_{name}" for name in Prediction._fields),

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from pipelines.bagging.intervals import RunIntervals
 from pipelines.bagging.members import READ, MemberFiles
 from pipelines.bagging.record import BaggingRecord
 from pipelines.bagging.reductions import RULE, EnsemblePrediction, as_dask_array, reduce_members
@@ -17,6 +18,7 @@ from pipelines.bagging.selective_prediction import (
     SelectivePrediction,
     stored_selective_prediction,
 )
+from pipelines.data.dataset import REGRESSION
 from pipelines.data.tables.words import counted
 from pipelines.errors import InputError, opt, program
 from pipelines.nn.member import Ensemble, Prediction
@@ -57,6 +59,8 @@ def predict_rows(
 ) -> tuple[Predicted, list[ImageAnswer]]:
     """Return the vote on rows of a table or on images, and how certain it is.
 
+    Of a regression the mean of the members, with its interval.
+
     Returns
     -------
     said : Predicted
@@ -70,8 +74,11 @@ def predict_rows(
     need_torch()
     import dask
 
-    refuse_changed(run, record_of(run, "nn_bagging", BaggingRecord).files, *READ)
+    record = record_of(run, "nn_bagging", BaggingRecord)
+    refuse_changed(run, record.files, *READ)
     asked, classes = ask_members(run, rows.X, copies, network, augment)
+    if record.dataset.task == REGRESSION:
+        return _numbers(run, rows, asked.probabilities[:, :, 0]), []
     # Rows by rows: all at once would take seven times the probabilities' memory.
     answers: EnsemblePrediction
     (answers,) = dask.compute(
@@ -111,6 +118,32 @@ def predict_rows(
         found = "row is a novel sample" if n == 1 else "rows are novel samples"
         remarks.append(f"warning    {n:,} {found}, unlike all training rows")
     return replace(said, remarks=remarks), []
+
+
+def _numbers(run: Path, rows: NewRows, of_members: np.ndarray) -> Predicted:
+    """Return the mean of (n_members, n_rows) numbers, its interval, and which rows to defer."""
+    said = Predicted(None, of_members.mean(axis=0))
+    if (intervals := RunIntervals.of_run(run)) is None:
+        return replace(
+            said, remarks=["warning    the run ended before it set intervals; resume it"]
+        )
+    columns, percent = intervals.columns(of_members), f"{100 * intervals.confidence:.4g} %"
+    lower, upper = columns["lower"], columns["upper"]
+    remarks = []
+    if len(lower):
+        width = f"{(upper - lower).mean():.4g}"
+        remarks.append(f"intervals  lower and upper, of {percent}, mean width {width}")
+    truth = rows.numbers
+    if truth is not None and (known := np.isfinite(truth)).any():
+        held = int(np.sum((lower <= truth) & (truth <= upper)))
+        n = int(known.sum())
+        remarks.append(f"coverage   {100 * held / n:.2f} % ({held:,} of {n:,}; target {percent})")
+    if "kept" in columns and (n_deferred := int(np.sum(~columns["kept"]))):
+        remarks.append(
+            f"warning    {counted(n_deferred, 'row')}: defer to a human, as the interval is wider "
+            f"than {intervals.defer_width:.6g}"
+        )
+    return replace(said, columns=columns, remarks=remarks)
 
 
 def ask_members(

@@ -15,6 +15,8 @@ MEMBER_PROBABILITIES = "member_probabilities.npz"
 SIZES = "ensemble_sizes.parquet"
 EXPLAINED = "explained.npz"
 SELECTIVE_PREDICTION = "selective_prediction.safetensors"
+MEMBER_PREDICTIONS = "member_predictions.npz"  # of a regression, and its intervals
+INTERVALS = "intervals.safetensors"
 READ_AGAIN = (
     MEMBERS,
     *(f"{MEMBER_FILES}/member-*.{kind}" for kind in ("safetensors", "npy", "npz")),
@@ -22,6 +24,17 @@ READ_AGAIN = (
     MEMBER_PROBABILITIES,
     EXPLAINED,
     SELECTIVE_PREDICTION,
+    MEMBER_PREDICTIONS,
+    INTERVALS,
+)
+
+# What run.json of a finished regression must have.
+OF_NUMBERS = (
+    "intervals",
+    "members_mean_test_rmse",
+    "members_best_test_rmse",
+    "metric",
+    "dataset.n_test",
 )
 
 # What tells one candidate from another, and one cell.
@@ -103,8 +116,35 @@ class NoveltyMetadata(Part):
     n_named: Count
 
 
+class IntervalMetadata(Part):
+    """Prediction intervals: how many hold the targets of test samples, and how wide they are.
+
+    ``n_rows`` are the out-of-bag rows whose residuals set them; ``n_drawn_by_all`` have none.
+    """
+
+    confidence: Share
+    n_rows: Count
+    n_drawn_by_all: Count
+    n_test: Count
+    n_covered: Count
+    coverage: Share | None = None
+    mean_width: Number | None = None
+    median_width: Number | None = None
+
+
+class DeferralMetadata(Part):
+    """The width of an interval from which on a number is deferred, and what is left then."""
+
+    width: Number
+    n_kept: Count
+    mean_absolute_error: Number | None = None
+
+
 class BaggingAnswer(Answer):
-    """What ``nn_bagging`` answers: errors of the vote, of the mean probability, of the members."""
+    """What ``nn_bagging`` answers: errors of the vote, of the mean probability, of the members.
+
+    Of a regression scores of the members' mean, and intervals.
+    """
 
     needed: ClassVar[tuple[str, ...]] = (
         "vote_test_error",
@@ -128,6 +168,11 @@ class BaggingAnswer(Answer):
     prediction_sets: PredictionSetMetadata | None = None
     novelty: NoveltyMetadata | None = None
     calibration: CalibrationMetadata | None = None
+    metric: str | None = None  # of the baseline of a regression
+    members_mean_test_rmse: Number | None = None
+    members_best_test_rmse: Number | None = None
+    intervals: IntervalMetadata | None = None
+    deferral: DeferralMetadata | None = None
 
 
 class BaggingRecord(BaggingAnswer, Record):
@@ -135,3 +180,8 @@ class BaggingRecord(BaggingAnswer, Record):
 
     options: BaggingOptionMetadata = BaggingOptionMetadata()
     augment: str = "none"
+
+    @property
+    def answered(self) -> tuple[str, ...]:
+        """See ``Record``; a regression answers something else."""
+        return OF_NUMBERS if self.dataset.task == "regression" else super().answered

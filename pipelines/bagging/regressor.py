@@ -2,16 +2,28 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import RegressorMixin
+from sklearn.utils.validation import check_is_fitted
 
 from pipelines.bagging.estimator import BaggedNetworks
-from pipelines.bagging.intervals import CONFIDENCE, JackknifeIntervals, narrowest
+from pipelines.bagging.intervals import (
+    CONFIDENCE,
+    JackknifeIntervals,
+    RunIntervals,
+    narrowest,
+)
 from pipelines.data.placement import FoldedData, to_host
 from pipelines.nn.member import Ensemble, OutOfBagPrediction
+
+NO_INTERVALS = (
+    "This %(name)s has no intervals yet: call 'fit', or resume the run, which ended before it set "
+    "them."
+)
 
 
 class BaggedNetsRegressor(RegressorMixin, BaggedNetworks):
@@ -75,6 +87,10 @@ class BaggedNetsRegressor(RegressorMixin, BaggedNetworks):
         self.ensemble_ = Ensemble(self.estimators_, np.empty(0))
         self.intervals_ = JackknifeIntervals.of(out_of_bag, data.y, data.weights)
 
+    def _recall(self, run: Path) -> None:
+        if (stored := RunIntervals.of_run(run)) is not None:
+            self.intervals_ = stored.known
+
     def member_predictions(self, X: ArrayLike) -> np.ndarray:
         """Return what every member predicts, float64 of shape (n_members, n_samples)."""
         asked: Any = self._ask(X).probabilities
@@ -98,13 +114,15 @@ class BaggedNetsRegressor(RegressorMixin, BaggedNetworks):
         confidence : float, default 0.9
             Fraction of intervals that are to hold their target; between 0 and 1.
         by_spread : bool, default False
-            Whether widths go by the disagreement of the members; else they hardly differ.
+            Whether widths go by the disagreement of the members, as those of a run of
+            ``nn_bagging`` do; else they hardly differ.
 
         Raises
         ------
         InputError
             ``confidence`` is outside, or needs more training rows than there are.
         """
+        check_is_fitted(self, "intervals_", msg=NO_INTERVALS)
         return self.intervals_.bounds(self.member_predictions(X), confidence, by_spread)
 
     def keeps(

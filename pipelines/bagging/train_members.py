@@ -28,6 +28,7 @@ from pipelines.run.lifecycle import Session
 from pipelines.run.outcomes import Outcome
 from pipelines.run_folder import names
 from pipelines.run_folder.names import DIVERGED, FAILED, OK
+from pipelines.search.answer import number_scores
 from pipelines.search.command import journal_tasks
 from pipelines.search.ranking import BestSoFar, failures
 from pipelines.search.tasks import Place, Problem, Row, place_of
@@ -150,15 +151,17 @@ def nested_estimate(
 ) -> dict[str, Any] | None:
     """Return the accuracy of the votes of ensembles on the outer folds, which they did not see.
 
+    Of a regression it is the r2 of the members' mean.
+
     Parameters
     ----------
     path : the run's folder
-    y : int array of shape (n_rows,), classes of the training rows
+    y : array of shape (n_rows,), classes or numbers of the training rows
 
     Returns
     -------
-    dict of the mean over outer folds, the deviation, and their number; those without a member are
-    left out, and None is of no other
+    dict of the mean over outer folds, the deviation, and their number; those without a member, or
+    of one row, whose r2 is none, are left out, and None is of no other
     """
     scores = []
     for one in plan.nested:
@@ -167,7 +170,10 @@ def nested_estimate(
         files = MemberFiles.of_stage(path, one.stages[0])
         said = np.stack([files.predictions(member)[0].probabilities for member in members])
         truth = y[one.outer[1][1]]
-        scores.append(float(np.mean(reduce_members(said).vote == truth)))
+        if not plan.inputs.is_regression:
+            scores.append(float(np.mean(reduce_members(said).vote == truth)))
+        elif (r2 := number_scores(truth, said[:, :, 0].mean(axis=0))["r2"]) is not None:
+            scores.append(r2)
     if not scores:
         return None
     found = {"score_mean": float(np.mean(scores)), "score_std": float(np.std(scores))}

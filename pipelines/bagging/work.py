@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from distributed import Client
 
 OF_MEMBER = ("cv_loss", "training_error", "test_error", "cv_error", "out_of_bag_error")
+OF_REGRESSION = ("cv_loss", "out_of_bag_loss", "test_rmse")
 COLUMNS = ("member", "network", *PARAMETERS)  # of rows, beside those of any search
 OF_REFIT = ("losses", "training_error")  # columns of rows in the journal alone
 MEMBERS_TOGETHER = 8
@@ -427,6 +428,7 @@ def tabulate_members(
     candidates: pd.DataFrame,
     refits: Mapping[int, Mapping[str, Any]],
     test_errors: Mapping[int, float],
+    is_regression: bool = False,
 ) -> pd.DataFrame:
     """Return the table of the members: what was chosen for each, and how good it turned out.
 
@@ -434,7 +436,10 @@ def tabulate_members(
     ----------
     candidates : what ``reduce_candidates`` gave
     refits : row of the refit of every member, with ``training_error``
-    test_errors : fraction of the test samples that a member gets wrong, by member
+    test_errors : fraction of the test samples that a member gets wrong, by member; of a
+        regression root mean squared errors
+    is_regression : bool, default False
+        Whether there are losses of out-of-bag rows in place of errors.
     """
     import pandas as pd
 
@@ -450,9 +455,9 @@ def tabulate_members(
             chosen["error_mean"],
             refitted["error"],
         )
-        rows.append(
-            {"member": member}
-            | {name: chosen[name] for name in names}
-            | dict(zip(OF_MEMBER, numbers, strict=True))
-        )
+        quality = dict(zip(OF_MEMBER, numbers, strict=True))
+        if is_regression:
+            of_regression = (chosen["loss_mean"], refitted["loss"], test_error)
+            quality = dict(zip(OF_REGRESSION, of_regression, strict=True))
+        rows.append({"member": member} | {name: chosen[name] for name in names} | quality)
     return pd.DataFrame(rows)

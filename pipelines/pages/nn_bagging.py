@@ -25,10 +25,17 @@ from pipelines.report.charts import (
     how_to_read,
     series_chart,
 )
-from pipelines.report.classification import test_section
+from pipelines.report.classification import residuals_chart, test_section
 from pipelines.report.parts import Card, Chart, Columns, Listing, Part, Section, Text
+from pipelines.report.regression import (
+    INTERVALS,
+    interval_cards,
+    intervals_chart,
+    kept_numbers_chart,
+)
 from pipelines.report.style import BLUE, INK, VERMILLION, figure_style, save
-from pipelines.report.wording import count, percent, wrong_of
+from pipelines.report.wording import count, percent, significant, wrong_of
+from pipelines.run_folder.measures import measure_of
 from pipelines.run_folder.reading import as_pictures, read_table
 from pipelines.run_folder.record import Record, read_record
 from pipelines.run_folder.schema import DAMAGE, damaged, one_line
@@ -42,6 +49,20 @@ ARRAYS = ("name", "group", "X", "true", "probabilities", "vote", "deferred")
 ERRORS = ("training_error", "test_error", "cv_error", "out_of_bag_error", "error_mean", "error_std")
 MOST_POINTS = 40  # of a group, each with a panel
 N_BINS = 15  # of the calibration error
+R2 = "r2"
+INTERVAL_WORDS = (
+    "Intervals of {confidence} % by the jackknife+-after-bootstrap, from what members say of "
+    "{rows} that they did not draw; errors are counted in units of the members' disagreement, so "
+    "that intervals are wide where members disagree."
+)
+OUT_OF_BAG_WORDS = (
+    "Where out-of-bag rows end a training, as they do of networks for tables, their loss is a "
+    "little too small."
+)
+LOSS_WORDS = (
+    "The loss is half the squared error, in squared standard deviations of the targets that a "
+    "network was trained on."
+)
 GROUPS = {
     "own": "Your own images, as the members see them.",
     "chosen": "The samples you chose.",
@@ -57,6 +78,11 @@ class BaggingReport(Report):
     place = CELL
 
     record: BaggingRecord
+
+    @classmethod
+    def of(cls, record: Record) -> type[Report]:
+        """See ``Report``."""
+        return BaggingRegressionReport if record.dataset.task == "regression" else cls
 
     @cached_property
     def members(self) -> pd.DataFrame | None:
@@ -136,11 +162,7 @@ class BaggingReport(Report):
 
     def sections(self) -> list[Section]:
         """Return members, doubtful samples, the ensemble, candidates and test samples."""
-        ordered, formats = self.candidates, dict.fromkeys(ERRORS, percent)
-        if "error_mean" in ordered:
-            ordered = ordered.sort_values("error_mean", kind="stable")
-        if len(ordered) > 1:  # what is the same for all takes room; rank 1 is a member's best
-            ordered = ordered.drop(columns="is_best").loc[:, lambda frame: frame.nunique() > 1]
+        formats = dict.fromkeys(ERRORS, percent)
         certainty: list[Part | None] = [*map(Text, self._rules()), *map(self._certainty, GROUPS)]
         if self.predictions is not None and len(self.predictions):
             draw = (self._selective_prediction, self._calibration)
@@ -149,9 +171,18 @@ class BaggingReport(Report):
         return [
             Section("members", "Members", [members, self._ensemble_size()]),
             Section("certainty", "When not to trust a prediction", certainty, link="Certainty"),
-            candidates_section(ordered, formats, "mean error over the folds"),
+            candidates_section(self._ordered("error"), formats, "mean error over the folds"),
             test_section(self),
         ]
+
+    def _ordered(self, by: str) -> pd.DataFrame:
+        """Return the candidates, those of the smallest mean first."""
+        table = self.candidates
+        if f"{by}_mean" in table:
+            table = table.sort_values(f"{by}_mean", kind="stable")
+        if len(table) > 1:  # what is the same for all takes room; rank 1 is a member's best
+            table = table.drop(columns="is_best").loc[:, lambda frame: frame.nunique() > 1]
+        return table
 
     def _rules(self) -> list[str]:
         """Return sentences on the rule, guarantee, prediction sets, novel samples, calibration."""
@@ -259,6 +290,98 @@ class BaggingReport(Report):
         title = "Deferring the uncertain to a human"
         draw = partial(series_chart, [panel], title, 4.0)
         return Chart("selective_prediction", draw, caption)
+
+
+@dataclass(frozen=True)
+class BaggingRegressionReport(BaggingReport):
+    """A run of ``nn_bagging`` on a target of numbers."""
+
+    title = "Bagging of neural networks for regression"
+
+    @property
+    def intervals(self) -> pd.DataFrame | None:
+        """The test samples with their intervals; None where there are none."""
+        table = self.residuals
+        return table if table is not None and len(table) and {*INTERVALS} <= {*table} else None
+
+    def conclusion(self) -> str:
+        """Give the error of the mean."""
+        error = self.record.test_scores.get("neg_mean_absolute_error")
+        if error is None:
+            return "No member has been refitted on all its data and tested yet."
+        n_members = self.record.options.n_bootstrap if self.members is None else len(self.members)
+        return (
+            f"The mean of {count(n_members or 0, 'member')} is off by {significant(-error)} on "
+            "average on the test set."
+        )
+
+    def cards(self) -> list[Card]:
+        """Return scores, intervals, and what is deferred to a human."""
+        cards, record, n_test = [], self.record, self.record.dataset.n_test
+        for name, score in record.test_scores.items():
+            if score is not None:
+                shown = measure_of(name)
+                note = count(n_test or 0, "test sample")
+                cards.append(Card(f"test {shown.name}", shown.text(shown.of(score)), note))
+        if (mean := record.members_mean_test_rmse) is not None:
+            note = (
+                f"root mean squared error, mean; best {significant(record.members_best_test_rmse)}"
+            )
+            cards.append(Card("of a single member", significant(mean), note))
+        if (nested := record.nested) is not None and nested.n_outer:
+            measure = measure_of(R2)
+            note = f"± {measure.text(nested.score_std)} over {nested.n_outer} outer folds"
+            cards.append(Card(f"nested {R2} of the mean", measure.text(nested.score_mean), note))
+        if self.intervals is not None and record.intervals is not None:
+            cards += interval_cards(self.intervals, record.intervals.confidence)
+        if (rule := record.deferral) is not None and n_test:
+            note = (
+                f"of {n_test:,} test samples, with intervals wider than {significant(rule.width)}"
+            )
+            if (error := rule.mean_absolute_error) is not None:
+                note += f"; the others are off by {significant(error)} on average"
+            cards.append(Card("deferred to a human", f"{n_test - rule.n_kept:,}", note))
+        return [*cards, *self.baseline_cards()]
+
+    def sections(self) -> list[Section]:
+        """Return members, intervals, candidates and test samples."""
+        table, found = self.intervals, self.record.intervals
+        parts = list[Part | None]()
+        if table is not None and found is not None:
+            about = INTERVAL_WORDS.format(
+                confidence=f"{100 * found.confidence:.4g}", rows=count(found.n_rows, "training row")
+            )
+            if found.n_drawn_by_all:
+                about += f" {count(found.n_drawn_by_all, 'row')} that every member drew have none."
+            rule = self.record.deferral
+            deferral = kept_numbers_chart(table, None if rule is None else rule.width)
+            parts = [Text(about), intervals_chart(table, found.confidence), deferral]
+        residuals, test = self.residuals, list[Part | None]()
+        if residuals is not None and len(residuals):
+            test = [residuals_chart(residuals, "by the mean of the members")]
+        members: list[Part | None] = [Listing("Members", self.members, {}), Text(OUT_OF_BAG_WORDS)]
+        return [
+            Section("members", "Members", [*members, self._ensemble_size()]),
+            Section("intervals", "When not to trust a prediction", parts, link="Intervals"),
+            candidates_section(self._ordered("loss"), {}, "mean loss over the folds", LOSS_WORDS),
+            Section("test", "Test samples", test),
+        ]
+
+    def _ensemble_size(self) -> Chart | None:
+        subsets = read_table(self.path / SIZES)
+        if subsets is None or subsets.empty:
+            return None
+        by_size = subsets.groupby("size")["rmse"]
+        mean, band = by_size.mean(), (by_size.min(), by_size.max())
+        look = {"color": BLUE, "marker": "o", "markersize": 4, "gid": "mean"}
+        series = [Series(mean.index, mean, "mean of subsets", band, look)]
+        panel = Panel(series, "members", "test root mean squared error")
+        title = f"Error against ensemble size: {significant(mean.iloc[-1])} by all {mean.index[-1]}"
+        caption = (
+            "Root mean squared error of the mean on the test samples against the number of members;"
+            " the band spans the best and the worst of the subsets that were drawn."
+        )
+        return Chart("ensemble_size", partial(series_chart, [panel], title, 4.0), caption)
 
 
 def calibration_bins(predictions: pd.DataFrame) -> pd.DataFrame:

@@ -42,6 +42,7 @@ from pipelines.run_folder.reading import RunData
 MOST_BESIDE = 15  # classes whose confusion matrix is no wider than half the page
 MOST_NUMBERED = 30  # classes whose counts still have room
 MOST_IMAGES = 40
+BEST = "by the best candidate, fitted on all training rows"
 SURENESS = ("margin", "certainty")  # columns that say how sure a prediction was
 
 
@@ -197,12 +198,13 @@ def pictures(images: Mapping[int, np.ndarray]) -> dict[int, str]:
     return found
 
 
-def residuals_chart(residuals: pd.DataFrame) -> Chart:
+def residuals_chart(residuals: pd.DataFrame, by: str = BEST) -> Chart:
     """Return predicted against true numbers of the test samples, and what is between them.
 
     Parameters
     ----------
     residuals : table of ``true`` and ``predicted``
+    by : what predicted them, in the caption
     """
     true, predicted = (residuals[name].to_numpy(float) for name in ("true", "predicted"))
     ends = [min(true.min(), predicted.min()), max(true.max(), predicted.max())]
@@ -217,8 +219,5 @@ def residuals_chart(residuals: pd.DataFrame) -> Chart:
         f"Predicted against true numbers of {count(len(true), 'test sample')}, and the residuals, "
         f"whose mean size is {significant(float(np.abs(true - predicted).mean()))}."
     )
-    caption = (
-        "Test samples by the best candidate, fitted on all training rows: predicted against true, "
-        "and the residuals."
-    )
+    caption = f"Test samples {by}: predicted against true, and the residuals."
     return Chart("residuals", partial(series_chart, panels), caption, wide=True, alt=alt)

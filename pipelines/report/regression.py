@@ -13,6 +13,7 @@ from pipelines.report.style import BLUE, INK, VERMILLION
 from pipelines.report.wording import count, percent, significant
 from pipelines.run_folder.statistics import wilson
 
+FEWEST_SHOWN = 10  # a tenth of the samples
 INTERVALS = ("true", "predicted", "lower", "upper")  # columns of the tables below
 
 
@@ -84,6 +85,42 @@ def interval_cards(table: pd.DataFrame, confidence: float) -> list[Card]:
         ),
         Card("mean width of an interval", significant(width), note),
     ]
+
+
+def kept_numbers_chart(table: pd.DataFrame, width: float | None = None) -> Chart:
+    """Return the error among the predictions that are kept when the widest are deferred.
+
+    Parameters
+    ----------
+    table : as of ``intervals_chart``
+    width : float, optional
+        Largest width of a prediction that is kept, drawn as a dot.
+    """
+    true, predicted, lower, upper = (table[name].to_numpy(float) for name in INTERVALS)
+    widths = upper - lower
+    off = np.abs(true - predicted)[np.argsort(widths, kind="stable")]
+    n_kept = np.arange(1, len(off) + 1)
+    error = np.cumsum(off) / n_kept
+    # Of a few the mean is chance alone.
+    first = min(len(off) // FEWEST_SHOWN, len(off) - 1)
+    look = {"color": BLUE, "drawstyle": "steps-post", "gid": "kept"}
+    share = n_kept / len(off)
+    series = [Series(share[first:], error[first:], "by width of the interval", look=look)]
+    if width is not None and (n := int(np.sum(widths <= width))):
+        label = (
+            f"up to {significant(width)}: {significant(error[n - 1])} of {percent(n / len(off))}"
+        )
+        look = dots(VERMILLION, "o", 7, gid="rule")
+        series.append(Series([share[n - 1]], [error[n - 1]], label, look=look))
+    panel = Panel(
+        series, "predictions kept", "mean |true − predicted|", scales=("percent", "linear")
+    )
+    caption = (
+        "Mean error among the test samples that are kept when those of the widest intervals are "
+        "deferred to a human; it rises to the right where width tells hard samples from easy ones."
+    )
+    title = "Deferring the uncertain to a human"
+    return Chart("selective_prediction", partial(series_chart, [panel], title, 4.0), caption)
 
 
 def _missed(table: pd.DataFrame) -> np.ndarray:

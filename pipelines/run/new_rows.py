@@ -182,6 +182,15 @@ class NewRows:
             notes=(*told, *_empty_columns(X), *_new_levels(X, metadata.levels)),
         )
 
+    @property
+    def numbers(self) -> np.ndarray | None:
+        """The truth as float64; NaN of text that is no number, which tells nothing."""
+        import pandas as pd
+
+        if self.truth is None:
+            return None
+        return pd.to_numeric(pd.Series(self.truth), errors="coerce").to_numpy(np.float64)
+
     def write(
         self,
         classes: np.ndarray | None,
@@ -227,9 +236,7 @@ class NewRows:
                 others = f"; {unknown} rows have none that was learned" if unknown else ""
                 share = f"{wrong / n_known * 100:.2f} % ({wrong} of {n_known:,})"
                 lines.append(f"error      {share} {against}{others}")
-        elif self.truth is not None:
-            # Text that is no number tells nothing.
-            truth = pd.to_numeric(pd.Series(self.truth), errors="coerce").to_numpy(np.float64)
+        elif (truth := self.numbers) is not None:
             known = np.isfinite(truth)
             if known.any():
                 off = float(np.abs(answer[known] - truth[known]).mean())

@@ -123,8 +123,9 @@ class Run:
         """The fitted model, which takes rows as the run read them; None of a command without one.
 
         Of ``svm_grid`` a ``KernelMachine`` or ``KernelRegressor``, of ``cross_validate`` a
-        ``FittedEstimator``, of ``nn_bagging`` a fitted ``BaggedNets``; where its networks are your
-        own, ``BaggedNets.of_run`` takes them.
+        ``FittedEstimator``, of ``nn_bagging`` a fitted ``BaggedNets``, or
+        ``BaggedNetsRegressor`` of numbers; where its networks are your own, their ``of_run`` takes
+        them.
         """
         from pipelines.run.predict import load_model
 

@@ -237,11 +237,16 @@ class Record(Answer):
     ratio: Positive | None = None  # validation rows for each training row
     files: dict[FileName, FileDigest] = {}  # as the run left them, by their paths in the folder
 
+    @property
+    def answered(self) -> tuple[str, ...]:
+        """What ``run.json`` of this run must have once it is finished."""
+        return self.needed
+
     def missing(self) -> list[str]:
         """Return the fields that a run with this status must have, and has not."""
         if "status" not in self.model_fields_set or self.status != "finished":
             return []
-        names = ("wall_seconds", "n_cells", *self.needed)
+        names = ("wall_seconds", "n_cells", *self.answered)
         return [name for name in names if attrgetter(name)(self) is None]
 
 

@@ -91,7 +91,7 @@ def write_predictions(
     ----------
     path : the run's folder
     predicted : int array of shape (n_test,), class codes; floats of a target of numbers
-    more : further columns, of classes
+    more : further columns
 
     Returns
     -------
@@ -100,7 +100,7 @@ def write_predictions(
     truth = dataset.y_test
     table: dict[str, Any] = {"row": np.arange(len(truth)), "true": truth}
     if dataset.task == REGRESSION:
-        table["predicted"] = predicted.astype(float)
+        table |= {"predicted": predicted.astype(float), **more}
         names.write_table(pd.DataFrame(table), path / names.RESIDUALS)
         return {"test_error": None, "n_test_errors": None}
     table |= {"predicted": predicted, **more}
@@ -112,6 +112,18 @@ def write_predictions(
         of_wrong = {name: array[wrong] for name, array in arrays.items()}
         names.write_arrays(path / names.WRONG, {"row": wrong, **of_wrong})
     return {"test_error": len(wrong) / len(truth), "n_test_errors": len(wrong)}
+
+
+def number_scores(truth: np.ndarray, predicted: np.ndarray) -> dict[str, float | None]:
+    """Return scores of predicted numbers by the names of scorers; one row alone has no r2."""
+    from sklearn import metrics
+
+    error, root = (
+        float(measure(truth, predicted))
+        for measure in (metrics.mean_absolute_error, metrics.root_mean_squared_error)
+    )
+    r2 = float(metrics.r2_score(truth, predicted)) if len(truth) > 1 else None
+    return {"r2": r2, "neg_mean_absolute_error": -error, "neg_root_mean_squared_error": -root}
 
 
 def described(candidate: Any, *means: str) -> dict[str, Any]:

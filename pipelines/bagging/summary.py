@@ -1,0 +1,112 @@
+"""What the console says of an ensemble's result."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from pipelines.data.dataset import REGRESSION
+from pipelines.data.tables.words import counted
+from pipelines.run.summary import baseline_lines, failed_fits, wall_time
+from pipelines.run_folder.measures import ACCURACY, measure_of
+from pipelines.run_folder.statistics import interval
+from pipelines.search.scoring import DEFAULT_SCORING
+from pipelines.search.summary import nested_lines, test_lines
+
+
+def of_ensemble(record: Mapping[str, Any]) -> list[str]:
+    """Return lines on members, vote or mean, what is deferred, and what failed."""
+    is_regression = record["dataset"]["task"] == REGRESSION
+    lines = [
+        *(_of_numbers(record) if is_regression else _of_votes(record)),
+        *nested_lines(
+            record, measure_of(DEFAULT_SCORING[REGRESSION] if is_regression else ACCURACY)
+        ),
+        *baseline_lines(record),
+        wall_time(record),
+        *failed_fits(record, ("member", "candidate", "fold")),
+    ]
+    if gone := record["lost_members"]:
+        lines.append(
+            f"warning    {len(gone)} of {record['options']['n_bootstrap']} members could not "
+            f"be trained ({', '.join(map(str, gone))}): {record['why_lost']}"
+        )
+    return lines
+
+
+def _of_numbers(record: Mapping[str, Any]) -> Iterator[str]:
+    """Give lines on a regression: members, their mean, intervals and what is deferred."""
+    found, n_test = record["intervals"], record["dataset"]["n_test"]
+    yield (
+        f"members    test root mean squared error {record['members_mean_test_rmse']:.4g} on "
+        f"average, the best {record['members_best_test_rmse']:.4g}"
+    )
+    yield from test_lines(record)
+    yield (
+        f"intervals  {100 * found['coverage']:.2f} % coverage of test samples "
+        f"({found['n_covered']:,} of {n_test:,}, {interval(found['n_covered'], n_test)}; "
+        f"target {100 * found['confidence']:.4g} %), mean width {found['mean_width']:.4g}"
+    )
+    if n_without := found["n_drawn_by_all"]:
+        yield (
+            f"note       {counted(n_without, 'training row')} drawn by every member: not among the "
+            "out-of-bag rows of the intervals"
+        )
+    if (rule := record.get("deferral")) is not None:
+        error = rule["mean_absolute_error"]
+        others = (
+            "none are left" if error is None else f"mean absolute error of the others {error:.4g}"
+        )
+        yield (
+            f"deferral   {n_test - rule['n_kept']:,} of {n_test:,} test samples are deferred to a "
+            f"human, whose interval is wider than {rule['width']:.6g}; {others}"
+        )
+
+
+def _percent(fraction: float) -> str:
+    return f"{fraction * 100:.2f} %"
+
+
+def _of_votes(record: Mapping[str, Any]) -> Iterator[str]:
+    """Give lines on classes: errors of members, vote and mean, and how far to trust them."""
+    n_test, rule = record["dataset"]["n_test"], record["selective_prediction"]
+    kept, n_vote = rule["n_kept"], record["n_vote_errors"]
+    wrong = f"{rule['n_wrong_kept'] / kept * 100:.2f} %" if kept else "none"
+    yield (
+        f"members    test error {_percent(record['members_mean_test_error'])} on average, the "
+        f"best {_percent(record['members_best_test_error'])}"
+    )
+    yield (
+        f"vote       test error {_percent(record['vote_test_error'])} "
+        f"({n_vote:,} of {n_test:,}, {interval(n_vote, n_test)})"
+    )
+    yield (
+        f"mean       test error {_percent(record['mean_test_error'])} of the mean probability, "
+        f"calibration error {_percent(record['test_calibration_error'])}"
+    )
+    yield (
+        f"deferral   {n_test - kept:,} of {n_test:,} test samples are deferred to a human; "
+        f"error of the others {wrong}"
+    )
+    if (proved := record.get("risk_control")) is not None:
+        kept = proved["n_kept_test"]
+        yield f"guarantee  {proved['line']}"
+        if proved["threshold"] is not None:
+            reached = "no test sample reaches it"
+            if kept:
+                reached = (
+                    f"reached by {counted(kept, 'test sample')}, of which "
+                    f"{_percent(proved['n_wrong_kept_test'] / kept)} are wrong"
+                )
+            yield f"           {reached}"
+    if (sets := record.get("prediction_sets")) is not None and sets["coverage"] is not None:
+        yield (
+            f"sets       prediction sets of {sets['mean_size']:.2f} classes on average, "
+            f"coverage {_percent(sets['coverage'])}, {_percent(sets['least_coverage'])} in the "
+            f"worst class (target {_percent(sets['confidence'])})"
+        )
+    if (novelty := record.get("novelty")) is not None and novelty["n_named"]:
+        yield (
+            f"warning    {novelty['n_named']:,} test samples are novel (unlike all training "
+            "rows); see test_predictions.parquet"
+        )
