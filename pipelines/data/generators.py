@@ -41,7 +41,7 @@ class Watch:
 
 
 watch = Watch()
-_lock = threading.RLock()
+lock = threading.RLock()  # of who seeds or draws: torch has one generator for all threads
 _kept: dict[
     int, Any
 ] = {}  # threads within ``generators_kept``, and the states before the first of them
@@ -56,7 +56,7 @@ def seed_generators(*place: Hashable) -> None:
     """
     digest = hashlib.sha256(repr(place).encode()).digest()
     number = int.from_bytes(digest[:4], "little")
-    with _lock:  # or threads that seed look like one that draws
+    with lock:  # or threads that seed look like one that draws
         watch.look()
         random.seed(digest)
         np.random.seed(number)  # noqa: NPY002
@@ -74,7 +74,7 @@ def state_of_generators() -> str:
 def generators_kept() -> Iterator[None]:
     """Leave the global generators, after the block, as they were before it."""
     me = threading.get_ident()
-    with _lock:
+    with lock:
         is_outer, states = me not in _kept, _states()
         if is_outer:
             _kept[me] = next(iter(_kept.values()), states)
@@ -83,7 +83,7 @@ def generators_kept() -> Iterator[None]:
     try:
         yield
     finally:
-        with _lock:
+        with lock:
             watch.look()
             watch.state = ()
             if is_outer:

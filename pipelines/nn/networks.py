@@ -7,7 +7,6 @@ import functools
 import importlib
 import inspect
 import math
-import threading
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -21,6 +20,7 @@ from torch.nn import functional
 
 from pipelines.data import user_files
 from pipelines.data.dataset import channels_height_width
+from pipelines.data.generators import lock
 from pipelines.data.images import need_torchvision
 from pipelines.errors import InputError, opt
 from pipelines.nn.inputs import Inputs, NotNamed, fan_in, weight_shapes
@@ -30,7 +30,6 @@ from pipelines.nn.space import OWN, WHOLE, Candidate
 if TYPE_CHECKING:
     from types import ModuleType
 
-drawing = threading.Lock()  # torch has one generator for all threads
 SMALLEST = 7  # pixels on a side of the last convolutions of a CNN
 
 
@@ -38,7 +37,7 @@ SMALLEST = 7  # pixels on a side of the last convolutions of a CNN
 def drawing_from(seed: int, device: torch.device | str = "cpu") -> Iterator[None]:
     """Let torch's generators begin at a seed, and go on afterwards as if nothing was drawn."""
     on_gpu = torch.device(device).type == "cuda"
-    with drawing, torch.random.fork_rng(devices=[device] if on_gpu else []):
+    with lock, torch.random.fork_rng(devices=[device] if on_gpu else []):
         torch.manual_seed(seed)
         yield
 
@@ -46,7 +45,7 @@ def drawing_from(seed: int, device: torch.device | str = "cpu") -> Iterator[None
 def draws(network: nn.Module, rows: torch.Tensor) -> bool:
     """Return whether a network draws random numbers at each step, here at one of those rows."""
     network = copy.deepcopy(network).cpu().train()
-    with drawing, torch.random.fork_rng(devices=[]), torch.no_grad():
+    with lock, torch.random.fork_rng(devices=[]), torch.no_grad():
         before = torch.get_rng_state()
         network(rows)
         return not torch.equal(before, torch.get_rng_state())
