@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -209,9 +210,10 @@ class Options(
     )
     defer_width: float | None = real(
         None,
-        "of a target of numbers: keep only answers whose interval is at most so wide, in units of "
-        "the target; the others are deferred to a human",
-        rule=positive,
+        "of numbers: keep only answers whose interval is at most so wide, in units of the target; "
+        "the others are deferred to a human",
+        metavar="WIDTH",
+        rule=rule("above 0 and finite", lambda width: 0 < width < math.inf),
         changes_results=False,
     )
     confidence: float | None = share(

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from matplotlib.collections import PolyCollection
 
-from pipelines.report.regression import interval_cards, intervals_chart
+from pipelines.report.regression import interval_cards, intervals_chart, kept_numbers_chart
 
 
 @pytest.fixture
@@ -51,3 +51,16 @@ def test_cards_say_coverage_and_width(table: pd.DataFrame) -> None:
     assert interval_cards(table.iloc[:0], 0.9) == []
     constant = table.assign(true=1.0)
     assert interval_cards(constant, 0.9)[1].note == ""
+
+
+def test_the_error_of_what_is_kept_rises_with_the_width(table: pd.DataFrame) -> None:
+    width = float(np.median(table["upper"] - table["lower"]))
+    (axes,) = kept_numbers_chart(table, width).draw().axes
+    line, rule = axes.get_lines()
+    off = np.abs(table["true"] - table["predicted"])
+    assert line.get_xdata()[0] == pytest.approx(5 / 40)  # of fewer the mean is chance
+    assert line.get_ydata()[-1] == pytest.approx(off.mean())
+    narrow = (table["upper"] - table["lower"]) <= width
+    assert rule.get_xdata() == pytest.approx([narrow.mean()])
+    assert rule.get_ydata() == pytest.approx([off[narrow].mean()])
+    assert len(kept_numbers_chart(table, 1.0).draw().axes[0].get_lines()) == 1  # none is so narrow
