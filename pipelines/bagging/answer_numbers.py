@@ -77,24 +77,27 @@ def answer_numbers(
     remarks = remarks_on(dataset, baseline)
     if float(off.mean()) >= baseline["test_metric"]:
         remarks.insert(0, f"on the test rows the mean is no better than {baseline['words']}")
-    entries = {
+    deferral = None
+    if defer_width is not None:
+        kept = columns["kept"]
+        error = float(off[kept].mean()) if kept.any() else None
+        deferral = {"width": defer_width, "n_kept": int(kept.sum()), "mean_absolute_error": error}
+        if error is not None and not kept.all() and error >= off.mean():
+            remarks.append(
+                "widths of intervals do not tell hard samples from easy ones here: test samples "
+                f"that are kept are off by {error:.4g} on average, all by {off.mean():.4g}"
+            )
+    return {
         "test_scores": scores,
         "members_mean_test_rmse": float(np.mean(errors)),
         "members_best_test_rmse": float(np.min(errors)),
         "intervals": described,
+        "deferral": deferral,
         "metric": METRIC,
         "baseline": baseline,
         "remarks": remarks,
         "members": table.astype(object).to_dict("records"),
     }
-    if defer_width is not None:
-        kept = columns["kept"]
-        entries["deferral"] = {
-            "width": defer_width,
-            "n_kept": int(kept.sum()),
-            "mean_absolute_error": float(off[kept].mean()) if kept.any() else None,
-        }
-    return entries
 
 
 def root_mean_square(residuals: np.ndarray) -> float:

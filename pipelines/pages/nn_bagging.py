@@ -116,6 +116,8 @@ class BaggingReport(Report):
         if options.n_bootstrap is None or options.n_tuning is None:
             return "An ensemble"
         members, candidates = count(options.n_bootstrap, "member"), options.n_tuning
+        if candidates == 0:
+            return f"{members}, without a search"
         return f"{members}, each the best of {count(candidates, 'candidate')}"
 
     def conclusion(self) -> str:

@@ -152,6 +152,8 @@ def test_a_run_is_resumed_with_a_width_to_defer_by(
     off = (table["true"] - table["predicted"]).abs()
     assert (rule["width"], rule["n_kept"]) == (width, kept.sum())
     assert rule["mean_absolute_error"] == pytest.approx(off[kept].mean())
+    remark = "widths of intervals do not tell hard samples from easy ones here"
+    assert (remark in said) == (off[kept].mean() >= off.mean())
     assert f"deferral   {(~kept).sum()} of {len(table)} test samples are deferred" in said
     assert "deferred to a human" in (copy / "report.html").read_text()
     source = run[0].parent / "diabetes.csv"
