@@ -11,7 +11,6 @@ an error above the promise may be chance: the table has both, told apart.
 from __future__ import annotations
 
 import argparse
-import math
 import sys
 import time
 import warnings
@@ -290,7 +289,7 @@ def page(subjects: Sequence[Subject], lines: dict[str, list[Audit]]) -> str:
     n_runs = sum(map(len, lines.values()))
     kept = [audit for audits in lines.values() for audit in audits if audit.n_kept]
     broken = sum(audit.is_broken_for_sure for audit in kept)
-    allowed = math.ceil((1 - CONFIDENCE) * n_runs)
+    allowed = round((1 - CONFIDENCE) * n_runs)
     seconds = sum(audit.seconds for audits in lines.values() for audit in audits)
     table = markdown_table(HEADER, [line_of(subject, lines[subject.name]) for subject in subjects])
     return f"""# Whether an ensemble's promises hold
