@@ -400,12 +400,15 @@ def space_of(options: Options, data: Dataset, record: Mapping[str, Any]) -> Sear
 
 
 class Bagging(job.Job[Options]):
-    """Each member is the best candidate of a search on a bootstrap sample; the members vote."""
+    """Each member is the best candidate of a search on a bootstrap sample; the members vote.
+
+    Of a target of numbers their mean is the answer, with an interval.
+    """
 
     command = "nn_bagging"
     description = (
         "Train an ensemble of neural networks, each on a bootstrap sample with a random search of "
-        "its own, on every worker."
+        "its own, on every worker. They vote on classes; numbers get their mean and an interval."
     )
     kind_of_options = Options
     row = BaggingRow
@@ -417,6 +420,7 @@ class Bagging(job.Job[Options]):
     examples = (
         "--dataset mnist --data-dir data --explain 18,247",
         "--dataset mine.csv --target species --n-bootstrap 4 --n-tuning 2",
+        "--dataset houses.csv --target price --n-bootstrap 24 --n-tuning 0",
         "--resume results/nn_bagging-20261120-140055",
     )
     reusable = True  # --explain

@@ -251,3 +251,10 @@ def test_a_run_without_its_intervals_predicts_without(
     assert np.isfinite(nets.predict(X)).all()
     with pytest.raises(NotFittedError, match="resume the run, which ended before"):
         nets.predict_interval(X)
+
+
+def test_a_finished_run_has_its_intervals(copy: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = (copy / "run.json").read_text()
+    (copy / "run.json").write_text(text.replace('"intervals"', '"intervals_gone"'))
+    assert main(["--resume", str(copy)]) == 2
+    assert "intervals" in capsys.readouterr().err
