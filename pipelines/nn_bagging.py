@@ -368,12 +368,12 @@ def refuse_of_other_task(options: Options, data: Dataset) -> None:
     is_regression = data.task == REGRESSION
     for name in OF_CLASSES if is_regression else OF_NUMBERS:
         if (value := getattr(options, name)) not in (None, "refuse"):
-            its, has, other = "numbers", "classes", REGRESSION
+            targets, task = ("numbers", "classes"), REGRESSION
             if is_regression:
-                its, has, other = has, its, CLASSIFICATION
+                targets, task = ("classes", "numbers"), CLASSIFICATION
             raise InputError(
-                f"{opt(name)} is for {its}, and the target is {has}, got {value!r}; leave it out, "
-                f"or say {opt('task', other)}"
+                f"{opt(name)} is for {targets[0]}, and the target is {targets[1]}, got {value!r}; "
+                f"leave it out, or say {opt('task', task)}"
             )
     n = len(data.y_train)
     confidence = options.confidence or OF_INTERVALS
