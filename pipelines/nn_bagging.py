@@ -368,12 +368,12 @@ def refuse_of_other_task(options: Options, data: Dataset) -> None:
     is_regression = data.task == REGRESSION
     for name in OF_CLASSES if is_regression else OF_NUMBERS:
         if (value := getattr(options, name)) not in (None, "refuse"):
-            its, has, other = "numbers", "classes", REGRESSION
+            targets, task = ("numbers", "classes"), REGRESSION
             if is_regression:
-                its, has, other = has, its, CLASSIFICATION
+                targets, task = ("classes", "numbers"), CLASSIFICATION
             raise InputError(
-                f"{opt(name)} is for {its}, and the target is {has}, got {value!r}; leave it out, "
-                f"or say {opt('task', other)}"
+                f"{opt(name)} is for {targets[0]}, and the target is {targets[1]}, got {value!r}; "
+                f"leave it out, or say {opt('task', task)}"
             )
     n = len(data.y_train)
     confidence = options.confidence or OF_INTERVALS
@@ -400,12 +400,15 @@ def space_of(options: Options, data: Dataset, record: Mapping[str, Any]) -> Sear
 
 
 class Bagging(job.Job[Options]):
-    """Each member is the best candidate of a search on a bootstrap sample; the members vote."""
+    """Each member is the best candidate of a search on a bootstrap sample; the members vote.
+
+    Of a target of numbers their mean is the answer, with an interval.
+    """
 
     command = "nn_bagging"
     description = (
         "Train an ensemble of neural networks, each on a bootstrap sample with a random search of "
-        "its own, on every worker."
+        "its own, on every worker. They vote on classes; numbers get their mean and an interval."
     )
     kind_of_options = Options
     row = BaggingRow
@@ -417,6 +420,7 @@ class Bagging(job.Job[Options]):
     examples = (
         "--dataset mnist --data-dir data --explain 18,247",
         "--dataset mine.csv --target species --n-bootstrap 4 --n-tuning 2",
+        "--dataset houses.csv --target price --n-bootstrap 24 --n-tuning 0",
         "--resume results/nn_bagging-20261120-140055",
     )
     reusable = True  # --explain

@@ -53,8 +53,8 @@ def answer_numbers(
     of_test, out_of_bag = zip(*map(files.predictions, numbers), strict=True)
     of_members = np.stack([test.probabilities[:, 0] for test in of_test])
     mean = of_members.mean(axis=0)
-    known = JackknifeIntervals.of(out_of_bag, dataset.y_train)
-    intervals = RunIntervals(known, confidence, defer_width)
+    jackknife = JackknifeIntervals.of(out_of_bag, dataset.y_train)
+    intervals = RunIntervals(jackknife, confidence, defer_width)
     columns = intervals.columns(of_members)
     with names.replacing(path / INTERVALS) as unfinished:
         intervals.save(unfinished)
@@ -64,33 +64,33 @@ def answer_numbers(
     names.write_table(size_errors(of_members, truth, seed), path / SIZES)
     candidates = reduce_candidates(pd.read_parquet(path / names.CELLS), n_folds)
     names.write_table(candidates, path / names.CANDIDATES)
-    errors = [root_mean_square(predicted - truth) for predicted in of_members]
-    of_number = dict(zip(numbers, errors, strict=True))
+    rmse = [root_mean_square(predicted - truth) for predicted in of_members]
+    of_number = dict(zip(numbers, rmse, strict=True))
     table = tabulate_members(candidates, refits, of_number, is_regression=True)
     with names.replacing(path / MEMBERS) as unfinished:
         table.to_csv(unfinished, index=False)
-    scores, off = number_scores(truth, mean), np.abs(mean - truth)
+    scores, distance = number_scores(truth, mean), np.abs(mean - truth)
     described = describe_intervals(truth, columns["lower"], columns["upper"], confidence)
-    described |= {"n_rows": len(known.truth), "n_drawn_by_all": known.n_drawn_by_all}
+    described |= {"n_rows": len(jackknife.truth), "n_drawn_by_all": jackknife.n_drawn_by_all}
     baseline = baseline_of(dataset)
     baseline["test_metric"] = float(np.abs(truth - dataset.y_train.mean()).mean())
     remarks = remarks_on(dataset, baseline)
-    if float(off.mean()) >= baseline["test_metric"]:
+    if float(distance.mean()) >= baseline["test_metric"]:
         remarks.insert(0, f"on the test rows the mean is no better than {baseline['words']}")
     deferral = None
     if defer_width is not None:
         kept = columns["kept"]
-        error = float(off[kept].mean()) if kept.any() else None
+        error = float(distance[kept].mean()) if kept.any() else None
         deferral = {"width": defer_width, "n_kept": int(kept.sum()), "mean_absolute_error": error}
-        if error is not None and not kept.all() and error >= off.mean():
+        if error is not None and not kept.all() and error >= distance.mean():
             remarks.append(
                 "widths of intervals do not tell hard samples from easy ones here: test samples "
-                f"that are kept are off by {error:.4g} on average, all by {off.mean():.4g}"
+                f"that are kept are off by {error:.4g} on average, all by {distance.mean():.4g}"
             )
     return {
         "test_scores": scores,
-        "members_mean_test_rmse": float(np.mean(errors)),
-        "members_best_test_rmse": float(np.min(errors)),
+        "members_mean_test_rmse": float(np.mean(rmse)),
+        "members_best_test_rmse": float(np.min(rmse)),
         "intervals": described,
         "deferral": deferral,
         "metric": METRIC,

@@ -216,13 +216,13 @@ class RunIntervals:
 
     Attributes
     ----------
-    known : JackknifeIntervals
+    jackknife : JackknifeIntervals
     confidence : float
     defer_width : float, optional
         Largest width, in units of the target, of a prediction that needs no human.
     """
 
-    known: JackknifeIntervals
+    jackknife: JackknifeIntervals
     confidence: float = CONFIDENCE
     defer_width: float | None = None
 
@@ -233,7 +233,7 @@ class RunIntervals:
         ----------
         of_members : float array of shape (n_members, n_samples)
         """
-        lower, upper = self.known.bounds(of_members, self.confidence, by_spread=True)
+        lower, upper = self.jackknife.bounds(of_members, self.confidence, by_spread=True)
         kept = None
         if self.defer_width is not None:
             kept = narrowest(lower, upper, width=self.defer_width)
@@ -242,7 +242,7 @@ class RunIntervals:
     def save(self, path: Path) -> None:
         """Write one safetensors file: numbers and text, no code."""
         about = {"confidence": self.confidence, "defer_width": self.defer_width}
-        write_model(path, self.known.arrays(), about)
+        write_model(path, self.jackknife.arrays(), about)
 
     @classmethod
     def of_run(cls, run: Path) -> Self | None:
@@ -265,8 +265,8 @@ class RunIntervals:
 
     @classmethod
     def _from_stored(cls, arrays: Arrays, about: dict[str, Any]) -> Self:
-        known, width = JackknifeIntervals.from_arrays(arrays), about["defer_width"]
-        return cls(known, float(about["confidence"]), None if width is None else float(width))
+        jackknife, width = JackknifeIntervals.from_arrays(arrays), about["defer_width"]
+        return cls(jackknife, float(about["confidence"]), None if width is None else float(width))
 
 
 def narrowest(

@@ -89,7 +89,7 @@ class BaggedNetsRegressor(RegressorMixin, BaggedNetworks):
 
     def _recall(self, run: Path) -> None:
         if (stored := RunIntervals.of_run(run)) is not None:
-            self.intervals_ = stored.known
+            self.intervals_ = stored.jackknife
 
     def member_predictions(self, X: ArrayLike) -> np.ndarray:
         """Return what every member predicts, float64 of shape (n_members, n_samples)."""

@@ -26,28 +26,28 @@ def of_ensemble(record: Mapping[str, Any]) -> list[str]:
         wall_time(record),
         *failed_fits(record, ("member", "candidate", "fold")),
     ]
-    if gone := record["lost_members"]:
+    if lost := record["lost_members"]:
         lines.append(
-            f"warning    {len(gone)} of {record['options']['n_bootstrap']} members could not "
-            f"be trained ({', '.join(map(str, gone))}): {record['why_lost']}"
+            f"warning    {len(lost)} of {record['options']['n_bootstrap']} members could not "
+            f"be trained ({', '.join(map(str, lost))}): {record['why_lost']}"
         )
     return lines
 
 
 def _of_numbers(record: Mapping[str, Any]) -> Iterator[str]:
     """Give lines on a regression: members, their mean, intervals and what is deferred."""
-    found, n_test = record["intervals"], record["dataset"]["n_test"]
+    intervals, n_test = record["intervals"], record["dataset"]["n_test"]
     yield (
         f"members    test root mean squared error {record['members_mean_test_rmse']:.4g} on "
         f"average, the best {record['members_best_test_rmse']:.4g}"
     )
     yield from test_lines(record)
     yield (
-        f"intervals  {100 * found['coverage']:.2f} % coverage of test samples "
-        f"({found['n_covered']:,} of {n_test:,}, {interval(found['n_covered'], n_test)}; "
-        f"target {100 * found['confidence']:.4g} %), mean width {found['mean_width']:.4g}"
+        f"intervals  {100 * intervals['coverage']:.2f} % coverage of test samples "
+        f"({intervals['n_covered']:,} of {n_test:,}, {interval(intervals['n_covered'], n_test)}; "
+        f"target {100 * intervals['confidence']:.4g} %), mean width {intervals['mean_width']:.4g}"
     )
-    if n_without := found["n_drawn_by_all"]:
+    if n_without := intervals["n_drawn_by_all"]:
         yield (
             f"note       {counted(n_without, 'training row')} drawn by every member: not among the "
             "out-of-bag rows of the intervals"

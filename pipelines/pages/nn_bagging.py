@@ -322,9 +322,9 @@ class BaggingRegressionReport(BaggingReport):
         cards, record, n_test = [], self.record, self.record.dataset.n_test
         for name, score in record.test_scores.items():
             if score is not None:
-                shown = measure_of(name)
+                measure = measure_of(name)
                 note = count(n_test or 0, "test sample")
-                cards.append(Card(f"test {shown.name}", shown.text(shown.of(score)), note))
+                cards.append(Card(f"test {measure.name}", measure.text(measure.of(score)), note))
         if (mean := record.members_mean_test_rmse) is not None:
             note = (
                 f"root mean squared error, mean; best {significant(record.members_best_test_rmse)}"
@@ -347,17 +347,20 @@ class BaggingRegressionReport(BaggingReport):
 
     def sections(self) -> list[Section]:
         """Return members, intervals, candidates and test samples."""
-        table, found = self.intervals, self.record.intervals
+        table, measured = self.intervals, self.record.intervals
         parts = list[Part | None]()
-        if table is not None and found is not None:
-            about = INTERVAL_WORDS.format(
-                confidence=f"{100 * found.confidence:.4g}", rows=count(found.n_rows, "training row")
+        if table is not None and measured is not None:
+            words = INTERVAL_WORDS.format(
+                confidence=f"{100 * measured.confidence:.4g}",
+                rows=count(measured.n_rows, "training row"),
             )
-            if found.n_drawn_by_all:
-                about += f" {count(found.n_drawn_by_all, 'row')} that every member drew have none."
+            if measured.n_drawn_by_all:
+                words += (
+                    f" {count(measured.n_drawn_by_all, 'row')} that every member drew have none."
+                )
             rule = self.record.deferral
             deferral = kept_numbers_chart(table, None if rule is None else rule.width)
-            parts = [Text(about), intervals_chart(table, found.confidence), deferral]
+            parts = [Text(words), intervals_chart(table, measured.confidence), deferral]
         residuals, test = self.residuals, list[Part | None]()
         if residuals is not None and len(residuals):
             test = [residuals_chart(residuals, "by the mean of the members")]

@@ -98,17 +98,17 @@ def kept_numbers_chart(table: pd.DataFrame, width: float | None = None) -> Chart
     """
     true, predicted, lower, upper = (table[name].to_numpy(float) for name in INTERVALS)
     widths = upper - lower
-    off = np.abs(true - predicted)[np.argsort(widths, kind="stable")]
-    n_kept = np.arange(1, len(off) + 1)
-    error = np.cumsum(off) / n_kept
+    distance = np.abs(true - predicted)[np.argsort(widths, kind="stable")]
+    n_kept = np.arange(1, len(distance) + 1)
+    error = np.cumsum(distance) / n_kept
     # Of a few the mean is chance alone.
-    first = min(len(off) // FEWEST_SHOWN, len(off) - 1)
+    first = min(len(distance) // FEWEST_SHOWN, len(distance) - 1)
     look = {"color": BLUE, "drawstyle": "steps-post", "gid": "kept"}
-    share = n_kept / len(off)
+    share = n_kept / len(distance)
     series = [Series(share[first:], error[first:], "by width of the interval", look=look)]
     if width is not None and (n := int(np.sum(widths <= width))):
         label = (
-            f"up to {significant(width)}: {significant(error[n - 1])} of {percent(n / len(off))}"
+            f"up to {significant(width)}: {significant(error[n - 1])} of {percent(share[n - 1])}"
         )
         look = dots(VERMILLION, "o", 7, gid="rule")
         series.append(Series([share[n - 1]], [error[n - 1]], label, look=look))

@@ -18,7 +18,8 @@ from pipelines.bagging.members import MemberFiles
 from pipelines.data import Dataset, load_dataset
 from pipelines.errors import InputError
 from pipelines.nn.member import Ensemble
-from pipelines.nn_bagging import main
+from pipelines.nn.settings import Training
+from pipelines.nn_bagging import Bagging, Options, main
 from pipelines.search.splits import splits_of
 from tests.command_runs import cells, record, said_by, tasks_of
 
@@ -103,6 +104,12 @@ def test_targets_are_standardised_on_the_rows_of_each_member(run: tuple[Path, st
         assert target.scale == pytest.approx(drawn.std(), rel=0.2)
         targets.append(float(target.center))
     assert len(set(targets)) == 5
+
+
+def test_networks_train_as_long_as_those_of_the_estimator(run: tuple[Path, str]) -> None:
+    data = data_of(run[0])
+    training = Bagging().plan(Options(n_bootstrap=1), data, {}).trainings.training
+    assert training == Training.of("table", len(data.y_train), is_regression=True)
 
 
 def test_the_page_shows_intervals(run: tuple[Path, str]) -> None:
@@ -251,3 +258,10 @@ def test_a_run_without_its_intervals_predicts_without(
     assert np.isfinite(nets.predict(X)).all()
     with pytest.raises(NotFittedError, match="resume the run, which ended before"):
         nets.predict_interval(X)
+
+
+def test_a_finished_run_has_its_intervals(copy: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = (copy / "run.json").read_text()
+    (copy / "run.json").write_text(text.replace('"intervals"', '"intervals_gone"'))
+    assert main(["--resume", str(copy)]) == 2
+    assert "intervals" in capsys.readouterr().err
