@@ -26,6 +26,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from PIL import Image
+from sklearn.datasets import load_diabetes
 
 from cluster_setup.on_this_machine.devices import visible_gpus
 from pipelines.commands import typed_names
@@ -42,6 +43,8 @@ COMMAND = re.compile(
     r"(pleasingly|python -m|make|source|eval|sinfo|sbatch|mpirun|srun|apptainer"
     r"|conda|pip|\.venv/bin/uv)( .*)?"
 )
+OF_NUMBERS = "nn_bagging-20261127-093612"  # the run of nn_bagging on numbers that pages name
+FEW_NETS = "--n-bootstrap 3 --n-tuning 0 --max-epochs 3 --cluster threads"
 SMALL_NETS = "--n-bootstrap 2 --n-tuning 1 --folds 2 --max-epochs 1 --space small --cluster threads"
 # What a command that shows one of these words is told besides: the last word of two counts.
 LESS = {
@@ -148,8 +151,11 @@ def sandbox(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         patch.setattr("pipelines.report.page.draw_figures", lambda run, figures: {})
         here(f"{svm} --results RUN", folder)
         here(f"{bagging} {SMALL_NETS} --results ENSEMBLE", folder)
+        numbers = "--dataset houses.csv --target price --quiet --results NUMBERS"
+        here(f"python -m pipelines.nn_bagging {numbers} {FEW_NETS}", folder)
     for name in sorted(named | {"OTHER"}):
-        shutil.copytree(folder / ("ENSEMBLE" if "nn_bagging" in name else "RUN"), folder / name)
+        of_images = "ENSEMBLE" if "nn_bagging" in name else "RUN"
+        shutil.copytree(folder / ("NUMBERS" if OF_NUMBERS in name else of_images), folder / name)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CONFIG_HOME", str(folder / "config"))
         (profile,) = blocks(ROOT / "docs" / "how-to" / "slurm.md", "yaml")
@@ -185,6 +191,8 @@ def write_tables(folder: Path, rng: np.random.Generator) -> None:
     people["survived"] = rng.choice(["yes", "no"], 120)
     people.assign(age=rng.normal(40, 9, 120)).to_csv(folder / "titanic.csv", index=False)
     shutil.copy(folder / "mine.csv", folder / "new.csv")
+    diabetes = load_diabetes(as_frame=True)
+    diabetes.frame.to_csv(folder / "diabetes.csv", index=False)
 
 
 def write_images(folder: Path, rng: np.random.Generator) -> None:
@@ -210,6 +218,10 @@ def few_fits(command: str, sandbox: Path) -> None:
 def small_networks(command: str, sandbox: Path) -> None:
     rows = " --explain 7,18" if "--explain" in command else ""
     here(f"{command} {SMALL_NETS}{rows}", sandbox)
+
+
+def few_networks(command: str, sandbox: Path) -> None:
+    here(f"{command} {FEW_NETS}", sandbox)
 
 
 def small_training(command: str, sandbox: Path) -> None:
@@ -330,6 +342,7 @@ HOW: list[tuple[str, Callable[[str, Path], None]]] = [
     (r"python -m pipelines\.(svm_grid|cross_validate) predict", predict_table),
     (r"python -m pipelines\.svm_grid --dataset photographs", few_fits),
     (r"python -m pipelines\.nn_bagging --resume", with_less),
+    (r"python -m pipelines\.nn_bagging --dataset (houses|diabetes)", few_networks),
     (r"python -m pipelines\.nn_bagging", small_networks),
     (r"python -m pipelines\.data_parallel", small_training),
     (r"python -m pipelines\.cross_validate --estimators", with_less),
