@@ -15,7 +15,7 @@ PATH = ("cupy", "numba", "numba_cuda", "scipy", "threadpoolctl", "psutil")
 CLUSTER = ("cupy", "dask", "distributed", "dask_cuda", "pynvml", "pandas", "cryptography")
 GRAPH = ("torch", "numba", "pandas", "pyarrow", "scipy", "psutil")
 RECORDS = ("pydantic", "pydantic_core")
-NETWORKS = ("torch", "sklearn", "ruamel", "psutil")
+NETWORKS = ("torch", "sklearn", "ruamel", "psutil", "pandas", "pydantic", "pydantic_core")
 COMMAND = (
     *PATH,
     *CLUSTER[1:],
@@ -98,7 +98,7 @@ CHECKS = (
     Check(
         "time of the study's networks",
         "benchmarks.gpu.nn_folds:compare_training",
-        (*NETWORKS, "pandas", "numba"),
+        (*NETWORKS, "numba"),
         35,
     ),
     Check("time of the study's PageRank", "benchmarks.pagerank_study:time_on_gpu", GRAPH, 13),

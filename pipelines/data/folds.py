@@ -224,7 +224,7 @@ def merge_or_drop(
         folds = f", and for {opt('folds', n_folds)}" if n_folds > 1 else ""
         try:
             classes[few].astype(float)
-            numbers = f"; {opt('task', 'regression')} predicts the number itself"
+            numbers = "; cross_validate can predict the number itself"
         except ValueError:
             numbers = ""
         raise InputError(

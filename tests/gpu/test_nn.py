@@ -12,7 +12,7 @@ from pipelines.nn import recording
 from pipelines.nn.inputs import Inputs
 from pipelines.nn.settings import Training
 from pipelines.nn.space import Candidate
-from tests.nn.conftest import refitted, rows_of_folds
+from tests.nn.one_member import refitted, rows_of_folds
 
 DIGITS = Inputs(64, 10, (8, 8))
 CONV = Candidate("conv", 60, 0.02, 0.5, n_conv_layer=20, kernel_size=3)

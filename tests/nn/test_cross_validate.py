@@ -12,7 +12,8 @@ from pipelines.nn.fit import DATA_SHARE, GIB, NoRoomError, room_for
 from pipelines.nn.settings import Training
 from pipelines.nn.size import training_bytes
 
-from .conftest import CANDIDATE, DIGITS, TRAINING, rows_of_folds
+from .conftest import CANDIDATE, DIGITS, TRAINING
+from .one_member import rows_of_folds
 
 
 def without_seconds(row: dict) -> dict:

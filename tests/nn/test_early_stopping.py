@@ -26,7 +26,8 @@ from pipelines.nn.stack import (
     relative_scaling,
 )
 
-from .conftest import WINE, generators_of
+from .conftest import WINE
+from .one_member import generators_of
 from .test_train import train_parts
 
 TABLE = Candidate("table", 9, 0.03, 0.9)

@@ -21,7 +21,8 @@ from pipelines.nn.space import Candidate
 from pipelines.nn.stack import Part, Stack, Tensors, Trained, place_rows
 from pipelines.nn.train import train
 
-from .conftest import DIGITS, WINE, generators_of, refitted, rows_of_folds, without_progress
+from .conftest import DIGITS, WINE
+from .one_member import generators_of, refitted, rows_of_folds, without_progress
 
 CNN = Candidate("cnn", 0, 0.05, 0.9, n_conv_layer=4)
 MODULE = Training.of("cnn", 191)

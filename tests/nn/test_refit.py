@@ -16,15 +16,8 @@ from pipelines.nn.settings import Training
 from pipelines.nn.size import training_bytes
 from pipelines.nn.space import SearchSpace
 
-from .conftest import (
-    CANDIDATE,
-    DIGITS,
-    TRAINING,
-    WINE,
-    refitted,
-    rows_of_folds,
-    without_progress,
-)
+from .conftest import CANDIDATE, DIGITS, TRAINING, WINE
+from .one_member import refitted, rows_of_folds, without_progress
 
 
 def test_a_candidate_that_does_not_fit_is_rows_that_say_so(digits: FoldedData) -> None:

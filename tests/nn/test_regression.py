@@ -19,7 +19,7 @@ from pipelines.nn.settings import Training
 from pipelines.nn.space import Candidate
 from pipelines.nn.stack import Part, Stack, Tensors, Trained, place_stack, target_scaling
 from pipelines.nn.train import train
-from tests.nn.conftest import generators_of, without_progress
+from tests.nn.one_member import generators_of, without_progress
 
 CPU = torch.device("cpu")
 IMAGES, TABLE_ROWS = Inputs(64, 0, (8, 8)), Inputs(64, 0)

@@ -14,7 +14,8 @@ from pipelines.nn.size import SCORING_BYTES, predicted_cost, scoring_rows, size_
 from pipelines.nn.space import Candidate
 from pipelines.nn.stack import Part, Stack, place_rows
 
-from .conftest import DIGITS, generators_of
+from .conftest import DIGITS
+from .one_member import generators_of
 
 MNIST = Inputs(784, 10, (28, 28))
 CONV = Candidate("conv", 40, 0.05, 0.7, n_conv_layer=30, kernel_size=3)

@@ -27,7 +27,8 @@ from pipelines.nn.stack import (
 )
 from pipelines.nn.train import train
 
-from .conftest import DIGITS, WINE, generators_of, without_progress
+from .conftest import DIGITS, WINE
+from .one_member import generators_of, without_progress
 
 CONV = Candidate("conv", 11, 0.05, 0.7, n_conv_layer=3, kernel_size=3)
 LARGEST_KERNEL = Candidate("conv", 6, 0.05, 0.3, n_conv_layer=4, kernel_size=8)
