@@ -179,7 +179,7 @@ class NewRows:
             metadata.target,
             truth,
             ids,
-            notes=(*told, *_empty_columns(X), *_new_levels(X, metadata.levels)),
+            notes=(*told, *_filled_in(X), *_new_levels(X, metadata.levels)),
         )
 
     @property
@@ -310,10 +310,14 @@ def _refuse_other_units(
             )
 
 
-def _empty_columns(X: pd.DataFrame) -> list[str]:
-    """Return what is said of columns without any value."""
-    empty = [name for name in X.columns if len(X) and X[name].isna().all()]
-    return [f"column {short(name)} has no value: each is filled in" for name in empty]
+def _filled_in(X: pd.DataFrame) -> list[str]:
+    """What is said of columns that lack values, which are filled in as those of the run were."""
+    notes = []
+    for name in X.columns:
+        if n := int(X[name].isna().sum()):
+            where = "" if n == len(X) else f" in {counted(n, 'row')}"
+            notes.append(f"column {short(name)} has no value{where}: each is filled in")
+    return notes
 
 
 def _new_levels(X: pd.DataFrame, learned: Mapping[str, Sequence[str]]) -> list[str]:

@@ -254,6 +254,17 @@ def test_predict_says_which_levels_are_new(
     assert "note       4 cells '-' as missing in 'w'\n" in said
 
 
+def test_predict_says_which_cells_are_filled_in(
+    run_of_units: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "new.csv").write_text("w,h,colour\n,1,red\n,2,\n,3,red\n")
+    assert main(["predict", str(run_of_units), str(tmp_path / "new.csv")]) == 0
+    said = capsys.readouterr().out
+    assert "note       column 'w' has no value: each is filled in\n" in said
+    assert "note       column 'colour' has no value in 1 row: each is filled in\n" in said
+    assert "column 'h'" not in said
+
+
 def test_what_is_converted_is_said_by_runs_and_predictions(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
