@@ -500,7 +500,7 @@ class Bagging(job.Job[Options]):
         if space.network not in BY_HAND:  # an error of the user's module shows now
             from pipelines.nn.networks import network_lines
 
-            lines = network_lines(trainings.candidates[0][0].candidate, inputs)
+            lines = network_lines(trainings.candidates[0][0].spec, inputs)
         if options.n_tuning == 0:
             trainings = trainings.without_search()
         return BaggingPlan(

@@ -155,20 +155,20 @@ def _train_candidate(
 ) -> None:
     training, inputs = problem.training, problem.trainings.inputs
     network = problem.candidates[number]
-    candidate = network.candidate
+    spec = network.spec
     cells.training[number] = 0.0
     device = torch_device(training.device)
     for fold, (train, validation) in enumerate(splits):
         generator = generator_of(network.random_state, fold)
-        net = Net(candidate, inputs).to(device)
-        weights = first_weights(candidate, inputs, [generator], torch.device(device))
+        net = Net(spec, inputs).to(device)
+        weights = first_weights(spec, inputs, [generator], torch.device(device))
         net.put({name: one[0] for name, one in weights.items()})
         started = time.perf_counter()
         losses = train_plainly(
             net,
             pairs,
             partial(epoch_order, train, generator),
-            candidate,
+            spec,
             batch_size=training.batch_size,
             max_epochs=training.max_epochs,
             least_fall=training.least_fall,

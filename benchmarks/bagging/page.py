@@ -38,7 +38,7 @@ def describe(
             "batch_size": problem.training.batch_size,
             "max_epochs": problem.training.max_epochs,
             "precision": problem.training.precision,
-            "candidates": [asdict(one.candidate) for one in problem.candidates],
+            "candidates": [asdict(one.spec) for one in problem.candidates],
             "fingerprint": problem.dataset.fingerprint,
         },
         "ours_on": where,

@@ -15,7 +15,7 @@ import torch
 from torch.utils.data import DataLoader, Dataset, Subset
 
 from pipelines.nn.inputs import Inputs
-from pipelines.nn.space import Candidate
+from pipelines.nn.space import NetworkSpec
 
 Tensors = dict[str, torch.Tensor]
 
@@ -23,16 +23,16 @@ Tensors = dict[str, torch.Tensor]
 class Net(torch.nn.Module):
     """The study's network, as PyTorch's tutorials write one."""
 
-    def __init__(self, candidate: Candidate, inputs: Inputs) -> None:
+    def __init__(self, spec: NetworkSpec, inputs: Inputs) -> None:
         super().__init__()
         self.image_shape, n_inputs = inputs.image_shape, inputs.n_features
         self.conv: torch.nn.Conv2d | None = None
-        if candidate.network == "conv":
-            height, width = inputs.positions(candidate.kernel_size)
-            self.conv = torch.nn.Conv2d(1, candidate.n_conv_layer, candidate.kernel_size)
-            n_inputs = candidate.n_conv_layer * height * width
-        self.hidden = torch.nn.Linear(n_inputs, candidate.n_hidden_layer)
-        self.output = torch.nn.Linear(candidate.n_hidden_layer, inputs.n_classes)
+        if spec.network == "conv":
+            height, width = inputs.positions(spec.kernel_size)
+            self.conv = torch.nn.Conv2d(1, spec.n_conv_layer, spec.kernel_size)
+            n_inputs = spec.n_conv_layer * height * width
+        self.hidden = torch.nn.Linear(n_inputs, spec.n_hidden_layer)
+        self.output = torch.nn.Linear(spec.n_hidden_layer, inputs.n_classes)
         self.activation = torch.nn.ReLU()
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
@@ -70,7 +70,7 @@ def train_plainly(
     net: Net,
     dataset: Dataset[Any],
     next_order: Callable[[], np.ndarray],
-    candidate: Candidate,
+    spec: NetworkSpec,
     *,
     batch_size: int,
     max_epochs: int,
@@ -78,9 +78,7 @@ def train_plainly(
     device: str = "cpu",
 ) -> list[float]:
     """Train until an epoch's mean loss falls too little; the mean loss of each epoch."""
-    optimiser = torch.optim.SGD(
-        net.parameters(), lr=candidate.learning_rate, momentum=candidate.momentum
-    )
+    optimiser = torch.optim.SGD(net.parameters(), lr=spec.learning_rate, momentum=spec.momentum)
     criterion = torch.nn.CrossEntropyLoss()
     losses: list[float] = []
     while len(losses) < max_epochs:

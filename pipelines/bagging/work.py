@@ -182,7 +182,7 @@ class Trainings:
         members' number alone decides on the groups, of nearly equal size.
         """
         plan, n = self.without_search(), len(self.seeds)
-        first = [networks[0].candidate for networks in self.candidates]
+        first = [networks[0].spec for networks in self.candidates]
         is_table = first[0].network == "table"
         alike = len({one.architecture for one in first}) == 1
         if not is_table and not (alike and leaves_idle(self.training, first[0])):
@@ -221,7 +221,7 @@ class Trainings:
                 parts[stage] = replace(
                     search,
                     candidates=tuple(
-                        Candidate(one.candidate.network, {"member": member} | one.get_params(), one)
+                        Candidate(one.spec.network, {"member": member} | one.get_params(), one)
                         for one in networks
                     ),
                     splits=own,
@@ -299,8 +299,8 @@ def run_task(
     parts = list[Part]()
     for name, stage, seed in zip(task.stages, stages, task.seeds, strict=True):
         drawn, left_out = stage.splits[name + WHOLE, 1.0][0]
-        candidate = stage.candidates[number].estimator.candidate
-        parts.append(Part(drawn, generator_of(seed), out_of_bag=left_out, candidate=candidate))
+        spec = stage.candidates[number].estimator.spec
+        parts.append(Part(drawn, generator_of(seed), out_of_bag=left_out, spec=spec))
     data, outer = problem.data, stages[0].splits.get((OUTER, 1.0))
     X_test = data.X_test if outer is None else rows_of(data.X, outer[0][1])
     waiting = iter(zip(task.stages, stages, strict=True))

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from pipelines.nn.inputs import Inputs, fan_in, weight_shapes
-from pipelines.nn.space import Candidate
+from pipelines.nn.space import NetworkSpec
 from pipelines.nn.stack import Stack, Tensors, scaling_of, squared_loss
 
 if TYPE_CHECKING:
@@ -40,10 +40,10 @@ class StackedWeights:
         import torch
 
         self._torch, parts = torch, stack.parts
-        self._candidate, self._inputs, self._rows = stack.candidate, stack.inputs, stack.rows
+        self._spec, self._inputs, self._rows = stack.spec, stack.inputs, stack.rows
         device = self._rows.device
         self.weights = first_weights(
-            self._candidate, self._inputs, [part.generator for part in parts], device
+            self._spec, self._inputs, [part.generator for part in parts], device
         )
         self.velocities = {name: torch.zeros_like(one) for name, one in self.weights.items()}
         self.loss = torch.zeros(len(parts), device=device)
@@ -80,19 +80,19 @@ class StackedWeights:
             Rows of the data set.
         """
         n, size = batch.shape
-        aten, candidate = self._torch.ops.aten, self._candidate
+        aten, spec = self._torch.ops.aten, self._spec
         w, v = self.weights, self.velocities
         flat = batch.view(-1)
-        scale, momentum = 1.0 / size, candidate.momentum
+        scale, momentum = 1.0 / size, spec.momentum
 
         X = self._rows.X.index_select(0, flat).view(n, size, self._inputs.n_features)
         if self._scaling:
             X.sub_(self._scaling[0]).div_(self._scaling[1])
-        if candidate.network == "conv":
+        if spec.network == "conv":
             # What the kernel meets at each place: (images, pixels of the kernel + 1, places). The
             # last line of ones is what the bias is multiplied with.
             assert self._inputs.image_shape is not None
-            k = candidate.kernel_size
+            k = spec.kernel_size
             images = X.view(n * size, *self._inputs.image_shape)
             windows = images.unfold(1, k, 1).unfold(2, k, 1).permute(0, 3, 4, 1, 2)
             patches = X.new_ones(n * size, k * k + 1, *windows.shape[3:])
@@ -116,17 +116,17 @@ class StackedWeights:
         ones = hidden.new_ones(n, 1, size)
         v["output.weight"].baddbmm_(hidden.mT, by_output, beta=momentum, alpha=scale)
         v["output.bias"].baddbmm_(ones, by_output, beta=momentum, alpha=scale)
-        if candidate.network == "conv":
+        if spec.network == "conv":
             by_X = by_inputs_of(by_hidden, w["hidden.weight"], self._pieces)
             aten.threshold_backward.grad_input(by_X, X, 0, grad_input=by_X)
-            by_channel = by_X.view(n * size, candidate.n_conv_layer, -1)
+            by_channel = by_X.view(n * size, spec.n_conv_layer, -1)
             by_row = self._torch.bmm(by_channel, patches.mT)
             by_kernel = by_row.view(n, size, *by_row.shape[1:]).sum(1)
             v["conv.weight"].mul_(momentum).add_(by_kernel, alpha=scale)
         v["hidden.weight"].baddbmm_(X.mT, by_hidden, beta=momentum, alpha=scale)
         v["hidden.bias"].baddbmm_(ones, by_hidden, beta=momentum, alpha=scale)
         self._torch._foreach_add_(
-            [w[name] for name in v], list(v.values()), alpha=-candidate.learning_rate
+            [w[name] for name in v], list(v.values()), alpha=-spec.learning_rate
         )
 
 
@@ -179,7 +179,7 @@ def pieces_of(n_inputs: int) -> int:
 
 
 def first_weights(
-    candidate: Candidate,
+    spec: NetworkSpec,
     inputs: Inputs,
     generators: Sequence[np.random.Generator],
     device: torch.device,
@@ -195,7 +195,7 @@ def first_weights(
     """
     import torch
 
-    shapes = weight_shapes(candidate, inputs)
+    shapes = weight_shapes(spec, inputs)
     stacked = {
         name: torch.empty(len(generators), *shape, device=device) for name, shape in shapes.items()
     }

@@ -22,7 +22,7 @@ from pipelines.data.fits import Progress
 from pipelines.nn.by_hand import epoch_order, first_weights
 from pipelines.nn.inputs import Inputs, weight_shapes
 from pipelines.nn.settings import Training
-from pipelines.nn.space import Candidate
+from pipelines.nn.space import NetworkSpec
 from pipelines.nn.stack import (
     DIVERGED,
     OK,
@@ -67,7 +67,7 @@ class Batch(NamedTuple):
 
 
 class Together:
-    """Networks of one candidate, all weights of one in a line of ``flat``.
+    """Networks of one specification, all weights of one in a line of ``flat``.
 
     Attributes
     ----------
@@ -75,13 +75,11 @@ class Together:
         Weights, and Adam's means of gradients and of their squares.
     """
 
-    def __init__(
-        self, candidate: Candidate, inputs: Inputs, first: Tensors, max_steps: int
-    ) -> None:
+    def __init__(self, spec: NetworkSpec, inputs: Inputs, first: Tensors, max_steps: int) -> None:
         import torch
 
-        self._torch, self._candidate, self._max_steps = torch, candidate, max_steps
-        self._shapes, self._is_regression = weight_shapes(candidate, inputs), inputs.is_regression
+        self._torch, self._spec, self._max_steps = torch, spec, max_steps
+        self._shapes, self._is_regression = weight_shapes(spec, inputs), inputs.is_regression
         self.flat = torch.cat([first[name].flatten(1) for name in self._shapes], 1)
         self.mean, self.squares = torch.zeros_like(self.flat), torch.zeros_like(self.flat)
         self._gradient = torch.zeros_like(self.flat)
@@ -137,9 +135,9 @@ class Together:
         by["hidden.weight"].copy_(torch.bmm(X.mT, by_hidden))
         by["hidden.bias"].copy_(by_hidden.sum(1, keepdim=True))
         done = self._steps / self._max_steps
-        rate = self._candidate.learning_rate * (1 + math.cos(math.pi * done)) / 2
+        rate = self._spec.learning_rate * (1 + math.cos(math.pi * done)) / 2
         self._steps += 1
-        momentum = self._candidate.momentum
+        momentum = self._spec.momentum
         self.flat.addcmul_(self.flat, self._decay, value=-rate)
         self.mean.lerp_(self._gradient, 1 - momentum)
         self.squares.mul_(SQUARES).addcmul_(self._gradient, self._gradient, value=1 - SQUARES)
@@ -175,13 +173,13 @@ def train_with_early_stopping(
     """
     import torch
 
-    candidate, inputs, rows, parts = stack.candidate, stack.inputs, stack.rows, stack.parts
+    spec, inputs, rows, parts = stack.spec, stack.inputs, stack.rows, stack.parts
     patience = REGRESSION_PATIENCE if inputs.is_regression else PATIENCE
     slack = 0.0 if inputs.is_regression else SLACK
     generators = [part.generator for part in parts]
-    first = widened(first_weights(candidate, inputs, generators, rows.device))
+    first = widened(first_weights(spec, inputs, generators, rows.device))
     given = _Given(rows, parts, training.batch_size)
-    nets = Together(candidate, inputs, first, training.max_epochs * given.n_batches)
+    nets = Together(spec, inputs, first, training.max_epochs * given.n_batches)
     # Lines: by all rows left out, by the first half of them, by the second.
     kept = nets.flat.expand(3, -1, -1).clone()
     least = torch.full((3, len(parts)), math.inf, device=rows.device)

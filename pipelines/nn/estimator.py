@@ -18,7 +18,7 @@ from pipelines.nn.fit import ScoreRows, fit_networks, generator_of
 from pipelines.nn.inputs import Inputs, NotNamed
 from pipelines.nn.member import Member
 from pipelines.nn.settings import Training, need_torch
-from pipelines.nn.space import Candidate
+from pipelines.nn.space import NetworkSpec
 from pipelines.nn.stack import OK, Part, Tensors
 
 HELD_OUT = 0.1  # of the training rows of a network that they end, as scikit-learn's MLP holds out
@@ -110,12 +110,12 @@ class NetworkClassifier(ClassifierMixin, BaseEstimator):
         self.random_state = random_state
 
     @property
-    def candidate(self) -> Candidate:
+    def spec(self) -> NetworkSpec:
         """Its hyper-parameters."""
         auto = "table" if self.image_shape is None else "cnn"
         network = auto if self.network == "auto" else self.network
         rate = RATES.get(network, OF_OTHERS.get(self.optimizer or "sgd", 0.03))
-        return Candidate(
+        return NetworkSpec(
             network,
             self.n_hidden_layer if network in ("table", "mlp", "conv") else 0,
             self.learning_rate or rate,
@@ -131,7 +131,7 @@ class NetworkClassifier(ClassifierMixin, BaseEstimator):
     def training(self, n_rows: int) -> Training:
         """Return the settings of its training on so many rows."""
         choices = {name: getattr(self, name) for name in (*Training.choices, "augment", "device")}
-        return Training.of(self.candidate.network, n_rows, **choices)
+        return Training.of(self.spec.network, n_rows, **choices)
 
     @property
     def scaling(self) -> Scaling:
@@ -142,11 +142,11 @@ class NetworkClassifier(ClassifierMixin, BaseEstimator):
         """Return the network that is trained on rows, with those held out that end its training."""
         generator = generator_of(self.random_state)
         left_out = rows[:0]
-        if self.patience is not None or self.candidate.network == "table":
+        if self.patience is not None or self.spec.network == "table":
             n = max(1, round(HELD_OUT * len(rows)))
             order = np.random.default_rng(generator.integers(0, 2**63)).permutation(len(rows))
             rows, left_out = rows[np.sort(order[n:])], rows[np.sort(order[:n])]
-        return Part(rows, generator, out_of_bag=left_out, candidate=self.candidate)
+        return Part(rows, generator, out_of_bag=left_out, spec=self.spec)
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Train the network.
@@ -194,7 +194,7 @@ class NetworkClassifier(ClassifierMixin, BaseEstimator):
         inputs = self.inputs(self.n_features_in_, len(self.classes_))
         if ":" in self.network and not getattr(self, FITTED_HERE, False):
             inputs = replace(inputs, module=NotNamed)
-        return Member(self.candidate, inputs, self.weights_, self.scaling_)
+        return Member(self.spec, inputs, self.weights_, self.scaling_)
 
     def predict_proba(self, X: ArrayLike) -> np.ndarray:
         """Return the certainty of the classes, an array of shape (n_samples, n_classes)."""

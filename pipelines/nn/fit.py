@@ -16,7 +16,7 @@ from pipelines.nn.inputs import Inputs
 from pipelines.nn.member import Member, OutOfBagPrediction, Prediction
 from pipelines.nn.settings import Training
 from pipelines.nn.size import training_bytes
-from pipelines.nn.space import Candidate
+from pipelines.nn.space import NetworkSpec
 from pipelines.nn.stack import (
     OK,
     Part,
@@ -37,7 +37,7 @@ ScoreRows = Callable[[np.ndarray], Score]
 
 
 class NoRoomError(RuntimeError):
-    """The device does not hold even one network of a candidate."""
+    """The device does not hold even one network of a spec."""
 
 
 def generator_of(seed: int, number: int = 0) -> np.random.Generator:
@@ -63,7 +63,7 @@ def fit_networks(
 
     Parameters
     ----------
-    parts : of each network its candidate, rows, rows left out and generator
+    parts : of each network its spec, rows, rows left out and generator
     collect : function of a network's number, its weights and what scores it on rows
         See ``train``.
     n_rows : of the smallest part of all that take the same steps, see ``Stack``; by default of
@@ -79,8 +79,8 @@ def fit_networks(
         The device does not hold even one.
     """
     n = len(parts)
-    assert parts[0].candidate is not None
-    at_once = room_for(data, parts[0].candidate, inputs, training, n)
+    assert parts[0].spec is not None
+    at_once = room_for(data, parts[0].spec, inputs, training, n)
     n_rows = n_rows or min(len(part.rows) for part in parts)
 
     def of_slot(first: int, stack: Stack, slot: int, weights: Tensors) -> Result:
@@ -149,12 +149,12 @@ def refit(
         if one.status != OK:
             yield Refitted(scored)
             continue
-        distinct, left_out, candidate = np.unique(part.rows), part.out_of_bag, part.candidate
-        assert candidate is not None
+        distinct, left_out, spec = np.unique(part.rows), part.out_of_bag, part.spec
+        assert spec is not None
         target = target_scaling(data.y, part.rows) if inputs.is_regression else None
-        member = Member(
-            candidate, inputs, weights, data.scaling_for(part.rows), target=target
-        ).knowing(rows_of(data.X, distinct), data.y[distinct], training)
+        member = Member(spec, inputs, weights, data.scaling_for(part.rows), target=target).knowing(
+            rows_of(data.X, distinct), data.y[distinct], training
+        )
         of_out_of_bag = member.predict(rows_of(data.X, left_out), training).on_host()
         for first, other in enumerate(one.crossed):
             numbers = {name: np.array(array.cpu().numpy()) for name, array in other.items()}
@@ -171,7 +171,7 @@ def refit(
 
 
 def room_for(
-    data: FoldedData, candidate: Candidate, inputs: Inputs, training: Training, n: int
+    data: FoldedData, spec: NetworkSpec, inputs: Inputs, training: Training, n: int
 ) -> int:
     """Return how many of n networks the device holds together.
 
@@ -196,7 +196,7 @@ def room_for(
     if limit is None:
         return n
     needed = [
-        training_bytes(candidate, inputs, count, training.batch_size, len(data.y))
+        training_bytes(spec, inputs, count, training.batch_size, len(data.y))
         for count in range(1, n + 1)
     ]
     if needed[0] > limit:

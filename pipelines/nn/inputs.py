@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pipelines.errors import InputError
-from pipelines.nn.space import Candidate
+from pipelines.nn.space import NetworkSpec
 
 Shapes = dict[str, tuple[int, ...]]
 
@@ -64,7 +64,7 @@ class Inputs:
         return height - kernel_size + 1, width - kernel_size + 1
 
 
-def weight_shapes(candidate: Candidate, inputs: Inputs) -> Shapes:
+def weight_shapes(spec: NetworkSpec, inputs: Inputs) -> Shapes:
     """Return shapes of a network's weights, by name, first layer first.
 
     ``conv.weight`` is (n_conv_layer, kernel_size ** 2 + 1): a row for each channel, its
@@ -72,13 +72,13 @@ def weight_shapes(candidate: Candidate, inputs: Inputs) -> Shapes:
     """
     shapes: Shapes = {}
     n_inputs = inputs.n_features
-    if candidate.network == "conv":
-        height, width = inputs.positions(candidate.kernel_size)
-        shapes["conv.weight"] = (candidate.n_conv_layer, candidate.kernel_size**2 + 1)
-        n_inputs = candidate.n_conv_layer * height * width
-    shapes["hidden.weight"] = (n_inputs, candidate.n_hidden_layer)
-    shapes["hidden.bias"] = (1, candidate.n_hidden_layer)
-    shapes["output.weight"] = (candidate.n_hidden_layer, inputs.n_outputs)
+    if spec.network == "conv":
+        height, width = inputs.positions(spec.kernel_size)
+        shapes["conv.weight"] = (spec.n_conv_layer, spec.kernel_size**2 + 1)
+        n_inputs = spec.n_conv_layer * height * width
+    shapes["hidden.weight"] = (n_inputs, spec.n_hidden_layer)
+    shapes["hidden.bias"] = (1, spec.n_hidden_layer)
+    shapes["output.weight"] = (spec.n_hidden_layer, inputs.n_outputs)
     shapes["output.bias"] = (1, inputs.n_outputs)
     return shapes
 

@@ -27,7 +27,7 @@ from pipelines.errors import InputError, opt
 from pipelines.nn.inputs import Inputs, NotNamed, weight_shapes
 from pipelines.nn.settings import BY_HAND, Training
 from pipelines.nn.size import scoring_rows
-from pipelines.nn.space import Candidate
+from pipelines.nn.space import NetworkSpec
 
 if TYPE_CHECKING:
     import torch
@@ -142,7 +142,7 @@ class Member:
         Of a regression, that of the targets it was trained on; both are numbers.
     """
 
-    candidate: Candidate
+    spec: NetworkSpec
     inputs: Inputs
     weights: Arrays
     scaling: Fitted
@@ -218,18 +218,18 @@ class Member:
         from pipelines.nn.train import on_device
 
         training = training or Training()
-        step = scoring_rows(self.candidate, self.inputs)
+        step = scoring_rows(self.spec, self.inputs)
         with on_device(training):
             where = torch_device(training.device)
             # A number has more digits than a certainty, and is not to depend on the rows beside it.
-            double = self.target is not None and self.candidate.network in ("mlp", "table")
+            double = self.target is not None and self.spec.network in ("mlp", "table")
             dtype = torch.float64 if double else torch.float32
             weights = {
                 name: torch.tensor(one).to(where, dtype) for name, one in self.weights.items()
             }
-            network = network_to_ask(self.candidate, self.inputs, torch.device(where))
-            if ":" in self.candidate.network:
-                refuse_other_weights(self.candidate, network, weights)
+            network = network_to_ask(self.spec, self.inputs, torch.device(where))
+            if ":" in self.spec.network:
+                refuse_other_weights(self.spec, network, weights)
             given = inputs_of_dense_layers(network)
             for first in range(0, len(X), step):
                 block = self.scaling.transform(rows_of(X, slice(first, first + step)))
@@ -264,7 +264,7 @@ class Member:
         return changed.view(len(X), -1).numpy()
 
     def _stored(self) -> Arrays:
-        """Return the arrays of the member by name, without its candidate."""
+        """Return the arrays of the member by name, without its spec."""
         novelty = self.novelty and {
             f"novelty.{name}": getattr(self.novelty, name) for name in NOVELTY
         }
@@ -274,7 +274,7 @@ class Member:
         return self.weights | self.scaling.arrays() | (novelty or {}) | (target or {})
 
     @classmethod
-    def _from_stored(cls, own: Arrays, candidate: Candidate, inputs: Inputs) -> Member:
+    def _from_stored(cls, own: Arrays, spec: NetworkSpec, inputs: Inputs) -> Member:
         scaling = fitted_from(own)
         weights = {
             name: one
@@ -284,8 +284,8 @@ class Member:
         }
         # That of a module is made only when it is asked: a network of the user's own is code.
         shapes: dict[str, Any] = {name: one.shape for name, one in weights.items()}
-        if candidate.network in BY_HAND:
-            shapes = dict(weight_shapes(candidate, inputs))
+        if spec.network in BY_HAND:
+            shapes = dict(weight_shapes(spec, inputs))
         novelty = None
         if "novelty.centers" in own:
             novelty = FeatureDistance(*(own[f"novelty.{name}"] for name in NOVELTY))
@@ -308,7 +308,7 @@ class Member:
                 raise ValueError(f"its {name} has the shape {np.shape(own[name])}, not {shape}")
             if not np.isfinite(own[name]).all():
                 raise ValueError(f"its {name} is not finite")
-        return cls(candidate, inputs, weights, scaling, novelty, target)
+        return cls(spec, inputs, weights, scaling, novelty, target)
 
 
 @dataclass(frozen=True, eq=False)
@@ -344,11 +344,11 @@ class Ensemble:
             arrays |= {f"{number}.{name}": one for name, one in member._stored().items()}
         inputs = asdict(replace(self.members[0].inputs, module=None))
         del inputs["module"]
-        candidates = [asdict(member.candidate) for member in self.members]
+        specs = [asdict(member.spec) for member in self.members]
         metadata = {
             "classes": labels_as_json(self.classes_),
             "inputs": inputs,
-            "members": candidates,
+            "members": specs,
         }
         write_model(path, arrays, metadata | about)
 
@@ -377,7 +377,7 @@ class Ensemble:
             "an ensemble that this program saved",
             "give the ensemble.safetensors of a run's folder",
         )
-        kinds = {member.candidate.network for member in ensemble.members}
+        kinds = {member.spec.network for member in ensemble.members}
         if network is not None and not all(":" in kind for kind in kinds):
             raise InputError(
                 f"{opt('network')} is for an ensemble of networks of your own, {path} has "
@@ -402,11 +402,11 @@ class Ensemble:
                 for name, array in arrays.items()
                 if name.startswith(prefix)
             }
-            candidate = Candidate(**one)
-            is_own = ":" in candidate.network
+            spec = NetworkSpec(**one)
+            is_own = ":" in spec.network
             if is_own and is_name:
-                candidate = replace(candidate, network=network)
-            members.append(Member._from_stored(own, candidate, of_own if is_own else inputs))
+                spec = replace(spec, network=network)
+            members.append(Member._from_stored(own, spec, of_own if is_own else inputs))
         classes = labels_from_json(about["classes"])
         if not members or len(classes) != members[0].inputs.n_classes:
             raise ValueError("its members and classes do not belong together")

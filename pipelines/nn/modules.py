@@ -65,8 +65,7 @@ def train_modules(
     left over, fewer than a batch, are others each time.
     """
     networks = [
-        make_network(stack.candidate, stack.inputs, seed_from(part.generator))
-        for part in stack.parts
+        make_network(stack.spec, stack.inputs, seed_from(part.generator)) for part in stack.parts
     ]
     slots = list(range(len(networks)))
     pays = training.device != "cpu" or training.batch_size <= MOST_TOGETHER
@@ -169,13 +168,13 @@ class _Trainer:
         self._batch_size = min(training.batch_size, stack.n_rows)
         self._n_steps = stack.n_rows // self._batch_size
         total = self._n_steps * training.max_epochs
-        candidates = [part.candidate or stack.candidate for part in self._parts]
-        self._alike = len(set(candidates)) == 1
+        specs = [part.spec or stack.spec for part in self._parts]
+        self._alike = len(set(specs)) == 1
         # What others' modules do at a step, and whether they wait for the device, nobody knows.
         self._records = isinstance(networks[0], CNN) and rows.device.type == "cuda"
         self._optimizer = _optimizer(
             self._networks.weights,
-            candidates[:1] if self._alike else candidates,
+            specs[:1] if self._alike else specs,
             training,
             self._records,
         )
@@ -286,28 +285,28 @@ class _Trainer:
 
 
 def _optimizer(
-    weights: Tensors, candidates: Sequence[Any], training: Training, records: bool
+    weights: Tensors, specs: Sequence[Any], training: Training, records: bool
 ) -> torch.optim.Optimizer:
     """Return torch's optimiser; weights of one dimension, biases and norms, do not decay.
 
-    Where candidates differ it has each one's slices of weights and gradients in groups of
+    Where specs differ it has each one's slices of weights and gradients in groups of
     their own; the gradients then stay where they are. Where steps are recorded, rates lie on the
     device, where a schedule changes them between the steps.
     """
     adam, groups, stop = training.optimizer != "sgd", [], 0
-    for candidate, networks in groupby(candidates):
+    for spec, networks in groupby(specs):
         start, stop = stop, stop + len(list(networks))
         decaying, others = list[torch.Tensor](), list[torch.Tensor]()
         for name, one in weights.items():
             own = one
-            if len(candidates) > 1:
+            if len(specs) > 1:
                 one.grad = torch.zeros_like(one) if one.grad is None else one.grad
                 own = one.detach()[start:stop]
                 own.grad = one.grad[start:stop]
             (decaying if one.ndim > 2 and not name.endswith("bias") else others).append(own)
-        momentum = candidate.momentum
+        momentum = spec.momentum
         rule = {"momentum": momentum, "nesterov": momentum > 0}
-        rate = candidate.learning_rate
+        rate = spec.learning_rate
         where = next(iter(weights.values())).device
         groups += [
             {

@@ -25,7 +25,7 @@ from pipelines.data.images import need_torchvision
 from pipelines.errors import InputError, opt
 from pipelines.nn.inputs import Inputs, NotNamed, fan_in, weight_shapes
 from pipelines.nn.settings import BY_HAND
-from pipelines.nn.space import OWN, WHOLE, Candidate
+from pipelines.nn.space import OWN, WHOLE, NetworkSpec
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -51,8 +51,8 @@ def draws(network: nn.Module, rows: torch.Tensor) -> bool:
         return not torch.equal(before, torch.get_rng_state())
 
 
-def make_network(candidate: Candidate, inputs: Inputs, seed: int = 0) -> nn.Module:
-    """Return a candidate's network with first weights that the seed decides, on the CPU.
+def make_network(spec: NetworkSpec, inputs: Inputs, seed: int = 0) -> nn.Module:
+    """Return the network of a spec with first weights that the seed decides, on the CPU.
 
     It takes a float32 tensor of shape (n, channels, height, width), of a table (n, n_features),
     and gives one of shape (n, n_outputs): before softmax, or the scaled target of a regression.
@@ -63,13 +63,13 @@ def make_network(candidate: Candidate, inputs: Inputs, seed: int = 0) -> nn.Modu
         There is no such network, or it does not go with these rows.
     """
     with drawing_from(seed):
-        if candidate.network in BY_HAND:
-            return StudyNetwork(candidate, inputs)
-        if candidate.network == "cnn":
-            return CNN(candidate.n_conv_layer, inputs)
-        if inputs.module is not None or ":" in candidate.network:
-            return _users(candidate, inputs)
-        return _torchvisions(candidate.network, inputs)
+        if spec.network in BY_HAND:
+            return StudyNetwork(spec, inputs)
+        if spec.network == "cnn":
+            return CNN(spec.n_conv_layer, inputs)
+        if inputs.module is not None or ":" in spec.network:
+            return _users(spec, inputs)
+        return _torchvisions(spec.network, inputs)
 
 
 def autocast(device: str, precision: str) -> torch.autocast:
@@ -84,14 +84,14 @@ def as_network_takes(rows: torch.Tensor, inputs: Inputs) -> torch.Tensor:
     return rows.unflatten(-1, channels_height_width(inputs.image_shape))
 
 
-def network_to_ask(candidate: Candidate, inputs: Inputs, device: torch.device) -> nn.Module:
-    """Return a candidate's network for ``outputs_of``, which brings the weights."""
-    if candidate.network in BY_HAND:
+def network_to_ask(spec: NetworkSpec, inputs: Inputs, device: torch.device) -> nn.Module:
+    """Return the network of a spec for ``outputs_of``, which brings the weights."""
+    if spec.network in BY_HAND:
         # No first weights are drawn: those of a large one would take seconds, and so nothing is
         # seeded, which takes longer than what a small one is asked.
         with torch.device("meta"):
-            return StudyNetwork(candidate, inputs).eval()
-    return make_network(candidate, inputs).eval().to(device)
+            return StudyNetwork(spec, inputs).eval()
+    return make_network(spec, inputs).eval().to(device)
 
 
 def outputs_of(
@@ -121,7 +121,7 @@ def log_certainty(
 
 
 def refuse_other_weights(
-    candidate: Candidate, network: nn.Module, weights: Mapping[str, torch.Tensor]
+    spec: NetworkSpec, network: nn.Module, weights: Mapping[str, torch.Tensor]
 ) -> None:
     """Refuse a network of the user's own that is not the one whose weights these are.
 
@@ -136,7 +136,7 @@ def refuse_other_weights(
         shapes = [tuple(side[name].shape) if name in side else None for side in (own, weights)]
         if shapes[0] != shapes[1]:
             raise InputError(
-                f"{opt('network')} must be the network that was trained, got {candidate.network}, "
+                f"{opt('network')} must be the network that was trained, got {spec.network}, "
                 f"whose {name} has the shape {shapes[0]}, stored is {shapes[1]}; name that one"
             )
 
@@ -153,10 +153,10 @@ def inputs_of_dense_layers(network: nn.Module) -> list[torch.Tensor]:
 class StudyNetwork(nn.Module):
     """Convolution (or none), ReLU, hidden layer, ReLU, outputs; see ``weight_shapes``."""
 
-    def __init__(self, candidate: Candidate, inputs: Inputs) -> None:
+    def __init__(self, spec: NetworkSpec, inputs: Inputs) -> None:
         super().__init__()
-        self._inputs, self._kernel_size = inputs, candidate.kernel_size
-        shapes = weight_shapes(candidate, inputs)
+        self._inputs, self._kernel_size = inputs, spec.kernel_size
+        shapes = weight_shapes(spec, inputs)
         for name, shape in shapes.items():
             layer, _, part = name.partition(".")
             if layer not in self._modules:
@@ -306,14 +306,14 @@ def torchvision_models(name: str, own: Sequence[str]) -> ModuleType:
     return models
 
 
-def _users(candidate: Candidate, inputs: Inputs) -> nn.Module:
+def _users(spec: NetworkSpec, inputs: Inputs) -> nn.Module:
     """Return a network of the user's class, or a copy of their module with fresh weights."""
     if inputs.module is NotNamed:
         raise InputError(
-            f"{opt('network')} must be named again, as the file that names {candidate.network} may "
-            f"be anybody's, got none; look at it, then give {opt('network', candidate.network)}"
+            f"{opt('network')} must be named again, as the file that names {spec.network} may "
+            f"be anybody's, got none; look at it, then give {opt('network', spec.network)}"
         )
-    made = inputs.module if inputs.module is not None else load_object("network", candidate.network)
+    made = inputs.module if inputs.module is not None else load_object("network", spec.network)
     if isinstance(made, nn.Module):
         network = copy.deepcopy(made)
         for one in network.modules():
@@ -327,7 +327,7 @@ def _users(candidate: Candidate, inputs: Inputs) -> nn.Module:
         "n_classes": inputs.n_outputs,
         "image_shape": shape,
         "in_channels": inputs.n_features if shape is None else channels_height_width(shape)[0],
-        **{name: value for name in WHOLE if (value := getattr(candidate, name))},
+        **{name: value for name in WHOLE if (value := getattr(spec, name))},
     }
     try:
         takes = inspect.signature(made).parameters
@@ -335,13 +335,13 @@ def _users(candidate: Candidate, inputs: Inputs) -> nn.Module:
         network = made(**given)
     except user_files.USER_ERRORS as error:
         raise InputError(
-            f"{opt('network')} must be a module that can be made, got {candidate.network} "
+            f"{opt('network')} must be a module that can be made, got {spec.network} "
             f"({type(error).__name__}: {error}); it is given those of {', '.join(offered)} that "
             "it takes"
         ) from None
     if not isinstance(network, nn.Module):
         raise InputError(
-            f"{opt('network')} must be a torch.nn.Module, got {candidate.network}, which gives a "
+            f"{opt('network')} must be a torch.nn.Module, got {spec.network}, which gives a "
             f"{type(network).__name__}"
         )
     return network
@@ -350,15 +350,15 @@ def _users(candidate: Candidate, inputs: Inputs) -> nn.Module:
 load_object = functools.lru_cache(user_files.load_object)  # a batch asks for it each time
 
 
-def refusal_of_rows(candidate: Candidate, error: BaseException) -> InputError:
+def refusal_of_rows(spec: NetworkSpec, error: BaseException) -> InputError:
     """Return the error of a network that raised one when it was given rows."""
     return InputError(
-        f"{opt('network')} must take rows of this data set, got {candidate.network} "
+        f"{opt('network')} must take rows of this data set, got {spec.network} "
         f"({type(error).__name__}: {' '.join(str(error).split())})"
     )
 
 
-def network_lines(candidate: Candidate, inputs: Inputs) -> list[str]:
+def network_lines(spec: NetworkSpec, inputs: Inputs) -> list[str]:
     """Return a line on a network's size, as a user reads it.
 
     Raises
@@ -366,20 +366,20 @@ def network_lines(candidate: Candidate, inputs: Inputs) -> list[str]:
     InputError
         It cannot be made, or does not give an output for each class, or one of a regression.
     """
-    network = make_network(candidate, inputs).eval()
+    network = make_network(spec, inputs).eval()
     try:
         with torch.no_grad():
             rows = as_network_takes(torch.zeros(2, inputs.n_features), inputs)
             shape = tuple(network(rows).shape)
     except user_files.USER_ERRORS as error:
-        raise refusal_of_rows(candidate, error) from None
+        raise refusal_of_rows(spec, error) from None
     if shape != (2, inputs.n_outputs):
         wanted = f"an output for each of {inputs.n_classes} classes"
         if inputs.is_regression:
             wanted = "one output for the target"
         raise InputError(
-            f"{opt('network')} must give {wanted}, got {candidate.network}, which gives {shape} "
+            f"{opt('network')} must give {wanted}, got {spec.network}, which gives {shape} "
             "for two rows"
         )
     n_weights = sum(one.numel() for one in network.parameters())
-    return [f"network    {candidate.network}: {n_weights:,} weights"]
+    return [f"network    {spec.network}: {n_weights:,} weights"]

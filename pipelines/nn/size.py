@@ -1,4 +1,4 @@
-"""Predict the bytes and the relative time of a candidate's training."""
+"""Predict the bytes and the relative time of training a network."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import NamedTuple
 from pipelines.data.user_files import USER_ERRORS
 from pipelines.nn.inputs import Inputs, weight_shapes
 from pipelines.nn.settings import BY_HAND
-from pipelines.nn.space import Candidate
+from pipelines.nn.space import NetworkSpec
 
 FLOAT = 4  # bytes
 SCORING_BYTES = 256 * 2**20  # of the arrays of one block of rows that is scored
 # Time of a step of one network, fitted by eye to the preset `small` on one core: seconds
 # for each multiplication, for each weight that is read and written, and for itself.
 PER_PRODUCT, PER_WEIGHT, PER_STEP = 1.5e-11, 0.8e-9, 2.0e-5
-EPOCHS = 6  # of a typical candidate
+EPOCHS = 6  # of a typical network
 
 
 class Size(NamedTuple):
@@ -34,19 +34,19 @@ class Size(NamedTuple):
     products: int
 
 
-def size_of(candidate: Candidate, inputs: Inputs) -> Size:
-    """Return the sizes of a candidate's network; a module is measured, once for all rates."""
-    if candidate.network not in BY_HAND:
-        return _measured(candidate.architecture, inputs)
-    shapes = weight_shapes(candidate, inputs)
+def size_of(spec: NetworkSpec, inputs: Inputs) -> Size:
+    """Return the sizes of a spec's network; a module is measured, once for all rates."""
+    if spec.network not in BY_HAND:
+        return _measured(spec.architecture, inputs)
+    shapes = weight_shapes(spec, inputs)
     n_features, n_hidden = shapes["hidden.weight"]
     # The row, its hidden units and outputs, and the gradients by them.
     floats = inputs.n_features + 2 * n_hidden + 6 * inputs.n_outputs + 1
     # Forward, by the inputs, by the weights.
     products = 3 * n_hidden * (n_features + inputs.n_outputs)
-    if candidate.network == "conv":
+    if spec.network == "conv":
         n_channels, n_kernel = shapes["conv.weight"]
-        n_positions = math.prod(inputs.positions(candidate.kernel_size))
+        n_positions = math.prod(inputs.positions(spec.kernel_size))
         # Patches, features and their gradients, kernels by row with their gradients.
         floats += n_kernel * n_positions + 2 * n_features + 2 * n_channels * n_kernel
         products += 2 * n_channels * n_kernel * n_positions
@@ -54,13 +54,13 @@ def size_of(candidate: Candidate, inputs: Inputs) -> Size:
 
 
 @lru_cache
-def _measured(candidate: Candidate, inputs: Inputs) -> Size:
+def _measured(spec: NetworkSpec, inputs: Inputs) -> Size:
     import torch
     from torch.utils.flop_counter import FlopCounterMode
 
     from pipelines.nn.networks import as_network_takes, make_network, refusal_of_rows
 
-    network = make_network(candidate, inputs).eval()
+    network = make_network(spec, inputs).eval()
     floats = [inputs.n_features]
     for one in network.modules():
         if not list(one.children()):
@@ -71,23 +71,23 @@ def _measured(candidate: Candidate, inputs: Inputs) -> Size:
         try:
             network(as_network_takes(torch.zeros(1, inputs.n_features), inputs))
         except USER_ERRORS as error:
-            raise refusal_of_rows(candidate, error) from None
+            raise refusal_of_rows(spec, error) from None
     weights = sum(one.numel() for one in network.parameters())
     # What each layer gives, and the gradients by it; a product is two operations.
     return Size(weights, 2 * sum(floats), 3 * counter.get_total_flops() // 2)
 
 
 def training_bytes(
-    candidate: Candidate, inputs: Inputs, n_networks: int, batch_size: int, n_rows: int
+    spec: NetworkSpec, inputs: Inputs, n_networks: int, batch_size: int, n_rows: int
 ) -> int:
     """Return the most bytes of a device that a stack's training takes.
 
     Weights and velocities, what a step holds, the scaled rows with their targets, an epoch's
     order, and the block of rows that is scored.
     """
-    size = size_of(candidate, inputs)
+    size = size_of(spec, inputs)
     # Weights and velocities; of a module their gradients, and Adam's second mean, too.
-    own = (2 if candidate.network in BY_HAND else 4) * FLOAT * size.weights
+    own = (2 if spec.network in BY_HAND else 4) * FLOAT * size.weights
     step = FLOAT * batch_size * size.floats
     shared = FLOAT * n_rows * (inputs.n_features + inputs.n_outputs)
     orders = 2 * 8 * n_rows
@@ -95,15 +95,15 @@ def training_bytes(
     return n_networks * (own + step + orders) + shared + scoring
 
 
-def scoring_rows(candidate: Candidate, inputs: Inputs) -> int:
+def scoring_rows(spec: NetworkSpec, inputs: Inputs) -> int:
     """Return rows that are scored at once."""
-    return max(1, SCORING_BYTES // (FLOAT * size_of(candidate, inputs).floats))
+    return max(1, SCORING_BYTES // (FLOAT * size_of(spec, inputs).floats))
 
 
 def predicted_cost(
-    candidate: Candidate, inputs: Inputs, n_networks: int, batch_size: int, n_rows: int
+    spec: NetworkSpec, inputs: Inputs, n_networks: int, batch_size: int, n_rows: int
 ) -> float:
     """Predict the seconds of training ``n_networks`` on ``n_rows`` rows each, on one core."""
-    size = size_of(candidate, inputs)
+    size = size_of(spec, inputs)
     of_a_step = PER_PRODUCT * size.products * batch_size + PER_WEIGHT * size.weights + PER_STEP
     return EPOCHS * n_networks * math.ceil(n_rows / batch_size) * of_a_step

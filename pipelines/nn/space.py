@@ -1,4 +1,4 @@
-"""Candidates and the space they are drawn from: a range for each hyper-parameter, in YAML."""
+"""Specifications of networks, and the space they are drawn from: ranges in a YAML file."""
 
 from __future__ import annotations
 
@@ -123,8 +123,8 @@ class Range:
 
 
 @dataclass(frozen=True)
-class Candidate:
-    """One setting of the hyper-parameters.
+class NetworkSpec:
+    """What a network is, and the rates that it is trained at.
 
     Attributes
     ----------
@@ -150,7 +150,7 @@ class Candidate:
     kernel_size: int = 0
 
     @property
-    def architecture(self) -> Candidate:
+    def architecture(self) -> NetworkSpec:
         """Without learning rate and momentum: networks of one architecture can share a stack."""
         return replace(self, learning_rate=0.0, momentum=0.0)
 
@@ -169,7 +169,7 @@ class SearchSpace:
         Parameters
         ----------
         network : str, optional
-            As ``Candidate.network``; the file may leave it out, and must not say another.
+            As ``NetworkSpec.network``; the file may leave it out, and must not say another.
         optimizer : {"sgd", "adamw"}
             Decides the rates of a network that no preset is for.
 
@@ -256,10 +256,10 @@ class SearchSpace:
         }
         return cls(network, ranges)
 
-    def draw(self, generator: np.random.Generator) -> Candidate:
-        """Draw a candidate."""
+    def draw(self, generator: np.random.Generator) -> NetworkSpec:
+        """Draw the specification of a network."""
         drawn: dict[str, Any] = {name: one.draw(generator) for name, one in self.ranges.items()}
-        return Candidate(self.network, **{"n_hidden_layer": 0, **drawn})
+        return NetworkSpec(self.network, **{"n_hidden_layer": 0, **drawn})
 
     def for_images(self, shape: tuple[int, ...] | None) -> SearchSpace:
         """Return this space without kernels larger than an image's shorter side.

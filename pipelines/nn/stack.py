@@ -1,4 +1,4 @@
-"""Networks of one candidate that are trained together: their rows, scores and results."""
+"""Networks of one specification that are trained together: their rows, scores and results."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pipelines.data.scaling import FittedScaling, Scaling
 from pipelines.nn.inputs import Inputs
 from pipelines.nn.settings import Training, torch_device
 from pipelines.nn.size import scoring_rows
-from pipelines.nn.space import Candidate
+from pipelines.nn.space import NetworkSpec
 from pipelines.run_folder.names import DIVERGED, OK
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ class Part:
         What each of those counts there; by default all alike.
     target : FittedScaling, optional
         Of a regression, from the placed targets to those standardised on ``rows``.
-    candidate : Candidate, optional
+    spec : NetworkSpec, optional
         Its own; only modules may have another learning rate and momentum than the stack's.
     """
 
@@ -82,7 +82,7 @@ class Part:
     scaling: FittedScaling | None = None
     out_of_bag: np.ndarray = field(default_factory=lambda: np.empty(0, np.int64))
     weights: np.ndarray | None = None
-    candidate: Candidate | None = None
+    spec: NetworkSpec | None = None
     target: FittedScaling | None = None
 
     def scaled(self, X: torch.Tensor) -> torch.Tensor:
@@ -162,7 +162,7 @@ class Score:
 
 @dataclass(frozen=True, eq=False)
 class Stack:
-    """A candidate, rows on the device, and for each network which of them are its own.
+    """A specification, rows on the device, and for each network which of them are its own.
 
     Row r of the data set is row ``slot * step + r`` for the network of ``parts[slot]``.
 
@@ -173,7 +173,7 @@ class Stack:
         networks all take the steps that it has rows for.
     """
 
-    candidate: Candidate
+    spec: NetworkSpec
     inputs: Inputs
     rows: DeviceRows
     parts: list[Part]
@@ -188,10 +188,10 @@ class Stack:
 
         started = time.perf_counter()
         rows = self.rows
-        network = network_to_ask(self.candidate, self.inputs, rows.device)
+        network = network_to_ask(self.spec, self.inputs, rows.device)
         index = torch.from_numpy(some.astype(np.int64) + slot * self.step).to(rows.device)
         n_errors, loss, outputs = 0, 0.0, list[np.ndarray]()
-        for block in index.split(scoring_rows(self.candidate, self.inputs)):
+        for block in index.split(scoring_rows(self.spec, self.inputs)):
             X = self.parts[slot].scaled(rows.X.index_select(0, block))
             truth = self.parts[slot].scaled_targets(rows.targets.index_select(0, block))
             if self.inputs.is_regression:
@@ -221,7 +221,7 @@ def place_stack(
 ) -> Stack:
     """Place what a stack is trained on, for each of its networks the rows drawn, and left out.
 
-    Their candidates are of one architecture; only modules may differ in the rest.
+    Their specs are of one architecture; only modules may differ in the rest.
     The targets of a regression are standardised on each network's own rows.
     A table whose preparation is more than a mean and a deviation of each column is placed
     once for each network, prepared on its own rows alone.
@@ -254,9 +254,9 @@ def place_stack(
             target=target,
         )
         on_device.append(placed_part)
-    candidate = parts[0].candidate
-    assert candidate is not None
-    return Stack(candidate, inputs, placed, on_device, step, n_rows)
+    spec = parts[0].spec
+    assert spec is not None
+    return Stack(spec, inputs, placed, on_device, step, n_rows)
 
 
 def place_rows(data: FoldedData, inputs: Inputs, training: Training) -> DeviceRows:

@@ -44,7 +44,7 @@ def train(
     train_all: Any = _train_by_hand
     if training.optimizer is not None:
         from pipelines.nn.modules import train_modules as train_all
-    elif networks.candidate.network == "table":
+    elif networks.spec.network == "table":
         train_all = train_with_early_stopping
     items = train_all(networks, training, collect)
     while True:

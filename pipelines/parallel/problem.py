@@ -75,11 +75,11 @@ class Network:
 
         from pipelines.nn.inputs import Inputs
         from pipelines.nn.networks import drawing_from, make_network
-        from pipelines.nn.space import Candidate
+        from pipelines.nn.space import NetworkSpec
 
         if self.name not in NETWORKS[:-1]:  # as nn_bagging knows it, whose images are no rows
             inputs = Inputs(self.n_inputs, self.n_outputs, self.image_shape)
-            network = make_network(Candidate(self.name, 0, 0, 0, CHANNELS_OF_CNN), inputs, seed)
+            network = make_network(NetworkSpec(self.name, 0, 0, 0, CHANNELS_OF_CNN), inputs, seed)
             if self.image_shape is None:
                 return network
             return nn.Sequential(nn.Unflatten(1, channels_height_width(self.image_shape)), network)

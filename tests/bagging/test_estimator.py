@@ -78,7 +78,7 @@ def test_it_learns_and_its_pieces_agree(fitted: BaggedNets) -> None:
             row.loss_mean
             == fitted.candidates_[fitted.candidates_.member == row.member].loss_mean.min()
         )
-        assert candidate.candidate.network == "conv"
+        assert candidate.spec.network == "conv"
 
 
 def test_the_seed_decides_and_workers_do_not(
@@ -195,7 +195,7 @@ def test_a_table_needs_no_search(wine: tuple[np.ndarray, np.ndarray], four_worke
     nets = BaggedNets(random_state=0).fit(*some)
     assert nets.score(*others) > 0.93
     assert nets.predict_ensemble(others[0]).deferred.mean() < 0.15
-    candidates = [member.candidate for member in nets.ensemble_.members]
+    candidates = [member.spec for member in nets.ensemble_.members]
     assert [candidates.index(one) for one in candidates] == [0] * 6 + [6] * 6
     assert all(one.network == "table" for one in candidates)
     assert (nets.cv_results_.fold == -1).all()

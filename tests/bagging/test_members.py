@@ -15,11 +15,11 @@ from pipelines.data.scaling import FittedScaling, Scaling
 from pipelines.nn.fit import Refitted
 from pipelines.nn.inputs import Inputs, weight_shapes
 from pipelines.nn.member import Ensemble, Member, OutOfBagPrediction, Prediction
-from pipelines.nn.space import Candidate
+from pipelines.nn.space import NetworkSpec
 from pipelines.nn.stack import Score, Trained
 
 INPUTS = Inputs(4, 3)
-CANDIDATE = Candidate("mlp", 5, 0.1, 0.5)
+CANDIDATE = NetworkSpec("mlp", 5, 0.1, 0.5)
 CLASSES = np.array(["a", "b", "c"])
 NO_PREDICTION = Prediction(np.empty((0, 3), np.float32), np.empty(0, np.float32))
 NOTHING = OutOfBagPrediction(np.empty(0, np.int32), *NO_PREDICTION)

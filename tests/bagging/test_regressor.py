@@ -154,7 +154,7 @@ def test_images_have_numbers_too() -> None:
     ink = images.sum(axis=1)
     nets = BaggedNetsRegressor(2, 1, cv=2, space="small", image_shape=(8, 8), random_state=0)
     assert nets.fit(images[:500], ink[:500]).score(images[500:], ink[500:]) > 0.8
-    assert nets.estimators_[0].candidate.network == "conv"
+    assert nets.estimators_[0].spec.network == "conv"
 
 
 def test_a_stored_ensemble_predicts_the_same(

@@ -11,14 +11,14 @@ from pipelines.data.placement import FoldedData
 from pipelines.nn import recording
 from pipelines.nn.inputs import Inputs
 from pipelines.nn.settings import Training
-from pipelines.nn.space import Candidate
+from pipelines.nn.space import NetworkSpec
 from tests.nn.one_member import refitted, rows_of_folds
 
 DIGITS = Inputs(64, 10, (8, 8))
-CONV = Candidate("conv", 60, 0.02, 0.5, n_conv_layer=20, kernel_size=3)
-CNN = Candidate("cnn", 0, 0.02, 0.9, n_conv_layer=8)
-MLP = Candidate("mlp", 60, 0.02, 0.5)
-WIDE = Candidate("conv", 600, 0.02, 0.3, n_conv_layer=200, kernel_size=3)
+CONV = NetworkSpec("conv", 60, 0.02, 0.5, n_conv_layer=20, kernel_size=3)
+CNN = NetworkSpec("cnn", 0, 0.02, 0.9, n_conv_layer=8)
+MLP = NetworkSpec("mlp", 60, 0.02, 0.5)
+WIDE = NetworkSpec("conv", 600, 0.02, 0.3, n_conv_layer=200, kernel_size=3)
 
 
 def digits() -> FoldedData:
@@ -26,14 +26,14 @@ def digits() -> FoldedData:
     return FoldedData(one.X_train, one.y_train, one.X_test, one.y_test, (), one.scaling)
 
 
-def rows_of(data: FoldedData, candidate: Candidate, device: str, **training) -> list[dict]:
-    return rows_of_folds(data, candidate, DIGITS, Training(device=device, **training))
+def rows_of(data: FoldedData, spec: NetworkSpec, device: str, **training) -> list[dict]:
+    return rows_of_folds(data, spec, DIGITS, Training(device=device, **training))
 
 
-def agrees_with_the_cpu(candidate: Candidate) -> None:
+def agrees_with_the_cpu(spec: NetworkSpec) -> None:
     data = digits()
     for gpu, cpu in zip(
-        *(rows_of(data, candidate, device, max_epochs=4) for device in ("gpu", "cpu")), strict=True
+        *(rows_of(data, spec, device, max_epochs=4) for device in ("gpu", "cpu")), strict=True
     ):
         assert gpu["status"] == cpu["status"] == "ok"
         assert gpu["n_iterations"] == cpu["n_iterations"]
@@ -70,16 +70,16 @@ def test_recorded_steps_of_a_module_are_those_launched_one_by_one():
         recorded_agrees(CNN, Training.of("cnn", 1_000, device="gpu", max_epochs=2, **options))
 
 
-def recorded_agrees(candidate: Candidate, training: Training) -> None:
+def recorded_agrees(spec: NetworkSpec, training: Training) -> None:
     data = digits()
-    recorded = rows_of_folds(data, candidate, DIGITS, training)
+    recorded = rows_of_folds(data, spec, DIGITS, training)
     with patch.object(recording, "STEPS_BEFORE", 10**9):
-        launched = rows_of_folds(data, candidate, DIGITS, training)
+        launched = rows_of_folds(data, spec, DIGITS, training)
     for first, second in zip(recorded, launched, strict=True):
         np.testing.assert_allclose(first["loss"], second["loss"], rtol=0.02)
         assert abs(first["n_errors"] - second["n_errors"]) <= 3
     seconds = [sum(row["fit_seconds"] for row in rows) for rows in (recorded, launched)]
-    note(f"{candidate.network}: recorded in {seconds[0]:.2f} s, launched in {seconds[1]:.2f} s")
+    note(f"{spec.network}: recorded in {seconds[0]:.2f} s, launched in {seconds[1]:.2f} s")
 
 
 def test_memory_is_within_the_prediction():
@@ -87,7 +87,7 @@ def test_memory_is_within_the_prediction():
 
     from pipelines.nn.size import training_bytes
 
-    data, large = digits(), Candidate("conv", 1999, 1e-3, 0.1, n_conv_layer=999, kernel_size=2)
+    data, large = digits(), NetworkSpec("conv", 1999, 1e-3, 0.1, n_conv_layer=999, kernel_size=2)
     gc.collect()
     torch.cuda.empty_cache()
     torch.cuda.reset_peak_memory_stats()

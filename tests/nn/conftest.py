@@ -1,4 +1,4 @@
-"""Small data for networks, and a candidate: the digits, and a table with scales of its own."""
+"""Small data for networks, and a spec: the digits, and a table with scales of its own."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from pipelines.data.placement import FoldedData
 from pipelines.data.scaling import Scaling
 from pipelines.nn.inputs import Inputs
 from pipelines.nn.settings import Training
-from pipelines.nn.space import Candidate
+from pipelines.nn.space import NetworkSpec
 
 DIGITS = Inputs(64, 10, (8, 8))
 WINE = Inputs(13, 3)
 TRAINING = Training(max_epochs=6)
-CANDIDATE = Candidate("conv", 32, 0.05, 0.5, n_conv_layer=4, kernel_size=3)
+SPEC = NetworkSpec("conv", 32, 0.05, 0.5, n_conv_layer=4, kernel_size=3)
 
 
 @pytest.fixture(scope="session")

@@ -13,28 +13,28 @@ from pipelines.data.placement import FoldedData
 from pipelines.nn.fit import Refitted, generator_of
 from pipelines.nn.inputs import Inputs
 from pipelines.nn.settings import Training
-from pipelines.nn.space import Candidate
+from pipelines.nn.space import NetworkSpec
 from pipelines.search.shared.networks import Network
 from pipelines.search.tasks import Row, make_tasks, rows_of
 
 
-def plan_of(candidate: Candidate, inputs: Inputs, training: Training) -> Trainings:
-    """One bootstrap in three folds, and its only candidate."""
-    return Trainings(inputs, training, 3, 0, [[Network(candidate, 11)]], [3], [[0]])
+def plan_of(spec: NetworkSpec, inputs: Inputs, training: Training) -> Trainings:
+    """One bootstrap in three folds, and its only spec."""
+    return Trainings(inputs, training, 3, 0, [[Network(spec, 11)]], [3], [[0]])
 
 
 def rows_of_folds(
-    data: FoldedData, candidate: Candidate, inputs: Inputs, training: Training
+    data: FoldedData, spec: NetworkSpec, inputs: Inputs, training: Training
 ) -> list[Row]:
-    problem = plan_of(candidate, inputs, training).problem(data)
+    problem = plan_of(spec, inputs, training).problem(data)
     (task,) = make_tasks(problem, "member=0")
     return rows_of(problem, task)
 
 
 def refitted(
-    data: FoldedData, candidate: Candidate, inputs: Inputs, training: Training
+    data: FoldedData, spec: NetworkSpec, inputs: Inputs, training: Training
 ) -> tuple[Row, Refitted | None]:
-    plan = plan_of(candidate, inputs, training)
+    plan = plan_of(spec, inputs, training)
     problem, task = plan.problem(data), Refits(("member=0",), (3,))
     (found,) = without_progress(run_task(problem, task, kind=plan.kind))
     return found

@@ -14,7 +14,7 @@ from pipelines.nn.by_hand import first_weights
 from pipelines.nn.early_stopping import SMOOTHING, WEIGHT_DECAY, _Given, widened
 from pipelines.nn.networks import log_certainty, network_to_ask
 from pipelines.nn.settings import Training
-from pipelines.nn.space import Candidate
+from pipelines.nn.space import NetworkSpec
 from pipelines.nn.stack import (
     DIVERGED,
     OK,
@@ -30,7 +30,7 @@ from .conftest import WINE
 from .one_member import generators_of
 from .test_train import train_parts
 
-TABLE = Candidate("table", 9, 0.03, 0.9)
+TABLE = NetworkSpec("table", 9, 0.03, 0.9)
 CPU = torch.device("cpu")
 
 

@@ -13,24 +13,24 @@ from pipelines.errors import InputError
 from pipelines.nn import member as member_module
 from pipelines.nn.inputs import Inputs, weight_shapes
 from pipelines.nn.member import Ensemble, Member
-from pipelines.nn.space import Candidate
+from pipelines.nn.space import NetworkSpec
 
 DIGITS, WINE = Inputs(64, 10, (8, 8)), Inputs(13, 3)
-CONV = Candidate("conv", 11, 0.05, 0.7, n_conv_layer=3, kernel_size=3)
-MLP = Candidate("mlp", 9, 0.05, 0.5)
+CONV = NetworkSpec("conv", 11, 0.05, 0.7, n_conv_layer=3, kernel_size=3)
+MLP = NetworkSpec("mlp", 9, 0.05, 0.5)
 
 
-def some_member(candidate: Candidate, inputs: Inputs, seed: int = 0) -> Member:
+def some_member(spec: NetworkSpec, inputs: Inputs, seed: int = 0) -> Member:
     generator = np.random.default_rng(seed)
     weights = {
         name: generator.standard_normal(shape).astype(np.float32) / 8
-        for name, shape in weight_shapes(candidate, inputs).items()
+        for name, shape in weight_shapes(spec, inputs).items()
     }
     if inputs.image_shape:
-        return Member(candidate, inputs, weights, FittedScaling(8.0, 4.6))
+        return Member(spec, inputs, weights, FittedScaling(8.0, 4.6))
     width = inputs.n_features
     scaling = FittedScaling(generator.random(width), 1 + generator.random(width))
-    return Member(candidate, inputs, weights, scaling)
+    return Member(spec, inputs, weights, scaling)
 
 
 def images(n: int) -> np.ndarray:
@@ -45,11 +45,11 @@ def test_blocks_of_rows_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     assert some_member(CONV, DIGITS).predict_proba(images(0)).shape == (0, 10)
 
 
-@pytest.mark.parametrize(("candidates", "inputs"), [([CONV, MLP], DIGITS), ([MLP, MLP], WINE)])
+@pytest.mark.parametrize(("specs", "inputs"), [([CONV, MLP], DIGITS), ([MLP, MLP], WINE)])
 def test_a_stored_ensemble_answers_the_same(
-    tmp_path: Path, candidates: list[Candidate], inputs: Inputs
+    tmp_path: Path, specs: list[NetworkSpec], inputs: Inputs
 ) -> None:
-    members = [some_member(one, inputs, seed) for seed, one in enumerate(candidates)]
+    members = [some_member(one, inputs, seed) for seed, one in enumerate(specs)]
     labels = np.array([f"class {code}" for code in range(inputs.n_classes)])
     ensemble = Ensemble(members, labels)
     path = tmp_path / "ensemble.safetensors"
@@ -60,7 +60,7 @@ def test_a_stored_ensemble_answers_the_same(
     assert expected.shape == (2, 6, inputs.n_classes)
     np.testing.assert_array_equal(loaded.member_proba(X), expected)
     np.testing.assert_array_equal(loaded.classes_, labels)
-    assert [one.candidate for one in loaded.members] == candidates
+    assert [one.spec for one in loaded.members] == specs
 
 
 @pytest.mark.parametrize(
@@ -93,7 +93,7 @@ def test_a_damaged_file_is_one_line(
 
 def test_a_module_keeps_its_layers_whatever_they_are_called(tmp_path: Path) -> None:
     weights = {"preparation.weight": np.ones((3, 13), np.float32)}
-    member = Member(Candidate("own.py:Own", 0, 0.1, 0.9), WINE, weights, FittedScaling(0.0, 1.0))
+    member = Member(NetworkSpec("own.py:Own", 0, 0.1, 0.9), WINE, weights, FittedScaling(0.0, 1.0))
     Ensemble([member], np.arange(3)).save(tmp_path / "ensemble.safetensors")
     (loaded,) = Ensemble.load(tmp_path / "ensemble.safetensors").members
     assert list(loaded.weights) == list(weights)

@@ -17,14 +17,14 @@ from pipelines.nn.inputs import Inputs
 from pipelines.nn.modules import MOST_TOGETHER, WARM_UP, seed_from, vmap_can
 from pipelines.nn.networks import as_network_takes, make_network, network_lines
 from pipelines.nn.settings import Training
-from pipelines.nn.space import Candidate
+from pipelines.nn.space import NetworkSpec
 from pipelines.nn.stack import Part, Stack, Tensors, Trained, place_rows
 from pipelines.nn.train import train
 
 from .conftest import DIGITS, WINE
 from .one_member import generators_of, refitted, rows_of_folds, without_progress
 
-CNN = Candidate("cnn", 0, 0.05, 0.9, n_conv_layer=4)
+CNN = NetworkSpec("cnn", 0, 0.05, 0.9, n_conv_layer=4)
 MODULE = Training.of("cnn", 191)
 COLOURED = Inputs(3 * 32 * 32, 5, (3, 32, 32))
 
@@ -74,7 +74,7 @@ def copied(slot: int, weights: Tensors) -> dict[str, np.ndarray]:
     return {name: one.numpy().copy() for name, one in weights.items()}
 
 
-def stack_of(data: FoldedData, candidate: Candidate, slots: slice = slice(None)) -> Stack:
+def stack_of(data: FoldedData, spec: NetworkSpec, slots: slice = slice(None)) -> Stack:
     chosen = np.random.default_rng(0)
     parts = [
         Part(
@@ -83,23 +83,23 @@ def stack_of(data: FoldedData, candidate: Candidate, slots: slice = slice(None))
         for size, own in zip((200, 203, 191), generators_of(5, 3), strict=True)
     ]
     rows = place_rows(data, DIGITS, MODULE)
-    return Stack(candidate, DIGITS, rows, parts[slots], n_rows=191)
+    return Stack(spec, DIGITS, rows, parts[slots], n_rows=191)
 
 
 def trained(
-    data: FoldedData, training: Training, slots: slice = slice(None), candidate: Candidate = CNN
+    data: FoldedData, training: Training, slots: slice = slice(None), spec: NetworkSpec = CNN
 ) -> list[Trained]:
-    return without_progress(train(stack_of(data, candidate, slots), training, copied))
+    return without_progress(train(stack_of(data, spec, slots), training, copied))
 
 
 def fold_by_fold(stack: Stack, training: Training) -> list[list[float]]:
     """Train each network of a stack by a plain loop; the mean loss of each epoch of each."""
-    candidate, rows = stack.candidate, stack.rows
+    spec, rows = stack.spec, stack.rows
     size = min(training.batch_size, stack.n_rows)
     n_rows = stack.n_rows // size * size
     losses: list[list[float]] = []
     for part in stack.parts:
-        network = make_network(candidate, stack.inputs, seed_from(part.generator)).train()
+        network = make_network(spec, stack.inputs, seed_from(part.generator)).train()
         seed_from(part.generator), seed_from(part.generator)  # of draws and augmentation
         images = as_network_takes(part.scaled(rows.X.clone()), stack.inputs)
         dataset = TensorDataset(images, rows.targets.argmax(1))
@@ -110,12 +110,10 @@ def fold_by_fold(stack: Stack, training: Training) -> list[list[float]]:
             }
             for decays in (True, False)
         ]
-        optimizer = torch.optim.SGD(
-            groups, candidate.learning_rate, candidate.momentum, nesterov=True
-        )
+        optimizer = torch.optim.SGD(groups, spec.learning_rate, spec.momentum, nesterov=True)
         schedule = torch.optim.lr_scheduler.OneCycleLR(
             optimizer,
-            candidate.learning_rate,
+            spec.learning_rate,
             pct_start=WARM_UP,
             cycle_momentum=False,
             total_steps=n_rows // size * training.max_epochs + 1,
@@ -140,31 +138,31 @@ def fold_by_fold(stack: Stack, training: Training) -> list[list[float]]:
 def test_folds_train_as_by_a_plain_loop(digits: FoldedData, batch_size: int) -> None:
     """By DataLoader, SGD and OneCycleLR; a CPU takes the larger batches one network at a time."""
     training = Training.of("cnn", 191, batch_size=batch_size, max_epochs=3)
-    candidate = replace(CNN, learning_rate=0.01)
-    plain = fold_by_fold(stack_of(digits, candidate), training)
-    for one, losses in zip(trained(digits, training, candidate=candidate), plain, strict=True):
+    spec = replace(CNN, learning_rate=0.01)
+    plain = fold_by_fold(stack_of(digits, spec), training)
+    for one, losses in zip(trained(digits, training, spec=spec), plain, strict=True):
         assert one.losses == pytest.approx(losses, rel=2e-3)
         assert one.status == "ok"
 
 
 @pytest.mark.parametrize("augment", ["none", "digits", "trivialaugment"])
-@pytest.mark.parametrize("candidate", [CNN, Candidate("mlp", 8, 0.05, 0.9)])
+@pytest.mark.parametrize("spec", [CNN, NetworkSpec("mlp", 8, 0.05, 0.9)])
 def test_side_by_side_and_alone_give_the_same(
-    digits: FoldedData, augment: str, candidate: Candidate
+    digits: FoldedData, augment: str, spec: NetworkSpec
 ) -> None:
     """Of convolutions in groups of channels, of dense layers by vmap."""
     training = Training.of("cnn", 191, batch_size=32, max_epochs=2, augment=augment)
-    together = trained(digits, training, candidate=candidate)
+    together = trained(digits, training, spec=spec)
     for slot, one in enumerate(together):
-        (alone,) = trained(digits, training, slice(slot, slot + 1), candidate)
+        (alone,) = trained(digits, training, slice(slot, slot + 1), spec)
         assert one.losses == pytest.approx(alone.losses, rel=2e-3)
         assert one.result.keys() == alone.result.keys()
-    again = trained(digits, training, candidate=candidate)
+    again = trained(digits, training, spec=spec)
     for one, same in zip(together, again, strict=True):
         for name, weights in one.result.items():
             np.testing.assert_array_equal(weights, same.result[name])
     if augment != "none":
-        plain = trained(digits, replace(training, augment="none"), candidate=candidate)
+        plain = trained(digits, replace(training, augment="none"), spec=spec)
         assert plain[0].losses != together[0].losses
 
 
@@ -172,11 +170,11 @@ def test_side_by_side_and_alone_give_the_same(
 def test_buffers_that_a_module_assigns_are_those_of_its_last_step(
     digits: FoldedData, together: bool
 ) -> None:
-    candidate = Candidate("tests.nn.test_modules:Assigning", 0, 0.05, 0.9)
+    spec = NetworkSpec("tests.nn.test_modules:Assigning", 0, 0.05, 0.9)
     training = replace(MODULE, max_epochs=2, batch_size=16)
-    stack = stack_of(digits, candidate, slice(None) if together else slice(1))
+    stack = stack_of(digits, spec, slice(None) if together else slice(1))
     found = without_progress(train(stack, training, copied))
-    assert vmap_can(make_network(candidate, DIGITS), DIGITS)
+    assert vmap_can(make_network(spec, DIGITS), DIGITS)
     assert [float(one.result["n_rows"]) for one in found] == [2 * 11 * 16] * len(found)
 
 
@@ -186,9 +184,7 @@ def test_networks_side_by_side_have_rates_of_their_own(digits: FoldedData, optim
     rate = CNN.learning_rate / (1 if optimizer == "sgd" else 30)
     own = [replace(CNN, learning_rate=rate / one, momentum=1 - one / 10) for one in (1, 2, 5)]
     stack = stack_of(digits, CNN)
-    stack.parts[:] = [
-        replace(part, candidate=one) for part, one in zip(stack.parts, own, strict=True)
-    ]
+    stack.parts[:] = [replace(part, spec=one) for part, one in zip(stack.parts, own, strict=True)]
     for slot, one in enumerate(without_progress(train(stack, training, copied))):
         (alone,) = trained(digits, training, slice(slot, slot + 1), own[slot])
         assert one.losses == pytest.approx(alone.losses, rel=2e-3)
@@ -196,14 +192,14 @@ def test_networks_side_by_side_have_rates_of_their_own(digits: FoldedData, optim
 
 def test_the_best_epoch_on_rows_left_out_is_kept(digits: FoldedData) -> None:
     """At a rate that spoils what was learned."""
-    candidate = replace(CNN, learning_rate=0.2, momentum=0.99)
+    spec = replace(CNN, learning_rate=0.2, momentum=0.99)
     training = Training.of("cnn", 191, batch_size=32, max_epochs=12, patience=2, schedule="none")
     patient = replace(training, patience=None)
-    stack = stack_of(digits, candidate)
+    stack = stack_of(digits, spec)
     scores = {}
     for name, settings in (("stopped", training), ("whole", patient)):
         training = train(
-            stack_of(digits, candidate),
+            stack_of(digits, spec),
             settings,
             lambda slot, weights: stack.score(slot, np.arange(0, 300, 7), weights).loss,
         )
@@ -215,9 +211,9 @@ def test_the_best_epoch_on_rows_left_out_is_kept(digits: FoldedData) -> None:
 
 
 def test_a_loss_that_is_no_number_is_told(digits: FoldedData) -> None:
-    candidate = replace(CNN, learning_rate=1e30)
+    spec = replace(CNN, learning_rate=1e30)
     training = Training.of("cnn", 191, batch_size=32, max_epochs=2, schedule="none")
-    assert {one.status for one in trained(digits, training, candidate=candidate)} == {"diverged"}
+    assert {one.status for one in trained(digits, training, spec=spec)} == {"diverged"}
 
 
 @pytest.mark.slow
@@ -244,23 +240,23 @@ def test_folds_and_refit_of_a_module(digits: FoldedData) -> None:
 )
 def test_a_table(wine: FoldedData, name: str, optimizer: str) -> None:
     rate = 0.05 if optimizer == "sgd" else 0.01
-    candidate = Candidate(name, 16, rate, 0.9)
+    spec = NetworkSpec(name, 16, rate, 0.9)
     training = Training.of(
         name, len(wine.y), batch_size=16, optimizer=optimizer, schedule="cosine", max_epochs=40
     )
-    rows = rows_of_folds(wine, candidate, WINE, training)
+    rows = rows_of_folds(wine, spec, WINE, training)
     assert [row["status"] for row in rows] == ["ok"] * 3
     assert np.mean([row["error"] for row in rows]) < 0.12
-    assert rows[0]["loss"] == rows_of_folds(wine, candidate, WINE, training)[0]["loss"]
+    assert rows[0]["loss"] == rows_of_folds(wine, spec, WINE, training)[0]["loss"]
 
 
 def test_a_network_is_described_before_it_is_trained() -> None:
     assert network_lines(CNN, DIGITS) == ["network    cnn: 1,030 weights"]
     fixed = replace(WINE, module=nn.Linear(13, 4))
     with pytest.raises(InputError, match=r"each of 3 classes.*gives \(2, 4\)"):
-        network_lines(Candidate("x:Linear", 0, 0.1, 0.9), fixed)
+        network_lines(NetworkSpec("x:Linear", 0, 0.1, 0.9), fixed)
     with pytest.raises(InputError, match="must take rows of this data set"):
-        network_lines(Candidate("x:Linear", 0, 0.1, 0.9), replace(fixed, module=nn.Linear(7, 3)))
+        network_lines(NetworkSpec("x:Linear", 0, 0.1, 0.9), replace(fixed, module=nn.Linear(7, 3)))
 
 
 @pytest.mark.parametrize(
@@ -274,33 +270,33 @@ def test_a_network_is_described_before_it_is_trained() -> None:
 )
 def test_what_vmap_can_train_side_by_side(name: str, inputs: Inputs, can: bool) -> None:
     """Not what draws random numbers, nor what branches on its numbers."""
-    assert vmap_can(make_network(Candidate(name, 4, 0.1, 0.9, 4), inputs), inputs) is can
+    assert vmap_can(make_network(NetworkSpec(name, 4, 0.1, 0.9, 4), inputs), inputs) is can
 
 
 def test_networks_of_torchvision() -> None:
     pytest.importorskip("torchvision")
     for inputs in (COLOURED, Inputs(32 * 32, 5, (32, 32))):
-        network = make_network(Candidate("resnet18", 0, 0.1, 0.9), inputs)
+        network = make_network(NetworkSpec("resnet18", 0, 0.1, 0.9), inputs)
         assert vmap_can(network, inputs)
         images = torch.zeros(2, *COLOURED.image_shape)[:, : len(inputs.image_shape or ()) * 2 - 3]
         assert network(images).shape == (2, 5)
     with pytest.raises(InputError, match=r"torchvision.models.*did you mean 'resnet18'"):
-        make_network(Candidate("resnet81", 0, 0.1, 0.9), COLOURED)
+        make_network(NetworkSpec("resnet81", 0, 0.1, 0.9), COLOURED)
     with pytest.raises(InputError, match="needs images"):
-        make_network(Candidate("resnet18", 0, 0.1, 0.9), WINE)
+        make_network(NetworkSpec("resnet18", 0, 0.1, 0.9), WINE)
 
 
 def test_members_of_a_module_have_first_weights_of_their_own() -> None:
     mine = Mine(13, 3)
     inputs = replace(WINE, module=mine)
     first, same, other = (
-        make_network(Candidate("Mine", 0, 0.1, 0.9), inputs, seed).output.weight
+        make_network(NetworkSpec("Mine", 0, 0.1, 0.9), inputs, seed).output.weight
         for seed in (1, 1, 2)
     )
     assert torch.equal(first, same)
     assert not torch.equal(first, other)
     assert not torch.equal(first, mine.output.weight)
-    hidden = make_network(Candidate("Mine", 5, 0.1, 0.9), replace(WINE, module=Mine)).hidden
+    hidden = make_network(NetworkSpec("Mine", 5, 0.1, 0.9), replace(WINE, module=Mine)).hidden
     assert hidden.out_features == 5
 
 
@@ -316,7 +312,7 @@ def test_members_of_a_module_have_first_weights_of_their_own() -> None:
 def test_a_module_that_cannot_be_made_is_one_line(name: str, message: str) -> None:
     assert copy
     with pytest.raises(InputError, match=message) as refused:
-        make_network(Candidate(name, 0, 0.1, 0.9), WINE)
+        make_network(NetworkSpec(name, 0, 0.1, 0.9), WINE)
     assert "\n" not in str(refused.value)
 
 
@@ -324,10 +320,10 @@ def test_a_module_that_cannot_be_made_is_one_line(name: str, message: str) -> No
 def test_the_study_s_networks_are_trained_by_torch_where_they_are_asked_to(
     digits: FoldedData,
 ) -> None:
-    candidate = Candidate("conv", 32, 0.05, 0.9, 4, 3)
+    spec = NetworkSpec("conv", 32, 0.05, 0.9, 4, 3)
     training = Training.of("conv", len(digits.y), augment="digits", batch_size=16)
     assert training.optimizer == "sgd"
-    rows = rows_of_folds(digits, candidate, DIGITS, training)
+    rows = rows_of_folds(digits, spec, DIGITS, training)
     assert np.mean([row["error"] for row in rows]) < 0.25
     assert MOST_TOGETHER >= 16
     assert place_rows(digits, DIGITS, Training()).X.dtype == torch.float32

@@ -1,4 +1,4 @@
-"""Refits: what they train, and what becomes of candidates that cannot run."""
+"""Refits: what they train, and what becomes of specs that cannot run."""
 
 from __future__ import annotations
 
@@ -16,28 +16,28 @@ from pipelines.nn.settings import Training
 from pipelines.nn.size import training_bytes
 from pipelines.nn.space import SearchSpace
 
-from .conftest import CANDIDATE, DIGITS, TRAINING, WINE
+from .conftest import DIGITS, SPEC, TRAINING, WINE
 from .one_member import refitted, rows_of_folds, without_progress
 
 
 def test_a_candidate_that_does_not_fit_is_rows_that_say_so(digits: FoldedData) -> None:
-    needed = training_bytes(CANDIDATE, DIGITS, 1, 10, len(digits.y))
+    needed = training_bytes(SPEC, DIGITS, 1, 10, len(digits.y))
     training = replace(TRAINING, memory_bytes=needed - 1)
-    rows = rows_of_folds(digits, CANDIDATE, DIGITS, training)
+    rows = rows_of_folds(digits, SPEC, DIGITS, training)
     assert [row["status"] for row in rows] == ["failed: needs 0.3 GiB, the device has 0.3 GiB"] * 3
     assert all(row["error"] is None and row["n_iterations"] is None for row in rows)
-    row, made = refitted(digits, CANDIDATE, DIGITS, training)
+    row, made = refitted(digits, SPEC, DIGITS, training)
     assert made is None
     assert row["status"].startswith("failed: needs")
 
 
 def test_a_candidate_that_diverges_is_rows_that_say_so(digits: FoldedData) -> None:
-    candidate = replace(CANDIDATE, learning_rate=1e5, momentum=0.99)
-    rows = rows_of_folds(digits, candidate, DIGITS, TRAINING)
+    spec = replace(SPEC, learning_rate=1e5, momentum=0.99)
+    rows = rows_of_folds(digits, spec, DIGITS, TRAINING)
     assert [row["status"] for row in rows] == ["diverged"] * 3
     assert all(row["error"] is None and row["loss"] is None for row in rows)
     assert all(row["fit_seconds"] > 0 and row["n_train"] > 0 for row in rows)
-    row, made = refitted(digits, candidate, DIGITS, TRAINING)
+    row, made = refitted(digits, spec, DIGITS, TRAINING)
     assert made is not None
     assert made.member is None
     assert made.test is None
@@ -46,7 +46,7 @@ def test_a_candidate_that_diverges_is_rows_that_say_so(digits: FoldedData) -> No
 
 
 def test_a_refit_is_on_the_whole_sample(digits: FoldedData) -> None:
-    row, done = refitted(digits, CANDIDATE, DIGITS, TRAINING)
+    row, done = refitted(digits, SPEC, DIGITS, TRAINING)
     assert row["n_train"] == len(digits.y)
     assert row["n_validation"] / len(digits.y) == pytest.approx(math.exp(-1), abs=0.06)
     assert row["fold"] == -1
@@ -55,7 +55,7 @@ def test_a_refit_is_on_the_whole_sample(digits: FoldedData) -> None:
     assert done is not None
     np.testing.assert_array_equal(done.test.probabilities, done.member.predict_proba(digits.X_test))
     assert (done.test.probabilities.argmax(axis=1) != digits.y_test).mean() < 0.3
-    _, again = refitted(digits, CANDIDATE, DIGITS, TRAINING)
+    _, again = refitted(digits, SPEC, DIGITS, TRAINING)
     assert again is not None
     for name, one in done.member.weights.items():
         np.testing.assert_array_equal(one, again.member.weights[name])
@@ -84,18 +84,18 @@ def test_members_together_are_those_trained_alone(digits: FoldedData) -> None:
     assert len({row["learning_rate"] for row, _ in together}) == 5
     for (row, one), task in list(zip(together, alone, strict=False))[1::3]:
         ((own_row, own),) = without_progress(run_task(problem, task, kind=on_cpu.kind))
-        assert one.member.candidate == own.member.candidate
+        assert one.member.spec == own.member.spec
         assert json.loads(row["losses"]) == pytest.approx(json.loads(own_row["losses"]), rel=2e-3)
         np.testing.assert_allclose(one.test.probabilities, own.test.probabilities, atol=0.02)
 
 
 def test_a_table(wine: FoldedData) -> None:
-    candidate = SearchSpace.load("mlp").draw(np.random.default_rng(0))
-    candidate = replace(candidate, learning_rate=0.1)
-    rows = rows_of_folds(wine, candidate, WINE, TRAINING)
+    spec = SearchSpace.load("mlp").draw(np.random.default_rng(0))
+    spec = replace(spec, learning_rate=0.1)
+    rows = rows_of_folds(wine, spec, WINE, TRAINING)
     assert [row["status"] for row in rows] == ["ok"] * 3
     assert np.mean([row["error"] for row in rows]) < 0.12
-    _, done = refitted(wine, candidate, WINE, TRAINING)
+    _, done = refitted(wine, spec, WINE, TRAINING)
     sample = BootstrapSplits(wine, 3, 0, (0,)).sample.everything()
     assert done is not None
     np.testing.assert_allclose(done.member.scaling.center, wine.X[sample].mean(axis=0))

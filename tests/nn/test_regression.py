@@ -16,16 +16,16 @@ from pipelines.nn.early_stopping import WEIGHT_DECAY, _Given, widened
 from pipelines.nn.inputs import Inputs
 from pipelines.nn.networks import network_to_ask, outputs_of
 from pipelines.nn.settings import Training
-from pipelines.nn.space import Candidate
+from pipelines.nn.space import NetworkSpec
 from pipelines.nn.stack import Part, Stack, Tensors, Trained, place_stack, target_scaling
 from pipelines.nn.train import train
 from tests.nn.one_member import generators_of, without_progress
 
 CPU = torch.device("cpu")
 IMAGES, TABLE_ROWS = Inputs(64, 0, (8, 8)), Inputs(64, 0)
-CONV = Candidate("conv", 11, 0.01, 0.7, n_conv_layer=3, kernel_size=3)
-MLP = Candidate("mlp", 9, 0.01, 0.5)
-TABLE = Candidate("table", 9, 0.03, 0.9)
+CONV = NetworkSpec("conv", 11, 0.01, 0.7, n_conv_layer=3, kernel_size=3)
+MLP = NetworkSpec("mlp", 9, 0.01, 0.5)
+TABLE = NetworkSpec("table", 9, 0.03, 0.9)
 UNITS, OFFSET = 1e5, 3e7
 
 
@@ -36,14 +36,14 @@ def ink(digits: FoldedData) -> FoldedData:
     return replace(digits, y=y.astype(np.float64), X_test=digits.X[:0], y_test=y[:0])
 
 
-def stack_of(data: FoldedData, candidate: Candidate, inputs: Inputs, count: int = 3) -> Stack:
+def stack_of(data: FoldedData, spec: NetworkSpec, inputs: Inputs, count: int = 3) -> Stack:
     n, chosen, by_size = len(data.y), np.random.default_rng(0), np.argsort(data.y)
     parts = []
     for number, generator in enumerate(generators_of(5, count)):
         rows = by_size[chosen.integers(0, n - 80 * number, n - 7 * number)]  # fewer large targets
         left_out = np.setdiff1d(np.arange(n), rows)
-        parts.append(Part(rows, generator, out_of_bag=left_out, candidate=candidate))
-    training = Training(optimizer="adamw" if ":" in candidate.network else None)
+        parts.append(Part(rows, generator, out_of_bag=left_out, spec=spec))
+    training = Training(optimizer="adamw" if ":" in spec.network else None)
     return place_stack(data, parts, inputs, training, n - 14)
 
 
@@ -69,14 +69,14 @@ def own_targets(data: FoldedData, stack: Stack, slot: int) -> torch.Tensor:
     return torch.from_numpy(((data.y - drawn.mean()) / drawn.std())[:, None]).float()
 
 
-@pytest.mark.parametrize(("candidate", "inputs"), [(CONV, IMAGES), (MLP, TABLE_ROWS)])
+@pytest.mark.parametrize(("spec", "inputs"), [(CONV, IMAGES), (MLP, TABLE_ROWS)])
 def test_gradients_are_those_of_autograd(
-    ink: FoldedData, candidate: Candidate, inputs: Inputs
+    ink: FoldedData, spec: NetworkSpec, inputs: Inputs
 ) -> None:
-    stack = stack_of(ink, candidate, inputs)
+    stack = stack_of(ink, spec, inputs)
     weights = StackedWeights(stack)
     batch = torch.from_numpy(np.random.default_rng(3).integers(0, 300, (3, 10)))
-    network = network_to_ask(candidate, inputs, CPU)
+    network = network_to_ask(spec, inputs, CPU)
     expected = []
     for slot in range(3):
         own = {n: w[slot].clone().requires_grad_() for n, w in weights.weights.items()}
@@ -139,12 +139,12 @@ class Narrow(torch.nn.Module):
         return self.output(self.hidden(X).relu())
 
 
-MODULE = Candidate("tests:Narrow", 0, 0.01, 0.9)
+MODULE = NetworkSpec("tests:Narrow", 0, 0.01, 0.9)
 OF_MODULE = replace(TABLE_ROWS, module=Narrow)
 
 
 @pytest.mark.parametrize(
-    ("candidate", "inputs", "training"),
+    ("spec", "inputs", "training"),
     [
         (MLP, TABLE_ROWS, Training(max_epochs=15, least_fall=0.02)),
         (TABLE, TABLE_ROWS, Training.of("table", 303, is_regression=True, max_epochs=200)),
@@ -152,14 +152,14 @@ OF_MODULE = replace(TABLE_ROWS, module=Narrow)
     ],
 )
 def test_alone_and_together_give_the_same_network(
-    ink: FoldedData, candidate: Candidate, inputs: Inputs, training: Training
+    ink: FoldedData, spec: NetworkSpec, inputs: Inputs, training: Training
 ) -> None:
     """Each ends by itself, on targets in deviations of its own."""
-    together = trained_of(stack_of(ink, candidate, inputs), training)
-    if candidate is MLP:
+    together = trained_of(stack_of(ink, spec, inputs), training)
+    if spec is MLP:
         assert len({len(member.losses) for member in together}) > 1
     for slot, member in enumerate(together):
-        stack = stack_of(ink, candidate, inputs)
+        stack = stack_of(ink, spec, inputs)
         alone: Trained[dict[str, np.ndarray]]
         (alone,) = trained_of(replace(stack, parts=[stack.parts[slot]]), training)
         assert alone.losses == pytest.approx(member.losses, rel=5e-3)
@@ -192,7 +192,7 @@ def test_targets_of_other_rows_change_nothing(ink: FoldedData) -> None:
     for y in (ink.y, other):
         data = replace(ink, y=y)
         rows, left_out = np.random.default_rng(0).integers(0, 150, 150), np.arange(150, 200)
-        part = Part(rows, *generators_of(1, 1), out_of_bag=left_out, candidate=TABLE)
+        part = Part(rows, *generators_of(1, 1), out_of_bag=left_out, spec=TABLE)
         training = Training.of("table", 150, is_regression=True, max_epochs=10)
         made += trained_of(place_stack(data, [part], TABLE_ROWS, training, 150), training)
     assert made[0].losses == pytest.approx(made[1].losses, rel=1e-3)

@@ -11,30 +11,30 @@ import yaml
 
 from pipelines.errors import InputError
 from pipelines.nn.inputs import Inputs, weight_shapes
-from pipelines.nn.space import LIMITS, PRESETS, Candidate, SearchSpace
+from pipelines.nn.space import LIMITS, PRESETS, NetworkSpec, SearchSpace
 
 DIGITS = Inputs(64, 10, (8, 8))
 TABLE = Inputs(5, 3)
 
 
-def drawn(space: SearchSpace, n: int = 400, seed: int = 0) -> list[Candidate]:
+def drawn(space: SearchSpace, n: int = 400, seed: int = 0) -> list[NetworkSpec]:
     generator = np.random.default_rng(seed)
     return [space.draw(generator) for _ in range(n)]
 
 
 def test_the_study_draws_what_it_says() -> None:
-    candidates = drawn(SearchSpace.load("study"), 4000)
-    channels = np.array([one.n_conv_layer for one in candidates])
+    specs = drawn(SearchSpace.load("study"), 4000)
+    channels = np.array([one.n_conv_layer for one in specs])
     assert (channels.min(), channels.max()) >= (1, 900)
     assert channels.max() <= 999
-    assert {one.kernel_size for one in candidates} == set(range(2, 11))
-    assert min(one.n_hidden_layer for one in candidates) >= 1
-    assert max(one.n_hidden_layer for one in candidates) <= 1999
-    rates = np.log10([one.learning_rate for one in candidates])
+    assert {one.kernel_size for one in specs} == set(range(2, 11))
+    assert min(one.n_hidden_layer for one in specs) >= 1
+    assert max(one.n_hidden_layer for one in specs) <= 1999
+    rates = np.log10([one.learning_rate for one in specs])
     assert -5 <= rates.min() < -4.9
     assert -1.1 < rates.max() <= -1
     assert rates.mean() == pytest.approx(-3, abs=0.1)  # uniform in log10
-    momenta = np.log10([one.momentum for one in candidates])
+    momenta = np.log10([one.momentum for one in specs])
     assert momenta.min() >= -2
     assert momenta.max() <= 0
     assert momenta.mean() == pytest.approx(-1, abs=0.05)
@@ -44,11 +44,11 @@ def test_the_study_draws_what_it_says() -> None:
 def test_every_preset_loads_and_is_its_own_description(name: str) -> None:
     space = SearchSpace.load(name)
     assert SearchSpace.from_mapping(space.describe()) == space
-    for candidate in drawn(space, 20):
-        assert (candidate.network == "conv") == (candidate.kernel_size > 0)
+    for spec in drawn(space, 20):
+        assert (spec.network == "conv") == (spec.kernel_size > 0)
         for parameter, (least, most) in LIMITS.items():
             if parameter in space.ranges:
-                assert least <= getattr(candidate, parameter) <= most
+                assert least <= getattr(spec, parameter) <= most
 
 
 def test_kernels_larger_than_the_image_are_left_out() -> None:
@@ -77,9 +77,9 @@ def test_a_convolution_needs_images() -> None:
 def test_a_file_may_fix_a_hyper_parameter(tmp_path: Path) -> None:
     path = tmp_path / "mine.yaml"
     path.write_text("network: mlp\nn_hidden_layer: 7\nlearning_rate: 0.1\nmomentum: [0, 0.5]\n")
-    for candidate in drawn(SearchSpace.load(str(path)), 20):
-        assert replace(candidate, momentum=0.0) == Candidate("mlp", 7, 0.1, 0.0)
-        assert 0 <= candidate.momentum <= 0.5
+    for spec in drawn(SearchSpace.load(str(path)), 20):
+        assert replace(spec, momentum=0.0) == NetworkSpec("mlp", 7, 0.1, 0.0)
+        assert 0 <= spec.momentum <= 0.5
 
 
 GOOD = {"network": "mlp", "n_hidden_layer": 7, "learning_rate": 0.1, "momentum": 0}

@@ -15,7 +15,7 @@ from pipelines.nn.by_hand import StackedWeights, epoch_order, first_weights
 from pipelines.nn.inputs import Inputs
 from pipelines.nn.networks import log_certainty, network_to_ask
 from pipelines.nn.settings import Training
-from pipelines.nn.space import Candidate
+from pipelines.nn.space import NetworkSpec
 from pipelines.nn.stack import (
     DeviceRows,
     Part,
@@ -30,18 +30,18 @@ from pipelines.nn.train import train
 from .conftest import DIGITS, WINE
 from .one_member import generators_of, without_progress
 
-CONV = Candidate("conv", 11, 0.05, 0.7, n_conv_layer=3, kernel_size=3)
-LARGEST_KERNEL = Candidate("conv", 6, 0.05, 0.3, n_conv_layer=4, kernel_size=8)
-MLP = Candidate("mlp", 9, 0.05, 0.5)
-CASES = pytest.mark.parametrize("candidate", [CONV, LARGEST_KERNEL, MLP])
+CONV = NetworkSpec("conv", 11, 0.05, 0.7, n_conv_layer=3, kernel_size=3)
+LARGEST_KERNEL = NetworkSpec("conv", 6, 0.05, 0.3, n_conv_layer=4, kernel_size=8)
+MLP = NetworkSpec("mlp", 9, 0.05, 0.5)
+CASES = pytest.mark.parametrize("spec", [CONV, LARGEST_KERNEL, MLP])
 
 
 def copied(slot: int, weights: Tensors) -> dict[str, np.ndarray]:
     return {name: one.numpy().copy() for name, one in weights.items()}
 
 
-def train_parts(candidate, inputs, rows, parts, training, collect):
-    return without_progress(train(Stack(candidate, inputs, rows, parts), training, collect))
+def train_parts(spec, inputs, rows, parts, training, collect):
+    return without_progress(train(Stack(spec, inputs, rows, parts), training, collect))
 
 
 def gradient(parameter: torch.Tensor) -> torch.Tensor:
@@ -68,13 +68,13 @@ def assert_close(found: dict, expected: dict, tolerance: float = 2e-5) -> None:
 
 
 @CASES
-def test_gradients_are_those_of_autograd(digits: FoldedData, candidate: Candidate) -> None:
+def test_gradients_are_those_of_autograd(digits: FoldedData, spec: NetworkSpec) -> None:
     rows = place_rows(digits, DIGITS, Training())
-    stack = StackedWeights(Stack(candidate, DIGITS, rows, parts_of(len(digits.y))))
+    stack = StackedWeights(Stack(spec, DIGITS, rows, parts_of(len(digits.y))))
     batch = torch.from_numpy(np.random.default_rng(3).integers(0, 300, (3, 10)))
     nets = []
     for slot in range(3):
-        net = Net(candidate, DIGITS)
+        net = Net(spec, DIGITS)
         net.put({name: one[slot] for name, one in stack.weights.items()})
         target = rows.targets[batch[slot]].argmax(1)
         loss = torch.nn.functional.cross_entropy(net(rows.X[batch[slot]]), target)
@@ -89,20 +89,20 @@ def test_gradients_are_those_of_autograd(digits: FoldedData, candidate: Candidat
 
 
 @CASES
-def test_a_stack_trains_as_torch_does(digits: FoldedData, candidate: Candidate) -> None:
+def test_a_stack_trains_as_torch_does(digits: FoldedData, spec: NetworkSpec) -> None:
     training = Training(max_epochs=3, least_fall=-math.inf)  # all three epochs
     rows, parts = place_rows(digits, DIGITS, Training()), parts_of(len(digits.y))
-    trained = train_parts(candidate, DIGITS, rows, parts, training, copied)
+    trained = train_parts(spec, DIGITS, rows, parts, training, copied)
     pairs = torch.utils.data.TensorDataset(rows.X, torch.from_numpy(digits.y.astype(np.int64)))
     for part, own, one in zip(parts, generators_of(5, 3), trained, strict=True):
-        weights = first_weights(candidate, DIGITS, [own], torch.device("cpu"))
-        net = Net(candidate, DIGITS)
+        weights = first_weights(spec, DIGITS, [own], torch.device("cpu"))
+        net = Net(spec, DIGITS)
         net.put({name: first[0] for name, first in weights.items()})
         losses = train_plainly(
             net,
             pairs,
             lambda rows=part.rows, own=own: epoch_order(rows, own),
-            candidate,
+            spec,
             batch_size=training.batch_size,
             max_epochs=3,
             least_fall=-math.inf,
@@ -124,15 +124,15 @@ def test_the_share_of_epochs_is_told(digits: FoldedData) -> None:
 
 
 @CASES
-def test_stacked_and_alone_give_the_same_weights(digits: FoldedData, candidate: Candidate) -> None:
+def test_stacked_and_alone_give_the_same_weights(digits: FoldedData, spec: NetworkSpec) -> None:
     """Each ends by itself, some of them while the others go on."""
     training = Training(max_epochs=9, least_fall=0.2)
     rows = place_rows(digits, DIGITS, Training())
-    stacked = train_parts(candidate, DIGITS, rows, parts_of(len(digits.y)), training, copied)
+    stacked = train_parts(spec, DIGITS, rows, parts_of(len(digits.y)), training, copied)
     alone: list[Trained] = []
     for slot in range(3):
         part = parts_of(len(digits.y))[slot]
-        alone += train_parts(candidate, DIGITS, rows, [part], training, copied)
+        alone += train_parts(spec, DIGITS, rows, [part], training, copied)
     for one, other in zip(stacked, alone, strict=True):
         assert len(one.losses) == len(other.losses)
         assert one.losses == pytest.approx(other.losses, rel=1e-4)
@@ -171,29 +171,29 @@ def test_a_loss_that_is_no_number_ends_one_network_alone(digits: FoldedData) -> 
 
 
 def test_a_table_is_standardised_on_each_networks_own_rows(wine: FoldedData) -> None:
-    candidate, training = Candidate("mlp", 8, 0.1, 0.5), Training(max_epochs=3)
+    spec, training = NetworkSpec("mlp", 8, 0.1, 0.5), Training(max_epochs=3)
     whole = place_rows(wine, WINE, Training())
     chosen = [np.arange(0, 60), np.arange(25, 89)]
     parts = [
         Part(some, own, relative_scaling(wine, some))
         for some, own in zip(chosen, generators_of(0, 2), strict=True)
     ]
-    trained = train_parts(candidate, WINE, whole, parts, training, copied)
+    trained = train_parts(spec, WINE, whole, parts, training, copied)
     for some, own, one in zip(chosen, generators_of(0, 2), trained, strict=True):
         # The same on rows that know nothing of those left out.
         X = wine.scaling.fit(wine.X[some]).transform(wine.X).astype(np.float32)
         rows = DeviceRows(torch.from_numpy(X), whole.targets)
-        (alone,) = train_parts(candidate, WINE, rows, [Part(some, own)], training, copied)
+        (alone,) = train_parts(spec, WINE, rows, [Part(some, own)], training, copied)
         assert_close(one.result, alone.result)
 
 
 def test_first_weights_lie_within_the_bounds_of_torch() -> None:
     inputs = Inputs(28 * 28, 10, (28, 28))
-    candidate = Candidate("conv", 200, 0.1, 0.1, n_conv_layer=16, kernel_size=6)
-    ours = first_weights(candidate, inputs, generators_of(0, 1), torch.device("cpu"))
+    spec = NetworkSpec("conv", 200, 0.1, 0.1, n_conv_layer=16, kernel_size=6)
+    ours = first_weights(spec, inputs, generators_of(0, 1), torch.device("cpu"))
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
-        theirs = Net(candidate, inputs).ours()
+        theirs = Net(spec, inputs).ours()
     for name, one in theirs.items():
         assert ours[name][0].shape == one.shape
         bound = one.abs().max().item()
@@ -203,12 +203,12 @@ def test_first_weights_lie_within_the_bounds_of_torch() -> None:
 
 
 @CASES
-def test_certainty_is_that_of_torch(candidate: Candidate) -> None:
+def test_certainty_is_that_of_torch(spec: NetworkSpec) -> None:
     X = torch.randn(17, 64, generator=torch.Generator().manual_seed(0))
-    weights = first_weights(candidate, DIGITS, generators_of(0, 1), torch.device("cpu"))
+    weights = first_weights(spec, DIGITS, generators_of(0, 1), torch.device("cpu"))
     own = {name: one[0] for name, one in weights.items()}
-    net = Net(candidate, DIGITS)
+    net = Net(spec, DIGITS)
     net.put(own)
     expected = torch.log_softmax(net(X), 1).detach()
-    network = network_to_ask(candidate, DIGITS, X.device)
+    network = network_to_ask(spec, DIGITS, X.device)
     torch.testing.assert_close(log_certainty(network, own, X, DIGITS), expected)

@@ -116,7 +116,7 @@ def test_members_do_not_depend_on_the_number_of_workers(
         Ensemble.load(run / "members" / "member-03.safetensors").members[0]
         for run in (folder, undisturbed)
     )
-    assert stored.candidate == expected.candidate
+    assert stored.spec == expected.spec
     for name, weights in expected.weights.items():
         np.testing.assert_array_equal(stored.weights[name], weights)
 

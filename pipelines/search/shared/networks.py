@@ -21,7 +21,7 @@ from pipelines.nn.fit import NoRoomError, ScoreRows, fit_networks, generator_of
 from pipelines.nn.inputs import Inputs
 from pipelines.nn.settings import Training
 from pipelines.nn.size import predicted_cost
-from pipelines.nn.space import Candidate
+from pipelines.nn.space import NetworkSpec
 from pipelines.nn.stack import OK, Part, Score, Tensors, target_scaling
 from pipelines.search.shared.base import SharedFit, SplitRows
 
@@ -35,13 +35,13 @@ class Network:
     The network of split ``i`` draws by ``SeedSequence(random_state).spawn(n)[i]``.
     """
 
-    candidate: Candidate
+    spec: NetworkSpec
     random_state: int
     is_regression: bool = False
 
     def get_params(self, deep: bool = False) -> dict[str, Any]:
         """Return hyper-parameters and seed."""
-        return {**asdict(self.candidate), "random_state": self.random_state}
+        return {**asdict(self.spec), "random_state": self.random_state}
 
     def as_estimator(self) -> Any:
         """Return an unfitted estimator, as which scorers see it."""
@@ -76,14 +76,14 @@ class Networks(SharedFit):
     def partition(self, estimators: Sequence[Any], n_workers: int) -> list[list[int]]:
         """Return the candidates one by one; some together where one leaves its device idle."""
         n = len(estimators)
-        idle = leaves_idle(self.training, estimators[0].candidate)
+        idle = leaves_idle(self.training, estimators[0].spec)
         n_groups = math.ceil(n / CANDIDATES_TOGETHER) if idle else n
         return [places.tolist() for places in np.array_split(np.arange(n), n_groups)]
 
     def cost(self, estimators: Sequence[Any], n_rows: int, n_features: int) -> float:
         """Predict the seconds on one split."""
         return sum(
-            predicted_cost(one.candidate, self.inputs, 1, self.training.batch_size, n_rows)
+            predicted_cost(one.spec, self.inputs, 1, self.training.batch_size, n_rows)
             for one in estimators
         )
 
@@ -100,7 +100,7 @@ class Networks(SharedFit):
                 splits[split][0],
                 generator_of(estimators[i].random_state, rows.numbers[split]),
                 out_of_bag=left_out[split],
-                candidate=estimators[i].candidate,
+                spec=estimators[i].spec,
             )
             for i, split in places
         ]
@@ -223,9 +223,9 @@ def predictions_of(certainty: np.ndarray, method: str, part: str) -> np.ndarray:
     return certainty if method == "predict_log_proba" else np.exp(certainty)
 
 
-def leaves_idle(training: Training, candidate: Candidate) -> bool:
-    """Return whether one network of a candidate leaves its device idle most of the time."""
-    return training.device == "gpu" and candidate.network == "cnn"
+def leaves_idle(training: Training, spec: NetworkSpec) -> bool:
+    """Return whether one network of a spec leaves its device idle most of the time."""
+    return training.device == "gpu" and spec.network == "cnn"
 
 
 KINDS = (Classifiers(),)
