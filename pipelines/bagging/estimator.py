@@ -253,7 +253,7 @@ class BaggedNetworks(BaseEstimator):
 
     @classmethod
     def of_run(cls, run: Path, network: Any = None) -> Self:
-        """Return the ensemble of a finished run of ``nn_bagging``, to predict with.
+        """Load the ensemble of a finished run of ``nn_bagging``, to predict with.
 
         Parameters
         ----------
@@ -293,7 +293,7 @@ class BaggedNetworks(BaseEstimator):
         raise NotImplementedError
 
     def _targets(self, y: np.ndarray) -> tuple[np.ndarray, int]:
-        """Return what ``FoldedData`` takes of targets, and the number of classes."""
+        """What ``FoldedData`` takes of targets, and the number of classes."""
         raise NotImplementedError
 
     def _learn_from(self, out_of_bag: list[OutOfBagPrediction], data: FoldedData) -> None:
@@ -311,7 +311,7 @@ class BaggedNetworks(BaseEstimator):
         return ask_on_workers(self.client, members, rows, self._training)
 
     def _here(self, asked: Any) -> Any:
-        """Return what was asked, or reduced of it, once workers have computed it."""
+        """What was asked, or reduced of it, once workers have computed it."""
         if self.client is None:
             return asked
         import dask
@@ -509,14 +509,14 @@ class BaggedNets(ClassifierMixin, BaggedNetworks):
         self._judge(selective)
 
     def member_proba(self, X: ArrayLike) -> np.ndarray:
-        """Return members' probabilities, float32 of shape (n_members, n_samples, n_classes)."""
+        """Members' probabilities, float32 of shape (n_members, n_samples, n_classes)."""
         said: Any = self._ask(X).probabilities
         on_host = to_host(said) if self.client is None else said.map_blocks(to_host)
         probabilities: np.ndarray = self._here(on_host)
         return probabilities
 
     def predict(self, X: ArrayLike) -> np.ndarray:
-        """Return the vote: classes of the rows of ``X``, an array of shape (n_samples,).
+        """Predict classes by the vote of the members: an array of shape (n_samples,).
 
         A tie goes to the larger mean probability, then to the smaller class. The vote may
         differ from the class of the largest ``predict_proba``.
@@ -526,7 +526,7 @@ class BaggedNets(ClassifierMixin, BaggedNetworks):
         return labels
 
     def predict_proba(self, X: ArrayLike) -> np.ndarray:
-        """Return calibrated probabilities, an array of shape (n_samples, n_classes).
+        """Calibrated probabilities, an array of shape (n_samples, n_classes).
 
         They are the mean certainty of the members, scaled by ``calibration_``. The order of a
         row's classes is that of the mean, which ``predict_ensemble`` gives as it is, and by which
@@ -536,7 +536,7 @@ class BaggedNets(ClassifierMixin, BaggedNetworks):
         return self.calibration_.scaled(mean)
 
     def predict_ensemble(self, X: ArrayLike) -> EnsemblePrediction:
-        """Return votes, disagreement and certainty of the members, and which rows to defer."""
+        """Votes, disagreement and certainty of the members, and which rows to defer."""
         answers: EnsemblePrediction = self._here(reduce_members(self._ask(X).probabilities))
         return answers
 
@@ -551,7 +551,7 @@ class BaggedNets(ClassifierMixin, BaggedNetworks):
 
 
 def _flat(X: Any) -> tuple[tuple[int, ...] | None, Any]:
-    """Return the shape of images of four dimensions, and them as rows; others as they are."""
+    """The shape of images of four dimensions, and them as rows; others as they are."""
     if getattr(X, "ndim", 2) != 4:
         return None, X
     images = np.asarray(X)

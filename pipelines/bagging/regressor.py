@@ -92,21 +92,21 @@ class BaggedNetsRegressor(RegressorMixin, BaggedNetworks):
             self.intervals_ = stored.jackknife
 
     def member_predictions(self, X: ArrayLike) -> np.ndarray:
-        """Return what every member predicts, float64 of shape (n_members, n_samples)."""
+        """What every member predicts, float64 of shape (n_members, n_samples)."""
         asked: Any = self._ask(X).probabilities
         on_host = to_host(asked) if self.client is None else asked.map_blocks(to_host)
         of_members: np.ndarray = self._here(on_host)[:, :, 0]
         return of_members
 
     def predict(self, X: ArrayLike) -> np.ndarray:
-        """Return the mean of the members, float64 of shape (n_samples,), in the targets' units."""
+        """Predict the mean of the members, float64 of shape (n_samples,), in the targets' units."""
         mean: np.ndarray = self.member_predictions(X).mean(axis=0)
         return mean
 
     def predict_interval(
         self, X: ArrayLike, confidence: float = CONFIDENCE, by_spread: bool = False
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Return lower and upper bounds of the targets, float64 arrays of shape (n_samples,).
+        """Lower and upper bounds of the targets, float64 arrays of shape (n_samples,).
 
         Parameters
         ----------
@@ -133,7 +133,7 @@ class BaggedNetsRegressor(RegressorMixin, BaggedNetworks):
         width: float | None = None,
         confidence: float = CONFIDENCE,
     ) -> np.ndarray:
-        """Return which rows need no human, those of the narrowest intervals: bool, (n_samples,).
+        """Which rows need no human, those of the narrowest intervals: bool, (n_samples,).
 
         The intervals are those ``by_spread``, whose widths tell hard rows from easy ones.
 

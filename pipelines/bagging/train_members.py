@@ -52,7 +52,7 @@ class Trained(Done):
     entries: Mapping[str, Any] = field(default_factory=dict)
 
     def members(self, plan: Trainings) -> dict[int, Row]:
-        """Return the refits that gave a member; one that diverged is done, and gave none."""
+        """The refits that gave a member; one that diverged is done, and gave none."""
         rows = (self.refits.get(stage) for stage in plan.stages)
         return {row["member"]: row for row in rows if row is not None and row["status"] == OK}
 
@@ -126,7 +126,7 @@ def train_members(
 
 
 def done_before(session: Session, plan: Trainings) -> Trained:
-    """Return what earlier sessions trained; what failed gets another try."""
+    """What earlier sessions trained; what failed gets another try."""
     rows, refits = dict[Place, Row](), dict[str, Row]()
     for row in (row for record in session.journal.records for row in record["rows"]):
         if row["status"].startswith(FAILED):
@@ -148,7 +148,7 @@ def done_before(session: Session, plan: Trainings) -> Trained:
 def nested_estimate(
     path: Path, plan: Trainings, trained: Trained, y: np.ndarray
 ) -> dict[str, Any] | None:
-    """Return the accuracy of the votes of ensembles on the outer folds, which they did not see.
+    """The accuracy of the votes of ensembles on the outer folds, which they did not see.
 
     Of a regression it is the r2 of the members' mean.
 

@@ -165,17 +165,17 @@ class Trainings:
         return [f"{beside}member={member}" for member in range(len(self.seeds))]
 
     def on(self, device: str) -> Trainings:
-        """Return the same on a device, ``"cpu"`` or ``"gpu"``."""
+        """The same on a device, ``"cpu"`` or ``"gpu"``."""
         nested = [one.on(device) for one in self.nested]
         return replace(self, training=replace(self.training, device=device), nested=nested)
 
     def without_search(self) -> Trainings:
-        """Return the same members, each of which takes its first candidate."""
+        """The same members, each of which takes its first candidate."""
         nested = [one.without_search() for one in self.nested]
         return replace(self, searches=False, nested=nested)
 
     def in_groups(self) -> Trainings:
-        """Return the same members without a search, trained together where that pays.
+        """The same members without a search, trained together where that pays.
 
         That is for tables, all of a group by the candidate of its first; and on a GPU, which one
         network of ``cnn`` leaves idle, for these where they differ in rate and momentum alone. The
@@ -200,7 +200,7 @@ class Trainings:
         return NEG_SQUARED_ERROR if self.inputs.is_regression else NEG_LOG_LOSS
 
     def problem(self, data: FoldedData, scoring: Sequence[str] = ()) -> Problem:
-        """Return the searches of all members, each a part of the problem: candidates and splits."""
+        """The searches of all members, each a part of the problem: candidates and splits."""
         if not isinstance(data.scaling, Preparation):
             place = partial(place_rows, inputs=self.inputs, training=self.training)
             data = replace(data, place=place)
@@ -233,7 +233,7 @@ class Trainings:
     def tasks(
         self, problem: Problem, done: Mapping[Place, Row], refitted: Mapping[str, int]
     ) -> list[Task | Refits]:
-        """Return the tasks that are still to be run, searches before refits.
+        """The tasks that are still to be run, searches before refits.
 
         Parameters
         ----------
@@ -321,7 +321,7 @@ def run_task(
 
 
 def best_candidate(rows: Sequence[Row], stage: str, problem: Problem) -> int | None:
-    """Return the candidate of the best mean score, by default of the smallest loss.
+    """The candidate of the best mean score, by default of the smallest loss.
 
     Among equals that is the first; None where not one was trained on all folds.
     """
@@ -331,7 +331,7 @@ def best_candidate(rows: Sequence[Row], stage: str, problem: Problem) -> int | N
 
 
 def row_of_refit(name: str, stage: Problem, number: int, refitted: Refitted | str) -> Row:
-    """Return the row of a refit, whose errors and loss are of the rows that its sample left out.
+    """The row of a refit, whose errors and loss are of the rows that its sample left out.
 
     Parameters
     ----------
@@ -377,14 +377,14 @@ def run_trainings(
 
 
 def refitted_of(event: Outcome[Any] | ProgressEvent) -> list[tuple[Row, Refitted | None]]:
-    """Return what refits gave: the row of each member, and what there is of it."""
+    """What refits gave: the row of each member, and what there is of it."""
     if not isinstance(event, Outcome) or not isinstance(event.task, Refits):
         return []
     return event.result or []
 
 
 def tabulate_cells(rows: Iterable[Row]) -> pd.DataFrame:
-    """Return rows as the table ``cv_results``, sorted by member, candidate and fold."""
+    """Rows as the table ``cv_results``, sorted by member, candidate and fold."""
     cells = [
         {"loss": None} | {name: row[name] for name in row if name not in OF_REFIT} for row in rows
     ]
@@ -428,7 +428,7 @@ def tabulate_members(
     test_errors: Mapping[int, float],
     is_regression: bool = False,
 ) -> pd.DataFrame:
-    """Return the table of the members: what was chosen for each, and how good it turned out.
+    """The table of the members: what was chosen for each, and how good it turned out.
 
     Parameters
     ----------

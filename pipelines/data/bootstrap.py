@@ -30,23 +30,23 @@ class Bootstrap:
     samples: tuple[Rows, ...]
 
     def train(self, fold: int) -> Rows:
-        """Return the training samples of ``fold``: those drawn from all other folds."""
+        """The training samples of ``fold``: those drawn from all other folds."""
         others = [sample for other, sample in enumerate(self.samples) if other != fold]
         return np.concatenate(others)
 
     def validation(self, fold: int) -> Rows:
-        """Return the validation rows of ``fold``: each of its rows once, without resampling.
+        """The validation rows of ``fold``: each of its rows once, without resampling.
 
         None of them is in ``train(fold)``; drawn rows would only add noise to the error.
         """
         return self.folds[fold]
 
     def everything(self) -> Rows:
-        """Return the samples of all folds, on which the best candidate is refitted."""
+        """The samples of all folds, on which the best candidate is refitted."""
         return np.concatenate(self.samples)
 
     def out_of_bag(self, fold: int | None = None) -> Rows:
-        """Return rows that ``train(fold)``, or ``everything``, left out; ascending.
+        """Rows that ``train(fold)``, or ``everything``, left out; ascending.
 
         About a third of them; none is in ``fold``.
         """
@@ -107,7 +107,7 @@ class BootstrapSplits(Sequence[Fold]):
 
 
 def bootstrap_generator(seed: int, *key: int) -> np.random.Generator:
-    """Return the generator of a bootstrap, of key 3 that of ``SeedSequence(seed).spawn(n)[3]``."""
+    """The generator of a bootstrap, of key 3 that of ``SeedSequence(seed).spawn(n)[3]``."""
     return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=key))
 
 

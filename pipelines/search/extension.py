@@ -20,7 +20,7 @@ from pipelines.search.tasks import INNER, SEARCH, Place, Problem, Row, place_of
 
 
 def identity_of_candidate(algorithm: str, params: str) -> tuple[Any, ...]:
-    """Return what is equal for a candidate of two runs; a logarithmic axis carries rounding."""
+    """What is equal for a candidate of two runs; a logarithmic axis carries rounding."""
     values = {
         name: f"{value:.8g}" if isinstance(value, float) else json.dumps(value)
         for name, value in json.loads(params).items()
@@ -35,7 +35,7 @@ def rows_to_extend(
     session: Session,
     features: Mapping[str, Any] | None = None,
 ) -> tuple[dict[Place, Row], list[dict[str, Any]]]:
-    """Return the rows of another run whose candidates are candidates of this one, too.
+    """The rows of another run whose candidates are candidates of this one, too.
 
     And the changes since then that were accepted.
 
