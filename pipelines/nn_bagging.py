@@ -117,20 +117,20 @@ class TrainingOptions:
     )
     weight_decay: float | None = real(
         None,
-        "of all weights but biases and norms (default: 0.0005, of adamw 0.05)",
+        "of weights but biases and norms (default: 0.0005, of adamw 0.05, of table 0.1)",
         rule=at_least(0, 10),
         metavar="DECAY",
     )
     label_smoothing: float | None = real(
         None,
-        "share of a label that goes to all classes alike (default: 0.05)",
+        "share of a label that goes to all classes alike (default: 0.05, of table 0.02)",
         rule=at_least(0, 0.9),
         metavar="SHARE",
     )
     patience: int | None = number(
         None,
         "end a network after so many epochs without a smaller loss of the rows that its "
-        "sample left out, and take its best (default: never; of network table 15)",
+        "sample left out, and take its best (default: never; of network table 20, of numbers 30)",
     )
     batch_size: int | None = number(
         None, "rows of a step of training (default: 64; of the study's networks 10, of table 256)"
@@ -138,7 +138,8 @@ class TrainingOptions:
     max_epochs: int | None = number(
         None,
         "most epochs of a network (default: 12 to 60, 1500 steps; of the study's networks 20: they "
-        "end earlier when their loss falls by less than a fifth; of table 20 to 200, 200 steps)",
+        "end earlier when their loss falls by less than a fifth; of table 20 to 200, 200 steps, of "
+        "numbers 20 to 1000, 1000 steps)",
     )
     precision: str = option(
         "fp32",
@@ -332,6 +333,13 @@ class BaggingPlan(job.Plan[Options]):
             plan += f"; and as much in each of {options.nested} outer folds"
         form = f"images of {shape[-2]} x {shape[-1]} pixels" if shape else "a table"
         notes = [f"note       {note}" for note in self.asked.notes]
+        training = self.trainings.training
+        if self.space.network in BY_HAND and training.optimizer is not None:
+            notes.append(
+                f"note       network {self.space.network} is trained as modules are, not by its "
+                f"own rule: {training.optimizer}, schedule {training.schedule}, batches of "
+                f"{training.batch_size}, up to {counted(training.max_epochs, 'epoch')}"
+            )
         of_data = summary.of_data(data, form, options.limit)
         return [*data.lines, of_data, *self.network_lines, *notes, plan]
 

@@ -338,11 +338,11 @@ class BaggedNets(ClassifierMixin, BaggedNetworks):
         Members; at least 1.
     n_iter : int, optional
         Candidates of each member's search; at least 1. By default 12, of a table's networks and
-        of modules 1. There 1 means no search and no folds; up to eight members of a table,
+        of modules 1. There 1 means no search; up to eight members of a table,
         trained together, share one draw. On a GPU those of ``cnn`` are trained together, too, and
         each keeps its own.
     cv : int, default 5
-        Folds of a search; at least 2.
+        Folds of a search, within which rows are drawn; at least 2.
     space : str or mapping, default "auto"
         ``"small"``, ``"study"``, ``"mlp"``, ``"table"``, ``"cnn"``, the path of a YAML file, or
         its content; ``"auto"`` goes by ``network``, and without it takes ``small`` for images,
@@ -370,16 +370,20 @@ class BaggedNets(ClassifierMixin, BaggedNetworks):
         Most epochs of a network; at least 1. By default as many as make 1,500 steps, 12 to 60;
         of the study's networks 20, of a table's 200 steps, 20 to 200.
     optimizer : {"sgd", "adamw"}, optional
-        Of a module; by default "sgd".
+        Of a module; by default "sgd". The study's networks and those of a table are trained as
+        modules are, not by their own rule, where this, a schedule, an ``augment`` or bf16 is given;
+        the study's with a smoothing, decay or patience, too.
     schedule : {"onecycle", "cosine", "none"}, optional
         Of a module's learning rate; by default "onecycle".
     label_smoothing : float, optional
-        Share of a module's label that goes to all classes alike; in [0, 1), by default 0.05.
+        Share of a label that goes to all classes alike; in [0, 1), by default 0.05 of a module,
+        0.02 of a table's networks.
     weight_decay : float, optional
-        Of a module's weights but biases and norms; at least 0. By default 0.0005, of adamw 0.05.
+        Of weights but biases and norms; at least 0. By default 0.0005 of a module, of adamw 0.05,
+        of a table's networks 0.1.
     patience : int, optional
         End a network after so many epochs without a smaller loss of the rows that its sample left
-        out; at least 1. By default never, of a table's networks 15.
+        out; at least 1. By default never, of a table's networks 20.
     precision : {"fp32", "tf32", "bf16"}, default "fp32"
         Of products on a GPU; bf16, for modules, on a newer CPU too.
     device : {"auto", "cpu", "gpu"}, default "auto"

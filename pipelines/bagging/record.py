@@ -43,8 +43,18 @@ CELL = (*CANDIDATE, "fold")
 
 
 class BaggingRow(SearchRow):
-    """A cell of ``nn_bagging``; its fold is -1 for the refit of a member."""
+    """A cell of ``nn_bagging``; its fold is -1 for the refit of a member.
 
+    Rows of older runs lack the columns that have a default here.
+    """
+
+    algorithm: str = ""
+    params: str = "{}"
+    stage: str = ""
+    split: Count = 0
+    share: Share = 1.0
+    family: str = ""
+    n_fits: Count = 1
     member: Count
     network: str
     n_conv_layer: Count
@@ -52,7 +62,7 @@ class BaggingRow(SearchRow):
     n_hidden_layer: Count
     learning_rate: Number
     momentum: Number
-    loss: Number | None
+    loss: Number | None = None
 
 
 class BaggingOptionMetadata(OptionMetadata):

@@ -18,6 +18,7 @@ from pipelines.bagging.intervals import (
     narrowest,
 )
 from pipelines.data.placement import FoldedData, to_host
+from pipelines.data.scaling import SMALL
 from pipelines.nn.member import Ensemble, OutOfBagPrediction
 
 NO_INTERVALS = (
@@ -71,6 +72,8 @@ class BaggedNetsRegressor(RegressorMixin, BaggedNetworks):
     """
 
     def _targets(self, y: np.ndarray) -> tuple[np.ndarray, int]:
+        if y.dtype.kind not in "biuf":  # scikit-learn lets text and dates pass
+            raise ValueError(f"y must be numbers, got {y.dtype} such as {y[0]!r}; convert it")
         y = y.astype(np.float64)
         if len(y) < 2:
             raise ValueError(f"a regression needs at least 2 rows, got n_samples = {len(y)}")
@@ -80,6 +83,11 @@ class BaggedNetsRegressor(RegressorMixin, BaggedNetworks):
             raise ValueError(
                 "y must have a standard deviation that is a number, got values up to "
                 f"{np.abs(y).max():.3g}; divide it by a constant"
+            )
+        if 0 < np.ptp(y) < SMALL:
+            raise ValueError(
+                f"y must differ by {SMALL:g} or more, or not at all, got numbers that differ by "
+                f"{np.ptp(y):.3g}; multiply it by a constant"
             )
         return y, 0
 

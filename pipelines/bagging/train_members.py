@@ -131,6 +131,7 @@ def done_before(session: Session, plan: Trainings) -> Trained:
     for row in (row for record in session.journal.records for row in record["rows"]):
         if row["status"].startswith(FAILED):
             continue
+        row = as_now(row)
         stage = row["stage"]
         if not stage.endswith(WHOLE):
             rows[place_of(row)] = row
@@ -177,3 +178,15 @@ def nested_estimate(
         return None
     found = {"score_mean": float(np.mean(scores)), "score_std": float(np.std(scores))}
     return found | {"n_outer": len(scores)}
+
+
+def as_now(row: Row) -> Row:
+    """Return a row of a run that was begun before its candidates were those of any search."""
+    if "stage" in row:
+        return row
+    fold, loss, stage = row["fold"], row["loss"], f"member={row['member']}"
+    stage += WHOLE if fold == -1 else ""
+    now = {"stage": stage, "split": max(fold, 0), "share": 1.0, "algorithm": row["network"]}
+    now |= {"params": "{}", "family": "", "n_fits": 1, "score": None if loss is None else -loss}
+    now |= {"n_support": None, "n_iterations": row.get("n_epochs"), "n_steps": 0}
+    return row | now | {"n_steps_made": 0, "implementation": "", "reason": ""}

@@ -409,6 +409,8 @@ def reduce_candidates(
     each member.
     """
     place = list(CANDIDATE)
+    if "stage" not in results:  # of a run that was begun when losses alone decided
+        results = results.assign(score=-results["loss"])
     means = reduce_scores(results, place, n_folds, client)
     losses = results.groupby(place)["loss"]
     means = means.join(losses.mean().rename("loss_mean"), on=place)

@@ -127,7 +127,7 @@ def draw_bootstrap(
     Parameters
     ----------
     y : class codes of shape (n_samples,)
-    n_folds : at least 2, at most n_samples
+    n_folds : at least 2, at most n_samples / 2
     generator : numpy Generator
         Equal states give equal samples.
     weights : of shape (n_samples,), optional
@@ -136,14 +136,16 @@ def draw_bootstrap(
     Raises
     ------
     InputError
-        Too few folds, or more than rows.
+        Too few folds, or more than half the rows.
     """
     if n_folds < 2:
         raise InputError(f"{opt('folds')} must be at least 2, got {n_folds}")
-    if n_folds > len(y):
+    if 2 * n_folds > len(y):  # every member would draw the one row of a fold
+        most = len(y) // 2
+        way_out = f"use {opt('folds', most)} or fewer, or " if most > 1 else ""
         raise InputError(
-            f"{opt('folds')} must not exceed the training rows, got {n_folds} for {len(y)}; "
-            f"use {opt('folds', len(y))} or fewer, or add rows"
+            f"{opt('folds')} must be at most half the training rows, for a bootstrap within folds, "
+            f"got {n_folds} for {len(y)}; {way_out}add rows"
         )
     shuffled = generator.permutation(len(y))
     by_class = shuffled[np.argsort(y[shuffled], kind="stable")]

@@ -8,6 +8,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+SMALL = 1e-150  # numbers that differ by less have squares that float64 does not hold
+
 
 @dataclass(frozen=True, eq=False)
 class FittedScaling:
@@ -78,6 +80,10 @@ class Scaling:
         # rounding would give a column of 0.1 a spread of 1e-17, and scale noise up with it.
         shifted = X.astype(np.float64) - X[0]
         spread = shifted.std(axis=0)
+        if np.any(small := spread < SMALL):  # squares of such numbers are 0, or lose their digits
+            largest = np.abs(shifted).max(axis=0)
+            unit = np.where(largest == 0, 1.0, largest)
+            spread = np.where(small, (shifted / unit).std(axis=0) * unit, spread)
         return FittedScaling(X[0] + shifted.mean(axis=0), np.where(spread == 0, 1.0, spread))
 
     def describe(self) -> dict[str, Any]:

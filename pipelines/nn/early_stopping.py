@@ -39,15 +39,14 @@ from pipelines.nn.stack import (
 if TYPE_CHECKING:
     import torch
 
-PATIENCE = 20  # epochs without a smaller loss of the left-out rows
-LEAST_FALL = 1e-3  # of that loss, in nats: rows that are told apart fall for ever
-# Of a regression, whose loss may come near 0: the fall is a part of it.
-REGRESSION_PATIENCE, REGRESSION_FALL = 30, 1e-3
+# Inputs above which the rate is divided by them, as a step of Adam moves every weight alike: Yang
+# and Hu, Feature learning in infinite-width neural networks, ICML 38 (2021).
+WIDE = 256
+LEAST_FALL = 1e-3  # of the left-out rows' loss, in nats: rows that are told apart fall for ever
+REGRESSION_FALL = 1e-3  # a part of it, as that of a regression may come near 0
 # A vote is best where its members are trained a little too long: Sollich and Krogh, Learning with
 # ensembles, NeurIPS 8 (1995).
 SLACK = 0.1  # part of the least loss by which the epoch that is kept may be above it
-SMOOTHING = 0.02  # share of a label that goes to all classes alike
-WEIGHT_DECAY = 0.1
 SQUARES, EPSILON = 0.999, 1e-8  # of Adam
 
 
@@ -75,10 +74,20 @@ class Together:
         Weights, and Adam's means of gradients and of their squares.
     """
 
-    def __init__(self, spec: NetworkSpec, inputs: Inputs, first: Tensors, max_steps: int) -> None:
+    def __init__(
+        self,
+        spec: NetworkSpec,
+        inputs: Inputs,
+        first: Tensors,
+        training: Training,
+        n_batches: int,
+    ) -> None:
         import torch
 
-        self._torch, self._spec, self._max_steps = torch, spec, max_steps
+        self._torch, self._spec = torch, spec
+        self._n_batches, self._max_steps = n_batches, training.max_epochs * n_batches
+        self._smoothing = training.label_smoothing
+        self._rate = spec.learning_rate * min(1.0, WIDE / inputs.n_features)
         self._shapes, self._is_regression = weight_shapes(spec, inputs), inputs.is_regression
         self.flat = torch.cat([first[name].flatten(1) for name in self._shapes], 1)
         self.mean, self.squares = torch.zeros_like(self.flat), torch.zeros_like(self.flat)
@@ -87,7 +96,7 @@ class Together:
         # Biases do not decay.
         self._decay = torch.zeros_like(self.flat[:1])
         for name, one in self.named(self._decay).items():
-            one.fill_(0.0 if name.endswith("bias") else WEIGHT_DECAY)
+            one.fill_(0.0 if name.endswith("bias") else training.weight_decay)
         self._steps = 0
 
     def named(self, flat: torch.Tensor) -> Tensors:
@@ -99,7 +108,7 @@ class Together:
             first += size
         return views
 
-    def step(self, batch: Batch, n_batches: int) -> tuple[torch.Tensor, torch.Tensor]:
+    def step(self, batch: Batch) -> tuple[torch.Tensor, torch.Tensor]:
         """Make one step of every network; return the batch's share of both losses before it.
 
         Returns
@@ -125,9 +134,9 @@ class Together:
         if self._is_regression:
             by_output = outputs - targets
         else:
-            smoothed = targets * (1 - SMOOTHING) + SMOOTHING / targets.shape[2]
+            smoothed = targets * (1 - self._smoothing) + self._smoothing / targets.shape[2]
             by_output = outputs.exp().sub_(smoothed)
-        by_output.mul_(weights * n_batches)
+        by_output.mul_(weights * self._n_batches)
         by_hidden = torch.bmm(by_output, w["output.weight"].mT)
         by_hidden = torch.ops.aten.threshold_backward(by_hidden, hidden, 0)
         by["output.weight"].copy_(torch.bmm(hidden.mT, by_output))
@@ -135,7 +144,7 @@ class Together:
         by["hidden.weight"].copy_(torch.bmm(X.mT, by_hidden))
         by["hidden.bias"].copy_(by_hidden.sum(1, keepdim=True))
         done = self._steps / self._max_steps
-        rate = self._spec.learning_rate * (1 + math.cos(math.pi * done)) / 2
+        rate = self._rate * (1 + math.cos(math.pi * done)) / 2
         self._steps += 1
         momentum = self._spec.momentum
         self.flat.addcmul_(self.flat, self._decay, value=-rate)
@@ -168,18 +177,18 @@ def train_with_early_stopping(
     A network is kept as it was after the last epoch in which the loss of its left-out rows,
     measured while the weights moved, was within ``SLACK`` of the least, of a regression the least;
     of one that left out none the rows it drew decide. That epoch is looked for thrice, by all of
-    those rows and by each half of them, see ``Trained.crossed``, each time until ``PATIENCE``
-    epochs, ``REGRESSION_PATIENCE`` of a regression, have bettered nothing.
+    those rows and by each half of them, see ``Trained.crossed``, each time until as many epochs
+    as the patience says have bettered nothing.
     """
     import torch
 
     spec, inputs, rows, parts = stack.spec, stack.inputs, stack.rows, stack.parts
-    patience = REGRESSION_PATIENCE if inputs.is_regression else PATIENCE
+    patience = training.patience or training.max_epochs
     slack = 0.0 if inputs.is_regression else SLACK
     generators = [part.generator for part in parts]
     first = widened(first_weights(spec, inputs, generators, rows.device))
     given = _Given(rows, parts, training.batch_size)
-    nets = Together(spec, inputs, first, training.max_epochs * given.n_batches)
+    nets = Together(spec, inputs, first, training, given.n_batches)
     # Lines: by all rows left out, by the first half of them, by the second.
     kept = nets.flat.expand(3, -1, -1).clone()
     least = torch.full((3, len(parts)), math.inf, device=rows.device)
@@ -190,7 +199,7 @@ def train_with_early_stopping(
     started = time.perf_counter()
     for epoch in range(training.max_epochs):
         yield Progress(epoch / training.max_epochs)
-        sums = [nets.step(batch, given.n_batches) for batch in given.batches()]
+        sums = [nets.step(batch) for batch in given.batches()]
         drawn, halves = (torch.stack(one).sum(0) for one in zip(*sums, strict=True))
         losses.append(drawn)
         goes_on = since < patience

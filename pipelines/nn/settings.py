@@ -17,6 +17,8 @@ BY_HAND = ("conv", "mlp", "table")  # networks whose gradients are written out
 # Of a network for tables: rows of a step, and steps at most, in so many epochs.
 BATCH, STEPS, EPOCHS = 256, 200, (20, 200)
 REGRESSION_STEPS, REGRESSION_EPOCHS = 1000, (20, 1000)
+PATIENCE, REGRESSION_PATIENCE = 20, 30  # epochs without a smaller loss of the left-out rows
+TABLE_SMOOTHING, TABLE_DECAY = 0.02, 0.1
 REGRESSION_FALL = 0.02  # ``least_fall`` of conv and mlp: noise stays in a squared error
 # Of a module that torch differentiates.
 MODULE_BATCH, MODULE_STEPS, MODULE_EPOCHS, SMOOTHING = 64, 1500, (12, 60), 0.05
@@ -47,9 +49,9 @@ class Training:
         what is free there; on a CPU no limit.
     optimizer : {"sgd", "adamw"} or None
         None trains a network of ``BY_HAND`` as it was written: conv and mlp by plain stochastic
-        gradient descent, table as ``pipelines.nn.early_stopping`` says. Any other is a module
-        that torch differentiates, see ``pipelines.nn.modules``, and only then the following
-        count.
+        gradient descent, table as ``pipelines.nn.early_stopping`` says, for which smoothing, decay
+        and patience count, too. Any other is a module that torch differentiates, see
+        ``pipelines.nn.modules``.
     schedule : {"onecycle", "cosine", "none"}
         Of the learning rate, which is its highest, over all steps.
     label_smoothing : float
@@ -99,9 +101,10 @@ class Training:
         **settings: Any,
     ) -> Training:
         """Return settings, with the defaults of a kind of network where None is given."""
-        asked = (optimizer, schedule, label_smoothing, weight_decay, patience)
-        as_written = set(asked) == {None} and augment == "none" and precision != "bf16"
-        if network in BY_HAND and as_written:
+        asked: set[Any] = {optimizer, schedule}
+        if network != "table":
+            asked |= {label_smoothing, weight_decay, patience}
+        if network in BY_HAND and asked == {None} and augment == "none" and precision != "bf16":
             batch, epochs = cls.batch_size, cls.max_epochs
             if is_regression:
                 settings["least_fall"] = REGRESSION_FALL
@@ -110,6 +113,12 @@ class Training:
                 steps, bounds = STEPS, EPOCHS
                 if is_regression:
                     steps, bounds = REGRESSION_STEPS, REGRESSION_EPOCHS
+                settings["patience"] = patience or (
+                    REGRESSION_PATIENCE if is_regression else PATIENCE
+                )
+                settings["weight_decay"] = TABLE_DECAY if weight_decay is None else weight_decay
+                smoothing = TABLE_SMOOTHING if label_smoothing is None else label_smoothing
+                settings["label_smoothing"] = smoothing
                 epochs = _epochs(steps, math.ceil(n_rows / (batch_size or batch)), bounds)
             return cls(batch_size or batch, max_epochs or epochs, precision=precision, **settings)
         optimizer = optimizer or ("adamw" if network == "table" else "sgd")

@@ -146,7 +146,7 @@ def test_labels_of_any_kind_and_a_stored_ensemble(tmp_path: Path, fitted: Bagged
     ("parameters", "says"),
     [
         ({"cv": 1}, "The 'cv' parameter of BaggedNets must be an int in the range .* Got 1"),
-        ({"cv": 400}, "^cv must not exceed the training rows, got 400 for .*; use cv="),
+        ({"cv": 400}, "^cv must be at most half the training rows, .*got 400 for .*; use cv="),
         ({"n_estimators": 0}, "n_estimators"),
         ({"image_shape": (8, 9)}, "image_shape must be"),
         ({"space": "smal"}, "^space must be one of .* did you mean 'small'"),

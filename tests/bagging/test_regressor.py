@@ -196,9 +196,8 @@ def test_constant_targets_and_few_rows_and_members() -> None:
     one_member = BaggedNetsRegressor(1, random_state=0).fit(X, X[:, 0])
     assert one_member.intervals_.n_drawn_by_all + len(one_member.intervals_.truth) == 60
     assert np.isfinite(one_member.predict_interval(X)).all()
-    each_drawn = BaggedNetsRegressor(random_state=0).fit(X[:5], X[:5, 0])  # five folds of a row
-    with pytest.raises(ValueError, match=r"^intervals need rows .* got none of 5; train more"):
-        each_drawn.predict_interval(X)
+    with pytest.raises(ValueError, match=r"^cv must be at most half .* got 5 for 5; use cv=2"):
+        BaggedNetsRegressor().fit(X[:5], X[:5, 0])  # five folds of a row, which all would draw
     few = BaggedNetsRegressor(cv=2, random_state=0).fit(X[:5], X[:5, 0])
     with pytest.raises(ValueError, match=r"^confidence must be at most 0.833 with 5 out-of-bag"):
         few.predict_interval(X)
@@ -213,8 +212,8 @@ def test_constant_targets_and_few_rows_and_members() -> None:
         (np.full((9, 2), np.nan), np.arange(9.0), "Input X contains NaN"),
         (np.ones((9, 2)), np.ones((9, 2)), "y should be a 1d array"),
         (np.ones((9, 2)), np.arange(9) * 1e300, "^y must have a standard deviation .* divide it"),
-        (np.ones((9, 2)), list("abcdefghi"), "could not convert string to float"),
-        (np.ones((3, 2)), np.arange(3.0), "^cv must not exceed the training rows, got 5 for 3"),
+        (np.ones((9, 2)), list("abcdefghi"), "y must be numbers, got <U1"),
+        (np.ones((3, 2)), np.arange(3.0), "^cv must be at most half .* got 5 for 3"),
     ],
 )
 def test_what_is_no_regression_is_refused(X: np.ndarray, y: Any, says: str) -> None:
@@ -237,3 +236,17 @@ def test_networks_that_leave_the_numbers_are_told(friedman: tuple[np.ndarray, np
     )
     with pytest.raises(ValueError, match="no member could be trained: diverged"):
         module.fit(X, y)
+
+
+def test_a_wide_table_does_not_make_networks_diverge():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(80, 10_000))
+    y = X[:, :10].sum(axis=1)
+    nets = BaggedNetsRegressor(3, random_state=0, device="cpu", max_epochs=40).fit(X, y)
+    assert np.abs(nets.predict(X)).max() < 5 * np.abs(y).max()
+
+
+def test_targets_too_close_for_squares_are_refused():
+    X = np.arange(40.0)[:, None]
+    with pytest.raises(ValueError, match="y must differ by 1e-150 or more"):
+        BaggedNetsRegressor(2).fit(X, X[:, 0] * 1e-170)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,9 +12,9 @@ import torch
 from pipelines.data.placement import FoldedData
 from pipelines.nn import early_stopping
 from pipelines.nn.by_hand import first_weights
-from pipelines.nn.early_stopping import SMOOTHING, WEIGHT_DECAY, _Given, widened
+from pipelines.nn.early_stopping import _Given, widened
 from pipelines.nn.networks import log_certainty, network_to_ask
-from pipelines.nn.settings import Training
+from pipelines.nn.settings import PATIENCE, TABLE_DECAY, TABLE_SMOOTHING, Training
 from pipelines.nn.space import NetworkSpec
 from pipelines.nn.stack import (
     DIVERGED,
@@ -48,8 +49,9 @@ def parts_of(data: FoldedData, count: int = 3) -> list[Part]:
     return parts
 
 
-def trained(data: FoldedData, parts: list[Part], **settings: int) -> list[Trained]:
-    training = Training.of("table", len(data.y), **settings)
+def trained(data: FoldedData, parts: list[Part], **settings: float) -> list[Trained]:
+    chosen: dict[str, Any] = settings
+    training = Training.of("table", len(data.y), **chosen)
     return train_parts(TABLE, WINE, place_rows(data, WINE, Training()), parts, training, copied)
 
 
@@ -73,7 +75,7 @@ def test_steps_are_those_of_autograd_and_adamw(
             [{"params": decays}, {"params": biases, "weight_decay": 0.0}],
             lr=TABLE.learning_rate,
             betas=(0.9, 0.999),
-            weight_decay=WEIGHT_DECAY,
+            weight_decay=TABLE_DECAY,
         )
         schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, 5 * given.n_batches)
         for epoch, batches in enumerate(epochs):
@@ -84,7 +86,7 @@ def test_steps_are_those_of_autograd_and_adamw(
                 plain = torch.nn.functional.nll_loss(outputs, truth, reduction="none")
                 total += float((plain * weights).sum().detach())
                 loss = torch.nn.functional.cross_entropy(
-                    outputs, truth, reduction="none", label_smoothing=SMOOTHING
+                    outputs, truth, reduction="none", label_smoothing=TABLE_SMOOTHING
                 )
                 optimiser.zero_grad()
                 ((loss * weights).sum() * given.n_batches).backward()
@@ -117,8 +119,8 @@ def test_training_ends_when_the_left_out_rows_gain_no_more(wine: FoldedData) -> 
     training = Training.of("table", len(data.y))
     (misled,) = train_parts(TABLE, WINE, wrong, [part], training, copied)
     (led,) = train_parts(TABLE, WINE, rows, [parts_of(wine)[0]], training, copied)
-    assert len(misled.losses) <= early_stopping.PATIENCE + 5
-    assert len(led.losses) > 2 * early_stopping.PATIENCE
+    assert len(misled.losses) <= PATIENCE + 5
+    assert len(led.losses) > 2 * PATIENCE
 
 
 def test_without_left_out_rows_the_drawn_ones_decide(wine: FoldedData) -> None:
@@ -143,6 +145,19 @@ def test_the_schedule_follows_the_rows(n_rows: int, epochs: int) -> None:
     assert Training.of("table", n_rows).max_epochs == epochs
     assert Training.of("table", n_rows, max_epochs=7).max_epochs == 7
     assert Training.of("conv", n_rows) == Training()
+
+
+def test_what_is_asked_of_a_table_changes_that_alone(wine: FoldedData) -> None:
+    """Patience, decay and smoothing leave a network for tables what it is."""
+    usual = trained(wine, parts_of(wine))
+    assert Training.of("table", 100, patience=PATIENCE) == Training.of("table", 100)
+    early = trained(wine, parts_of(wine), patience=2)
+    assert all(len(one.losses) <= len(own.losses) for one, own in zip(early, usual, strict=True))
+    assert sum(len(one.losses) for one in early) < sum(len(one.losses) for one in usual)
+    first = [one.losses[:2] for one in usual]
+    assert [one.losses[:2] for one in early] == first
+    assert [one.losses[:2] for one in trained(wine, parts_of(wine), weight_decay=5.0)] != first
+    assert [one.losses[:2] for one in trained(wine, parts_of(wine), label_smoothing=0.5)] != first
 
 
 def test_rows_are_judged_by_weights_that_they_did_not_stop(wine: FoldedData) -> None:

@@ -12,10 +12,10 @@ import torch
 from pipelines.data.placement import FoldedData
 from pipelines.nn import early_stopping
 from pipelines.nn.by_hand import StackedWeights, first_weights
-from pipelines.nn.early_stopping import WEIGHT_DECAY, _Given, widened
+from pipelines.nn.early_stopping import _Given, widened
 from pipelines.nn.inputs import Inputs
 from pipelines.nn.networks import network_to_ask, outputs_of
-from pipelines.nn.settings import Training
+from pipelines.nn.settings import TABLE_DECAY, Training
 from pipelines.nn.space import NetworkSpec
 from pipelines.nn.stack import Part, Stack, Tensors, Trained, place_stack, target_scaling
 from pipelines.nn.train import train
@@ -108,7 +108,7 @@ def test_a_tables_steps_are_those_of_autograd_and_adamw(
         w = {name: array[number].clone().requires_grad_() for name, array in first.items()}
         groups = [
             {"params": [w[name] for name in w if name.endswith(end)], "weight_decay": decay}
-            for end, decay in (("weight", WEIGHT_DECAY), ("bias", 0.0))
+            for end, decay in (("weight", TABLE_DECAY), ("bias", 0.0))
         ]
         optimizer = torch.optim.AdamW(groups, lr=TABLE.learning_rate)
         schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, 4 * given.n_batches)

@@ -165,7 +165,8 @@ def text_of(present: pa.ChunkedArray) -> Array:
         for part in (present.slice(0, SAMPLE), present)
     ):
         numbers = pc.cast(present, pa.float64())
-        if pc.all(pc.equal(numbers, pc.floor(numbers))).as_py():
+        whole = pc.and_(pc.equal(numbers, pc.floor(numbers)), pc.less(pc.abs(numbers), 2.0**53))
+        if pc.all(whole).as_py():
             present = pc.cast(pc.cast(numbers, pa.int64()), present.type)
     values = present.to_pandas().to_numpy(dtype=object)
     values[present.is_null().to_numpy()] = np.nan

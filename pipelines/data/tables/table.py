@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from pipelines.data.scaling import SMALL
 from pipelines.data.tables.files import MISSING_WORDS, TEXT, Source, no_target, read_frame
 from pipelines.data.tables.kinds import (
     LARGEST,
@@ -397,13 +398,19 @@ def _values_of(
         )
     if task == "classification":
         return _labels(column, path, source, written)
-    numbers = to_numbers(column)
-    bad = np.flatnonzero(~(np.abs(numbers) <= LARGEST))
+    numbers, way_out = to_numbers(column), "name another column"
+    bad, rule = np.flatnonzero(np.isnan(numbers)), "numbers for a regression"
+    if not len(bad):
+        bad, rule = np.flatnonzero(np.abs(numbers) > LARGEST), "within ±3.4e38 for a regression"
+        way_out = "divide the column by a constant, or drop the row"
+    if not len(bad) and 0 < np.ptp(numbers) < SMALL:
+        bad, rule = np.array([np.argmax(numbers)]), f"numbers that differ by {SMALL:g} or more"
+        way_out = "multiply the column by a constant"
     if len(bad):
         raise InputError(
-            f"{opt('target')} must be numbers for a regression, {short(column.name)} of '{path}' "
-            f"has {short(column.iloc[int(bad[0])])} in "
-            f"{source.where(column.index[int(bad[0])])}; name another column"
+            f"{opt('target')} must be {rule}, {short(column.name)} of '{path}' has "
+            f"{short(column.iloc[int(bad[0])])} in {source.where(column.index[int(bad[0])])}; "
+            f"{way_out}"
         )
     return numbers
 
