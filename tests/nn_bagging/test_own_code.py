@@ -115,4 +115,4 @@ def test_networks_of_ours_need_no_name(
 ) -> None:
     run = finished_of("nn_bagging")[0]
     assert main(["predict", str(run), *about_an_image(tmp_path), "--network", "mine.py:Net"]) == 2
-    assert "--network is for an ensemble of networks of your own" in capsys.readouterr().err
+    assert "--network is for networks of your own" in capsys.readouterr().err
