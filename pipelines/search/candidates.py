@@ -457,6 +457,7 @@ def network_lines(candidates: Sequence[Candidate], data: Dataset, preprocess: st
 
     lines = list[str]()
     for spec, final in {final.spec.architecture: final for final in finals}.items():
+        final.training(len(data.y_train))  # which refuses settings
         about = networks.network_lines(spec, final.inputs(data.n_inputs, data.n_classes))
         lines += about if spec.network not in BY_HAND else []
     return lines
