@@ -241,7 +241,8 @@ class NetworkClassifier(ClassifierMixin, NetworkEstimator):
 
     def predict(self, X: ArrayLike) -> np.ndarray:
         """Return the most certain class of each row, an array of shape (n_samples,)."""
-        labels: np.ndarray = self.classes_[self.predict_proba(X).argmax(axis=1)]
+        codes = self.predict_proba(X).argmax(axis=1)
+        labels: np.ndarray = self.classes_[codes]
         return labels
 
 
