@@ -418,15 +418,15 @@ class Bagging(job.Job[Options]):
     candidate_options = frozenset(("n_bootstrap", "n_tuning", "space"))
 
     @staticmethod
-    def load_model(run: Path) -> BaggedNets | BaggedNetsRegressor:
-        """See ``Job``."""
+    def load_model(run: Path, network: Any = None) -> BaggedNets | BaggedNetsRegressor:
+        """See ``Job``; ``network`` as ``BaggedNets.of_run`` has it."""
         from pipelines.bagging.estimator import BaggedNets
         from pipelines.bagging.regressor import BaggedNetsRegressor
         from pipelines.run.new_rows import record_of
 
         if record_of(run, "nn_bagging", BaggingRecord).dataset.task == REGRESSION:
-            return BaggedNetsRegressor.of_run(run)
-        return BaggedNets.of_run(run)
+            return BaggedNetsRegressor.of_run(run, network)
+        return BaggedNets.of_run(run, network)
 
     @staticmethod
     def predict_rows(rows: NewRows, options: BaggingPredictOptions) -> Predicted:

@@ -11,7 +11,7 @@ from sklearn.datasets import load_diabetes
 
 from pipelines import InputError, Run, cross_validate
 from pipelines.cross_validate import main
-from pipelines.search.model import load_estimator
+from pipelines.run.predict import load_model
 from tests.command_runs import ON_THREADS, cells, record, said_by
 from tests.nn_bagging.conftest import image
 
@@ -97,7 +97,7 @@ def test_predict_runs_the_file_that_is_named(
         Run(run).model.predict(rows)
     moved = tmp_path / "moved.py"
     moved.write_text(NETWORK)
-    labels = load_estimator(run, f"{moved}:Net").predict(rows)
+    labels = load_model(run, network=f"{moved}:Net").predict(rows)
     question = ["predict", str(run), "--image", str(image(tmp_path / "five.png", 5))]
     question += ["--output", str(tmp_path / "answers.csv")]
     assert labels.shape == (1,)
@@ -139,4 +139,4 @@ def test_a_model_that_is_no_network_takes_none(tmp_path: Path) -> None:
         limit=100, folds=2, estimator=["knn"], cluster="threads", results=str(tmp_path / "run")
     )
     with pytest.raises(InputError, match="has KNeighborsClassifier; leave it out"):
-        load_estimator(run.path, "mine.py:Net")
+        load_model(run.path, network="mine.py:Net")
