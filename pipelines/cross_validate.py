@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from pipelines.console import echo
 from pipelines.data.dataset import CLASSIFICATION
+from pipelines.nn.options import again, network_option
 from pipelines.run.cluster import Cluster
 from pipelines.run.options import at_least, option, real, several
 from pipelines.run.predict import Predicted, PredictOptions
@@ -27,11 +28,13 @@ from pipelines.search.candidates import (
     code_of_steps,
     listing,
     make_candidates,
+    network_lines,
     read_grid,
     read_params,
     scaling_of,
     unscaled,
     with_labels,
+    with_network,
 )
 from pipelines.search.command import Scored, SearchJob, SearchPlan
 from pipelines.search.fitting import group_candidates
@@ -79,6 +82,9 @@ class CandidateOptions:
         metavar="NAME=VALUE,VALUE",
         code=code_of_params,
     )
+    network: str | None = network_option(
+        "cnn for images, else table", of="of --estimator network: "
+    )
     grid: str | None = option(
         None,
         "a YAML file of grids: estimator: {parameter: [value, ...]}",
@@ -119,11 +125,19 @@ class Options(CandidateOptions, SearchOptions):
     )
 
 
+@dataclass(frozen=True)
+class ValidationPredictOptions(PredictOptions):
+    """Options of ``cross_validate predict``."""
+
+    network: str | None = again("a network of your own")
+
+
 @dataclass(frozen=True, eq=False, kw_only=True)
 class ValidationPlan(SearchPlan[Options]):
     """Candidates of any algorithms."""
 
     candidates: tuple[Candidate, ...]
+    network_lines: Sequence[str] = ()
 
     @cached_property
     def rows(self) -> FoldedData:
@@ -143,6 +157,7 @@ class ValidationPlan(SearchPlan[Options]):
             f"task       {data.task}: {what}; "
             f"{'--cv ' + cv if cv != 'auto' else 'default folds'}, "
             f"scored by {', '.join(self.scoring)}",
+            *self.network_lines,
             f"candidates {self.n_candidates:,} of {algorithms} x {self.fits_in_words}",
         ]
 
@@ -177,9 +192,11 @@ class CrossValidation(SearchJob[Options]):
     kind_of_answer = ValidationAnswer
     files = (FITTED,)
     page = "pipelines.pages.cross_validate:ValidationReport"
-    kind_of_predict = PredictOptions
+    kind_of_predict = ValidationPredictOptions
     model_files = (FITTED,)
-    candidate_options = frozenset(("estimator", "param", "grid", "learning_curve", "rope"))
+    candidate_options = frozenset(
+        ("estimator", "param", "network", "grid", "learning_curve", "rope")
+    )
     examples = (
         "--estimator knn --param n_neighbors=1,3,5,9 --estimator forest",
         "--dataset mine.csv --target species --nested 3",
@@ -208,6 +225,8 @@ class CrossValidation(SearchJob[Options]):
         chosen = tuple(dict.fromkeys([*options.estimator, *grids])) or USUAL[dataset.task]
         for name, grid in read_params(options.param, chosen).items():
             grids[name] = {**grids.get(name, {}), **grid}
+        if options.network is not None:
+            grids = with_network(options.network, chosen, grids)
         candidates = make_candidates(chosen, grids, dataset, options.seed, options.preprocess)
         return ValidationPlan(
             **fields,
@@ -216,6 +235,7 @@ class CrossValidation(SearchJob[Options]):
             scoring=make_scoring(options.scoring, dataset),
             candidates=tuple(candidates),
             n_candidates=len(candidates),
+            network_lines=network_lines(candidates, dataset, options.preprocess),
         )
 
     def refit(
@@ -269,18 +289,18 @@ class CrossValidation(SearchJob[Options]):
         }
 
     @staticmethod
-    def load_model(run: Path) -> FittedEstimator:
-        """See ``Job``."""
+    def load_model(run: Path, network: str | None = None) -> FittedEstimator:
+        """See ``Job``; ``network`` as ``load_estimator`` has it."""
         from pipelines.search.model import load_estimator
 
-        return load_estimator(run)
+        return load_estimator(run, network)
 
     @staticmethod
-    def predict_rows(rows: NewRows, options: PredictOptions) -> Predicted:
+    def predict_rows(rows: NewRows, options: ValidationPredictOptions) -> Predicted:
         """See ``Job``."""
         from pipelines.search.model import predict_rows
 
-        return predict_rows(rows, options.run)
+        return predict_rows(rows, options.run, network=options.network)
 
     def summary_lines(self, record: Mapping[str, Any], path: Path) -> list[str]:
         """Return the best, how it compares, what was shared."""

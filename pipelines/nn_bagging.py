@@ -10,7 +10,6 @@ import math
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -28,6 +27,7 @@ from pipelines.data.user_code import absolute_name, named_code
 from pipelines.errors import InputError, opt
 from pipelines.nn.augment import AUGMENTATION, chosen
 from pipelines.nn.inputs import Inputs
+from pipelines.nn.options import again, network_option
 from pipelines.nn.settings import (
     BY_HAND,
     OF_NETWORKS,
@@ -75,10 +75,8 @@ if TYPE_CHECKING:
 SMALLEST_OF_CNN = 20  # pixels on a side
 MOST_COPIES = 1000
 
-again = partial(option, parse=absolute_name, metavar="FILE.py:NAME")
 OF_CLASSES = ("defer_error", "explain", "label_smoothing", "rare")  # options
 OF_NUMBERS = ("defer_width",)
-AGAIN = "that again, as no code is run that a folder names"
 
 
 @dataclass(frozen=True)
@@ -87,14 +85,8 @@ class TrainingOptions:
 
     group: ClassVar[str] = "model"
 
-    network: str | None = option(
-        None,
-        "conv (the study's: one convolution), mlp, table, cnn, a name of torchvision.models "
-        "(random weights), or your own nn.Module: module:Class or FILE.py:Class (default: that of "
-        "--space; of images of 20 pixels and more cnn, of smaller ones conv, of tables table)",
-        metavar="NAME",
-        parse=absolute_name,
-        code=named_code,
+    network: str | None = network_option(
+        "that of --space; for images of 20 pixels and more cnn, smaller ones conv, tables table"
     )
     augment: str = option(
         "none",
@@ -266,10 +258,8 @@ class BaggingPredictOptions(PredictOptions):
         "image as it is",
         rule=rule(f"from 0 to {MOST_COPIES}", lambda number: 0 <= number <= MOST_COPIES),
     )
-    network: str | None = again(None, "of a run with a network of your own: " + AGAIN)
-    augment: str | None = again(
-        None, "of a run with a function of your own that augments: " + AGAIN
-    )
+    network: str | None = again("a network of your own")
+    augment: str | None = again("a function of your own that augments")
 
     def check(self) -> None:
         """See ``PredictOptions``."""
@@ -436,15 +426,15 @@ class Bagging(job.Job[Options]):
     candidate_options = frozenset(("n_bootstrap", "n_tuning", "space"))
 
     @staticmethod
-    def load_model(run: Path) -> BaggedNets | BaggedNetsRegressor:
-        """See ``Job``."""
+    def load_model(run: Path, network: Any = None) -> BaggedNets | BaggedNetsRegressor:
+        """See ``Job``; ``network`` as ``BaggedNets.of_run`` has it."""
         from pipelines.bagging.estimator import BaggedNets
         from pipelines.bagging.regressor import BaggedNetsRegressor
         from pipelines.run.new_rows import record_of
 
         if record_of(run, "nn_bagging", BaggingRecord).dataset.task == REGRESSION:
-            return BaggedNetsRegressor.of_run(run)
-        return BaggedNets.of_run(run)
+            return BaggedNetsRegressor.of_run(run, network)
+        return BaggedNets.of_run(run, network)
 
     @staticmethod
     def predict_rows(rows: NewRows, options: BaggingPredictOptions) -> Predicted:

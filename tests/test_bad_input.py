@@ -32,6 +32,7 @@ FILES = {
 DRY, OF_X = "--dry-run --cluster local ", "--dataset table.csv --target x --task regression "
 GRAPH = "--nodes 500 --degree 4 --cluster local --dashboard off "
 WEIGHTED = GRAPH + "--weight w --edges "
+NETWORK = "--estimator network "
 RANKS = "--points 600 --cluster local --dashboard off --workers 2 "
 BAD: dict[str, dict[str, str]] = {
     "svm_grid": {
@@ -111,6 +112,13 @@ BAD: dict[str, dict[str, str]] = {
         "--preprocess class.yaml": "classes are transformers that can be made",
         "--dataset table.csv --target b --preprocess none": "--preprocess must not be none for a t",
         "--nested 1": "--nested must be at least 2, got 1",
+        "--network cnn": "--network is for --estimator network, got cnn beside logistic, .*add --e",
+        NETWORK + "--network resnet81": r"did you mean 'resnet18'\?",
+        NETWORK + "--network none.py:Net": "--network must be package.module:NAME or FILE.py",
+        NETWORK + "--param network=mlp --network cnn": "--network must not be given beside values",
+        OF_X + NETWORK + "--network cnn": "--network cnn needs images, and these rows are a table",
+        OF_X + NETWORK + "--network conv": "--network conv needs images, .* use --network mlp",
+        OF_X + NETWORK + "--param label_smoothing=0.1": "label_smoothing is for classes",
     },
     "nn_bagging": {
         "--explain 7,x": "--explain must be rows such as 7,18, got 7,x",

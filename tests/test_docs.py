@@ -53,6 +53,7 @@ LESS = {
     "--repeats 5": "--repeats 2",
     "--nodes 100000": "--nodes 1000",
     "svm_grid --cluster local --workers 2": "--limit 400",
+    "--estimator network --network cnn": "--limit 100",
 }
 
 

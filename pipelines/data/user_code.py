@@ -18,7 +18,7 @@ from typing import Any
 from pipelines.data.user_files import USER_ERRORS
 
 # Where classes lie that go by short names: a run that names one of these names no code of others.
-KNOWN = ("sklearn.", "pipelines.svm.", "xgboost.")
+KNOWN = ("sklearn.", "pipelines.svm.", "pipelines.nn.", "xgboost.")
 FILES = (".yaml", ".yml")  # that may name code
 OWN = tuple(Path(__file__).parents[2] / name for name in ("pipelines", "cluster_setup"))
 OBJECT = re.compile(r".*\.py:\w+|[\w.]+:\w+", re.DOTALL)  # as an option names one
@@ -79,10 +79,10 @@ def content_of(name: str) -> tuple[dict[str, str], dict[str, str]]:
     if name.endswith(FILES):
         return {Path(name).name: digest_of(expanded(name)) or ""}, {}
     top = module.partition(".")[0]
+    if top == "pipelines" and not name.startswith("pipelines.svm."):  # of networks
+        return {}, _versions("torch", "torchvision")
     if top == "sklearn" or name.startswith(KNOWN):
         return {}, {}  # their versions are compared whatever is named
-    if top == "pipelines":  # of networks
-        return {}, _versions("torch", "torchvision")
     origin: str | None = None
     with suppress(*USER_ERRORS):  # what cannot be imported is refused where it is
         spec = importlib.util.find_spec(module)

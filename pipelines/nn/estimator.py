@@ -1,4 +1,4 @@
-"""``NetworkClassifier``: one network as a scikit-learn estimator, beside others in a search."""
+"""One network as a scikit-learn estimator, beside others in a search: for classes or numbers."""
 
 from __future__ import annotations
 
@@ -7,28 +7,30 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, is_regressor
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from pipelines.data.fits import Progress
 from pipelines.data.placement import FoldedData
-from pipelines.data.scaling import Scaling
+from pipelines.data.scaling import FittedScaling, Scaling
+from pipelines.errors import InputError
 from pipelines.nn.fit import ScoreRows, fit_networks, generator_of
 from pipelines.nn.inputs import Inputs, NotNamed
 from pipelines.nn.member import Member
 from pipelines.nn.settings import Training, need_torch
 from pipelines.nn.space import NetworkSpec
-from pipelines.nn.stack import OK, Part, Tensors
+from pipelines.nn.stack import OK, Part, Tensors, numbers_of, target_scaling
 
 HELD_OUT = 0.1  # of the training rows of a network that they end, as scikit-learn's MLP holds out
 # Of Adam; of a one-cycle schedule the highest; of plain stochastic gradient descent.
 RATES = {"table": 0.03, "cnn": 0.08, "conv": 0.02, "mlp": 0.02}
+FLOATS = (np.float64, np.float32)  # dtypes of rows
 FITTED_HERE = "_is_fitted_here"
 OF_OTHERS = {"sgd": 0.03, "adamw": 0.003}
 
 
-class NetworkClassifier(ClassifierMixin, BaseEstimator):
+class NetworkEstimator(BaseEstimator):
     """A neural network; its features are standardised, but for pixels.
 
     Parameters
@@ -46,9 +48,11 @@ class NetworkClassifier(ClassifierMixin, BaseEstimator):
         By default 0.03 of ``table``, 0.08 of ``cnn``, 0.02 of ``conv`` and ``mlp``, of others
         0.03, or 0.003 by ``"adamw"``.
     momentum : float, default 0.9
-    batch_size, max_epochs, optimizer, schedule, label_smoothing, weight_decay, patience
+    batch_size, max_epochs, optimizer, schedule, weight_decay, patience
         See ``BaggedNets``. Where ``patience`` is given, and of ``table``, a tenth of the rows is
         held out, and their loss ends the training.
+    label_smoothing : float, optional
+        See ``BaggedNets``; of classes alone.
     augment, precision : str
         See ``BaggedNets``.
     image_shape : (height, width) or (channels, height, width), optional
@@ -58,15 +62,16 @@ class NetworkClassifier(ClassifierMixin, BaseEstimator):
 
     Attributes
     ----------
-    classes_ : labels of shape (n_classes,)
     weights_ : arrays by name
     scaling_ : FittedScaling of the features
 
     Notes
     -----
     One that was read from a file, or came from another process, imports no code of the user's own
-    by the name of its ``network``: it is fitted where it is asked.
+    by the name of its ``network``: it is fitted where it is asked, or see ``name_again``.
     """
+
+    target_: FittedScaling | None = None
 
     def __init__(
         self,
@@ -131,7 +136,12 @@ class NetworkClassifier(ClassifierMixin, BaseEstimator):
     def training(self, n_rows: int) -> Training:
         """Return the settings of its training on so many rows."""
         choices = {name: getattr(self, name) for name in (*Training.choices, "augment", "device")}
-        return Training.of(self.spec.network, n_rows, **choices)
+        if (is_regression := is_regressor(self)) and self.label_smoothing is not None:
+            raise InputError(
+                f"label_smoothing is for classes, and {type(self).__name__} predicts numbers, got "
+                f"{self.label_smoothing}; leave it out"
+            )
+        return Training.of(self.spec.network, n_rows, is_regression=is_regression, **choices)
 
     @property
     def scaling(self) -> Scaling:
@@ -157,17 +167,11 @@ class NetworkClassifier(ClassifierMixin, BaseEstimator):
             The rows cannot be used, or its loss ceases to be a number.
         """
         need_torch()
-        rows, labels = validate_data(self, X, y, dtype=(np.float64, np.float32))
-        check_classification_targets(labels)
-        self.classes_, codes = np.unique(labels, return_inverse=True)
-        if len(self.classes_) < 2:
-            raise ValueError(f"y must have at least two classes, got 1 class: {self.classes_[0]}")
-        codes = codes.astype(np.int32)
-        data = FoldedData(rows, codes, rows[:0], codes[:0], (), self.scaling)
-        inputs, part = (
-            self.inputs(rows.shape[1], len(self.classes_)),
-            self.part(np.arange(len(rows))),
-        )
+        rows, y = validate_data(self, X, y, dtype=FLOATS, y_numeric=is_regressor(self))
+        targets = self.learn_targets(np.asarray(y))
+        data = FoldedData(rows, targets, rows[:0], targets[:0], (), self.scaling)
+        inputs = self.inputs(rows.shape[1], len(getattr(self, "classes_", ())))
+        part = self.part(np.arange(len(rows)))
         training = self.training(len(part.rows))
 
         def copied(number: int, weights: Tensors, score: ScoreRows) -> dict[str, np.ndarray]:
@@ -180,6 +184,7 @@ class NetworkClassifier(ClassifierMixin, BaseEstimator):
             if item.status != OK:
                 raise ValueError(f"the network's loss {item.status}; use a smaller learning_rate")
             self.weights_, self.scaling_ = item.result, data.scaling_for(part.rows)
+            self.target_ = target_scaling(data.y, part.rows) if inputs.is_regression else None
         self._is_fitted_here = True
         return self
 
@@ -189,21 +194,73 @@ class NetworkClassifier(ClassifierMixin, BaseEstimator):
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__({name: one for name, one in state.items() if name != FITTED_HERE})
 
-    @property
-    def _member(self) -> Member:
-        inputs = self.inputs(self.n_features_in_, len(self.classes_))
+    def name_again(self, network: str) -> None:
+        """Name the user's own network, whose code is then imported to ask this one of a file."""
+        self.network, self._is_fitted_here = network, True
+
+    def learn_targets(self, y: np.ndarray) -> np.ndarray:
+        """Return class codes, whose labels are set then, or numbers.
+
+        Raises
+        ------
+        ValueError
+            The targets are such that nothing can be learned of them.
+        """
+        raise NotImplementedError
+
+    def _ask(self, X: ArrayLike) -> np.ndarray:
+        """Return what the network says of rows, (n_samples, n_outputs); see ``Prediction``."""
+        check_is_fitted(self)
+        X = validate_data(self, X, reset=False, dtype=FLOATS)
+        inputs = self.inputs(self.n_features_in_, len(getattr(self, "classes_", ())))
         if ":" in self.network and not getattr(self, FITTED_HERE, False):
             inputs = replace(inputs, module=NotNamed)
-        return Member(self.spec, inputs, self.weights_, self.scaling_)
+        member = Member(self.spec, inputs, self.weights_, self.scaling_, target=self.target_)
+        return member.predict_proba(X, Training(device=self.device))
+
+
+class NetworkClassifier(ClassifierMixin, NetworkEstimator):
+    """A neural network of classes; its parameters and attributes are those of ``NetworkEstimator``.
+
+    Attributes
+    ----------
+    classes_ : labels of shape (n_classes,)
+    """
+
+    def learn_targets(self, y: np.ndarray) -> np.ndarray:
+        """See ``NetworkEstimator``."""
+        check_classification_targets(y)
+        self.classes_, codes = np.unique(y, return_inverse=True)
+        if len(self.classes_) < 2:
+            raise ValueError(f"y must have at least two classes, got 1 class: {self.classes_[0]}")
+        return codes.astype(np.int32)
 
     def predict_proba(self, X: ArrayLike) -> np.ndarray:
         """Return the certainty of the classes, an array of shape (n_samples, n_classes)."""
-        check_is_fitted(self)
-        X = validate_data(self, X, reset=False, dtype=(np.float64, np.float32))
-        return self._member.predict_proba(X, Training(device=self.device))
+        return self._ask(X)
 
     def predict(self, X: ArrayLike) -> np.ndarray:
         """Return the most certain class of each row, an array of shape (n_samples,)."""
         codes = self.predict_proba(X).argmax(axis=1)
         labels: np.ndarray = self.classes_[codes]
         return labels
+
+
+class NetworkRegressor(RegressorMixin, NetworkEstimator):
+    """A neural network of numbers, trained on half the squared error of standardised targets.
+
+    Its parameters and attributes are those of ``NetworkEstimator``. Targets are standardised on
+    the rows that it is trained on; predictions are in their units.
+
+    Attributes
+    ----------
+    target_ : FittedScaling of the targets
+    """
+
+    def learn_targets(self, y: np.ndarray) -> np.ndarray:
+        """See ``NetworkEstimator``."""
+        return numbers_of(y)
+
+    def predict(self, X: ArrayLike) -> np.ndarray:
+        """Return the number of each row, float64 of shape (n_samples,)."""
+        return self._ask(X)[:, 0]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from pipelines.errors import InputError
-from pipelines.nn.space import NetworkSpec
+from pipelines.errors import InputError, opt
+from pipelines.nn.space import NetworkSpec, refuse_coloured
 
 Shapes = dict[str, tuple[int, ...]]
 
@@ -51,10 +51,14 @@ class Inputs:
         Raises
         ------
         InputError
-            There is no image, or it is smaller than the kernel.
+            There is no gray image, or it is smaller than the kernel.
         """
         if self.image_shape is None:
-            raise InputError("a convolution needs images, and these rows are a table; use mlp")
+            raise InputError(
+                f"{opt('network', 'conv')} needs images, and these rows are a table; use "
+                f"{opt('network', 'mlp')}"
+            )
+        refuse_coloured(self.image_shape)
         height, width = self.image_shape[-2:]
         if not 1 <= kernel_size <= min(height, width):
             raise InputError(

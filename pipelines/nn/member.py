@@ -366,23 +366,14 @@ class Ensemble:
         InputError
             The file is missing or not such a file, or its networks are not the user's own.
         """
-        if isinstance(network, str) and ":" not in network:
-            raise InputError(
-                f"{opt('network')} must be FILE.py:Class or module:Class, got {network}; networks "
-                "of this program need not be named"
-            )
+        refuse_network(network, path)
         ensemble = load_model(
             path,
             partial(cls._from_stored, network=network),
             "an ensemble that this program saved",
             "give the ensemble.safetensors of a run's folder",
         )
-        kinds = {member.spec.network for member in ensemble.members}
-        if network is not None and not all(":" in kind for kind in kinds):
-            raise InputError(
-                f"{opt('network')} is for an ensemble of networks of your own, {path} has "
-                f"{', '.join(sorted(kinds))}; leave it out"
-            )
+        refuse_network(network, path, *(member.spec.network for member in ensemble.members))
         return ensemble
 
     @classmethod
@@ -411,3 +402,27 @@ class Ensemble:
         if not members or len(classes) != members[0].inputs.n_classes:
             raise ValueError("its members and classes do not belong together")
         return cls(members, classes)
+
+
+def refuse_network(network: Any, path: Path, *kinds: str) -> None:
+    """Refuse a network that is to be that of a file, unless both are of the user's own.
+
+    Parameters
+    ----------
+    network : str, torch.nn.Module, a class of one, or None, which names none
+    kinds : the networks of the file
+
+    Raises
+    ------
+    InputError
+    """
+    if isinstance(network, str) and ":" not in network:
+        raise InputError(
+            f"{opt('network')} must be FILE.py:Class or module:Class, got {network}; networks of "
+            "this program need not be named"
+        )
+    if network is not None and not all(":" in kind for kind in kinds):
+        raise InputError(
+            f"{opt('network')} is for networks of your own, {path} has "
+            f"{', '.join(sorted({*kinds}))}; leave it out"
+        )

@@ -282,11 +282,7 @@ class SearchSpace:
                 f"{opt('space')} has a convolution, which needs images, and the data are a table; "
                 f"use {opt('space', 'mlp')}"
             )
-        if len(shape) == 3:
-            raise InputError(
-                f"{opt('network')} conv is for gray images, got images of {shape[0]} channels; use "
-                f"{opt('network', 'cnn')}"
-            )
+        refuse_coloured(shape)
         side = min(shape)
         if kernels.low > side:
             raise InputError(
@@ -302,3 +298,17 @@ class SearchSpace:
             "network": self.network,
             **{name: one.describe() for name, one in self.ranges.items()},
         }
+
+
+def refuse_coloured(shape: tuple[int, ...]) -> None:
+    """Refuse images of several channels, which ``conv`` does not take.
+
+    Raises
+    ------
+    InputError
+    """
+    if len(shape) == 3:
+        raise InputError(
+            f"{opt('network')} conv is for gray images, got images of {shape[0]} channels; use "
+            f"{opt('network', 'cnn')}"
+        )

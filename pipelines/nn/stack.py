@@ -335,3 +335,26 @@ def target_scaling(y: np.ndarray, rows: np.ndarray | None = None) -> FittedScali
     if np.ptp(part) == 0:
         fitted = replace(fitted, scale=Scaling("standardise").fit(y).scale)
     return FittedScaling(float(fitted.center), float(fitted.scale))
+
+
+def numbers_of(y: np.ndarray) -> np.ndarray:
+    """Return the targets of a regression as float64.
+
+    Raises
+    ------
+    ValueError
+        There is one alone, there are several for a row, or their standard deviation is no number.
+    """
+    y = y.astype(np.float64)
+    if y.ndim != 1:
+        raise ValueError(f"y must have one number for each row, got an array of shape {y.shape}")
+    if len(y) < 2:
+        raise ValueError(f"a regression needs at least 2 rows, got n_samples = {len(y)}")
+    with np.errstate(over="ignore", invalid="ignore"):
+        spread = y.std()
+    if not np.isfinite(spread):
+        raise ValueError(
+            "y must have a standard deviation that is a number, got values up to "
+            f"{np.abs(y).max():.3g}; divide it by a constant"
+        )
+    return y

@@ -181,10 +181,11 @@ def _of_images(rows: NewRows, said: Predicted) -> list[str]:
     return lines
 
 
-def load_model(run: Path) -> Any:
+def load_model(run: Path, **code: Any) -> Any:
     """Return the model of a run of any command, which takes rows as the run read them.
 
-    None where the command keeps no model.
+    None where the command keeps no model. ``code`` is of the user's own that the run names, where
+    its command takes some.
 
     Raises
     ------
@@ -199,7 +200,7 @@ def load_model(run: Path) -> Any:
     if job is None or not job.model_files:
         return None
     refuse_changed(run, record.files, *job.model_files)
-    return job.load_model(run)
+    return job.load_model(run, **code)
 
 
 def refuse_width(file: Path, n_features: int, width: int) -> None:

@@ -20,6 +20,8 @@ from pipelines.data.scaling import Scaling
 from pipelines.data.user_code import absolute_name, code_in
 from pipelines.data.user_files import USER_ERRORS, read_yaml
 from pipelines.errors import InputError, error_line, opt
+from pipelines.nn.settings import BY_HAND, need_torch
+from pipelines.search.scoring import last_step
 
 if TYPE_CHECKING:
     from pipelines.data.tables import Kinds
@@ -39,7 +41,10 @@ CATALOGUE: dict[str, tuple[str | None, str | None]] = {
     "linear": (None, "sklearn.linear_model.LinearRegression"),
     "linear-svm": ("sklearn.svm.LinearSVC", "sklearn.svm.LinearSVR"),
     "logistic": ("sklearn.linear_model.LogisticRegression", None),
-    "network": ("pipelines.nn.estimator.NetworkClassifier", None),
+    "network": (
+        "pipelines.nn.estimator.NetworkClassifier",
+        "pipelines.nn.estimator.NetworkRegressor",
+    ),
     "ridge": ("sklearn.linear_model.RidgeClassifier", "sklearn.linear_model.Ridge"),
     "svm": ("sklearn.svm.SVC", "pipelines.svm.path_svr.PathSVR"),
     "xgboost": ("xgboost.XGBClassifier", "xgboost.XGBRegressor"),
@@ -71,6 +76,7 @@ WITHOUT_SCALE = (
     "lightgbm",
     "catboost",
 )
+NETWORK = "network"  # an estimator by its short name, and its parameter
 LAST = "model"  # the name of the last step
 LABEL = ":"  # between the estimator and the name of a parameter
 
@@ -94,9 +100,8 @@ class Candidate:
 
     @property
     def final(self) -> Any:
-        """The last step of a pipeline; of what is none, the estimator itself."""
-        is_pipeline = type(self.estimator).__name__ == "Pipeline"
-        return self.estimator.steps[-1][1] if is_pipeline else self.estimator
+        """See ``last_step``."""
+        return last_step(self.estimator)
 
     @property
     def text(self) -> str:
@@ -215,6 +220,32 @@ def read_grid(path: str) -> dict[str, Grid]:
                     f"in {path}; leave it out"
                 )
     return grids
+
+
+def with_network(network: str, chosen: Sequence[str], grids: Mapping[str, Grid]) -> dict[str, Grid]:
+    """Return the grids with the value of ``--network`` in that of the estimator ``network``.
+
+    Parameters
+    ----------
+    chosen : the estimators of the run
+
+    Raises
+    ------
+    InputError
+        There is no such estimator, or its grid has another network.
+    """
+    grid = grids.get(NETWORK, {})
+    if NETWORK not in chosen:
+        raise InputError(
+            f"{opt('network')} is for {opt('estimator', NETWORK)}, got {network} beside "
+            f"{', '.join(chosen)}; add {opt('estimator', NETWORK)}, or leave {opt('network')} out"
+        )
+    if NETWORK in grid:
+        raise InputError(
+            f"{opt('network')} must not be given beside values of the parameter network, got "
+            f"{network} beside {', '.join(map(str, grid[NETWORK]))}; leave one of them out"
+        )
+    return {**grids, NETWORK: {NETWORK: [network], **grid}}
 
 
 def classes_of(names: Sequence[str]) -> list[str]:
@@ -403,6 +434,33 @@ def make_candidates(
             shown = dict(zip(typed, parameters.values(), strict=True))
             found.append(Candidate(name, shown, made))
     return found
+
+
+def network_lines(candidates: Sequence[Candidate], data: Dataset, preprocess: str) -> list[str]:
+    """Return a line on the size of each network among the candidates that torch differentiates.
+
+    Each is made once, here: an error of a module, or a name that is none, shows before a run.
+    Steps of a file may change the rows, so that networks behind them are not made.
+
+    Raises
+    ------
+    InputError
+        A network cannot be made, or does not go with these rows.
+    """
+    from pipelines.nn.estimator import NetworkEstimator
+
+    finals = [one.final for one in candidates if isinstance(one.final, NetworkEstimator)]
+    if not finals or preprocess not in ("auto", "none"):
+        return []
+    need_torch()
+    from pipelines.nn import networks
+
+    lines = list[str]()
+    for spec, final in {final.spec.architecture: final for final in finals}.items():
+        final.training(len(data.y_train))  # which refuses settings
+        about = networks.network_lines(spec, final.inputs(data.n_inputs, data.n_classes))
+        lines += about if spec.network not in BY_HAND else []
+    return lines
 
 
 def pipeline_of(estimator: Any, data: Dataset, preprocess: str) -> Any:

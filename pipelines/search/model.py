@@ -16,12 +16,14 @@ from pipelines.data.dataset import by_name
 from pipelines.data.model_file import DAMAGE, DAMAGE_OF_SKOPS, load_skops, skops_io
 from pipelines.data.scaling import FittedScaling
 from pipelines.errors import InputError, error_line
+from pipelines.nn.estimator import NetworkEstimator
+from pipelines.nn.member import refuse_network
 from pipelines.run.new_rows import NewRows, class_columns
 from pipelines.run.predict import Predicted, load_model, refuse_width
 from pipelines.run_folder.record import read_record
 from pipelines.search.features import features_of_rows
 from pipelines.search.record import FITTED, ValidationRecord
-from pipelines.search.scoring import predictions_as
+from pipelines.search.scoring import last_step, predictions_as
 
 # Types and functions beyond those that skops trusts of itself. Each was looked at: made from a
 # file, none calls what the file names. Of ours, numpy's and scikit-learn's alone.
@@ -29,7 +31,7 @@ _TRUSTED = {
     "pipelines.data.scaling": "FittedScaling",
     "pipelines.data.tables.kinds": "Kinds",
     "pipelines.data.tables.preprocess": "TablePreprocessor",
-    "pipelines.nn.estimator": "NetworkClassifier",
+    "pipelines.nn.estimator": "NetworkClassifier NetworkRegressor",
     "pipelines.svm.calibration": "Calibration",
     "pipelines.svm.kernel": "Kernel",
     "pipelines.svm.kernel_machine": "KernelMachine KernelRegressor",
@@ -166,13 +168,20 @@ def _foreign_types(value: Any, seen: set[int]) -> set[str]:
     return {name for part in parts for name in _foreign_types(part, seen)}
 
 
-def load_estimator(run: Path) -> FittedEstimator:
+def load_estimator(run: Path, network: str | None = None) -> FittedEstimator:
     """Return the model of a run, which takes rows as the run read them; no code of it is run.
+
+    Parameters
+    ----------
+    network : str, optional
+        ``FILE.py:Class`` or ``module:Class`` of a network of the user's own, which that of the
+        file then is: what a file names is not imported.
 
     Raises
     ------
     InputError
-        The run kept none, or the file is damaged or holds what is not known to be harmless.
+        The run kept none, or the file is damaged or holds what is not known to be harmless; or
+        ``network`` is given for a model that is none of the user's own.
     """
     path, (_, record) = run / FITTED, read_record(run, ValidationRecord)
     reason = record.not_kept
@@ -190,18 +199,25 @@ def load_estimator(run: Path) -> FittedEstimator:
             f"{path} must be a model that this program saved: {error_line(error)}; resume the run "
             "to write it again"
         ) from error
+    if network is not None:
+        final = last_step(model.estimator)
+        is_network = isinstance(final, NetworkEstimator)
+        refuse_network(network, path, final.network if is_network else type(final).__name__)
+        final.name_again(network)
     return model
 
 
-def predict_rows(rows: NewRows, run: Path) -> Predicted:
+def predict_rows(rows: NewRows, run: Path, **code: Any) -> Predicted:
     """Return what the model of a run says of new rows: probabilities too, or decision values.
+
+    ``code`` is of the user's own, as ``load_estimator`` takes it.
 
     Raises
     ------
     InputError
         The model cannot be loaded, or features of images cannot be computed.
     """
-    model, X = load_model(run), features_of_rows(rows, run)
+    model, X = load_model(run, **code), features_of_rows(rows, run)
     refuse_width(run / FITTED, model.n_features_in_, X.shape[1])
     predicted, classes = model.predict_codes(X), model.classes_
     if classes is None:

@@ -104,7 +104,9 @@ def tabulate(
     chosen = [row for row in rows if stage in (None, row["stage"])]
     declared = schema.dtypes()
     known = {name: declared.get(name, "float64") for name in parameters} | SearchRow.dtypes()
-    more = [name for name in (chosen[0] if chosen else {}) if name not in known]
+    # Networks alone have a loss; whose row came first is chance.
+    by_candidate = sorted(chosen, key=lambda row: row["candidate"])
+    more = dict.fromkeys(name for row in by_candidate for name in row if name not in known)
     types = {**known, **{name: declared.get(name, "float64") for name in more}}
     return results_frame(chosen, types, [*reversed(parameters), "candidate", "split", "share"])
 

@@ -270,9 +270,7 @@ class PredictedEstimator:
 
         from pipelines.search.shared import shared_fit_of
 
-        final = self._estimator
-        if type(final).__name__ == "Pipeline":
-            final = final.steps[-1][1]
+        final = last_step(self._estimator)
         for usual in (ClassifierMixin, RegressorMixin):
             # That of neighbors is the usual one but for rows it does not have here.
             if isinstance(final, usual) and (
@@ -283,6 +281,11 @@ class PredictedEstimator:
 
     def __sklearn_tags__(self) -> Any:
         return self._estimator.__sklearn_tags__()
+
+
+def last_step(estimator: Any) -> Any:
+    """Return the last step of a pipeline; of what is none, the estimator itself."""
+    return estimator.steps[-1][1] if type(estimator).__name__ == "Pipeline" else estimator
 
 
 def make_scoring(

@@ -11,9 +11,10 @@ import pytest
 from safetensors import safe_open
 from safetensors.numpy import load_file, save_file
 
-from pipelines import BaggedNets, Run
+from pipelines import Run
 from pipelines.errors import InputError
 from pipelines.nn_bagging import main
+from pipelines.run.predict import load_model
 
 from .conftest import image
 
@@ -80,7 +81,7 @@ def test_from_python_a_class_is_handed_over(trained: tuple[Path, Path]) -> None:
     namespace: dict = {}
     exec(NETWORK, namespace)
     answers = [
-        BaggedNets.of_run(run, network).predict_proba(rows)
+        load_model(run, network=network).predict_proba(rows)
         for network in (namespace["Net"], f"{mine}:Net")
     ]
     np.testing.assert_array_equal(*answers)
@@ -115,4 +116,4 @@ def test_networks_of_ours_need_no_name(
 ) -> None:
     run = finished_of("nn_bagging")[0]
     assert main(["predict", str(run), *about_an_image(tmp_path), "--network", "mine.py:Net"]) == 2
-    assert "--network is for an ensemble of networks of your own" in capsys.readouterr().err
+    assert "--network is for networks of your own" in capsys.readouterr().err

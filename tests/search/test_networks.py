@@ -9,7 +9,9 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.base import clone
-from sklearn.datasets import load_digits, load_wine
+from sklearn.datasets import load_diabetes, load_digits, load_wine
+from sklearn.linear_model import Ridge
+from sklearn.metrics import mean_squared_error
 from sklearn.model_selection import KFold
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
@@ -17,7 +19,7 @@ from pipelines.data.fits import Fit
 from pipelines.data.placement import FoldedData
 from pipelines.data.scaling import Scaling
 from pipelines.errors import InputError
-from pipelines.nn.estimator import NetworkClassifier
+from pipelines.nn.estimator import NetworkClassifier, NetworkEstimator, NetworkRegressor
 from pipelines.search.grid_search import GridSearch
 from pipelines.search.model import FittedEstimator, dump_model, load_estimator
 from pipelines.search.scoring import CandidateScorer
@@ -29,8 +31,15 @@ torch = pytest.importorskip("torch", reason="networks need torch, which comes wi
 
 
 @pytest.mark.slow
-@parametrize_with_checks([NetworkClassifier(), NetworkClassifier(network="mlp", max_epochs=30)])
-def test_scikit_learns_own_checks(estimator: NetworkClassifier, check: object) -> None:
+@parametrize_with_checks(
+    [
+        NetworkClassifier(),
+        NetworkClassifier(network="mlp", max_epochs=30),
+        NetworkRegressor(),
+        NetworkRegressor(network="mlp", max_epochs=30),
+    ]
+)
+def test_scikit_learns_own_checks(estimator: NetworkEstimator, check: object) -> None:
     check(estimator)  # type: ignore[operator]
 
 
@@ -82,6 +91,83 @@ def test_folds_together_are_those_fitted_apart(case: str) -> None:
         np.testing.assert_array_equal(said.argmax(axis=1), fit.predict("predict", "test"))
         truth = said[np.arange(len(test)), y[test]]
         assert fit.loss == pytest.approx(-np.log(truth).mean(), rel=1e-4)
+
+
+NUMBERS = {
+    "table": ({}, 0.02),
+    "mlp": ({"network": "mlp", "max_epochs": 20}, 0.02),
+    "adamw": ({"network": "mlp", "optimizer": "adamw", "batch_size": 16, "patience": 3}, 0.2),
+}
+
+
+@pytest.mark.parametrize("case", NUMBERS)
+def test_folds_of_numbers_together_are_those_fitted_apart(case: str) -> None:
+    """Within a part of a standard deviation, in units far from 0; the loss is in deviations."""
+    parameters, within = NUMBERS[case]
+    X, y = load_diabetes(return_X_y=True)
+    X, y = X[:300], y[:300] * 1e4 + 1e8
+    splits = list(KFold(3).split(X))
+    network = NetworkRegressor(**parameters, random_state=3)
+    rows = SplitRows(
+        FoldedData(X, y, X[:0], y[:0], (), Scaling("none")), splits, [0, 1, 2], "all", 1, network
+    )
+    kind = shared_fit_of(network)
+    assert kind is not None
+    fits = [fit for fit in kind.fit_splits(rows, [network], {"predict"}) if isinstance(fit, Fit)]
+    assert [fit.split for fit in fits] == [0, 1, 2]
+    for fit in fits:
+        train, test = splits[fit.split]
+        alone = clone(network).fit(X[train], y[train])
+        assert fit.predict is not None
+        assert fit.classes is None
+        said = fit.predict("predict", "test")
+        assert (said.dtype, said.shape) == (np.float64, y[test].shape)
+        np.testing.assert_allclose(said, alone.predict(X[test]), rtol=0, atol=within * y.std())
+        assert alone.target_ is not None
+        loss = mean_squared_error(y[test], said) / 2 / alone.target_.scale**2
+        assert fit.loss == pytest.approx(loss, rel=1e-3)
+
+
+def test_a_network_of_numbers_is_as_good_as_ridge() -> None:
+    X, y = load_diabetes(return_X_y=True)
+    train, test = np.arange(330), np.arange(330, len(y))
+    scores = [
+        one.fit(X[train], y[train]).score(X[test], y[test])
+        for one in (NetworkRegressor(), Ridge(alpha=0.01))
+    ]
+    assert scores[0] > scores[1] - 0.05
+
+
+def test_what_is_for_classes_is_refused_of_numbers() -> None:
+    X, y = load_diabetes(return_X_y=True)
+    with pytest.raises(InputError, match="label_smoothing is for classes"):
+        NetworkRegressor(label_smoothing=0.1).fit(X, y)
+    with pytest.raises(ValueError, match="standard deviation that is a number"):
+        NetworkRegressor().fit(X, y * 1e305)
+    with pytest.raises(ValueError, match="one number for each row"):
+        NetworkRegressor().learn_targets(np.ones((3, 2)))
+
+
+@pytest.mark.parametrize("kind", [NetworkClassifier, NetworkRegressor])
+def test_a_fold_alone_is_as_it_was_among_the_others(kind: type[NetworkEstimator]) -> None:
+    """As where a run is resumed; the folds are such that the last alone would make more steps."""
+    X, y = rows_of("wine")
+    network = kind(network="mlp", optimizer="adamw", batch_size=16, max_epochs=3)
+    folds = np.split(np.arange(len(y)), [90])
+    splits = [(folds[0], folds[1]), (folds[1], folds[0]), (folds[0][:40], folds[1])]
+    targets = y if kind is NetworkClassifier else y.astype(np.float64)
+    data = FoldedData(X, targets, X[:0], targets[:0], (), Scaling("none"))
+    shared = shared_fit_of(network)
+    assert shared is not None
+    said = []
+    for numbers in ([0, 1, 2], [0]):
+        rows = SplitRows(data, splits, numbers, "all", 1, network)
+        fits = shared.fit_splits(rows, [clone(network)], {"predict"})
+        fit = next(item for item in fits if isinstance(item, Fit))
+        assert fit.predict is not None
+        method = "predict_proba" if kind is NetworkClassifier else "predict"
+        said.append(fit.predict(method, "test"))
+    np.testing.assert_allclose(*said, rtol=1e-4)
 
 
 def test_a_grid_search_has_labels_and_scores_of_training_rows() -> None:

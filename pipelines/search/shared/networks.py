@@ -7,6 +7,7 @@ of a candidate, one for each split, take their steps together; see ``pipelines.n
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
@@ -14,18 +15,20 @@ from typing import Any
 
 import numpy as np
 
-from pipelines.data.fits import Fit, Predictions, Progress
+from pipelines.data.fits import Fit, Progress
 from pipelines.data.placement import FoldedData
-from pipelines.nn.estimator import NetworkClassifier
+from pipelines.data.scaling import FittedScaling
+from pipelines.nn.estimator import NetworkClassifier, NetworkEstimator, NetworkRegressor
 from pipelines.nn.fit import NoRoomError, ScoreRows, fit_networks, generator_of
 from pipelines.nn.inputs import Inputs
 from pipelines.nn.settings import Training
 from pipelines.nn.size import predicted_cost
 from pipelines.nn.space import NetworkSpec
 from pipelines.nn.stack import OK, Part, Score, Tensors, target_scaling
-from pipelines.search.shared.base import SharedFit, SplitRows
+from pipelines.search.shared.base import SharedFit, Split, SplitRows
 
 CANDIDATES_TOGETHER = 4  # each of as many networks as there are splits
+TYPICAL_CLASSES = 10
 
 
 @dataclass(frozen=True)
@@ -50,8 +53,91 @@ class Network:
         return DummyRegressor() if self.is_regression else DummyClassifier()
 
 
-class Networks(SharedFit):
-    """Networks of one architecture.
+class StackedNetworks(SharedFit):
+    """Networks of one architecture, which their ``spec`` says."""
+
+    name = "stacked networks"
+    shared = ("learning_rate", "momentum")
+    takes_weights = False
+    splits_together = True
+    one_launch = True
+
+    @abstractmethod
+    def settings(
+        self, network: Any, n_rows: int, n_features: int, n_classes: int
+    ) -> tuple[Inputs, Training]:
+        """Return the shapes of a network, and how it is trained."""
+
+    @abstractmethod
+    def placed(
+        self, rows: SplitRows, network: Any
+    ) -> tuple[FoldedData, np.ndarray | None, Sequence[Split]]:
+        """Return rows with class codes or numbers; the classes of the codes, None of numbers; and
+        for every split there is the numbers of the rows to train on and to ask about."""
+
+    @abstractmethod
+    def part(self, network: Any, splits: Sequence[Split], number: int) -> Part:
+        """Return the network of a split."""
+
+    def partition(self, estimators: Sequence[Any], n_workers: int) -> list[list[int]]:
+        """Return the candidates one by one; some together where one leaves its device idle."""
+        n, first = len(estimators), estimators[0]
+        idle = leaves_idle(self.settings(first, 1, 1, 1)[1], first.spec)
+        n_groups = math.ceil(n / CANDIDATES_TOGETHER) if idle else n
+        return [places.tolist() for places in np.array_split(np.arange(n), n_groups)]
+
+    def cost(self, estimators: Sequence[Any], n_rows: int, n_features: int) -> float:
+        """Predict the seconds on one split, where classes are not counted for a typical number."""
+        inputs, training = self.settings(estimators[0], n_rows, n_features, TYPICAL_CLASSES)
+        return sum(
+            predicted_cost(one.spec, inputs, 1, training.batch_size, n_rows) for one in estimators
+        )
+
+    def fit_splits(
+        self, rows: SplitRows, estimators: Sequence[Any], methods: Collection[str]
+    ) -> Iterator[Fit | Progress]:
+        """See ``SharedFit``; a network that does not fit the device, or diverges, is an error."""
+        data, classes, splits = self.placed(rows, estimators[0])
+        # Of all splits: networks take the same steps whichever of them the task has.
+        parts = [[self.part(one, splits, i) for i in range(len(splits))] for one in estimators]
+        n_rows = min(len(part.rows) for part in parts[0])
+        n_classes = 0 if classes is None else len(classes)
+        inputs, training = self.settings(estimators[0], n_rows, data.X.shape[1], n_classes)
+        places = [(i, split) for i in range(len(estimators)) for split in range(rows.n_splits)]
+        stacked = [parts[i][rows.numbers[split]] for i, split in places]
+        asked = [splits[rows.numbers[split]][1] for _, split in places]
+
+        def score(number: int, weights: Tensors, score: ScoreRows) -> Score:
+            return score(asked[number])
+
+        left = iter(zip(places, stacked, strict=True))
+        try:
+            for item in fit_networks(data, stacked, inputs, training, score, n_rows):
+                if isinstance(item, Progress):
+                    yield item
+                    continue
+                (candidate, split), part = next(left)
+                scored, of_parts = item.result, rows.parts_asked(split)
+                target = target_scaling(data.y, part.rows) if classes is None else None
+                yield Fit(
+                    candidate,
+                    split,
+                    partial(predictions_of, scored.outputs, classes, target, of_parts),
+                    classes=classes,
+                    error=None if item.status == OK else item.status,
+                    fit_seconds=item.seconds,
+                    score_seconds=scored.seconds,
+                    n_iterations=len(item.losses),
+                    # That of training rows, where they are asked, is in it, too.
+                    loss=None if "train" in rows.parts else scored.loss,
+                )
+        except NoRoomError as error:
+            for place, _ in left:
+                yield Fit(*place, error=str(error))
+
+
+class Networks(StackedNetworks):
+    """Networks that scale their rows as the data say, of one ``Network`` each.
 
     Rows of the splits that are neither drawn for a network nor validated, as a bootstrap leaves
     some, end its training where that is asked for.
@@ -62,165 +148,77 @@ class Networks(SharedFit):
     training : Training
     """
 
-    name = "stacked networks"
     types = (Network,)
-    shared = ("learning_rate", "momentum")
-    takes_weights = False
-    splits_together = True
-    one_launch = True
     scales = True
 
     def __init__(self, inputs: Inputs, training: Training) -> None:
         self.inputs, self.training = inputs, training
 
-    def partition(self, estimators: Sequence[Any], n_workers: int) -> list[list[int]]:
-        """Return the candidates one by one; some together where one leaves its device idle."""
-        n = len(estimators)
-        idle = leaves_idle(self.training, estimators[0].spec)
-        n_groups = math.ceil(n / CANDIDATES_TOGETHER) if idle else n
-        return [places.tolist() for places in np.array_split(np.arange(n), n_groups)]
+    def settings(self, network: Network, *sizes: int) -> tuple[Inputs, Training]:
+        """See ``StackedNetworks``."""
+        return self.inputs, self.training
 
-    def cost(self, estimators: Sequence[Any], n_rows: int, n_features: int) -> float:
-        """Predict the seconds on one split."""
-        return sum(
-            predicted_cost(one.spec, self.inputs, 1, self.training.batch_size, n_rows)
-            for one in estimators
-        )
+    def placed(
+        self, rows: SplitRows, network: Network
+    ) -> tuple[FoldedData, np.ndarray | None, Sequence[Split]]:
+        """See ``StackedNetworks``."""
+        classes = None if self.inputs.is_regression else np.arange(self.inputs.n_classes)
+        return rows.data, classes, list(rows.splits)
 
-    def fit_splits(
-        self, rows: SplitRows, estimators: Sequence[Network], methods: Collection[str]
-    ) -> Iterator[Fit | Progress]:
-        """See ``SharedFit``; a network that does not fit the device, or diverges, is an error."""
-        splits = [rows.splits[number] for number in rows.numbers]
-        everything = np.concatenate([validation for _, validation in rows.splits])
-        left_out = [np.setdiff1d(everything, np.concatenate(split)) for split in splits]
-        places = [(i, split) for i in range(len(estimators)) for split in range(len(splits))]
-        parts = [
-            Part(
-                splits[split][0],
-                generator_of(estimators[i].random_state, rows.numbers[split]),
-                out_of_bag=left_out[split],
-                spec=estimators[i].spec,
-            )
-            for i, split in places
-        ]
-        asked = [splits[split][1] for _, split in places]
-        n_rows = min(len(train) for train, _ in rows.splits)
-        fits = fits_of(rows.data, parts, asked, self.inputs, self.training, n_rows)
-        for item, place in fits:
-            if isinstance(item, Fit):
-                item.candidate, item.split = places[place]
-                if not self.inputs.is_regression:
-                    item.classes = np.arange(self.inputs.n_classes)
-            yield item
+    def part(self, network: Network, splits: Sequence[Split], number: int) -> Part:
+        """See ``StackedNetworks``."""
+        validated = np.concatenate([validation for _, validation in splits])
+        left_out = np.setdiff1d(validated, np.concatenate(splits[number]))
+        generator = generator_of(network.random_state, number)
+        return Part(splits[number][0], generator, out_of_bag=left_out, spec=network.spec)
 
 
-class Classifiers(SharedFit):
-    """``NetworkClassifier`` of one architecture."""
+class NetworkEstimators(StackedNetworks):
+    """``NetworkClassifier`` or ``NetworkRegressor``."""
 
-    name = Networks.name
-    types = (NetworkClassifier,)
-    shared = ("learning_rate", "momentum")
-    takes_weights = False
+    types = (NetworkClassifier, NetworkRegressor)
     predictions_only = True
     gives = ("predict", "predict_proba", "predict_log_proba")
-    splits_together = True
-    one_launch = True
 
-    def partition(self, estimators: Sequence[NetworkClassifier], n_workers: int) -> list[list[int]]:
-        """See ``Networks``."""
-        first = estimators[0]
-        return Networks(first.inputs(1, 1), first.training(1)).partition(estimators, n_workers)
+    def settings(
+        self, network: NetworkEstimator, n_rows: int, n_features: int, n_classes: int
+    ) -> tuple[Inputs, Training]:
+        """See ``StackedNetworks``."""
+        return network.inputs(n_features, n_classes), network.training(n_rows)
 
-    def cost(self, estimators: Sequence[NetworkClassifier], n_rows: int, n_features: int) -> float:
-        """Predict the seconds on one split, by a typical number of classes."""
-        first = estimators[0]
-        kind = Networks(first.inputs(n_features, 10), first.training(n_rows))
-        return kind.cost(estimators, n_rows, n_features)
-
-    def fit_splits(
-        self, rows: SplitRows, estimators: Sequence[NetworkClassifier], methods: Collection[str]
-    ) -> Iterator[Fit | Progress]:
-        """See ``SharedFit``; a network that does not fit the device, or diverges, is an error."""
-        first, (X, y, splits) = estimators[0], rows.matrix("cpu")
-        classes, codes = np.unique(y, return_inverse=True)
-        codes = codes.astype(np.int32)
-        data = FoldedData(X, codes, X[:0], codes[:0], (), first.scaling)
+    def placed(
+        self, rows: SplitRows, network: NetworkEstimator
+    ) -> tuple[FoldedData, np.ndarray | None, Sequence[Split]]:
+        """See ``StackedNetworks``."""
+        X, y, splits = rows.matrix("cpu")
+        targets = network.learn_targets(y)
+        data = FoldedData(X, targets, X[:0], targets[:0], (), network.scaling)
         if rows.prepared is None:  # candidates of other tasks share what lies on the device
-            data = rows.data.placement.get(("networks", first.scaling), partial(replace, data))
-            splits = [splits[number] for number in rows.numbers]
-        places = [(i, split) for i in range(len(estimators)) for split in range(rows.n_splits)]
-        parts = [estimators[i].part(splits[split][0]) for i, split in places]
-        asked = [splits[split][1] for _, split in places]
-        n_rows = min(len(part.rows) for part in parts)
-        inputs, training = first.inputs(X.shape[1], len(classes)), first.training(n_rows)
-        for item, place in fits_of(data, parts, asked, inputs, training, n_rows):
-            if isinstance(item, Fit):
-                item.candidate, item.split = places[place]
-                item.classes = classes
-                if item.predict is not None:
-                    asked_parts = rows.parts_asked(item.split)
-                    item.predict = partial(labelled, item.predict, classes, asked_parts)
-                if "train" in rows.parts:
-                    item.loss = None  # which is of those rows, too
-            yield item
+            data = rows.data.placement.get(("networks", network.scaling), partial(replace, data))
+        return data, getattr(network, "classes_", None), splits
+
+    def part(self, network: NetworkEstimator, splits: Sequence[Split], number: int) -> Part:
+        """See ``StackedNetworks``."""
+        return network.part(splits[number][0])
 
 
-def labelled(
-    predict: Any, classes: np.ndarray, parts: Mapping[str, slice], method: str, part: str
+def predictions_of(
+    outputs: np.ndarray,
+    classes: np.ndarray | None,
+    target: FittedScaling | None,
+    parts: Mapping[str, slice],
+    method: str,
+    part: str,
 ) -> np.ndarray:
-    """Return what is predicted of a part of the rows that were asked, in labels."""
-    answers: np.ndarray = predict(method, part)[parts[part]]
-    return classes[answers] if method == "predict" else answers
-
-
-def fits_of(
-    data: FoldedData,
-    parts: Sequence[Part],
-    asked: Sequence[np.ndarray],
-    inputs: Inputs,
-    training: Training,
-    n_rows: int,
-) -> Iterator[tuple[Fit | Progress, int]]:
-    """Train networks together, and ask each about rows; see ``fit_networks``.
-
-    Parameters
-    ----------
-    asked : for each network the rows that it is scored on
-
-    Yields
-    ------
-    A fit for each network, or progress; and the number of the network.
-    """
-
-    def score(number: int, weights: Tensors, score: ScoreRows) -> Score:
-        return score(asked[number])
-
-    left = iter(range(len(parts)))
-    try:
-        for item in fit_networks(data, parts, inputs, training, score, n_rows):
-            if isinstance(item, Progress):
-                yield item, 0
-                continue
-            scored, number = item.result, next(left)
-            fit = Fit(0, 0, partial(predictions_of, scored.outputs), fit_seconds=item.seconds)
-            if inputs.is_regression:
-                target = target_scaling(data.y, parts[number].rows)
-                targets = target.center + target.scale * scored.outputs[:, 0].astype(np.float64)
-                fit.predict = Predictions({"predict": targets})
-            fit.n_iterations, fit.score_seconds = len(item.losses), scored.seconds
-            fit.loss, fit.error = scored.loss, None if item.status == OK else item.status
-            yield fit, number
-    except NoRoomError as error:
-        for number in left:
-            yield Fit(0, 0, error=str(error)), number
-
-
-def predictions_of(certainty: np.ndarray, method: str, part: str) -> np.ndarray:
-    """Return what logarithms of probabilities, (n_rows, n_classes), say."""
-    if method == "predict":
-        return certainty.argmax(axis=1)
-    return certainty if method == "predict_log_proba" else np.exp(certainty)
+    """Return what outputs of a network, see ``Score``, say of a part of the rows asked about."""
+    outputs = outputs[parts[part]]
+    if target is not None:
+        numbers: np.ndarray = target.center + target.scale * outputs[:, 0].astype(np.float64)
+        return numbers
+    if method == "predict" and classes is not None:
+        labels: np.ndarray = classes[outputs.argmax(axis=1)]
+        return labels
+    return outputs if method == "predict_log_proba" else np.exp(outputs)
 
 
 def leaves_idle(training: Training, spec: NetworkSpec) -> bool:
@@ -228,4 +226,4 @@ def leaves_idle(training: Training, spec: NetworkSpec) -> bool:
     return training.device == "gpu" and spec.network == "cnn"
 
 
-KINDS = (Classifiers(),)
+KINDS = (NetworkEstimators(),)
