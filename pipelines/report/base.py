@@ -125,10 +125,7 @@ class Report(RunData):
                 spread += f" of {words}" if self.n_splits else " over the folds"
             value = measure.text(measure.of(best.score_mean))
             cards.append(Card(f"cv {measure.name}", value, spread))
-        if (nested := record.nested) is not None:
-            note = f"± {measure.text(nested.score_std)} over {nested.n_outer} outer folds"
-            value = measure.text(measure.of(nested.score_mean))
-            cards.append(Card(f"nested {measure.name}", value, note))
+        cards += self.nested_cards(measure)
         if record.test_error is not None:
             note = wrong_of(record.n_test_errors, record.dataset.n_test)
             cards.append(Card("test error", percent(record.test_error), note))
@@ -158,6 +155,14 @@ class Report(RunData):
                 Card("as good as the best", count(within, "other") if within else "no other", note)
             )
         return cards
+
+    def nested_cards(self, measure: Measure, of: str = "") -> list[Card]:
+        """Give the estimate of a nested cross-validation, if there is one."""
+        if (nested := self.record.nested) is None:
+            return []
+        note = f"± {measure.text(nested.score_std)} over {nested.n_outer} outer folds"
+        value = measure.text(measure.of(nested.score_mean))
+        return [Card(f"nested {measure.name}{of}", value, note)]
 
     def baseline_cards(self) -> list[Card]:
         """Return what a result should beat, if the run measured it."""

@@ -46,11 +46,11 @@ BEST = "by the best candidate, fitted on all training rows"
 SURENESS = ("margin", "certainty")  # columns that say how sure a prediction was
 
 
-def test_section(run: RunData) -> Section:
-    """Return the section of the test samples of any classifier or regressor."""
+def test_section(run: RunData, by: str = BEST) -> Section:  # noqa: PT028  it is no test
+    """Show the test samples of any classifier or regressor; ``by`` says what predicted numbers."""
     parts: list[Part | None] = []
     if run.residuals is not None and len(run.residuals):
-        parts = [residuals_chart(run.residuals)]
+        parts = [residuals_chart(run.residuals, by)]
     elif run.predictions is not None and len(run.predictions):
         true, predicted = (run.predictions[name].to_numpy() for name in ("true", "predicted"))
         n_classes = max(len(run.classes), int(max(true.max(), predicted.max())) + 1)
@@ -198,14 +198,8 @@ def pictures(images: Mapping[int, np.ndarray]) -> dict[int, str]:
     return found
 
 
-def residuals_chart(residuals: pd.DataFrame, by: str = BEST) -> Chart:
-    """Return predicted against true numbers of the test samples, and what is between them.
-
-    Parameters
-    ----------
-    residuals : table of ``true`` and ``predicted``
-    by : what predicted them, in the caption
-    """
+def residuals_chart(residuals: pd.DataFrame, by: str) -> Chart:
+    """Show numbers ``predicted`` against ``true``, and residuals; ``by`` says what predicted."""
     true, predicted = (residuals[name].to_numpy(float) for name in ("true", "predicted"))
     ends = [min(true.min(), predicted.min()), max(true.max(), predicted.max())]
     look = dots(BLUE, ".", alpha=0.5)
