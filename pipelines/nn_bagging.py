@@ -544,29 +544,26 @@ class Bagging(job.Job[Options]):
         self, plan: BaggingPlan, computed: Trained, session: Session, cluster: Cluster | None
     ) -> BaggingAnswer:
         """Reduce the members' predictions, and score them on the test rows."""
-        from pipelines.bagging.answer import TrainedEnsemble, answer
+        from pipelines.bagging.answer import TrainedEnsemble, answer, answer_numbers
         from pipelines.data.baseline import baseline_of, remarks_on
 
         options, data = plan.options, plan.data
-        n_folds = options.folds if options.n_tuning else 1
-        members = computed.members(plan.trainings)
-        if data.task == REGRESSION:
-            from pipelines.bagging.answer_numbers import answer_numbers
-
+        is_regression = data.task == REGRESSION
+        trained = TrainedEnsemble(
+            session.path,
+            computed.members(plan.trainings),
+            data,
+            plan.asked,
+            options.folds if options.n_tuning else 1,
+            options.seed,
+            options.confidence or (OF_INTERVALS if is_regression else CONFIDENCE),
+            options.defer_error,
+            options.defer_width,
+        )
+        if is_regression:
             with phase(session.echo, "mean       combining the members' predictions"):
-                entries = answer_numbers(
-                    session.path,
-                    members,
-                    data,
-                    n_folds=n_folds,
-                    seed=options.seed,
-                    confidence=options.confidence or OF_INTERVALS,
-                    defer_width=options.defer_width,
-                )
+                entries = answer_numbers(trained)
         else:
-            rules = options.defer_error, options.confidence or CONFIDENCE
-            settings = (n_folds, options.seed, *rules)
-            trained = TrainedEnsemble(session.path, members, data, plan.asked, *settings)
             where = (cluster.client, cluster.runner.scattered, cluster.device) if cluster else ()
             with phase(session.echo, "vote       combining the members' predictions"):
                 entries = answer(trained, *where)

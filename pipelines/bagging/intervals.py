@@ -35,8 +35,9 @@ from typing import Any, Self
 
 import numpy as np
 
+from pipelines.bagging.members import load_stored
 from pipelines.bagging.record import INTERVALS
-from pipelines.data.model_file import Arrays, load_model, write_model
+from pipelines.data.model_file import Arrays, write_model
 from pipelines.errors import InputError, opt
 from pipelines.nn.member import OutOfBagPrediction
 
@@ -55,10 +56,8 @@ class JackknifeIntervals:
         Which members did not draw a row; at least one of each.
     truth : float64 array of shape (n_rows,)
         Targets, in their units.
-    predicted : float64 array of shape (n_rows,)
-        Mean of the members that left a row out.
-    spread : float64 array of shape (n_rows,)
-        Standard deviation of these members' predictions; 0 of a single one.
+    predicted, spread : float64 arrays of shape (n_rows,)
+        Mean and standard deviation of what the members that left a row out predict of it.
     weights : float64 array of shape (n_rows,)
         What a row counts in a quantile; all alike without sample weights.
     n_drawn_by_all : int
@@ -169,7 +168,7 @@ class JackknifeIntervals:
         return lower, upper
 
     def _quantile(self, values: np.ndarray, wanted: float) -> np.ndarray:
-        """Return of each line the least value up to which the weights come to ``wanted``."""
+        """Find in each line the least value up to which the weights come to ``wanted``."""
         if np.ptp(self.weights) == 0:
             place = math.ceil(wanted / self.weights[0]) - 1
             values.partition(place, axis=1)
@@ -181,33 +180,25 @@ class JackknifeIntervals:
         return np.take_along_axis(values, chosen, axis=1)[:, 0]
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """Return the arrays to store in a model file."""
-        return {
-            f"intervals.{part.name}": np.atleast_1d(getattr(self, part.name))
-            for part in fields(self)
-        }
+        """The arrays to store in a model file."""
+        return {f"intervals.{name}": np.atleast_1d(one) for name, one in vars(self).items()}
 
     @classmethod
     def from_arrays(cls, arrays: dict[str, np.ndarray]) -> Self:
-        """Return what ``arrays`` stored.
+        """Make intervals of what ``arrays`` stored.
 
         Raises
         ------
         KeyError, ValueError
             An array is missing, or they do not belong together.
         """
-        parts: dict[str, Any] = {
-            part.name: arrays[f"intervals.{part.name}"] for part in fields(cls)
-        }
-        parts["n_drawn_by_all"] = int(parts["n_drawn_by_all"].item())
-        stored = cls(**parts)
-        n_rows = len(stored.truth)
-        if stored.left_out.ndim != 2 or stored.left_out.dtype != bool:
+        parts: dict[str, Any] = {one.name: arrays[f"intervals.{one.name}"] for one in fields(cls)}
+        n_drawn_by_all, left_out = int(parts.pop("n_drawn_by_all").item()), parts["left_out"]
+        if left_out.ndim != 2 or left_out.dtype != bool:
             raise ValueError("its out-of-bag rows have no members")
-        for name in ("left_out", "predicted", "spread", "weights"):
-            if len(getattr(stored, name)) != n_rows:
-                raise ValueError("its out-of-bag rows do not belong together")
-        return stored
+        if len({*map(len, parts.values())}) > 1:
+            raise ValueError("its out-of-bag rows do not belong together")
+        return cls(**parts, n_drawn_by_all=n_drawn_by_all)
 
 
 @dataclass(frozen=True, eq=False)
@@ -227,17 +218,15 @@ class RunIntervals:
     defer_width: float | None = None
 
     def columns(self, of_members: np.ndarray) -> dict[str, np.ndarray]:
-        """Return ``interval_columns`` of rows, by what each member predicts of them.
+        """Columns of a table: ``lower``, ``upper`` and, by a width, which rows are ``kept``.
 
-        Parameters
-        ----------
-        of_members : float array of shape (n_members, n_samples)
+        ``of_members`` is what each member predicts, float of shape (n_members, n_samples).
         """
         lower, upper = self.jackknife.bounds(of_members, self.confidence, by_spread=True)
-        kept = None
+        columns = {"lower": lower, "upper": upper}
         if self.defer_width is not None:
-            kept = narrowest(lower, upper, width=self.defer_width)
-        return interval_columns(lower, upper, kept)
+            columns["kept"] = narrowest(lower, upper, width=self.defer_width)
+        return columns
 
     def save(self, path: Path) -> None:
         """Write one safetensors file: numbers and text, no code."""
@@ -253,15 +242,7 @@ class RunIntervals:
         InputError
             The file is damaged.
         """
-        path = run / INTERVALS
-        if not path.is_file():
-            return None
-        return load_model(
-            path,
-            cls._from_stored,
-            "what nn_bagging stored beside its members",
-            "resume the run, which writes it again",
-        )
+        return load_stored(run / INTERVALS, cls._from_stored)
 
     @classmethod
     def _from_stored(cls, arrays: Arrays, about: dict[str, Any]) -> Self:
@@ -272,7 +253,7 @@ class RunIntervals:
 def narrowest(
     lower: np.ndarray, upper: np.ndarray, *, share: float | None = None, width: float | None = None
 ) -> np.ndarray:
-    """Return which rows to keep, those of the narrowest intervals; the others are deferred.
+    """Choose the rows to keep, those of the narrowest intervals; the others are deferred.
 
     Parameters
     ----------
@@ -315,36 +296,13 @@ def narrowest(
     return kept
 
 
-def interval_columns(
-    lower: np.ndarray, upper: np.ndarray, kept: np.ndarray | None = None
-) -> dict[str, np.ndarray]:
-    """Return the columns of a table of predictions that intervals add, by name.
-
-    Parameters
-    ----------
-    lower, upper : float arrays of shape (n_samples,)
-    kept : bool array of shape (n_samples,), optional
-        Which rows need no human, see ``narrowest``.
-    """
-    columns = {"lower": lower, "upper": upper}
-    return columns if kept is None else {**columns, "kept": kept}
-
-
 def describe_intervals(
     truth: np.ndarray, lower: np.ndarray, upper: np.ndarray, confidence: float = CONFIDENCE
 ) -> dict[str, Any]:
-    """Return what ``run.json`` says of intervals on test rows, JSON-serialisable.
+    """Measure intervals on test rows, for ``run.json``: coverage, and widths in the target's units.
 
-    Parameters
-    ----------
-    truth, lower, upper : float arrays of shape (n_test,)
-    confidence : float
-        Fraction of intervals that were to hold their target.
-
-    Returns
-    -------
-    dict with ``confidence``, ``n_test``, ``n_covered``, ``coverage`` (a fraction), ``mean_width``
-    and ``median_width`` in units of the target; the last three None without test rows
+    All arrays are of shape (n_test,); ``confidence`` is the fraction of intervals that were to
+    hold their target. Without test rows ``coverage`` and widths are None.
     """
     n_covered, widths = int(np.sum((lower <= truth) & (truth <= upper))), upper - lower
     measured = len(truth) > 0

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from pipelines.bagging.record import INTERVALS, MEMBER_FILES, NESTED, SELECTIVE_PREDICTION
+from pipelines.data.model_file import Arrays, Model, load_model
 from pipelines.data.placement import Placed
 from pipelines.nn.fit import Refitted
 from pipelines.nn.member import Ensemble, OutOfBagPrediction, Prediction
@@ -23,39 +24,45 @@ STORED = (
 
 
 def kept_key(row: Mapping[str, Any]) -> tuple[str, int, int]:
-    """Return the key by which a worker's process keeps the test predictions of a refit."""
+    """The key by which a worker's process keeps the test predictions of a refit."""
     return "member", row["member"], row["candidate"]
 
 
-class MemberFiles:
-    """The folder ``members`` of a run: two files for each member, whole or not there.
+def load_stored(path: Path, make: Callable[[Arrays, dict[str, Any]], Model]) -> Model | None:
+    """Load what a run stored beside its members, see ``load_model``; None if it is unfinished.
 
-    Parameters
-    ----------
-    run : Path
-        The run's folder.
-    folder : str
-        Its folder of these members.
+    Raises
+    ------
+    InputError
+        The file is damaged.
     """
+    if not path.is_file():
+        return None
+    way_out = "resume the run, which writes it again"
+    return load_model(path, make, "what nn_bagging stored beside its members", way_out)
+
+
+class MemberFiles:
+    """A folder of members of a run: two files for each member, whole or not there."""
 
     def __init__(self, run: Path, folder: str = MEMBER_FILES) -> None:
         self.path = run / folder
 
     @classmethod
     def of_stage(cls, run: Path, stage: str) -> MemberFiles:
-        """Return the files of a member whose search is a stage; those of outer folds are apart."""
+        """The files of a member whose search is a stage; those of outer folds are apart."""
         outer = stage.partition("member=")[0].strip()
         return cls(run, f"{NESTED}-{outer}" if outer else MEMBER_FILES)
 
     def weights(self, member: int) -> Path:
-        """Return the path of a member's weights."""
+        """The path of a member's weights."""
         return self.path / f"member-{member:02d}.safetensors"
 
     def _predictions(self, member: int) -> Path:
         return self.path / f"member-{member:02d}.npz"
 
     def paths(self, member: int) -> list[Path]:
-        """Return the paths of a member's files."""
+        """The paths of a member's files."""
         return [self.weights(member), self._predictions(member)]
 
     def save(self, number: int, made: Refitted, classes: np.ndarray) -> None:
@@ -78,9 +85,7 @@ class MemberFiles:
     def recall(
         self, data: Placed | None, row: Mapping[str, Any], device: str
     ) -> tuple[Prediction, OutOfBagPrediction]:
-        """Return the predictions of a refit as the process that made them keeps them.
-
-        In another process they are loaded.
+        """Take the predictions of a refit from the process that made them, else from the file.
 
         Parameters
         ----------
@@ -100,7 +105,7 @@ class MemberFiles:
         return Prediction(*arrays[:n]), OutOfBagPrediction(*arrays[n:])
 
     def numbers(self) -> list[int]:
-        """Return the members that have weights here, in order."""
+        """The members that have weights here, in order."""
         found = self.path.glob("member-*.safetensors")
         numbers = (path.stem.removeprefix("member-") for path in found)
         return sorted(int(number) for number in numbers if number.isdecimal())

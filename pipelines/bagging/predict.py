@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import shlex
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -28,18 +28,15 @@ from pipelines.run.predict import SHOWN, Predicted
 from pipelines.run_folder.digests import refuse_changed
 
 
-@dataclass(frozen=True, eq=False)
-class ImageAnswer:
-    """What an ensemble says of an image.
+class ImageAnswer(NamedTuple):
+    """What an ensemble says of an image, and lines on it for the console.
 
     Attributes
     ----------
-    path : of the image
-    X : its pixels, of shape (n_features,)
+    X : pixels, of shape (n_features,)
     probabilities : float32 array of shape (n_members, n_classes)
-    vote : int, class code
-    deferred : bool, whether the answer is deferred to a human
-    lines : list of str, for the console
+    vote : class code
+    deferred : whether the answer is deferred to a human
     """
 
     path: Path
@@ -57,14 +54,10 @@ def predict_rows(
     network: str | None = None,
     augment: str | None = None,
 ) -> tuple[Predicted, list[ImageAnswer]]:
-    """Return the vote on rows of a table or on images, and how certain it is.
+    """Ask an ensemble for the vote on rows or images, or the mean of a regression.
 
-    Of a regression the mean of the members, with its interval.
-
-    Returns
-    -------
-    said : Predicted
-    images : what is said of the first images; none of a table
+    How certain it is, or an interval, comes with it; and what is said of the first images.
+    Parameters are those of ``ask_members``.
 
     Raises
     ------
@@ -72,41 +65,29 @@ def predict_rows(
         There is no such ensemble, or it cannot be asked so.
     """
     need_torch()
-    import dask
-
     record = record_of(run, "nn_bagging", BaggingRecord)
     refuse_changed(run, record.files, *READ)
     asked, classes = ask_members(run, rows.X, copies, network, augment)
     if record.dataset.task == REGRESSION:
         return _numbers(run, rows, asked.probabilities[:, :, 0]), []
     # Rows by rows: all at once would take seven times the probabilities' memory.
-    answers: EnsemblePrediction
-    (answers,) = dask.compute(
-        reduce_members(as_dask_array(list(asked.probabilities))), scheduler="threads"
-    )
+    reduced = reduce_members(as_dask_array(list(asked.probabilities)))
+    answers: EnsemblePrediction = reduced.compute(scheduler="threads")
     selective = stored_selective_prediction(run)
     assessed = None if selective is None else selective.assess(answers, asked.distance)
     deferred = answers.deferred if assessed is None else assessed.deferred(answers)
-    columns = {
-        "certainty": answers.certainty,
-        "deferred": deferred,
-        **({} if assessed is None else assessed.columns),
-        **class_columns("probability", classes, answers.mean),
-    }
+    columns = {"certainty": answers.certainty, "deferred": deferred}
+    columns |= {} if assessed is None else assessed.columns
+    columns |= class_columns("probability", classes, answers.mean)
     said = Predicted(np.array(classes), answers.vote, columns)
     if rows.unreadable is not None:
-        n_members = len(asked.probabilities)
-        return said, [
-            ImageAnswer(
-                path,
-                rows.X[number],
-                asked.probabilities[:, number],
-                int(answers.vote[number]),
-                bool(deferred[number]),
-                _lines(path, answers, number, n_members, classes, selective, assessed),
-            )
-            for number, path in enumerate(rows.images[:SHOWN])
-        ]
+        images = []
+        for number, path in enumerate(rows.images[:SHOWN]):
+            lines = [f"image      {path}", *_lines(answers, number, classes, selective, assessed)]
+            answer = int(answers.vote[number]), bool(deferred[number])
+            of_members = asked.probabilities[:, number]
+            images.append(ImageAnswer(path, rows.X[number], of_members, *answer, lines))
+        return said, images
     remarks = []
     if n_deferred := int(np.sum(answers.deferred)):
         remarks.append(f"warning    {counted(n_deferred, 'row')}: {RULE[0].lower()}{RULE[1:]}")
@@ -121,29 +102,26 @@ def predict_rows(
 
 
 def _numbers(run: Path, rows: NewRows, of_members: np.ndarray) -> Predicted:
-    """Return the mean of (n_members, n_rows) numbers, its interval, and which rows to defer."""
-    said = Predicted(None, of_members.mean(axis=0))
+    """Take the mean of (n_members, n_rows) numbers, its interval, and which rows to defer."""
+    mean, remarks = of_members.mean(axis=0), list[str]()
     if (intervals := RunIntervals.of_run(run)) is None:
-        return replace(
-            said, remarks=["warning    the run ended before it set intervals; resume it"]
-        )
+        remarks = ["warning    the run ended before it set intervals; resume it"]
+        return Predicted(None, mean, remarks=remarks)
     columns, percent = intervals.columns(of_members), f"{100 * intervals.confidence:.4g} %"
     lower, upper = columns["lower"], columns["upper"]
-    remarks = []
     if len(lower):
         width = f"{(upper - lower).mean():.4g}"
         remarks.append(f"intervals  lower and upper, of {percent}, mean width {width}")
     truth = rows.numbers
     if truth is not None and (known := np.isfinite(truth)).any():
-        held = int(np.sum((lower <= truth) & (truth <= upper)))
-        n = int(known.sum())
+        held, n = int(np.sum((lower <= truth) & (truth <= upper))), int(known.sum())
         remarks.append(f"coverage   {100 * held / n:.2f} % ({held:,} of {n:,}; target {percent})")
     if "kept" in columns and (n_deferred := int(np.sum(~columns["kept"]))):
         remarks.append(
             f"warning    {counted(n_deferred, 'row')}: defer to a human, as the interval is wider "
             f"than {intervals.defer_width:.6g}"
         )
-    return replace(said, columns=columns, remarks=remarks)
+    return Predicted(None, mean, columns, remarks=remarks)
 
 
 def ask_members(
@@ -155,11 +133,10 @@ def ask_members(
 ) -> tuple[Prediction, list[str]]:
     """Predict unscaled rows by every stored member, with one member in memory at a time.
 
-    Returns what ``Ensemble.predict`` does, and the names of the classes.
-
-    With ``copies`` certainties and distances are the means over so many copies of the rows,
-    augmented as in the run's training. ``network`` and ``augment`` name code of the user's own
-    that was trained with: what the folder names is not imported.
+    The answer is that of ``Ensemble.predict``, and the names of the classes. With ``copies``
+    certainties and distances are the means over so many copies of the rows, augmented as in the
+    run's training. ``network`` and ``augment`` name code of the user's own that was trained with:
+    what the folder names is not imported.
 
     Raises
     ------
@@ -185,8 +162,7 @@ def ask_members(
             "out"
         )
     files = MemberFiles(run)
-    numbers = files.numbers()
-    if not numbers:
+    if not (numbers := files.numbers()):
         raise InputError(
             f"RUN must hold a trained member, but none in {run} is finished; resume with "
             f"{program('nn_bagging')} --resume {shlex.quote(str(run))}"
@@ -213,15 +189,13 @@ def ask_members(
 
 
 def _lines(
-    image: Path,
     answers: EnsemblePrediction,
     number: int,
-    n_members: int,
     classes: list[str],
     selective: SelectivePrediction | None,
     assessed: Assessment | None,
 ) -> list[str]:
-    """Return what is said of one image: vote, certainty, prediction set, guarantee, novelty."""
+    """Say of one image: vote, certainty, prediction set, guarantee, novelty."""
     vote, certainty = int(answers.vote[number]), answers.certainty[number]
     votes = answers.votes[number]
     others = [
@@ -231,9 +205,8 @@ def _lines(
     ]
     least, _, middle, _, most = answers.quantiles[number, vote]
     lines = [
-        f"image      {image}",
         f"class      {classes[vote]}",
-        f"vote       {votes[vote]} of {n_members} members"
+        f"vote       {votes[vote]} of {votes.sum()} members"
         + (f" ({', '.join(others)})" if others else ""),
         f"certainty  {certainty:.2f} on average, from {least:.2f} to {most:.2f}, "
         f"median {middle:.2f}",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -38,10 +38,9 @@ class EnsemblePrediction:
     votes : int64 of shape (n_samples, n_classes)
         How many members find a class the most probable.
     vote : int64 of shape (n_samples,)
-        The class of most votes; a tie goes to the larger mean probability, then to
-        the smaller class.
+        The class of most votes; a tie goes to the larger mean, then to the smaller class.
     by_mean : int64 of shape (n_samples,)
-        The class of the largest mean probability.
+        The class of the largest mean.
     certainty : float64 of shape (n_samples,)
         Mean probability of the class that was voted for.
     disagreement : float64 of shape (n_samples,)
@@ -65,11 +64,9 @@ class EnsemblePrediction:
 
 
 def as_dask_array(members: Sequence[Any]) -> Array:
-    """Return probabilities of the members as one array of shape (n_members, n_samples, n_classes).
+    """Stack the members' arrays to one of shape (n_members, n_samples, n_classes).
 
-    Parameters
-    ----------
-    members : at least one float array of shape (n_samples, n_classes); Dask arrays stay lazy
+    There is at least one member; Dask arrays stay lazy.
     """
     import dask.array as da
 
@@ -78,12 +75,7 @@ def as_dask_array(members: Sequence[Any]) -> Array:
 
 
 def chunk_of(made: Any, shape: tuple[int, ...], dtype: Any = np.float32) -> Array:
-    """Return what a worker holds, or will make, as an array of one chunk.
-
-    Parameters
-    ----------
-    made : Future or Delayed
-    """
+    """Make an array of one chunk of what a worker holds, or will make, a Future or Delayed."""
     import dask
     import dask.array as da
 
@@ -95,12 +87,8 @@ def ask_on_workers(
 ) -> Prediction:
     """Ask members on workers, where the answer lies: as ``Ensemble.predict``, but lazy.
 
-    The probabilities are a dask.array, of cupy on GPUs; the distance is a Delayed.
-
-    Parameters
-    ----------
-    X : array of shape (n_samples, n_features)
-    training : Training, which says the device
+    The probabilities are a dask.array, of cupy on GPUs; the distance is a Delayed. ``X`` has the
+    shape (n_samples, n_features); the training says the device.
     """
     import dask
 
@@ -120,7 +108,7 @@ def _ask(member: Member, rows: Placed, training: Training) -> Prediction:
 
 
 def mean_distance(of_members: Sequence[Any]) -> np.ndarray:
-    """Return the mean of members' distances, float32 arrays of shape (n_samples,)."""
+    """The mean of members' distances, float32 arrays of shape (n_samples,), on the host."""
     return to_host(np.stack(of_members).mean(axis=0))
 
 
@@ -163,17 +151,10 @@ def reduce_members(probabilities: Any) -> Any:
 
 
 def _joined(parts: Sequence[EnsemblePrediction]) -> EnsemblePrediction:
-    return EnsemblePrediction(
-        *(
-            np.concatenate([getattr(part, one.name) for part in parts])
-            for one in fields(EnsemblePrediction)
-        )
-    )
+    arrays = zip(*(vars(part).values() for part in parts), strict=True)
+    return EnsemblePrediction(*map(np.concatenate, arrays))
 
 
 def hardest_samples(answers: EnsemblePrediction, n_samples: int) -> np.ndarray:
-    """Return the samples of most disagreement; of equals the least certain, then the first."""
-    order = np.lexsort(
-        (np.arange(len(answers.vote)), answers.certainty, -answers.disagreement.round(12))
-    )
-    return order[:n_samples]
+    """The samples of most disagreement; of equals the least certain, then the first."""
+    return np.lexsort((answers.certainty, -answers.disagreement.round(12)))[:n_samples]

@@ -12,8 +12,8 @@ from pipelines import InputError
 from pipelines.bagging import intervals
 from pipelines.bagging.intervals import (
     JackknifeIntervals,
+    RunIntervals,
     describe_intervals,
-    interval_columns,
     narrowest,
 )
 from pipelines.data.model_file import read_model, write_model
@@ -223,5 +223,13 @@ def test_what_a_run_says_of_intervals() -> None:
     }
     none = describe_intervals(lower[:0], lower[:0], upper[:0])
     assert (none["n_test"], none["coverage"], none["mean_width"]) == (0, None, None)
-    assert list(interval_columns(lower, upper)) == ["lower", "upper"]
-    assert list(interval_columns(lower, upper, upper > 2)) == ["lower", "upper", "kept"]
+
+
+def test_rows_of_a_run_are_kept_by_their_width() -> None:
+    members, y, new = bagged()
+    known = JackknifeIntervals.of(members, y)
+    columns = RunIntervals(known, 0.8).columns(new)
+    assert list(columns) == ["lower", "upper"]
+    width = float(np.median(columns["upper"] - columns["lower"]))
+    kept = RunIntervals(known, 0.8, width).columns(new)["kept"]
+    assert kept.tolist() == (columns["upper"] - columns["lower"] <= width).tolist()
