@@ -294,9 +294,9 @@ def describe_selection(
     return {
         "prediction_sets": {
             "confidence": selective.confidence,
-            "mean_size": float(assessed.sets.sum(axis=1).mean()) if len(truth) else None,
-            "coverage": float(held.mean()) if len(truth) else None,
-            "least_coverage": float(min(by_class)) if by_class else None,
+            "mean_size": float(assessed.sets.sum(axis=1).mean()),
+            "coverage": float(held.mean()),
+            "least_coverage": float(min(by_class)),
         },
         "novelty": {"rate": FALSE_DISCOVERY_RATE, "n_named": int(assessed.is_novel.sum())},
         "risk_control": proved,

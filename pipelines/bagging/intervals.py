@@ -9,20 +9,18 @@ between quantiles of mu_i(x) - R_i and of mu_i(x) + R_i over all training rows.
 Where new rows come as the training rows did (exchangeable with them), at least 1 - 2 (1 - c) of
 the intervals of confidence c hold the target, whatever the networks are; the proof takes the
 number of members to be drawn at random, too. In practice it is about c, and more with few members:
-mu_i is the mean of a third of them, so that it errs more than the mean of all. The proof wants
-members that know nothing of the rows they did not draw. Ours know a little: out-of-bag rows say
-when the training of a table's network ends (each half of them is judged by the network as the
-other half ended it), and a search chooses by folds of all rows, so that residuals may be a little
-too small; coverage was measured with that (``benchmarks.bagging_intervals``), it is not proved. It
-holds for rows together: where noise differs from row to row the width hardly does, so that quiet
-rows are covered more often than noisy ones.
+mu_i is the mean of a third of them, and errs more than that of all. The proof wants members that
+know nothing of the rows they did not draw. Ours know a little, so that residuals may be a little
+too small: these rows end the training of a table's network (each half of them is judged by the
+network as the other half ended it), and a search chooses by folds of all rows. Coverage was
+measured with that (``benchmarks.bagging_intervals``), not proved. It holds for rows together:
+where noise differs from row to row, quiet rows are covered more often than noisy ones.
 
 With ``by_spread`` the residual is counted in units of the disagreement of the same members,
 R_i / (s_i(x_i) + s), and multiplied by s_i(x) + s for the new row: s_i is their standard deviation
-and s its mean over the training rows, so that widths stay between those of the paper and ones that
-go by disagreement alone. Normalised residuals are those of Papadopoulos and Haralambous,
-Reliable prediction intervals with regression neural networks, Neural Networks 24 (2011). The
-widths then tell hard rows from easy ones, which deferral needs.
+and s its mean over the training rows, which keeps widths between those of the paper and ones by
+disagreement alone (Papadopoulos and Haralambous, Reliable prediction intervals with regression
+neural networks, Neural Networks 24, 2011). They tell hard rows from easy ones: deferral needs it.
 """
 
 from __future__ import annotations
@@ -111,15 +109,14 @@ class JackknifeIntervals:
     def bounds(
         self, of_members: np.ndarray, confidence: float = CONFIDENCE, by_spread: bool = False
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Return lower and upper bounds of new rows, float64 arrays of shape (n_samples,).
+        """Lower and upper bounds of new rows, float64 arrays of shape (n_samples,).
 
         With sample weights the quantiles are weighted (Prinster, Liu and Saria, JAWS, NeurIPS 35,
         2022), a new row by the mean of the weights.
 
         Parameters
         ----------
-        of_members : float array of shape (n_members, n_samples)
-            What each member predicts.
+        of_members : float array of shape (n_members, n_samples), what each member predicts
         confidence : float between 0 and 1
         by_spread : bool, default False
             Whether widths go by the members' disagreement; False is the paper's method.
@@ -156,12 +153,11 @@ class JackknifeIntervals:
             said = of_members[:, block].T.astype(np.float64)
             center = said.mean(axis=1, keepdims=True)  # squares of targets far from 0 lose digits
             apart = (said - center) @ share
+            widened = margin
             if by_spread:
                 squares = (said - center) ** 2 @ share - apart**2
                 spread = np.sqrt(squares.clip(min=0))  # s_i(x)
                 widened = margin / (self.spread + typical) * (spread + typical)
-            else:
-                widened = margin
             without_row = center + apart  # mu_i(x): (step, n)
             upper[block] = self._quantile(without_row + widened, wanted)
             lower[block] = -self._quantile(widened - without_row, wanted)
@@ -301,16 +297,14 @@ def describe_intervals(
 ) -> dict[str, Any]:
     """Measure intervals on test rows, for ``run.json``: coverage, and widths in the target's units.
 
-    All arrays are of shape (n_test,); ``confidence`` is the fraction of intervals that were to
-    hold their target. Without test rows ``coverage`` and widths are None.
+    There is a row at least; ``confidence`` is the fraction of intervals that were to hold theirs.
     """
     n_covered, widths = int(np.sum((lower <= truth) & (truth <= upper))), upper - lower
-    measured = len(truth) > 0
     return {
         "confidence": confidence,
         "n_test": len(truth),
         "n_covered": n_covered,
-        "coverage": n_covered / len(truth) if measured else None,
-        "mean_width": float(widths.mean()) if measured else None,
-        "median_width": float(np.median(widths)) if measured else None,
+        "coverage": n_covered / len(truth),
+        "mean_width": float(widths.mean()),
+        "median_width": float(np.median(widths)),
     }

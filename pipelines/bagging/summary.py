@@ -53,10 +53,9 @@ def _of_numbers(record: Mapping[str, Any]) -> Iterator[str]:
             "out-of-bag rows of the intervals"
         )
     if (rule := record.get("deferral")) is not None:
-        error = rule["mean_absolute_error"]
-        others = (
-            "none are left" if error is None else f"mean absolute error of the others {error:.4g}"
-        )
+        others = "none are left"
+        if (error := rule["mean_absolute_error"]) is not None:
+            others = f"mean absolute error of the others {error:.4g}"
         yield (
             f"deferral   {n_test - rule['n_kept']:,} of {n_test:,} test samples are deferred to a "
             f"human, whose interval is wider than {rule['width']:.6g}; {others}"
@@ -100,7 +99,7 @@ def _of_votes(record: Mapping[str, Any]) -> Iterator[str]:
                     f"{_percent(proved['n_wrong_kept_test'] / kept)} are wrong"
                 )
             yield f"           {reached}"
-    if (sets := record.get("prediction_sets")) is not None and sets["coverage"] is not None:
+    if (sets := record.get("prediction_sets")) is not None:
         yield (
             f"sets       prediction sets of {sets['mean_size']:.2f} classes on average, "
             f"coverage {_percent(sets['coverage'])}, {_percent(sets['least_coverage'])} in the "

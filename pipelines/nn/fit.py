@@ -41,7 +41,7 @@ class NoRoomError(RuntimeError):
 
 
 def generator_of(seed: int, number: int = 0) -> np.random.Generator:
-    """Return the generator of a network, that of ``SeedSequence(seed).spawn(n)[number]``.
+    """The generator of a network, of ``SeedSequence(seed).spawn(n)[number]``.
 
     It draws the network's first weights, then its orders.
     """
@@ -173,7 +173,7 @@ def refit(
 def room_for(
     data: FoldedData, spec: NetworkSpec, inputs: Inputs, training: Training, n: int
 ) -> int:
-    """Return how many of n networks the device holds together.
+    """How many of n networks the device holds together.
 
     On a GPU what is free now counts, and what torch or RMM's pool keeps of it unused: another
     worker, a desktop or another library may hold the rest. The rows, which a process places

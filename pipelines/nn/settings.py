@@ -98,7 +98,7 @@ class Training:
         is_regression: bool = False,
         **settings: Any,
     ) -> Training:
-        """Return settings, with the defaults of a kind of network where None is given."""
+        """Make settings, with the defaults of a kind of network where None is given."""
         asked = (optimizer, schedule, label_smoothing, weight_decay, patience)
         as_written = set(asked) == {None} and augment == "none" and precision != "bf16"
         if network in BY_HAND and as_written:
@@ -135,7 +135,7 @@ def _epochs(n_steps: int, a_epoch: int, bounds: tuple[int, int]) -> int:
 
 
 def torch_device(device: str) -> str:
-    """Return torch's name of a device: ``cpu``, or ``cuda`` for ``gpu``."""
+    """Torch's name of a device: ``cpu``, or ``cuda`` for ``gpu``."""
     return "cuda" if device == "gpu" else device
 
 

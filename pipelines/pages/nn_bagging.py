@@ -138,16 +138,18 @@ class BaggingReport(Report):
 
     def cards(self) -> list[Card]:
         """Give errors, and how much is deferred to a human."""
-        cards, record = [], self.record
-        for label, error, n_wrong in (
-            ("test error of the vote", record.vote_test_error, record.n_vote_errors),
-            ("of the mean probability", record.mean_test_error, record.n_mean_errors),
-        ):
-            if error is not None:
-                cards.append(Card(label, percent(error), wrong_of(n_wrong, record.dataset.n_test)))
-        if (mean := record.members_mean_test_error) is not None:
-            note = f"mean; best {percent(record.members_best_test_error)}"
-            cards.append(Card("of a single member", percent(mean), note))
+        record, n_test = self.record, self.record.dataset.n_test
+        if record.vote_test_error is None:
+            return self.baseline_cards()
+        of_vote, of_mean = (
+            wrong_of(n, n_test) for n in (record.n_vote_errors, record.n_mean_errors)
+        )
+        best = f"mean; best {percent(record.members_best_test_error)}"
+        cards = [
+            Card("test error of the vote", percent(record.vote_test_error), of_vote),
+            Card("of the mean probability", percent(record.mean_test_error), of_mean),
+            Card("of a single member", percent(record.members_mean_test_error), best),
+        ]
         cards += self.nested_cards(measure_of(ACCURACY), " of the vote")
         if (rule := self.kept_by_rule) is not None:
             n_kept, n_wrong, n_test = rule
@@ -156,8 +158,8 @@ class BaggingReport(Report):
         if (proved := record.risk_control) is not None and proved.threshold is not None:
             kept, wrong = proved.n_kept_test, proved.n_wrong_kept_test
             value, note = "none", f"no test sample reaches a certainty of {proved.threshold:.3f}"
-            if kept and record.dataset.n_test:
-                value, share = percent(wrong / kept), percent(kept / record.dataset.n_test)
+            if kept and n_test:
+                value, share = percent(wrong / kept), percent(kept / n_test)
                 note = f"of the {share} certain to at least {proved.threshold:.3f}"
             cards.append(Card("error with guarantee", value, note))
         if (error := record.test_calibration_error) is not None:

@@ -221,8 +221,6 @@ def test_what_a_run_says_of_intervals() -> None:
         "mean_width": 3.0,
         "median_width": 2.5,
     }
-    none = describe_intervals(lower[:0], lower[:0], upper[:0])
-    assert (none["n_test"], none["coverage"], none["mean_width"]) == (0, None, None)
 
 
 def test_rows_of_a_run_are_kept_by_their_width() -> None:
