@@ -449,7 +449,9 @@ class Bagging(job.Job[Options]):
             return said
         from pipelines.pages.nn_bagging import draw_certainty
 
-        return replace(said, of_images=draw_certainty(images, options.run, options.folder))
+        assert said.classes is not None
+        lines = draw_certainty(images, said.classes.tolist(), options.folder)
+        return replace(said, of_images=lines)
 
     def packages(self, options: Options, record: Mapping[str, Any]) -> tuple[str, ...]:
         """See ``Job``."""

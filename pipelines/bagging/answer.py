@@ -32,10 +32,8 @@ from pipelines.bagging.record import (
 from pipelines.bagging.reductions import (
     RULE,
     EnsemblePrediction,
-    as_dask_array,
-    chunk_of,
-    mean_distance,
     reduce_members,
+    together,
 )
 from pipelines.bagging.selective_prediction import (
     ASSUMPTION,
@@ -130,7 +128,7 @@ def _answer(
             said.append(dask.delayed(files.recall, nout=2)(data, dict(refits[number]), device))
     said = said if client is None else client.persist(said)
     shape = (n_test + len(asked.images), n_classes)
-    where_they_lie = as_dask_array([chunk_of(test[0], shape) for test, _ in said])
+    where_they_lie, distance_there = together([test for test, _ in said], shape)
     probabilities = where_they_lie.map_blocks(to_host)
     on_test = probabilities[:, :n_test]
     out_of_bag, file = [rows for _, rows in said], path.resolve() / MEMBER_PROBABILITIES
@@ -138,7 +136,7 @@ def _answer(
     bounds = {"error": trained.defer_error, "confidence": trained.confidence}
     reduced = (
         reduce_members(where_they_lie),
-        dask.delayed(mean_distance)([test[1] for test, _ in said]),
+        distance_there,
         dask.delayed(SelectivePrediction.of)(out_of_bag, dataset.y_train, n_classes, **bounds),
         (on_test.argmax(axis=2) != truth).mean(axis=1),
         dask.delayed(size_errors)(on_test, truth, trained.seed),

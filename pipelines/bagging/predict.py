@@ -26,6 +26,7 @@ from pipelines.nn.settings import need_torch
 from pipelines.run.new_rows import NewRows, class_columns, record_of
 from pipelines.run.predict import SHOWN, Predicted
 from pipelines.run_folder.digests import refuse_changed
+from pipelines.run_folder.reading import as_pictures
 
 
 class ImageAnswer(NamedTuple):
@@ -33,14 +34,14 @@ class ImageAnswer(NamedTuple):
 
     Attributes
     ----------
-    X : pixels, of shape (n_features,)
+    pixels : see ``as_pictures``
     probabilities : float32 array of shape (n_members, n_classes)
     vote : class code
     deferred : whether the answer is deferred to a human
     """
 
     path: Path
-    X: np.ndarray
+    pixels: np.ndarray
     probabilities: np.ndarray
     vote: int
     deferred: bool
@@ -81,12 +82,14 @@ def predict_rows(
     columns |= class_columns("probability", classes, answers.mean)
     said = Predicted(np.array(classes), answers.vote, columns)
     if rows.unreadable is not None:
-        images = []
+        form, images = record.image_form, []
+        assert form is not None
+        pixels = as_pictures(rows.X, (form.channels, form.height, form.width)[form.channels == 1 :])
         for number, path in enumerate(rows.images[:SHOWN]):
             lines = [f"image      {path}", *_lines(answers, number, classes, selective, assessed)]
             answer = int(answers.vote[number]), bool(deferred[number])
             of_members = asked.probabilities[:, number]
-            images.append(ImageAnswer(path, rows.X[number], of_members, *answer, lines))
+            images.append(ImageAnswer(path, pixels[number], of_members, *answer, lines))
         return said, images
     remarks = []
     if n_deferred := int(np.sum(answers.deferred)):

@@ -14,6 +14,7 @@ from pipelines.nn.member import Member, Prediction
 
 if TYPE_CHECKING:
     from dask.array import Array
+    from dask.delayed import Delayed
     from distributed import Client
 
     from pipelines.nn.settings import Training
@@ -74,12 +75,18 @@ def as_dask_array(members: Sequence[Any]) -> Array:
     return stacked.rechunk((-1, POINTS_PER_CHUNK, -1))
 
 
-def chunk_of(made: Any, shape: tuple[int, ...], dtype: Any = np.float32) -> Array:
-    """Make an array of one chunk of what a worker holds, or will make, a Future or Delayed."""
+def together(
+    asked: Sequence[Any], shape: tuple[int, ...], dtype: Any = np.float32
+) -> tuple[Array, Delayed]:
+    """Put predictions together that workers hold or will make: probabilities, mean distance.
+
+    ``asked`` are Futures or Delayed, one for each member, of probabilities of that shape.
+    """
     import dask
     import dask.array as da
 
-    return da.from_delayed(dask.delayed(made), shape, dtype)
+    chunks = [da.from_delayed(dask.delayed(one[0]), shape, dtype) for one in asked]
+    return as_dask_array(chunks), dask.delayed(_mean)([one[1] for one in asked])
 
 
 def ask_on_workers(
@@ -92,23 +99,18 @@ def ask_on_workers(
     """
     import dask
 
-    rows = scatter(client, Placed(X))
+    rows, inputs = scatter(client, Placed(X)), members[0].inputs
     ask = dask.delayed(_ask, pure=False)
     asked = [ask(member, rows, training) for member in scatter(client, list(members))]
-    inputs = members[0].inputs
     dtype = np.float64 if inputs.is_regression else np.float32
-    shape = len(X), inputs.n_outputs
-    probabilities = as_dask_array([chunk_of(answer[0], shape, dtype) for answer in asked])
-    distance = dask.delayed(mean_distance)([one[1] for one in asked])
-    return Prediction(probabilities, distance)
+    return Prediction(*together(asked, (len(X), inputs.n_outputs), dtype))
 
 
 def _ask(member: Member, rows: Placed, training: Training) -> Prediction:
     return member.predict(rows.shared, training)
 
 
-def mean_distance(of_members: Sequence[Any]) -> np.ndarray:
-    """The mean of members' distances, float32 arrays of shape (n_samples,), on the host."""
+def _mean(of_members: Sequence[Any]) -> np.ndarray:
     return to_host(np.stack(of_members).mean(axis=0))
 
 

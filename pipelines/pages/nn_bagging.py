@@ -38,7 +38,7 @@ from pipelines.report.style import BLUE, INK, figure_style, save
 from pipelines.report.wording import count, percent, significant, wrong_of
 from pipelines.run_folder.measures import ACCURACY, measure_of
 from pipelines.run_folder.reading import as_pictures, read_table
-from pipelines.run_folder.record import Record, read_record
+from pipelines.run_folder.record import Record
 from pipelines.run_folder.schema import DAMAGE, damaged, one_line
 from pipelines.run_folder.statistics import wilson
 
@@ -329,12 +329,8 @@ class BaggingRegressionReport(BaggingReport):
 
     def cards(self) -> list[Card]:
         """Give scores, intervals, and how much is deferred to a human."""
-        cards, record, n_test = [], self.record, self.record.dataset.n_test
-        for name, score in record.test_scores.items():
-            if score is not None:
-                measure = measure_of(name)
-                note = count(n_test or 0, "test sample")
-                cards.append(Card(f"test {measure.name}", measure.text(measure.of(score)), note))
+        record, n_test = self.record, self.record.dataset.n_test
+        cards = self.test_score_cards()
         if (mean := record.members_mean_test_rmse) is not None:
             best = significant(record.members_best_test_rmse)
             note = f"root mean squared error, mean; best {best}"
@@ -417,8 +413,10 @@ def _read_explained(path: Path, shape: tuple[int, ...] | None) -> dict[str, list
     return groups
 
 
-def draw_certainty(images: Sequence[ImageAnswer], run: Path, folder: Path) -> list[str]:
-    """Draw how certain the ensemble of a run is of images; lines on each, with its figure's.
+def draw_certainty(
+    images: Sequence[ImageAnswer], classes: Sequence[str], folder: Path
+) -> list[str]:
+    """Draw how certain an ensemble is of images; lines on each, with its figure's.
 
     ``NAME-certainty.svg`` and ``.png`` go into ``folder``, which is made.
 
@@ -427,18 +425,14 @@ def draw_certainty(images: Sequence[ImageAnswer], run: Path, folder: Path) -> li
     InputError
         The folder cannot be written.
     """
-    _, record = read_record(run, Record)
-    form, lines = record.image_form, list[str]()
+    lines = list[str]()
     for image in images:
-        assert form is not None
-        shape = (form.height, form.width) if form.channels == 1 else (3, form.height, form.width)
-        (picture,) = as_pictures(image.X[None], shape)
         said = image.probabilities, image.vote, image.deferred
-        sample = ExplainedSample(image.path.name, None, picture, *said)
+        sample = ExplainedSample(image.path.name, None, image.pixels, *said)
         try:
             folder.mkdir(parents=True, exist_ok=True)
             with figure_style():
-                panels = certainty_panels([sample], record.dataset.classes)
+                panels = certainty_panels([sample], classes)
                 figure = save(panels, folder, f"{image.path.stem}-certainty")
         except OSError as error:
             raise InputError(

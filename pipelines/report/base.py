@@ -129,12 +129,7 @@ class Report(RunData):
         if record.test_error is not None:
             note = wrong_of(record.n_test_errors, record.dataset.n_test)
             cards.append(Card("test error", percent(record.test_error), note))
-        for name, score in record.test_scores.items():
-            shown = measure_of(name)
-            if score is not None and not shown.is_error:
-                n_test = record.dataset.n_test
-                note = "" if n_test is None else count(n_test, "test sample")
-                cards.append(Card(f"test {shown.name}", shown.text(shown.of(score)), note))
+        cards += self.test_score_cards()
         if record.test_log_loss is not None:
             error = record.test_calibration_error
             note = "" if error is None else f"calibration error {percent(error)}"
@@ -155,6 +150,16 @@ class Report(RunData):
                 Card("as good as the best", count(within, "other") if within else "no other", note)
             )
         return cards
+
+    def test_score_cards(self) -> list[Card]:
+        """Give the scores of the test samples that are no error."""
+        n_test = self.record.dataset.n_test
+        note = "" if n_test is None else count(n_test, "test sample")
+        return [
+            Card(f"test {measure.name}", measure.text(measure.of(score)), note)
+            for name, score in self.record.test_scores.items()
+            if score is not None and not (measure := measure_of(name)).is_error
+        ]
 
     def nested_cards(self, measure: Measure, of: str = "") -> list[Card]:
         """Give the estimate of a nested cross-validation, if there is one."""
