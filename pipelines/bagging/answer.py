@@ -184,7 +184,7 @@ def answer_numbers(trained: TrainedEnsemble) -> dict[str, Any]:
     defer_width = trained.defer_width
     truth, numbers, files = dataset.y_test, sorted(trained.refits), MemberFiles(path)
     of_test, out_of_bag = zip(*map(files.predictions, numbers), strict=True)
-    of_members = np.stack([test.probabilities[:, 0] for test in of_test])
+    of_members = np.stack([test.outputs[:, 0] for test in of_test])
     mean = of_members.mean(axis=0)
     jackknife = JackknifeIntervals.of(out_of_bag, dataset.y_train)
     intervals = RunIntervals(jackknife, confidence, defer_width)

@@ -17,10 +17,9 @@ from pipelines.run_folder import names
 
 READ = SELECTIVE_PREDICTION, INTERVALS, f"{MEMBER_FILES}/*.safetensors"  # by who predicts
 
-STORED = (
-    *(f"test_{name}" for name in Prediction._fields),
-    *(f"out_of_bag_{name}" for name in OutOfBagPrediction._fields),
-)
+# The fields of a ``Prediction`` and an ``OutOfBagPrediction``, by their names in a file.
+OF_TEST = ("test_probabilities", "test_distance")
+OF_OUT_OF_BAG = ("out_of_bag_rows", "out_of_bag_probabilities", "out_of_bag_distance")
 
 
 def kept_key(row: Mapping[str, Any]) -> tuple[str, int, int]:
@@ -79,7 +78,8 @@ class MemberFiles:
         self.path.mkdir(exist_ok=True)
         with names.replacing(self.weights(number)) as path:
             Ensemble([made.member], classes).save(path, member=number)
-        arrays = dict(zip(STORED, [*made.test, *made.out_of_bag], strict=True))
+        said = (*made.test, *made.out_of_bag)
+        arrays = dict(zip(OF_TEST + OF_OUT_OF_BAG, said, strict=True))
         names.write_arrays(self._predictions(number), arrays, compressed=False)
 
     def recall(
@@ -100,9 +100,8 @@ class MemberFiles:
     def predictions(self, member: int) -> tuple[Prediction, OutOfBagPrediction]:
         """Load what a member says of the test rows, and of those that its sample left out."""
         with np.load(self._predictions(member), allow_pickle=False) as stored:
-            arrays = [stored[name] for name in STORED]
-        n = len(Prediction._fields)
-        return Prediction(*arrays[:n]), OutOfBagPrediction(*arrays[n:])
+            of_test = Prediction(*(stored[name] for name in OF_TEST))
+            return of_test, OutOfBagPrediction(*(stored[name] for name in OF_OUT_OF_BAG))
 
     def numbers(self) -> list[int]:
         """The members that have weights here, in order."""

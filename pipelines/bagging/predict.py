@@ -70,9 +70,9 @@ def predict_rows(
     refuse_changed(run, record.files, *READ)
     asked, classes = ask_members(run, rows.X, copies, network, augment)
     if record.dataset.task == REGRESSION:
-        return _numbers(run, rows, asked.probabilities[:, :, 0]), []
+        return _numbers(run, rows, asked.outputs[:, :, 0]), []
     # Rows by rows: all at once would take seven times the probabilities' memory.
-    reduced = reduce_members(as_dask_array(list(asked.probabilities)))
+    reduced = reduce_members(as_dask_array(list(asked.outputs)))
     answers: EnsemblePrediction = reduced.compute(scheduler="threads")
     selective = stored_selective_prediction(run)
     assessed = None if selective is None else selective.assess(answers, asked.distance)
@@ -88,7 +88,7 @@ def predict_rows(
         for number, path in enumerate(rows.images[:SHOWN]):
             lines = [f"image      {path}", *_lines(answers, number, classes, selective, assessed)]
             answer = int(answers.vote[number]), bool(deferred[number])
-            of_members = asked.probabilities[:, number]
+            of_members = asked.outputs[:, number]
             images.append(ImageAnswer(path, pixels[number], of_members, *answer, lines))
         return said, images
     remarks = []
@@ -186,7 +186,7 @@ def ask_members(
         ] or [member.predict(rows)]
         said.append(Prediction(*(np.mean(one, axis=0) for one in zip(*of_copies, strict=True))))
         classes = ensemble.classes_
-    probabilities = np.stack([one.probabilities for one in said])
+    probabilities = np.stack([one.outputs for one in said])
     distance = np.mean([one.distance for one in said], axis=0)
     return Prediction(probabilities, distance), [str(label) for label in classes]
 

@@ -160,7 +160,7 @@ def refit(
             numbers = {name: np.array(array.cpu().numpy()) for name, array in other.items()}
             stopped = replace(member, weights=numbers, novelty=None)
             X = rows_of(data.X, left_out[first::2])
-            of_out_of_bag.probabilities[first::2] = stopped.predict_proba(X, training)
+            of_out_of_bag.outputs[first::2] = stopped.predict_proba(X, training)
         yield Refitted(
             scored,
             None if of_drawn.n_errors is None else of_drawn.n_errors / of_drawn.n_rows,

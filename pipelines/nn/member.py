@@ -93,13 +93,13 @@ class Prediction(NamedTuple):
 
     Attributes
     ----------
-    probabilities : float32 array of shape (n_rows, n_classes)
+    outputs : float32 array of shape (n_rows, n_classes)
         Softmax certainty; of a regression the target in its units, float64 of shape (n_rows, 1).
     distance : float32 array of shape (n_rows,)
         See ``FeatureDistance``; not a number of a member that has none.
     """
 
-    probabilities: np.ndarray
+    outputs: np.ndarray
     distance: np.ndarray
 
     def on_host(self) -> Prediction:
@@ -119,11 +119,11 @@ class OutOfBagPrediction(NamedTuple):
     Attributes
     ----------
     rows : int32 array of shape (n_left_out,)
-    probabilities, distance : as of ``Prediction``
+    outputs, distance : as of ``Prediction``
     """
 
     rows: np.ndarray
-    probabilities: np.ndarray
+    outputs: np.ndarray
     distance: np.ndarray
 
 
@@ -165,8 +165,8 @@ class Member:
         return replace(self, novelty=FeatureDistance.of(hidden, kinds))
 
     def predict_proba(self, X: Any, training: Training | None = None) -> np.ndarray:
-        """The ``probabilities`` of unscaled rows, see ``Prediction``."""
-        return self.predict(X, training).on_host().probabilities
+        """The ``outputs`` of unscaled rows, see ``Prediction``."""
+        return self.predict(X, training).on_host().outputs
 
     def predict(self, X: Any, training: Training | None = None) -> Prediction:
         """Predict softmax certainty, or targets, and distance of unscaled rows.
@@ -325,14 +325,14 @@ class Ensemble:
     classes_: np.ndarray
 
     def member_proba(self, X: Any, training: Training | None = None) -> np.ndarray:
-        """The ``probabilities`` of every member, see ``Prediction``: (n_members, n_rows, n)."""
+        """The ``outputs`` of every member, see ``Prediction``: (n_members, n_rows, n)."""
         return np.stack([member.predict_proba(X, training) for member in self.members])
 
     def predict(self, X: Any, training: Training | None = None) -> Prediction:
-        """Predict each member's probabilities, and the mean of their distances."""
+        """Predict each member's outputs, and the mean of their distances."""
         of_members = [member.predict(X, training) for member in self.members]
         distance = to_host(np.stack([one.distance for one in of_members]).mean(axis=0))
-        return Prediction(np.stack([one.probabilities for one in of_members]), distance)
+        return Prediction(np.stack([one.outputs for one in of_members]), distance)
 
     def save(self, path: Path, **about: Any) -> None:
         """Write all members as one safetensors file: numbers and text, no code.

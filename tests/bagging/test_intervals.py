@@ -43,7 +43,7 @@ def by_the_book(
     """Kim, Xu and Barber 2020, algorithm 1, row by row, and by disagreement."""
     lower, upper, spreads = [], [], {}
     for i in range(len(y)):
-        said = [member.probabilities[member.rows == i] for member in members if i in member.rows]
+        said = [member.outputs[member.rows == i] for member in members if i in member.rows]
         if said:
             spreads[i] = np.std(said)
     typical = np.mean(list(spreads.values()))
@@ -53,7 +53,7 @@ def by_the_book(
             ignorant = [b for b, member in enumerate(members) if i in member.rows]
             if not ignorant:
                 continue
-            at_i = np.mean([members[b].probabilities[members[b].rows == i] for b in ignorant])
+            at_i = np.mean([members[b].outputs[members[b].rows == i] for b in ignorant])
             residual = abs(y[i] - at_i)
             at_x = np.mean([new[b, x] for b in ignorant])
             if by_spread:
@@ -127,7 +127,7 @@ def test_a_weight_of_two_counts_as_two_rows() -> None:
 def test_targets_far_from_zero_lose_no_digits() -> None:
     members, y, new = bagged()
     far, scale = 1e9, 1e-3
-    moved = [one._replace(probabilities=one.probabilities * scale + far) for one in members]
+    moved = [one._replace(outputs=one.outputs * scale + far) for one in members]
     for by_spread in (False, True):
         fitted = JackknifeIntervals.of(moved, y * scale + far)
         there = np.stack(fitted.bounds(new * scale + far, by_spread=by_spread))
