@@ -63,12 +63,9 @@ class Asked:
         if not images:
             return cls(rows, form=form)
         if form is None:
-            raise InputError(
-                f"{opt('image')} needs an ensemble of images, and the data are a table; leave it "
-                "out"
-            )
-        files, notes = files_of(map(Path, images))
-        white = WhiteOfRun(form.white)
+            problem = "needs an ensemble of images, and the data are a table; leave it out"
+            raise InputError(f"{opt('image')} {problem}")
+        (files, notes), white = files_of(map(Path, images)), WhiteOfRun(form.white)
         own = np.stack([read_image(file, form, white) for file in files])
         return cls(rows, [*map(readable, files)], own, form, (*notes, *white.notes))
 

@@ -57,12 +57,9 @@ class MemberFiles:
         """The path of a member's weights."""
         return self.path / f"member-{member:02d}.safetensors"
 
-    def _predictions(self, member: int) -> Path:
-        return self.path / f"member-{member:02d}.npz"
-
     def paths(self, member: int) -> list[Path]:
-        """The paths of a member's files."""
-        return [self.weights(member), self._predictions(member)]
+        """The paths of a member's files: weights, predictions."""
+        return [self.weights(member), self.weights(member).with_suffix(".npz")]
 
     def save(self, number: int, made: Refitted, classes: np.ndarray) -> None:
         """Store a member and its predictions, on disk when this returns.
@@ -80,18 +77,15 @@ class MemberFiles:
             Ensemble([made.member], classes).save(path, member=number)
         said = (*made.test, *made.out_of_bag)
         arrays = dict(zip(OF_TEST + OF_OUT_OF_BAG, said, strict=True))
-        names.write_arrays(self._predictions(number), arrays, compressed=False)
+        names.write_arrays(self.paths(number)[1], arrays, compressed=False)
 
     def recall(
         self, data: Placed | None, row: Mapping[str, Any], device: str
     ) -> tuple[Prediction, OutOfBagPrediction]:
         """Take the predictions of a refit from the process that made them, else from the file.
 
-        Parameters
-        ----------
-        data : the search, as this process has it; None where it has none
-        row : of the refit
-        device : on which the test rows' are wanted, ``"cpu"`` or ``"gpu"``
+        ``data`` is the search as this process has it; those of test rows come to the device,
+        ``"cpu"`` or ``"gpu"``.
         """
         kept = data and data.shared.data.placement.recall(kept_key(row))
         kept = kept or self.predictions(row["member"])
@@ -99,7 +93,7 @@ class MemberFiles:
 
     def predictions(self, member: int) -> tuple[Prediction, OutOfBagPrediction]:
         """Load what a member says of the test rows, and of those that its sample left out."""
-        with np.load(self._predictions(member), allow_pickle=False) as stored:
+        with np.load(self.paths(member)[1], allow_pickle=False) as stored:
             of_test = Prediction(*(stored[name] for name in OF_TEST))
             return of_test, OutOfBagPrediction(*(stored[name] for name in OF_OUT_OF_BAG))
 

@@ -166,8 +166,7 @@ class SelectivePrediction:
     Attributes
     ----------
     risk_control : RiskControl, or None where no error was asked for
-    confidence : float
-        Of the guarantee and the sets.
+    confidence : float, of the guarantee and the sets
     calibration : TemperatureScaling
         Of the mean certainty; threshold, sets and novelty go by that mean as it is.
     """

@@ -65,12 +65,9 @@ def interval_cards(table: pd.DataFrame, confidence: float) -> list[Card]:
     width = (table["upper"] - table["lower"]).mean()
     spread = float(table["true"].std(ddof=0))
     note = f"{significant(width / spread)} standard deviations of the target" if spread else ""
+    asked = f"asked for {100 * confidence:.4g} %; 95 % interval {percent(low)} to {percent(high)}"
     return [
-        Card(
-            "coverage of intervals",
-            percent((n - n_missed) / n),
-            f"asked for {100 * confidence:.4g} %; 95 % interval {percent(low)} to {percent(high)}",
-        ),
+        Card("coverage of intervals", percent((n - n_missed) / n), asked),
         Card("mean width of an interval", significant(width), note),
     ]
 
