@@ -99,8 +99,8 @@ def predict_rows(
         guarantee = selective.risk_control and selective.risk_control.line
         remarks.append(f"guarantee  {n_kept:,} of {n_rows:,} rows are kept: {guarantee}")
     if assessed is not None and (n := int(assessed.is_novel.sum())):
-        found = "row is a novel sample" if n == 1 else "rows are novel samples"
-        remarks.append(f"warning    {n:,} {found}, unlike all training rows")
+        novel = "row is a novel sample" if n == 1 else "rows are novel samples"
+        remarks.append(f"warning    {n:,} {novel}, unlike all training rows")
     return replace(said, remarks=remarks), []
 
 
@@ -113,8 +113,8 @@ def _numbers(run: Path, rows: NewRows, of_members: np.ndarray) -> Predicted:
     columns, percent = intervals.columns(of_members), f"{100 * intervals.confidence:.4g} %"
     lower, upper = columns["lower"], columns["upper"]
     if len(lower):
-        width = f"{(upper - lower).mean():.4g}"
-        remarks.append(f"intervals  lower and upper, of {percent}, mean width {width}")
+        width = (upper - lower).mean()
+        remarks.append(f"intervals  lower and upper, of {percent}, mean width {width:.4g}")
     truth = rows.numbers
     if truth is not None and (known := np.isfinite(truth)).any():
         held, n = int(np.sum((lower <= truth) & (truth <= upper))), int(known.sum())
