@@ -443,15 +443,13 @@ class Bagging(job.Job[Options]):
         """See ``Job``; of the first images the certainty is drawn, too."""
         from pipelines.bagging.predict import predict_rows
 
-        code = {"network": options.network, "augment": options.augment}
-        said, images = predict_rows(rows, options.run, options.copies, **code)
-        if not images:
-            return said
-        from pipelines.pages.nn_bagging import draw_certainty
+        def draw(*image: Any) -> Path:
+            from pipelines.pages.nn_bagging import draw_certainty
 
-        assert said.classes is not None
-        lines = draw_certainty(images, said.classes.tolist(), options.folder)
-        return replace(said, of_images=lines)
+            return draw_certainty(options.folder, *image)
+
+        code = {"network": options.network, "augment": options.augment}
+        return predict_rows(rows, options.run, draw, options.copies, **code)
 
     def packages(self, options: Options, record: Mapping[str, Any]) -> tuple[str, ...]:
         """See ``Job``."""

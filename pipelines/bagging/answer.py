@@ -29,12 +29,7 @@ from pipelines.bagging.record import (
     SELECTIVE_PREDICTION,
     SIZES,
 )
-from pipelines.bagging.reductions import (
-    RULE,
-    EnsemblePrediction,
-    reduce_members,
-    together,
-)
+from pipelines.bagging.reductions import RULE, EnsemblePrediction, reduce_members, together
 from pipelines.bagging.selective_prediction import (
     ASSUMPTION,
     FALSE_DISCOVERY_RATE,

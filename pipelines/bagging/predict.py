@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -29,36 +30,19 @@ from pipelines.run_folder.digests import refuse_changed
 from pipelines.run_folder.reading import as_pictures
 
 
-class ImageAnswer(NamedTuple):
-    """What an ensemble says of an image, and lines on it for the console.
-
-    Attributes
-    ----------
-    pixels : see ``as_pictures``
-    probabilities : float32 array of shape (n_members, n_classes)
-    vote : class code
-    deferred : whether the answer is deferred to a human
-    """
-
-    path: Path
-    pixels: np.ndarray
-    probabilities: np.ndarray
-    vote: int
-    deferred: bool
-    lines: list[str]
-
-
 def predict_rows(
     rows: NewRows,
     run: Path,
+    draw: Callable[..., Path],
     copies: int = 0,
     network: str | None = None,
     augment: str | None = None,
-) -> tuple[Predicted, list[ImageAnswer]]:
+) -> Predicted:
     """Ask an ensemble for the vote on rows or images, or the mean of a regression.
 
-    How certain it is, or an interval, comes with it; and what is said of the first images.
-    Parameters are those of ``ask_members``.
+    How certain it is, or an interval, comes with it. Of the first images the certainty is drawn:
+    ``draw`` takes path, picture, names of classes, and what is said of one, and gives the figure.
+    Other parameters are those of ``ask_members``.
 
     Raises
     ------
@@ -70,7 +54,7 @@ def predict_rows(
     refuse_changed(run, record.files, *READ)
     asked, classes = ask_members(run, rows.X, copies, network, augment)
     if record.dataset.task == REGRESSION:
-        return _numbers(run, rows, asked.outputs[:, :, 0]), []
+        return _numbers(run, rows, asked.outputs[:, :, 0])
     # Rows by rows: all at once would take seven times the probabilities' memory.
     reduced = reduce_members(as_dask_array(list(asked.outputs)))
     answers: EnsemblePrediction = reduced.compute(scheduler="threads")
@@ -82,15 +66,14 @@ def predict_rows(
     columns |= class_columns("probability", classes, answers.mean)
     said = Predicted(np.array(classes), answers.vote, columns)
     if rows.unreadable is not None:
-        form, images = record.image_form, []
+        form, lines = record.image_form, list[str]()
         assert form is not None
         pixels = as_pictures(rows.X, (form.channels, form.height, form.width)[form.channels == 1 :])
         for number, path in enumerate(rows.images[:SHOWN]):
-            lines = [f"image      {path}", *_lines(answers, number, classes, selective, assessed)]
-            answer = int(answers.vote[number]), bool(deferred[number])
-            of_members = asked.outputs[:, number]
-            images.append(ImageAnswer(path, pixels[number], of_members, *answer, lines))
-        return said, images
+            about = asked.outputs[:, number], int(answers.vote[number]), bool(deferred[number])
+            lines += [f"image      {path}", *_lines(answers, number, classes, selective, assessed)]
+            lines.append(f"figure     {draw(path, pixels[number], classes, *about)}")
+        return replace(said, of_images=lines)
     remarks = []
     if n_deferred := int(np.sum(answers.deferred)):
         remarks.append(f"warning    {counted(n_deferred, 'row')}: {RULE[0].lower()}{RULE[1:]}")
@@ -101,7 +84,7 @@ def predict_rows(
     if assessed is not None and (n := int(assessed.is_novel.sum())):
         novel = "row is a novel sample" if n == 1 else "rows are novel samples"
         remarks.append(f"warning    {n:,} {novel}, unlike all training rows")
-    return replace(said, remarks=remarks), []
+    return replace(said, remarks=remarks)
 
 
 def _numbers(run: Path, rows: NewRows, of_members: np.ndarray) -> Predicted:
@@ -128,11 +111,7 @@ def _numbers(run: Path, rows: NewRows, of_members: np.ndarray) -> Predicted:
 
 
 def ask_members(
-    run: Path,
-    rows: Any,
-    copies: int = 0,
-    network: str | None = None,
-    augment: str | None = None,
+    run: Path, rows: Any, copies: int = 0, network: str | None = None, augment: str | None = None
 ) -> tuple[Prediction, list[str]]:
     """Predict unscaled rows by every stored member, with one member in memory at a time.
 

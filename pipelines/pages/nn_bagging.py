@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
@@ -41,9 +41,6 @@ from pipelines.run_folder.reading import as_pictures, read_table
 from pipelines.run_folder.record import Record
 from pipelines.run_folder.schema import DAMAGE, damaged, one_line
 from pipelines.run_folder.statistics import wilson
-
-if TYPE_CHECKING:
-    from pipelines.bagging.predict import ImageAnswer
 
 ARRAYS = ("name", "group", "X", "true", "probabilities", "vote", "deferred")
 # Columns of members and of candidates.
@@ -110,9 +107,7 @@ class BaggingReport(Report):
     def kept_by_rule(self) -> tuple[int, int, int] | None:
         """Test samples that the rule keeps, the wrong ones among them, and all test samples."""
         n_test, rule = self.record.dataset.n_test, self.record.selective_prediction
-        if not n_test or rule is None or not rule.n_kept or rule.n_wrong_kept is None:
-            return None
-        return rule.n_kept, rule.n_wrong_kept, n_test
+        return (rule.n_kept, rule.n_wrong_kept, n_test) if n_test and rule and rule.n_kept else None
 
     def size(self) -> str:
         """Count members and candidates."""
@@ -164,7 +159,7 @@ class BaggingReport(Report):
             cards.append(Card("error with guarantee", value, note))
         if (error := record.test_calibration_error) is not None:
             note = "expected, 15 bins"
-            if (scaled := record.calibration) and scaled.test_calibration_error is not None:
+            if scaled := record.calibration:
                 of_scaled = percent(scaled.test_calibration_error)
                 note += f"; {of_scaled} at temperature {scaled.temperature:.2f}"
             cards.append(Card("calibration error", percent(error), note))
@@ -197,13 +192,13 @@ class BaggingReport(Report):
     def _rules(self) -> list[str]:
         """Describe rule, guarantee, prediction sets, novel samples and calibration."""
         record, words = self.record, []
-        if (selective := record.selective_prediction) is not None and selective.rule:
+        if (selective := record.selective_prediction) is not None:
             words.append(selective.rule)
         if (proved := record.risk_control) is not None:
             words.append(f"{proved.line[:1].upper()}{proved.line[1:]}. {proved.assumption}")
-        if (sets := record.prediction_sets) is not None and sets.coverage is not None:
+        if (sets := record.prediction_sets) is not None:
             words.append(
-                f"Prediction sets hold {sets.mean_size or 0:.2f} classes on average. Their coverage"
+                f"Prediction sets hold {sets.mean_size:.2f} classes on average. Their coverage"
                 f" is {percent(sets.coverage)} of the test samples, {percent(sets.least_coverage)}"
                 f" in the class with the lowest; the target is {percent(sets.confidence)}."
             )
@@ -212,13 +207,11 @@ class BaggingReport(Report):
                 f"Novelty detection flags {count(novelty.n_named, 'test sample')} as unlike all "
                 f"training samples, with a false discovery rate of at most {percent(novelty.rate)}."
             )
-        if (fit := record.calibration) is not None and None not in (
-            before := record.test_log_loss,
-            after := fit.test_log_loss,
-        ):
+        if (fit := record.calibration) is not None and record.test_log_loss is not None:
             words.append(
                 f"Calibration on out-of-bag rows: {fit.line}. Log loss of the test samples: "
-                f"{before:.4f} before, {after:.4f} after. All certainties here are before it."
+                f"{record.test_log_loss:.4f} before, {fit.test_log_loss:.4f} after. "
+                "All certainties here are before it."
             )
         return words
 
@@ -414,30 +407,24 @@ def _read_explained(path: Path, shape: tuple[int, ...] | None) -> dict[str, list
 
 
 def draw_certainty(
-    images: Sequence[ImageAnswer], classes: Sequence[str], folder: Path
-) -> list[str]:
-    """Draw how certain an ensemble is of images; lines on each, with its figure's.
+    folder: Path, path: Path, picture: np.ndarray, classes: Sequence[str], *said: Any
+) -> Path:
+    """Draw ``NAME-certainty.svg`` and ``.png`` of an image; ``folder`` is made.
 
-    ``NAME-certainty.svg`` and ``.png`` go into ``folder``, which is made.
+    ``said`` are probabilities, vote and whether to defer, of an ``ExplainedSample``.
 
     Raises
     ------
     InputError
         The folder cannot be written.
     """
-    lines = list[str]()
-    for image in images:
-        said = image.probabilities, image.vote, image.deferred
-        sample = ExplainedSample(image.path.name, None, image.pixels, *said)
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-            with figure_style():
-                panels = certainty_panels([sample], classes)
-                figure = save(panels, folder, f"{image.path.stem}-certainty")
-        except OSError as error:
-            raise InputError(
-                f"{opt('output')} must be a folder that can be written, got {folder}: "
-                f"{error.strerror}; name another folder"
-            ) from None
-        lines += [*image.lines, f"figure     {figure}"]
-    return lines
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with figure_style():
+            panels = certainty_panels([ExplainedSample(path.name, None, picture, *said)], classes)
+            return save(panels, folder, f"{path.stem}-certainty")
+    except OSError as error:
+        raise InputError(
+            f"{opt('output')} must be a folder that can be written, got {folder}: "
+            f"{error.strerror}; name another folder"
+        ) from None
