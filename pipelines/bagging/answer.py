@@ -86,13 +86,9 @@ def answer(
 ) -> dict[str, Any]:
     """Write the answer of a classification, and give its entries for ``run.json``.
 
-    Workers reduce what they said of the test samples, where they see the run's folder, else
-    threads of this process, by the same graph of tasks; only what is reduced comes back.
-
-    Parameters
-    ----------
-    data : the data set on the workers, which keep with it what their members predict
-    device : "cpu" or "gpu", on which the client's workers reduce
+    Workers reduce what they said of the test samples, on their device, "cpu" or "gpu", where they
+    see the run's folder, else threads of this process, by the same graph of tasks; only what is
+    reduced comes back. With ``data``, the data set there, workers keep what their members predict.
     """
     if client is not None:
         from distributed import CancelledError as Cancelled
@@ -304,13 +300,9 @@ def _losses(probabilities: np.ndarray, truth: np.ndarray) -> dict[str, float]:
 
 
 def size_errors(probabilities: np.ndarray, truth: np.ndarray, seed: int) -> pd.DataFrame:
-    """Errors of the vote and of the mean probability, fractions, for subsets of every size.
+    """Errors of the vote and of the mean probability, fractions, for ``subsets_of`` every size.
 
-    Parameters
-    ----------
-    probabilities : float array of shape (n_members, n_samples, n_classes)
-    truth : int array of shape (n_samples,)
-    seed : see ``subsets_of``
+    ``probabilities`` have the shape (n_members, n_samples, n_classes); ``truth`` are class codes.
     """
     n_members, _, n_classes = probabilities.shape
     votes = probabilities.argmax(axis=2)[:, :, None] == np.arange(n_classes)

@@ -54,11 +54,8 @@ class TemperatureScaling:
         It stays 1 with fewer than ``LEAST_EVENTS`` wrong rows, or as few right ones: where all
         are right, the least loss is at no uncertainty at all.
 
-        Parameters
-        ----------
-        probabilities : float array of shape (n_rows, n_classes), of rows not trained on
-        truth : int array of shape (n_rows,), class codes
-        weights : float array of shape (n_rows,), optional; rows of weight 0 are left out
+        ``probabilities``, of shape (n_rows, n_classes), are of rows not trained on, ``truth``
+        their class codes; rows of weight 0 are left out.
         """
         weights = np.ones(len(truth)) if weights is None else weights
         kept = weights > 0

@@ -102,11 +102,8 @@ def explained(
 ) -> dict[str, Any]:
     """Collect the arrays of ``explained.npz``: the hardest samples, the chosen ones, the images.
 
-    Parameters
-    ----------
-    answers, X, deferred : of all samples, which are the test samples and then the images
-    probabilities : float array of shape (n_members, n_samples, n_classes)
-    truth : class codes of the test samples
+    ``answers``, ``X``, ``deferred`` and ``probabilities``, (n_members, n_samples, n_classes), are
+    of the test samples and then the images; ``truth`` are class codes of the former.
     """
     n_test, chosen, images = len(truth), asked.rows, asked.images
     hardest = [row for row in hardest_samples(answers, HARDEST + len(images)) if row < n_test]

@@ -76,14 +76,10 @@ class JackknifeIntervals:
         y: np.ndarray,
         weights: np.ndarray | None = None,
     ) -> Self:
-        """Pool what members say of the rows that they left out.
+        """Pool what members say of the rows that they left out, in the order they are asked later.
 
-        Parameters
-        ----------
-        predictions : of every member, in the order in which they are asked later
-        y : float64 array of shape (n_samples,), targets of all training rows
-        weights : float array of shape (n_samples,), optional
-            Rows of weight 0 are left out.
+        ``y`` are the targets of all training rows, float64 of shape (n_samples,), as are
+        ``weights``; rows of weight 0 are left out.
         """
         members = list(predictions)
         said = np.zeros((len(y), len(members)))

@@ -189,12 +189,9 @@ class SelectivePrediction:
     ) -> Self:
         """Learn from the training rows, by what every member says of those it left out.
 
-        Parameters
-        ----------
-        y : int array of shape (n_rows,), class codes
-        error : share of wrong answers among those kept; None for no threshold
-        weights : float array of shape (n_rows,), optional
-            What each row counts for the temperature.
+        ``y`` are the class codes of all, ``weights`` what each counts for the temperature, both of
+        shape (n_rows,). ``error`` is the share of wrong answers among those kept; None for no
+        threshold.
         """
         predictions, risk_control = list(predictions), None
         out_of_bag = OutOfBag.of(predictions, y, n_classes)
@@ -330,15 +327,8 @@ def prediction_sets(
     Algorithmic Learning in a Random World, 2005), so that a rare or hard class is served like
     the others. A class with too few known samples is in every set.
 
-    Parameters
-    ----------
-    known : float array of shape (n_known, n_classes), probabilities of samples not trained on
-    truth : int array of shape (n_known,), class codes
-    new : float array of shape (n_new, n_classes)
-
-    Returns
-    -------
-    bool array of shape (n_new, n_classes)
+    ``known`` are probabilities of samples not trained on, (n_known, n_classes), ``truth`` their
+    class codes, (n_known,); ``new`` has the shape (n_new, n_classes), as have the sets, bool.
     """
     known, new = normalised(known), normalised(new)
     inside = np.ones(new.shape, dtype=bool)

@@ -20,10 +20,8 @@ INTERVALS = ("true", "predicted", "lower", "upper")  # columns of the tables bel
 def intervals_chart(table: pd.DataFrame, confidence: float) -> Chart:
     """Show intervals over the sorted test samples, and their width against the error.
 
-    Parameters
-    ----------
-    table : with the columns ``INTERVALS``, a line for each test sample
-    confidence : fraction of intervals that are to hold their target
+    The table has the columns ``INTERVALS`` and a line for each test sample; ``confidence`` is the
+    fraction of intervals that are to hold their target.
     """
     table = table.sort_values("predicted", ignore_index=True)
     true, predicted, lower, upper = (table[name].to_numpy(float) for name in INTERVALS)
