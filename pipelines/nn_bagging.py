@@ -279,7 +279,7 @@ class BaggingPredictOptions(PredictOptions):
 
 
 def given(choice: Any) -> Any:
-    """Return what was chosen; None for auto."""
+    """What was chosen; None for auto."""
     return None if choice == "auto" else choice
 
 
@@ -334,7 +334,7 @@ class BaggingPlan(job.Plan[Options]):
         return [*data.lines, of_data, *self.network_lines, *notes, plan]
 
     def trainings_on(self, device: str) -> Trainings:
-        """Return the trainings as a device is to have them."""
+        """The trainings as a device is to have them."""
         trainings = self.trainings.on(device)
         # Without a search members of a table would share a draw.
         if self.options.n_tuning == 0 and self.space.network != "table":
@@ -342,14 +342,14 @@ class BaggingPlan(job.Plan[Options]):
         return trainings
 
     def tasks_for(self, kind: str, n_workers: int) -> Sequence[Task]:
-        """Return candidates, and the refits that wait for them."""
+        """Candidates, and the refits that wait for them."""
         on_gpu = kind == "cuda" or self.options.device == "gpu"
         trainings = self.trainings_on("gpu" if on_gpu else "cpu")
         problem = trainings.problem(FoldedData.of(self.data), self.scoring)
         return trainings.tasks(problem, {}, {})
 
     def on(self, cluster: Cluster) -> Self:
-        """Return the plan with the space, and the samples to explain."""
+        """Add the space, and the samples to explain, to the entries."""
         n_splits = self.options.folds if self.options.n_tuning else 0
         entries = {"n_splits": n_splits, "space": self.space.describe(), "augment": self.augment}
         entries["scoring"] = list(self.scoring)
@@ -383,7 +383,7 @@ def refuse_of_other_task(options: Options, data: Dataset) -> None:
 
 
 def space_of(options: Options, data: Dataset, record: Mapping[str, Any]) -> SearchSpace:
-    """Return where candidates are drawn from; a resumed run keeps the space it began with."""
+    """Where candidates are drawn from; a resumed run keeps the space it began with."""
     shape = data.image_shape
     if "space" in record:
         space = SearchSpace.from_mapping(record["space"])
@@ -441,13 +441,13 @@ class Bagging(job.Job[Options]):
         """See ``Job``; of the first images the certainty is drawn, too."""
         from pipelines.bagging.predict import predict_rows
 
-        code = {"network": options.network, "augment": options.augment}
-        said, images = predict_rows(rows, options.run, options.copies, **code)
-        if not images:
-            return said
-        from pipelines.pages.nn_bagging import draw_certainty
+        def draw(*image: Any) -> Path:
+            from pipelines.pages.nn_bagging import draw_certainty
 
-        return replace(said, of_images=draw_certainty(images, options.run, options.folder))
+            return draw_certainty(options.folder, *image)
+
+        code = {"network": options.network, "augment": options.augment}
+        return predict_rows(rows, options.run, draw, options.copies, **code)
 
     def packages(self, options: Options, record: Mapping[str, Any]) -> tuple[str, ...]:
         """See ``Job``."""
@@ -467,7 +467,7 @@ class Bagging(job.Job[Options]):
         )
 
     def plan(self, options: Options, data: Dataset, record: Mapping[str, Any]) -> BaggingPlan:
-        """Return bootstraps and candidates, all drawn now; and what is to be explained."""
+        """Draw bootstraps and all candidates, and see what is to be explained."""
         from pipelines.bagging.work import Trainings
 
         refuse_of_other_task(options, data)
@@ -514,7 +514,7 @@ class Bagging(job.Job[Options]):
         )
 
     def restore(self, plan: BaggingPlan, session: Session) -> Trained:
-        """Return the rows of candidates, and of the refits of members that are stored."""
+        """Take the rows of candidates, and of the refits of members that are stored."""
         from pipelines.bagging.train_members import done_before
 
         done = done_before(session, plan.trainings)
@@ -542,29 +542,26 @@ class Bagging(job.Job[Options]):
         self, plan: BaggingPlan, computed: Trained, session: Session, cluster: Cluster | None
     ) -> BaggingAnswer:
         """Reduce the members' predictions, and score them on the test rows."""
-        from pipelines.bagging.answer import TrainedEnsemble, answer
+        from pipelines.bagging.answer import TrainedEnsemble, answer, answer_numbers
         from pipelines.data.baseline import baseline_of, remarks_on
 
         options, data = plan.options, plan.data
-        n_folds = options.folds if options.n_tuning else 1
-        members = computed.members(plan.trainings)
-        if data.task == REGRESSION:
-            from pipelines.bagging.answer_numbers import answer_numbers
-
+        is_regression = data.task == REGRESSION
+        trained = TrainedEnsemble(
+            session.path,
+            computed.members(plan.trainings),
+            data,
+            plan.asked,
+            options.folds if options.n_tuning else 1,
+            options.seed,
+            options.confidence or (OF_INTERVALS if is_regression else CONFIDENCE),
+            options.defer_error,
+            options.defer_width,
+        )
+        if is_regression:
             with phase(session.echo, "mean       combining the members' predictions"):
-                entries = answer_numbers(
-                    session.path,
-                    members,
-                    data,
-                    n_folds=n_folds,
-                    seed=options.seed,
-                    confidence=options.confidence or OF_INTERVALS,
-                    defer_width=options.defer_width,
-                )
+                entries = answer_numbers(trained)
         else:
-            rules = options.defer_error, options.confidence or CONFIDENCE
-            settings = (n_folds, options.seed, *rules)
-            trained = TrainedEnsemble(session.path, members, data, plan.asked, *settings)
             where = (cluster.client, cluster.runner.scattered, cluster.device) if cluster else ()
             with phase(session.echo, "vote       combining the members' predictions"):
                 entries = answer(trained, *where)
@@ -580,11 +577,11 @@ class Bagging(job.Job[Options]):
         return BaggingAnswer.of({**computed.entries, **entries})
 
     def summary_lines(self, record: Mapping[str, Any], path: Path) -> list[str]:
-        """Return lines on members, vote or mean, what is deferred, and what failed."""
+        """See ``of_ensemble``."""
         return of_ensemble(record)
 
     def is_whole(self, record: Mapping[str, Any], plan: BaggingPlan, done: Trained) -> bool:
-        """Return whether a run is finished and no member was lost."""
+        """Whether a run is finished and no member was lost."""
         whole = super().is_whole(record, plan, done)
         trainings = (plan.trainings, *plan.trainings.nested)
         return whole and len(done.refits) == sum(len(one.seeds) for one in trainings)

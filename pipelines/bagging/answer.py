@@ -1,12 +1,12 @@
-"""Reduce the members' rows to the answer: vote, test, and write the results."""
+"""Reduce the members' rows to the answer: vote or mean, test, and write the results."""
 
 from __future__ import annotations
 
 import os
 from asyncio import CancelledError
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from functools import partial
 from itertools import combinations
 from math import comb
@@ -16,40 +16,39 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from pipelines.bagging.calibration import normalised
 from pipelines.bagging.explain import Asked, explained
+from pipelines.bagging.intervals import JackknifeIntervals, RunIntervals, describe_intervals
 from pipelines.bagging.members import MemberFiles
 from pipelines.bagging.record import (
     EXPLAINED,
+    INTERVALS,
+    MEMBER_PREDICTIONS,
     MEMBER_PROBABILITIES,
     MEMBERS,
     SELECTIVE_PREDICTION,
     SIZES,
 )
-from pipelines.bagging.reductions import (
-    RULE,
-    EnsemblePrediction,
-    as_dask_array,
-    chunk_of,
-    mean_distance,
-    reduce_members,
-)
+from pipelines.bagging.reductions import RULE, EnsemblePrediction, reduce_members, together
 from pipelines.bagging.selective_prediction import (
     ASSUMPTION,
-    CONFIDENCE,
     FALSE_DISCOVERY_RATE,
     Assessment,
     SelectivePrediction,
 )
 from pipelines.bagging.work import reduce_candidates, tabulate_members
 from pipelines.data import Dataset
+from pipelines.data.baseline import baseline_of, remarks_on
+from pipelines.data.dataset import REGRESSION
 from pipelines.data.placement import to_host
 from pipelines.run_folder import names
-from pipelines.search.answer import write_predictions
+from pipelines.search.answer import number_scores, write_predictions
 from pipelines.search.scoring import expected_calibration_error, log_loss
 
 if TYPE_CHECKING:
     from distributed import Client, Future
 
+METRIC = "mean absolute error"  # by which a regression is held against the baseline
 SUBSETS = 60  # of members drawn for each size; all of them where there are no more
 
 
@@ -61,8 +60,11 @@ class TrainedEnsemble:
     ----------
     path : the run's folder; it holds ``cv_results`` and the members
     refits : row of the refit of every member that is stored
-    asked : Asked, samples to explain
-    defer_error, confidence : float, see ``SelectivePrediction``
+    asked : samples to explain
+    n_folds : of a member's search
+    seed : draws subsets of members
+    confidence, defer_error : see ``SelectivePrediction``
+    defer_width : of a regression, see ``RunIntervals``, as is its confidence
     """
 
     path: Path
@@ -71,8 +73,9 @@ class TrainedEnsemble:
     asked: Asked
     n_folds: int
     seed: int
+    confidence: float
     defer_error: float | None = None
-    confidence: float = CONFIDENCE
+    defer_width: float | None = None
 
 
 def answer(
@@ -81,16 +84,11 @@ def answer(
     data: Future | None = None,
     device: str = "cpu",
 ) -> dict[str, Any]:
-    """Reduce the members' probabilities and write the answer; entries for ``run.json``.
+    """Write the answer of a classification, and give its entries for ``run.json``.
 
-    Workers reduce what they said of the test samples, where they see the run's folder, else
-    threads of this process, by the same graph of tasks; only what is reduced comes back.
-
-    Parameters
-    ----------
-    client : distributed.Client, optional
-    data : the data set on the workers, which keep with it what their members predict
-    device : "cpu" or "gpu", on which the client's workers reduce
+    Workers reduce what they said of the test samples, on their device, "cpu" or "gpu", where they
+    see the run's folder, else threads of this process, by the same graph of tasks; only what is
+    reduced comes back. With ``data``, the data set there, workers keep what their members predict.
     """
     if client is not None:
         from distributed import CancelledError as Cancelled
@@ -121,7 +119,7 @@ def _answer(
             said.append(dask.delayed(files.recall, nout=2)(data, dict(refits[number]), device))
     said = said if client is None else client.persist(said)
     shape = (n_test + len(asked.images), n_classes)
-    where_they_lie = as_dask_array([chunk_of(test[0], shape) for test, _ in said])
+    where_they_lie, distance_there = together([test for test, _ in said], shape)
     probabilities = where_they_lie.map_blocks(to_host)
     on_test = probabilities[:, :n_test]
     out_of_bag, file = [rows for _, rows in said], path.resolve() / MEMBER_PROBABILITIES
@@ -129,7 +127,7 @@ def _answer(
     bounds = {"error": trained.defer_error, "confidence": trained.confidence}
     reduced = (
         reduce_members(where_they_lie),
-        dask.delayed(mean_distance)([test[1] for test, _ in said]),
+        distance_there,
         dask.delayed(SelectivePrediction.of)(out_of_bag, dataset.y_train, n_classes, **bounds),
         (on_test.argmax(axis=2) != truth).mean(axis=1),
         dask.delayed(size_errors)(on_test, truth, trained.seed),
@@ -138,7 +136,7 @@ def _answer(
     # All of one kind: ``dask.compute`` mixes up the order of arrays and others.
     answers, distance, selective, errors, sizes, _ = compute(*map(dask.delayed, reduced))
     of_test, of_own = (  # one's own images come after the test samples
-        EnsemblePrediction(*(getattr(answers, one.name)[some] for one in fields(answers)))
+        EnsemblePrediction(*(array[some] for array in vars(answers).values()))
         for some in (slice(n_test), slice(n_test, None))
     )
     with names.replacing(path / SELECTIVE_PREDICTION) as unfinished:
@@ -152,33 +150,103 @@ def _answer(
     names.write_table(sizes, path / SIZES)
     arrays = explained(answers, probabilities, asked.after(dataset.X_test), truth, asked, deferred)
     names.write_arrays(path / EXPLAINED, compute(arrays)[0])
-    candidates = reduce_candidates(pd.read_parquet(path / names.CELLS), trained.n_folds, client)
-    names.write_table(candidates, path / names.CANDIDATES)
-    table = tabulate_members(candidates, refits, dict(zip(numbers, errors.tolist(), strict=True)))
-    with names.replacing(path / MEMBERS) as unfinished:
-        table.to_csv(unfinished, index=False)
+    fit = selective.calibration
+    # Certainties, thresholds and sets stay as they were before it.
+    scaled = asdict(fit) | {"line": fit.line} | _losses(fit.scaled(of_test.mean), truth)
     return {
         **describe_quality(of_test, truth),
         **describe_selection(selective, assessed, of_test, truth),
-        "calibration": describe_calibration(selective, of_test, truth),
-        "members_mean_test_error": float(errors.mean()),
-        "members_best_test_error": float(errors.min()),
+        "calibration": scaled,
+        **write_members(trained, errors, client),
+    }
+
+
+def answer_numbers(trained: TrainedEnsemble) -> dict[str, Any]:
+    """Write the answer of a regression, and give its entries for ``run.json``.
+
+    A member says one number of a row, so that all is computed here, from the members' files.
+
+    Raises
+    ------
+    InputError
+        There are too few out-of-bag rows for intervals of that confidence.
+    """
+    path, dataset, confidence = trained.path, trained.dataset, trained.confidence
+    defer_width = trained.defer_width
+    truth, numbers, files = dataset.y_test, sorted(trained.refits), MemberFiles(path)
+    of_test, out_of_bag = zip(*map(files.predictions, numbers), strict=True)
+    of_members = np.stack([test.outputs[:, 0] for test in of_test])
+    mean = of_members.mean(axis=0)
+    jackknife = JackknifeIntervals.of(out_of_bag, dataset.y_train)
+    intervals = RunIntervals(jackknife, confidence, defer_width)
+    columns = intervals.columns(of_members)
+    with names.replacing(path / INTERVALS) as unfinished:
+        intervals.save(unfinished)
+    arrays = {"member": numbers, "predictions": of_members}
+    names.write_arrays(path / MEMBER_PREDICTIONS, arrays, compressed=False)
+    write_predictions(path, dataset, mean, **columns)
+    sizes = [
+        (len(subset), _rmse(of_members[subset].mean(axis=0) - truth))
+        for subset in subsets_of(len(numbers), trained.seed)
+    ]
+    names.write_table(pd.DataFrame(sizes, columns=["size", "rmse"]), path / SIZES)
+    scores, distance = number_scores(truth, mean), np.abs(mean - truth)
+    described = describe_intervals(truth, columns["lower"], columns["upper"], confidence)
+    described |= {"n_rows": len(jackknife.truth), "n_drawn_by_all": jackknife.n_drawn_by_all}
+    baseline = baseline_of(dataset)
+    baseline["test_metric"] = float(np.abs(truth - dataset.y_train.mean()).mean())
+    remarks = remarks_on(dataset, baseline)
+    if float(distance.mean()) >= baseline["test_metric"]:
+        remarks.insert(0, f"on the test rows the mean is no better than {baseline['words']}")
+    deferral = None
+    if defer_width is not None:
+        kept = columns["kept"]
+        error = float(distance[kept].mean()) if kept.any() else None
+        deferral = {"width": defer_width, "n_kept": int(kept.sum()), "mean_absolute_error": error}
+        if error is not None and not kept.all() and error >= distance.mean():
+            remarks.append(
+                "widths of intervals do not tell hard samples from easy ones here: test samples "
+                f"that are kept are off by {error:.4g} on average, all by {distance.mean():.4g}"
+            )
+    return {
+        "test_scores": scores,
+        "intervals": described,
+        "deferral": deferral,
+        "metric": METRIC,
+        "baseline": baseline,
+        "remarks": remarks,
+        **write_members(trained, [_rmse(one - truth) for one in of_members]),
+    }
+
+
+def write_members(
+    trained: TrainedEnsemble, test_errors: Sequence[float], client: Client | None = None
+) -> dict[str, Any]:
+    """Write the tables of candidates and members; entries for ``run.json``.
+
+    ``test_errors`` are those of the members in their order: fractions, of a regression root mean
+    squared errors.
+    """
+    path, is_regression = trained.path, trained.dataset.task == REGRESSION
+    candidates = reduce_candidates(pd.read_parquet(path / names.CELLS), trained.n_folds, client)
+    names.write_table(candidates, path / names.CANDIDATES)
+    of_member = dict(zip(sorted(trained.refits), map(float, test_errors), strict=True))
+    table = tabulate_members(candidates, trained.refits, of_member, is_regression)
+    with names.replacing(path / MEMBERS) as unfinished:
+        table.to_csv(unfinished, index=False)
+    measure = "rmse" if is_regression else "error"
+    return {
+        f"members_mean_test_{measure}": float(np.mean(test_errors)),
+        f"members_best_test_{measure}": float(np.min(test_errors)),
         "members": table.astype(object).to_dict("records"),
     }
 
 
 def describe_quality(answers: EnsemblePrediction, truth: np.ndarray) -> dict[str, Any]:
-    """Return errors, calibration and selective prediction on test samples, for ``run.json``.
-
-    Parameters
-    ----------
-    truth : int array of shape (n_samples,), class codes
-    """
+    """Errors, calibration and selective prediction on test samples, by their class codes."""
     n_vote = int(np.sum(answers.vote != truth))
     n_mean = int(np.sum(answers.by_mean != truth))
     kept = ~answers.deferred
-    # Sums of single-precision numbers are one to six digits only.
-    mean = answers.mean / answers.mean.sum(axis=1, keepdims=True)
     return {
         "test_error": n_vote / len(truth),
         "n_test_errors": n_vote,
@@ -186,8 +254,7 @@ def describe_quality(answers: EnsemblePrediction, truth: np.ndarray) -> dict[str
         "n_vote_errors": n_vote,
         "mean_test_error": n_mean / len(truth),
         "n_mean_errors": n_mean,
-        "test_log_loss": log_loss(mean, truth),
-        "test_calibration_error": expected_calibration_error(mean, truth),
+        **_losses(normalised(answers.mean), truth),
         "selective_prediction": {
             "rule": RULE,
             "n_kept": int(kept.sum()),
@@ -202,7 +269,7 @@ def describe_selection(
     answers: EnsemblePrediction,
     truth: np.ndarray,
 ) -> dict[str, Any]:
-    """Measure threshold, sets and novelty detection on test samples, for ``run.json``."""
+    """Measure threshold, sets and novelty detection on test samples."""
     held = assessed.sets[np.arange(len(truth)), truth]
     by_class = [held[truth == code].mean() for code in np.unique(truth)]
     proved = None
@@ -216,45 +283,26 @@ def describe_selection(
     return {
         "prediction_sets": {
             "confidence": selective.confidence,
-            "mean_size": float(assessed.sets.sum(axis=1).mean()) if len(truth) else None,
-            "coverage": float(held.mean()) if len(truth) else None,
-            "least_coverage": float(min(by_class)) if by_class else None,
+            "mean_size": float(assessed.sets.sum(axis=1).mean()),
+            "coverage": float(held.mean()),
+            "least_coverage": float(min(by_class)),
         },
         "novelty": {"rate": FALSE_DISCOVERY_RATE, "n_named": int(assessed.is_novel.sum())},
         "risk_control": proved,
     }
 
 
-def describe_calibration(
-    selective: SelectivePrediction, answers: EnsemblePrediction, truth: np.ndarray
-) -> dict[str, Any]:
-    """Measure what the temperature that out-of-bag rows set does on test samples.
-
-    Certainties, thresholds and sets stay on the scale of the members' mean; ``BaggedNets.of_run``
-    scales its ``predict_proba``.
-    """
-    fit = selective.calibration
-    scaled = fit.scaled(answers.mean)
+def _losses(probabilities: np.ndarray, truth: np.ndarray) -> dict[str, float]:
     return {
-        **asdict(fit),
-        "line": fit.line,
-        "test_log_loss": log_loss(scaled, truth),
-        "test_calibration_error": expected_calibration_error(scaled, truth),
+        "test_log_loss": log_loss(probabilities, truth),
+        "test_calibration_error": expected_calibration_error(probabilities, truth),
     }
 
 
 def size_errors(probabilities: np.ndarray, truth: np.ndarray, seed: int) -> pd.DataFrame:
-    """Return errors of the vote and of the mean probability, for subsets of every size.
+    """Errors of the vote and of the mean probability, fractions, for ``subsets_of`` every size.
 
-    Parameters
-    ----------
-    probabilities : float array of shape (n_members, n_samples, n_classes)
-    truth : int array of shape (n_samples,)
-    seed : draws the subsets, where there are more than ``SUBSETS`` of a size
-
-    Returns
-    -------
-    table with a row for each subset: size, vote_error, mean_error (fractions)
+    ``probabilities`` have the shape (n_members, n_samples, n_classes); ``truth`` are class codes.
     """
     n_members, _, n_classes = probabilities.shape
     votes = probabilities.argmax(axis=2)[:, :, None] == np.arange(n_classes)
@@ -262,17 +310,15 @@ def size_errors(probabilities: np.ndarray, truth: np.ndarray, seed: int) -> pd.D
     for subset in subsets_of(n_members, seed):
         mean = probabilities[subset].mean(axis=0, dtype=np.float64)
         vote = (votes[subset].sum(axis=0) + mean / 2).argmax(axis=1)
-        vote_error, mean_error = (
-            float(np.mean(found != truth)) for found in (vote, mean.argmax(axis=1))
-        )
-        rows.append({"size": len(subset), "vote_error": vote_error, "mean_error": mean_error})
-    return pd.DataFrame(rows)
+        errors = (float(np.mean(chosen != truth)) for chosen in (vote, mean.argmax(axis=1)))
+        rows.append((len(subset), *errors))
+    return pd.DataFrame(rows, columns=["size", "vote_error", "mean_error"])
 
 
 def subsets_of(n_members: int, seed: int) -> Iterator[list[int]]:
     """Give subsets of members of every size, the small ones first.
 
-    Where there are more than ``SUBSETS`` of a size so many are drawn by the seed, else all.
+    Where there are more than ``SUBSETS`` of a size the seed draws so many.
     """
     rng = np.random.default_rng(seed)
     for size in range(1, n_members + 1):
@@ -281,3 +327,7 @@ def subsets_of(n_members: int, seed: int) -> Iterator[list[int]]:
             continue
         for _ in range(SUBSETS):
             yield sorted(rng.choice(n_members, size, replace=False).tolist())
+
+
+def _rmse(residuals: np.ndarray) -> float:
+    return float(np.sqrt(np.mean(residuals**2)))

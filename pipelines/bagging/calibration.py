@@ -54,12 +54,8 @@ class TemperatureScaling:
         It stays 1 with fewer than ``LEAST_EVENTS`` wrong rows, or as few right ones: where all
         are right, the least loss is at no uncertainty at all.
 
-        Parameters
-        ----------
-        probabilities : float array of shape (n_rows, n_classes), of rows not trained on
-        truth : int array of shape (n_rows,), class codes
-        weights : float array of shape (n_rows,), optional
-            What each row counts; rows of weight 0 are left out.
+        ``probabilities``, of shape (n_rows, n_classes), are of rows not trained on, ``truth``
+        their class codes; rows of weight 0 are left out.
         """
         weights = np.ones(len(truth)) if weights is None else weights
         kept = weights > 0
@@ -88,16 +84,11 @@ class TemperatureScaling:
     def of_more_members(
         self, half: TemperatureScaling, n_members: float, n_half: float, n_all: int
     ) -> TemperatureScaling:
-        """Return the scaling of the mean of all members.
+        """Extrapolate to the mean of all members, of which ``half`` was fitted to one half.
 
-        Only the members that left a row out answer for it, and the mean of few is more certain
-        than that of many. The logarithm of the temperature is taken to be linear in 1 / members.
-
-        Parameters
-        ----------
-        half : TemperatureScaling, fitted to the answers of half the members
-        n_members, n_half : float, members that answer for a row, on average
-        n_all : int
+        Only the members that left a row out answer for it, ``n_members`` and ``n_half`` on
+        average, and the mean of few is more certain than that of many. The logarithm of the
+        temperature is taken to be linear in 1 / members.
         """
         if not (self.is_fitted and half.is_fitted and n_half < n_members):
             return self
@@ -106,13 +97,12 @@ class TemperatureScaling:
         return replace(self, temperature=float(self.fitted * np.exp(-change * part)))
 
     def scaled(self, probabilities: np.ndarray) -> np.ndarray:
-        """Return calibrated probabilities, float64 of the shape (n_rows, n_classes) given."""
+        """Calibrate probabilities; float64 of their shape, (n_rows, n_classes)."""
         from scipy.special import softmax
 
         if self.temperature == 1:
-            return _normalised(probabilities)
-        calibrated: np.ndarray = softmax(_logits(probabilities) / self.temperature, axis=1)
-        return calibrated
+            return normalised(probabilities)
+        return np.asarray(softmax(_logits(probabilities) / self.temperature, axis=1))
 
     @property
     def is_fitted(self) -> bool:
@@ -140,13 +130,11 @@ class TemperatureScaling:
 UNSCALED = TemperatureScaling(1.0, 0, 0, None, None)
 
 
-def _normalised(probabilities: np.ndarray) -> np.ndarray:
-    """Return rows that add up to 1: sums of single-precision numbers do to six digits only."""
+def normalised(probabilities: np.ndarray) -> np.ndarray:
+    """Make rows add up to 1: sums of single-precision numbers do to six digits only."""
     wide = np.asarray(probabilities, dtype=np.float64)
-    rows: np.ndarray = wide / wide.sum(axis=1, keepdims=True)
-    return rows
+    return np.divide(wide, wide.sum(axis=1, keepdims=True))
 
 
 def _logits(probabilities: np.ndarray) -> np.ndarray:
-    logits: np.ndarray = np.log(_normalised(probabilities) + SMALLEST)
-    return logits
+    return np.asarray(np.log(normalised(probabilities) + SMALLEST))

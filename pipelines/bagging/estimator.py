@@ -514,7 +514,7 @@ class BaggedNets(ClassifierMixin, BaggedNetworks):
 
     def member_proba(self, X: ArrayLike) -> np.ndarray:
         """Members' probabilities, float32 of shape (n_members, n_samples, n_classes)."""
-        said: Any = self._ask(X).probabilities
+        said: Any = self._ask(X).outputs
         on_host = to_host(said) if self.client is None else said.map_blocks(to_host)
         probabilities: np.ndarray = self._here(on_host)
         return probabilities
@@ -541,7 +541,7 @@ class BaggedNets(ClassifierMixin, BaggedNetworks):
 
     def predict_ensemble(self, X: ArrayLike) -> EnsemblePrediction:
         """Votes, disagreement and certainty of the members, and which rows to defer."""
-        answers: EnsemblePrediction = self._here(reduce_members(self._ask(X).probabilities))
+        answers: EnsemblePrediction = self._here(reduce_members(self._ask(X).outputs))
         return answers
 
     def assess(self, X: ArrayLike) -> Assessment:
@@ -550,7 +550,7 @@ class BaggedNets(ClassifierMixin, BaggedNetworks):
         Novel samples are named for all rows of ``X`` together, see ``Assessment``.
         """
         asked = self._ask(X)
-        answers, distance = self._here((reduce_members(asked.probabilities), asked.distance))
+        answers, distance = self._here((reduce_members(asked.outputs), asked.distance))
         return self.selective_prediction_.assess(answers, distance)
 
 

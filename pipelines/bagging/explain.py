@@ -30,10 +30,10 @@ class Asked:
 
     Attributes
     ----------
-    rows : list of int, of the test set
+    rows : of the test set
     images : paths of one's own images
     own : array of shape (n_images, n_features), the rows they became; None where there are none
-    form : ImageFormat of the data set's images; None for a table
+    form : of the data set's images; None for a table
     notes : what is left out of folders of one's own images, and cut off
     """
 
@@ -63,22 +63,19 @@ class Asked:
         if not images:
             return cls(rows, form=form)
         if form is None:
-            raise InputError(
-                f"{opt('image')} needs an ensemble of images, and the data are a table; leave it "
-                "out"
-            )
-        files, notes = files_of(map(Path, images))
-        white = WhiteOfRun(form.white)
+            problem = "needs an ensemble of images, and the data are a table; leave it out"
+            raise InputError(f"{opt('image')} {problem}")
+        (files, notes), white = files_of(map(Path, images)), WhiteOfRun(form.white)
         own = np.stack([read_image(file, form, white) for file in files])
         return cls(rows, [*map(readable, files)], own, form, (*notes, *white.notes))
 
     def after(self, X_test: Any) -> Any:
-        """Return the test rows, and after them the images, in the dtype of the former."""
+        """Put the images after the test rows, in the dtype of these."""
         own = self.own
         return X_test if own is None else np.concatenate([X_test, own.astype(X_test.dtype)])
 
     def describe(self) -> dict[str, Any]:
-        """Return the JSON-serialisable metadata of the samples."""
+        """Entries for ``run.json``."""
         return {"images": self._digest, "image_form": self.form and asdict(self.form)}
 
     @property
@@ -86,13 +83,7 @@ class Asked:
         return None if self.own is None else hashlib.sha256(self.own.tobytes()).hexdigest()
 
     def refuse_other_images(self, record: Mapping[str, Any]) -> None:
-        """Check the images of a resumed run against those in its record.
-
-        Raises
-        ------
-        InputError
-            One has changed.
-        """
+        """Raise InputError if an image of a resumed run is not as its record has it."""
         if record.get("images") not in (None, self._digest):
             raise InputError(
                 f"{opt('resume')} needs the images of {opt('image')} unchanged, but one has "
@@ -109,31 +100,25 @@ def explained(
     asked: Asked,
     deferred: np.ndarray,
 ) -> dict[str, Any]:
-    """Return the arrays of ``explained.npz``; its samples are the test samples and then the images.
+    """Collect the arrays of ``explained.npz``: the hardest samples, the chosen ones, the images.
 
-    Parameters
-    ----------
-    answers : of all samples
-    probabilities : float array of shape (n_members, n_samples, n_classes)
-    X : array of shape (n_samples, n_features), or a DataFrame
-    truth : class codes of the test samples
-    asked : which of them to explain, beside the hardest
-    deferred : bool array of shape (n_samples,), which of them to defer to a human
+    ``answers``, ``X``, ``deferred`` and ``probabilities``, (n_members, n_samples, n_classes), are
+    of the test samples and then the images; ``truth`` are class codes of the former.
     """
     n_test, chosen, images = len(truth), asked.rows, asked.images
     hardest = [row for row in hardest_samples(answers, HARDEST + len(images)) if row < n_test]
     own = range(n_test, n_test + len(images))
-    samples = np.array([*hardest[:HARDEST], *chosen, *own], dtype=int)
+    of_group = {"disagreement": hardest[:HARDEST], "chosen": chosen, "own": own}
+    samples = np.array([row for rows in of_group.values() for row in rows], dtype=int)
     X = rows_of(X, samples)
     if not isinstance(X, np.ndarray):  # rows of a table of several kinds: cells as they stand in it
         X = X.astype(object).to_numpy().astype(str)
-    groups = ["disagreement"] * len(hardest[:HARDEST]) + ["chosen"] * len(chosen)
     return {
         "name": [
             f"test sample {row}" if row < n_test else Path(images[row - n_test]).name
             for row in samples
         ],
-        "group": groups + ["own"] * len(images),
+        "group": [group for group, rows in of_group.items() for _ in rows],
         "X": X,
         "true": np.append(truth, [-1] * len(images)).astype(np.int64)[samples],
         "probabilities": probabilities[:, samples],

@@ -9,20 +9,18 @@ between quantiles of mu_i(x) - R_i and of mu_i(x) + R_i over all training rows.
 Where new rows come as the training rows did (exchangeable with them), at least 1 - 2 (1 - c) of
 the intervals of confidence c hold the target, whatever the networks are; the proof takes the
 number of members to be drawn at random, too. In practice it is about c, and more with few members:
-mu_i is the mean of a third of them, so that it errs more than the mean of all. The proof wants
-members that know nothing of the rows they did not draw. Ours know a little: out-of-bag rows say
-when the training of a table's network ends (each half of them is judged by the network as the
-other half ended it), and a search chooses by folds of all rows, so that residuals may be a little
-too small; coverage was measured with that (``benchmarks.bagging_intervals``), it is not proved. It
-holds for rows together: where noise differs from row to row the width hardly does, so that quiet
-rows are covered more often than noisy ones.
+mu_i is the mean of a third of them, and errs more than that of all. The proof wants members that
+know nothing of the rows they did not draw. Ours know a little, so that residuals may be a little
+too small: these rows end the training of a table's network (each half of them is judged by the
+network as the other half ended it), and a search chooses by folds of all rows. Coverage was
+measured with that (``benchmarks.bagging_intervals``), not proved. It holds for rows together:
+where noise differs from row to row, quiet rows are covered more often than noisy ones.
 
 With ``by_spread`` the residual is counted in units of the disagreement of the same members,
 R_i / (s_i(x_i) + s), and multiplied by s_i(x) + s for the new row: s_i is their standard deviation
-and s its mean over the training rows, so that widths stay between those of the paper and ones that
-go by disagreement alone. Normalised residuals are those of Papadopoulos and Haralambous,
-Reliable prediction intervals with regression neural networks, Neural Networks 24 (2011). The
-widths then tell hard rows from easy ones, which deferral needs.
+and s its mean over the training rows, which keeps widths between those of the paper and ones by
+disagreement alone (Papadopoulos and Haralambous, Reliable prediction intervals with regression
+neural networks, Neural Networks 24, 2011). They tell hard rows from easy ones: deferral needs it.
 """
 
 from __future__ import annotations
@@ -35,8 +33,9 @@ from typing import Any, Self
 
 import numpy as np
 
+from pipelines.bagging.members import load_stored
 from pipelines.bagging.record import INTERVALS
-from pipelines.data.model_file import Arrays, load_model, write_model
+from pipelines.data.model_file import Arrays, write_model
 from pipelines.errors import InputError, opt
 from pipelines.nn.member import OutOfBagPrediction
 
@@ -55,10 +54,8 @@ class JackknifeIntervals:
         Which members did not draw a row; at least one of each.
     truth : float64 array of shape (n_rows,)
         Targets, in their units.
-    predicted : float64 array of shape (n_rows,)
-        Mean of the members that left a row out.
-    spread : float64 array of shape (n_rows,)
-        Standard deviation of these members' predictions; 0 of a single one.
+    predicted, spread : float64 arrays of shape (n_rows,)
+        Mean and standard deviation of what the members that left a row out predict of it.
     weights : float64 array of shape (n_rows,)
         What a row counts in a quantile; all alike without sample weights.
     n_drawn_by_all : int
@@ -79,14 +76,10 @@ class JackknifeIntervals:
         y: np.ndarray,
         weights: np.ndarray | None = None,
     ) -> Self:
-        """Pool what members say of the rows that they left out.
+        """Pool what members say of the rows that they left out, in the order they are asked later.
 
-        Parameters
-        ----------
-        predictions : of every member, in the order in which they are asked later
-        y : float64 array of shape (n_samples,), targets of all training rows
-        weights : float array of shape (n_samples,), optional
-            Rows of weight 0 are left out.
+        ``y`` are the targets of all training rows, float64 of shape (n_samples,), as are
+        ``weights``; rows of weight 0 are left out.
         """
         members = list(predictions)
         said = np.zeros((len(y), len(members)))
@@ -112,15 +105,14 @@ class JackknifeIntervals:
     def bounds(
         self, of_members: np.ndarray, confidence: float = CONFIDENCE, by_spread: bool = False
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Return lower and upper bounds of new rows, float64 arrays of shape (n_samples,).
+        """Lower and upper bounds of new rows, float64 arrays of shape (n_samples,).
 
         With sample weights the quantiles are weighted (Prinster, Liu and Saria, JAWS, NeurIPS 35,
         2022), a new row by the mean of the weights.
 
         Parameters
         ----------
-        of_members : float array of shape (n_members, n_samples)
-            What each member predicts.
+        of_members : float array of shape (n_members, n_samples), what each member predicts
         confidence : float between 0 and 1
         by_spread : bool, default False
             Whether widths go by the members' disagreement; False is the paper's method.
@@ -157,19 +149,18 @@ class JackknifeIntervals:
             said = of_members[:, block].T.astype(np.float64)
             center = said.mean(axis=1, keepdims=True)  # squares of targets far from 0 lose digits
             apart = (said - center) @ share
+            widened = margin
             if by_spread:
                 squares = (said - center) ** 2 @ share - apart**2
                 spread = np.sqrt(squares.clip(min=0))  # s_i(x)
                 widened = margin / (self.spread + typical) * (spread + typical)
-            else:
-                widened = margin
             without_row = center + apart  # mu_i(x): (step, n)
             upper[block] = self._quantile(without_row + widened, wanted)
             lower[block] = -self._quantile(widened - without_row, wanted)
         return lower, upper
 
     def _quantile(self, values: np.ndarray, wanted: float) -> np.ndarray:
-        """Return of each line the least value up to which the weights come to ``wanted``."""
+        """Find in each line the least value up to which the weights come to ``wanted``."""
         if np.ptp(self.weights) == 0:
             place = math.ceil(wanted / self.weights[0]) - 1
             values.partition(place, axis=1)
@@ -181,33 +172,25 @@ class JackknifeIntervals:
         return np.take_along_axis(values, chosen, axis=1)[:, 0]
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """Return the arrays to store in a model file."""
-        return {
-            f"intervals.{part.name}": np.atleast_1d(getattr(self, part.name))
-            for part in fields(self)
-        }
+        """The arrays to store in a model file."""
+        return {f"intervals.{name}": np.atleast_1d(one) for name, one in vars(self).items()}
 
     @classmethod
     def from_arrays(cls, arrays: dict[str, np.ndarray]) -> Self:
-        """Return what ``arrays`` stored.
+        """Make intervals of what ``arrays`` stored.
 
         Raises
         ------
         KeyError, ValueError
             An array is missing, or they do not belong together.
         """
-        parts: dict[str, Any] = {
-            part.name: arrays[f"intervals.{part.name}"] for part in fields(cls)
-        }
-        parts["n_drawn_by_all"] = int(parts["n_drawn_by_all"].item())
-        stored = cls(**parts)
-        n_rows = len(stored.truth)
-        if stored.left_out.ndim != 2 or stored.left_out.dtype != bool:
+        parts: dict[str, Any] = {one.name: arrays[f"intervals.{one.name}"] for one in fields(cls)}
+        n_drawn_by_all, left_out = int(parts.pop("n_drawn_by_all").item()), parts["left_out"]
+        if left_out.ndim != 2 or left_out.dtype != bool:
             raise ValueError("its out-of-bag rows have no members")
-        for name in ("left_out", "predicted", "spread", "weights"):
-            if len(getattr(stored, name)) != n_rows:
-                raise ValueError("its out-of-bag rows do not belong together")
-        return stored
+        if len({*map(len, parts.values())}) > 1:
+            raise ValueError("its out-of-bag rows do not belong together")
+        return cls(**parts, n_drawn_by_all=n_drawn_by_all)
 
 
 @dataclass(frozen=True, eq=False)
@@ -227,17 +210,15 @@ class RunIntervals:
     defer_width: float | None = None
 
     def columns(self, of_members: np.ndarray) -> dict[str, np.ndarray]:
-        """Return ``interval_columns`` of rows, by what each member predicts of them.
+        """Columns of a table: ``lower``, ``upper`` and, by a width, which rows are ``kept``.
 
-        Parameters
-        ----------
-        of_members : float array of shape (n_members, n_samples)
+        ``of_members`` is what each member predicts, float of shape (n_members, n_samples).
         """
         lower, upper = self.jackknife.bounds(of_members, self.confidence, by_spread=True)
-        kept = None
+        columns = {"lower": lower, "upper": upper}
         if self.defer_width is not None:
-            kept = narrowest(lower, upper, width=self.defer_width)
-        return interval_columns(lower, upper, kept)
+            columns["kept"] = narrowest(lower, upper, width=self.defer_width)
+        return columns
 
     def save(self, path: Path) -> None:
         """Write one safetensors file: numbers and text, no code."""
@@ -253,15 +234,7 @@ class RunIntervals:
         InputError
             The file is damaged.
         """
-        path = run / INTERVALS
-        if not path.is_file():
-            return None
-        return load_model(
-            path,
-            cls._from_stored,
-            "what nn_bagging stored beside its members",
-            "resume the run, which writes it again",
-        )
+        return load_stored(run / INTERVALS, cls._from_stored)
 
     @classmethod
     def _from_stored(cls, arrays: Arrays, about: dict[str, Any]) -> Self:
@@ -272,7 +245,7 @@ class RunIntervals:
 def narrowest(
     lower: np.ndarray, upper: np.ndarray, *, share: float | None = None, width: float | None = None
 ) -> np.ndarray:
-    """Return which rows to keep, those of the narrowest intervals; the others are deferred.
+    """Choose the rows to keep, those of the narrowest intervals; the others are deferred.
 
     Parameters
     ----------
@@ -315,44 +288,19 @@ def narrowest(
     return kept
 
 
-def interval_columns(
-    lower: np.ndarray, upper: np.ndarray, kept: np.ndarray | None = None
-) -> dict[str, np.ndarray]:
-    """Return the columns of a table of predictions that intervals add, by name.
-
-    Parameters
-    ----------
-    lower, upper : float arrays of shape (n_samples,)
-    kept : bool array of shape (n_samples,), optional
-        Which rows need no human, see ``narrowest``.
-    """
-    columns = {"lower": lower, "upper": upper}
-    return columns if kept is None else {**columns, "kept": kept}
-
-
 def describe_intervals(
     truth: np.ndarray, lower: np.ndarray, upper: np.ndarray, confidence: float = CONFIDENCE
 ) -> dict[str, Any]:
-    """Return what ``run.json`` says of intervals on test rows, JSON-serialisable.
+    """Measure intervals on test rows, for ``run.json``: coverage, and widths in the target's units.
 
-    Parameters
-    ----------
-    truth, lower, upper : float arrays of shape (n_test,)
-    confidence : float
-        Fraction of intervals that were to hold their target.
-
-    Returns
-    -------
-    dict with ``confidence``, ``n_test``, ``n_covered``, ``coverage`` (a fraction), ``mean_width``
-    and ``median_width`` in units of the target; the last three None without test rows
+    There is a row at least; ``confidence`` is the fraction of intervals that were to hold theirs.
     """
     n_covered, widths = int(np.sum((lower <= truth) & (truth <= upper))), upper - lower
-    measured = len(truth) > 0
     return {
         "confidence": confidence,
         "n_test": len(truth),
         "n_covered": n_covered,
-        "coverage": n_covered / len(truth) if measured else None,
-        "mean_width": float(widths.mean()) if measured else None,
-        "median_width": float(np.median(widths)) if measured else None,
+        "coverage": n_covered / len(truth),
+        "mean_width": float(widths.mean()),
+        "median_width": float(np.median(widths)),
     }

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from pipelines.bagging.record import INTERVALS, MEMBER_FILES, NESTED, SELECTIVE_PREDICTION
+from pipelines.data.model_file import Arrays, Model, load_model
 from pipelines.data.placement import Placed
 from pipelines.nn.fit import Refitted
 from pipelines.nn.member import Ensemble, OutOfBagPrediction, Prediction
@@ -16,47 +17,49 @@ from pipelines.run_folder import names
 
 READ = SELECTIVE_PREDICTION, INTERVALS, f"{MEMBER_FILES}/*.safetensors"  # by who predicts
 
-STORED = (
-    *(f"test_{name}" for name in Prediction._fields),
-    *(f"out_of_bag_{name}" for name in OutOfBagPrediction._fields),
-)
+# The fields of a ``Prediction`` and an ``OutOfBagPrediction``, by their names in a file.
+OF_TEST = ("test_probabilities", "test_distance")
+OF_OUT_OF_BAG = ("out_of_bag_rows", "out_of_bag_probabilities", "out_of_bag_distance")
 
 
 def kept_key(row: Mapping[str, Any]) -> tuple[str, int, int]:
-    """Return the key by which a worker's process keeps the test predictions of a refit."""
+    """The key by which a worker's process keeps the test predictions of a refit."""
     return "member", row["member"], row["candidate"]
 
 
-class MemberFiles:
-    """The folder ``members`` of a run: two files for each member, whole or not there.
+def load_stored(path: Path, make: Callable[[Arrays, dict[str, Any]], Model]) -> Model | None:
+    """Load what a run stored beside its members, see ``load_model``; None if it is unfinished.
 
-    Parameters
-    ----------
-    run : Path
-        The run's folder.
-    folder : str
-        Its folder of these members.
+    Raises
+    ------
+    InputError
+        The file is damaged.
     """
+    if not path.is_file():
+        return None
+    way_out = "resume the run, which writes it again"
+    return load_model(path, make, "what nn_bagging stored beside its members", way_out)
+
+
+class MemberFiles:
+    """A folder of members of a run: two files for each member, whole or not there."""
 
     def __init__(self, run: Path, folder: str = MEMBER_FILES) -> None:
         self.path = run / folder
 
     @classmethod
     def of_stage(cls, run: Path, stage: str) -> MemberFiles:
-        """Return the files of a member whose search is a stage; those of outer folds are apart."""
+        """The files of a member whose search is a stage; those of outer folds are apart."""
         outer = stage.partition("member=")[0].strip()
         return cls(run, f"{NESTED}-{outer}" if outer else MEMBER_FILES)
 
     def weights(self, member: int) -> Path:
-        """Return the path of a member's weights."""
+        """The path of a member's weights."""
         return self.path / f"member-{member:02d}.safetensors"
 
-    def _predictions(self, member: int) -> Path:
-        return self.path / f"member-{member:02d}.npz"
-
     def paths(self, member: int) -> list[Path]:
-        """Return the paths of a member's files."""
-        return [self.weights(member), self._predictions(member)]
+        """The paths of a member's files: weights, predictions."""
+        return [self.weights(member), self.weights(member).with_suffix(".npz")]
 
     def save(self, number: int, made: Refitted, classes: np.ndarray) -> None:
         """Store a member and its predictions, on disk when this returns.
@@ -72,21 +75,17 @@ class MemberFiles:
         self.path.mkdir(exist_ok=True)
         with names.replacing(self.weights(number)) as path:
             Ensemble([made.member], classes).save(path, member=number)
-        arrays = dict(zip(STORED, [*made.test, *made.out_of_bag], strict=True))
-        names.write_arrays(self._predictions(number), arrays, compressed=False)
+        said = (*made.test, *made.out_of_bag)
+        arrays = dict(zip(OF_TEST + OF_OUT_OF_BAG, said, strict=True))
+        names.write_arrays(self.paths(number)[1], arrays, compressed=False)
 
     def recall(
         self, data: Placed | None, row: Mapping[str, Any], device: str
     ) -> tuple[Prediction, OutOfBagPrediction]:
-        """Return the predictions of a refit as the process that made them keeps them.
+        """Take the predictions of a refit from the process that made them, else from the file.
 
-        In another process they are loaded.
-
-        Parameters
-        ----------
-        data : the search, as this process has it; None where it has none
-        row : of the refit
-        device : on which the test rows' are wanted, ``"cpu"`` or ``"gpu"``
+        ``data`` is the search as this process has it; those of test rows come to the device,
+        ``"cpu"`` or ``"gpu"``.
         """
         kept = data and data.shared.data.placement.recall(kept_key(row))
         kept = kept or self.predictions(row["member"])
@@ -94,13 +93,12 @@ class MemberFiles:
 
     def predictions(self, member: int) -> tuple[Prediction, OutOfBagPrediction]:
         """Load what a member says of the test rows, and of those that its sample left out."""
-        with np.load(self._predictions(member), allow_pickle=False) as stored:
-            arrays = [stored[name] for name in STORED]
-        n = len(Prediction._fields)
-        return Prediction(*arrays[:n]), OutOfBagPrediction(*arrays[n:])
+        with np.load(self.paths(member)[1], allow_pickle=False) as stored:
+            of_test = Prediction(*(stored[name] for name in OF_TEST))
+            return of_test, OutOfBagPrediction(*(stored[name] for name in OF_OUT_OF_BAG))
 
     def numbers(self) -> list[int]:
-        """Return the members that have weights here, in order."""
+        """The members that have weights here, in order."""
         found = self.path.glob("member-*.safetensors")
         numbers = (path.stem.removeprefix("member-") for path in found)
         return sorted(int(number) for number in numbers if number.isdecimal())

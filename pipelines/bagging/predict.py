@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import shlex
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -26,45 +27,22 @@ from pipelines.nn.settings import need_torch
 from pipelines.run.new_rows import NewRows, class_columns, record_of
 from pipelines.run.predict import SHOWN, Predicted
 from pipelines.run_folder.digests import refuse_changed
-
-
-@dataclass(frozen=True, eq=False)
-class ImageAnswer:
-    """What an ensemble says of an image.
-
-    Attributes
-    ----------
-    path : of the image
-    X : its pixels, of shape (n_features,)
-    probabilities : float32 array of shape (n_members, n_classes)
-    vote : int, class code
-    deferred : bool, whether the answer is deferred to a human
-    lines : list of str, for the console
-    """
-
-    path: Path
-    X: np.ndarray
-    probabilities: np.ndarray
-    vote: int
-    deferred: bool
-    lines: list[str]
+from pipelines.run_folder.reading import as_pictures
 
 
 def predict_rows(
     rows: NewRows,
     run: Path,
+    draw: Callable[..., Path],
     copies: int = 0,
     network: str | None = None,
     augment: str | None = None,
-) -> tuple[Predicted, list[ImageAnswer]]:
-    """Return the vote on rows of a table or on images, and how certain it is.
+) -> Predicted:
+    """Ask an ensemble for the vote on rows or images, or the mean of a regression.
 
-    Of a regression the mean of the members, with its interval.
-
-    Returns
-    -------
-    said : Predicted
-    images : what is said of the first images; none of a table
+    How certain it is, or an interval, comes with it. Of the first images the certainty is drawn:
+    ``draw`` takes path, picture, names of classes, and what is said of one, and gives the figure.
+    Other parameters are those of ``ask_members``.
 
     Raises
     ------
@@ -72,41 +50,30 @@ def predict_rows(
         There is no such ensemble, or it cannot be asked so.
     """
     need_torch()
-    import dask
-
     record = record_of(run, "nn_bagging", BaggingRecord)
     refuse_changed(run, record.files, *READ)
     asked, classes = ask_members(run, rows.X, copies, network, augment)
     if record.dataset.task == REGRESSION:
-        return _numbers(run, rows, asked.probabilities[:, :, 0]), []
+        return _numbers(run, rows, asked.outputs[:, :, 0])
     # Rows by rows: all at once would take seven times the probabilities' memory.
-    answers: EnsemblePrediction
-    (answers,) = dask.compute(
-        reduce_members(as_dask_array(list(asked.probabilities))), scheduler="threads"
-    )
+    reduced = reduce_members(as_dask_array(list(asked.outputs)))
+    answers: EnsemblePrediction = reduced.compute(scheduler="threads")
     selective = stored_selective_prediction(run)
     assessed = None if selective is None else selective.assess(answers, asked.distance)
     deferred = answers.deferred if assessed is None else assessed.deferred(answers)
-    columns = {
-        "certainty": answers.certainty,
-        "deferred": deferred,
-        **({} if assessed is None else assessed.columns),
-        **class_columns("probability", classes, answers.mean),
-    }
+    columns = {"certainty": answers.certainty, "deferred": deferred}
+    columns |= {} if assessed is None else assessed.columns
+    columns |= class_columns("probability", classes, answers.mean)
     said = Predicted(np.array(classes), answers.vote, columns)
     if rows.unreadable is not None:
-        n_members = len(asked.probabilities)
-        return said, [
-            ImageAnswer(
-                path,
-                rows.X[number],
-                asked.probabilities[:, number],
-                int(answers.vote[number]),
-                bool(deferred[number]),
-                _lines(path, answers, number, n_members, classes, selective, assessed),
-            )
-            for number, path in enumerate(rows.images[:SHOWN])
-        ]
+        form, lines = record.image_form, list[str]()
+        assert form is not None
+        pixels = as_pictures(rows.X, (form.channels, form.height, form.width)[form.channels == 1 :])
+        for number, path in enumerate(rows.images[:SHOWN]):
+            about = asked.outputs[:, number], int(answers.vote[number]), bool(deferred[number])
+            lines += [f"image      {path}", *_lines(answers, number, classes, selective, assessed)]
+            lines.append(f"figure     {draw(path, pixels[number], classes, *about)}")
+        return replace(said, of_images=lines)
     remarks = []
     if n_deferred := int(np.sum(answers.deferred)):
         remarks.append(f"warning    {counted(n_deferred, 'row')}: {RULE[0].lower()}{RULE[1:]}")
@@ -115,51 +82,43 @@ def predict_rows(
         guarantee = selective.risk_control and selective.risk_control.line
         remarks.append(f"guarantee  {n_kept:,} of {n_rows:,} rows are kept: {guarantee}")
     if assessed is not None and (n := int(assessed.is_novel.sum())):
-        found = "row is a novel sample" if n == 1 else "rows are novel samples"
-        remarks.append(f"warning    {n:,} {found}, unlike all training rows")
-    return replace(said, remarks=remarks), []
+        novel = "row is a novel sample" if n == 1 else "rows are novel samples"
+        remarks.append(f"warning    {n:,} {novel}, unlike all training rows")
+    return replace(said, remarks=remarks)
 
 
 def _numbers(run: Path, rows: NewRows, of_members: np.ndarray) -> Predicted:
-    """Return the mean of (n_members, n_rows) numbers, its interval, and which rows to defer."""
-    said = Predicted(None, of_members.mean(axis=0))
+    """Take the mean of (n_members, n_rows) numbers, its interval, and which rows to defer."""
+    mean, remarks = of_members.mean(axis=0), list[str]()
     if (intervals := RunIntervals.of_run(run)) is None:
-        return replace(
-            said, remarks=["warning    the run ended before it set intervals; resume it"]
-        )
+        remarks = ["warning    the run ended before it set intervals; resume it"]
+        return Predicted(None, mean, remarks=remarks)
     columns, percent = intervals.columns(of_members), f"{100 * intervals.confidence:.4g} %"
     lower, upper = columns["lower"], columns["upper"]
-    remarks = []
     if len(lower):
-        width = f"{(upper - lower).mean():.4g}"
-        remarks.append(f"intervals  lower and upper, of {percent}, mean width {width}")
+        width = (upper - lower).mean()
+        remarks.append(f"intervals  lower and upper, of {percent}, mean width {width:.4g}")
     truth = rows.numbers
     if truth is not None and (known := np.isfinite(truth)).any():
-        held = int(np.sum((lower <= truth) & (truth <= upper)))
-        n = int(known.sum())
+        held, n = int(np.sum((lower <= truth) & (truth <= upper))), int(known.sum())
         remarks.append(f"coverage   {100 * held / n:.2f} % ({held:,} of {n:,}; target {percent})")
     if "kept" in columns and (n_deferred := int(np.sum(~columns["kept"]))):
         remarks.append(
             f"warning    {counted(n_deferred, 'row')}: defer to a human, as the interval is wider "
             f"than {intervals.defer_width:.6g}"
         )
-    return replace(said, columns=columns, remarks=remarks)
+    return Predicted(None, mean, columns, remarks=remarks)
 
 
 def ask_members(
-    run: Path,
-    rows: Any,
-    copies: int = 0,
-    network: str | None = None,
-    augment: str | None = None,
+    run: Path, rows: Any, copies: int = 0, network: str | None = None, augment: str | None = None
 ) -> tuple[Prediction, list[str]]:
     """Predict unscaled rows by every stored member, with one member in memory at a time.
 
-    Returns what ``Ensemble.predict`` does, and the names of the classes.
-
-    With ``copies`` certainties and distances are the means over so many copies of the rows,
-    augmented as in the run's training. ``network`` and ``augment`` name code of the user's own
-    that was trained with: what the folder names is not imported.
+    The answer is that of ``Ensemble.predict``, and the names of the classes. With ``copies``
+    certainties and distances are the means over so many copies of the rows, augmented as in the
+    run's training. ``network`` and ``augment`` name code of the user's own that was trained with:
+    what the folder names is not imported.
 
     Raises
     ------
@@ -185,8 +144,7 @@ def ask_members(
             "out"
         )
     files = MemberFiles(run)
-    numbers = files.numbers()
-    if not numbers:
+    if not (numbers := files.numbers()):
         raise InputError(
             f"RUN must hold a trained member, but none in {run} is finished; resume with "
             f"{program('nn_bagging')} --resume {shlex.quote(str(run))}"
@@ -207,21 +165,19 @@ def ask_members(
         ] or [member.predict(rows)]
         said.append(Prediction(*(np.mean(one, axis=0) for one in zip(*of_copies, strict=True))))
         classes = ensemble.classes_
-    probabilities = np.stack([one.probabilities for one in said])
+    probabilities = np.stack([one.outputs for one in said])
     distance = np.mean([one.distance for one in said], axis=0)
     return Prediction(probabilities, distance), [str(label) for label in classes]
 
 
 def _lines(
-    image: Path,
     answers: EnsemblePrediction,
     number: int,
-    n_members: int,
     classes: list[str],
     selective: SelectivePrediction | None,
     assessed: Assessment | None,
 ) -> list[str]:
-    """Return what is said of one image: vote, certainty, prediction set, guarantee, novelty."""
+    """Say of one image: vote, certainty, prediction set, guarantee, novelty."""
     vote, certainty = int(answers.vote[number]), answers.certainty[number]
     votes = answers.votes[number]
     others = [
@@ -231,9 +187,8 @@ def _lines(
     ]
     least, _, middle, _, most = answers.quantiles[number, vote]
     lines = [
-        f"image      {image}",
         f"class      {classes[vote]}",
-        f"vote       {votes[vote]} of {n_members} members"
+        f"vote       {votes[vote]} of {votes.sum()} members"
         + (f" ({', '.join(others)})" if others else ""),
         f"certainty  {certainty:.2f} on average, from {least:.2f} to {most:.2f}, "
         f"median {middle:.2f}",

@@ -76,9 +76,9 @@ class BaggingOptionMetadata(OptionMetadata):
 class SelectivePredictionMetadata(Part):
     """Results of selective prediction on the test samples."""
 
-    rule: str = ""
-    n_kept: Count | None = None
-    n_wrong_kept: Count | None = None
+    rule: str
+    n_kept: Count
+    n_wrong_kept: Count
 
 
 class RiskControlMetadata(Part):
@@ -95,18 +95,18 @@ class PredictionSetMetadata(Part):
     """Prediction sets: how large they are on test samples, and how many hold the true class."""
 
     confidence: Share
-    mean_size: Number | None = None
-    coverage: Share | None = None
-    least_coverage: Share | None = None
+    mean_size: Number
+    coverage: Share
+    least_coverage: Share
 
 
 class CalibrationMetadata(Part):
     """The temperature that out-of-bag rows set, and what it does on test samples."""
 
     temperature: Number
-    line: str = ""
-    test_log_loss: Number | None = None
-    test_calibration_error: Share | None = None
+    line: str
+    test_log_loss: Number
+    test_calibration_error: Share
 
 
 class NoveltyMetadata(Part):
@@ -127,9 +127,9 @@ class IntervalMetadata(Part):
     n_drawn_by_all: Count
     n_test: Count
     n_covered: Count
-    coverage: Share | None = None
-    mean_width: Number | None = None
-    median_width: Number | None = None
+    coverage: Share
+    mean_width: Number
+    median_width: Number
 
 
 class DeferralMetadata(Part):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,6 +14,7 @@ from pipelines.nn.member import Member, Prediction
 
 if TYPE_CHECKING:
     from dask.array import Array
+    from dask.delayed import Delayed
     from distributed import Client
 
     from pipelines.nn.settings import Training
@@ -38,10 +39,9 @@ class EnsemblePrediction:
     votes : int64 of shape (n_samples, n_classes)
         How many members find a class the most probable.
     vote : int64 of shape (n_samples,)
-        The class of most votes; a tie goes to the larger mean probability, then to
-        the smaller class.
+        The class of most votes; a tie goes to the larger mean, then to the smaller class.
     by_mean : int64 of shape (n_samples,)
-        The class of the largest mean probability.
+        The class of the largest mean.
     certainty : float64 of shape (n_samples,)
         Mean probability of the class that was voted for.
     disagreement : float64 of shape (n_samples,)
@@ -65,11 +65,9 @@ class EnsemblePrediction:
 
 
 def as_dask_array(members: Sequence[Any]) -> Array:
-    """Return probabilities of the members as one array of shape (n_members, n_samples, n_classes).
+    """Stack the members' arrays to one of shape (n_members, n_samples, n_classes).
 
-    Parameters
-    ----------
-    members : at least one float array of shape (n_samples, n_classes); Dask arrays stay lazy
+    There is at least one member; Dask arrays stay lazy.
     """
     import dask.array as da
 
@@ -77,17 +75,18 @@ def as_dask_array(members: Sequence[Any]) -> Array:
     return stacked.rechunk((-1, POINTS_PER_CHUNK, -1))
 
 
-def chunk_of(made: Any, shape: tuple[int, ...], dtype: Any = np.float32) -> Array:
-    """Return what a worker holds, or will make, as an array of one chunk.
+def together(
+    asked: Sequence[Any], shape: tuple[int, ...], dtype: Any = np.float32
+) -> tuple[Array, Delayed]:
+    """Put predictions together that workers hold or will make: probabilities, mean distance.
 
-    Parameters
-    ----------
-    made : Future or Delayed
+    ``asked`` are Futures or Delayed, one for each member, of probabilities of that shape.
     """
     import dask
     import dask.array as da
 
-    return da.from_delayed(dask.delayed(made), shape, dtype)
+    chunks = [da.from_delayed(dask.delayed(one[0]), shape, dtype) for one in asked]
+    return as_dask_array(chunks), dask.delayed(_mean)([one[1] for one in asked])
 
 
 def ask_on_workers(
@@ -95,32 +94,23 @@ def ask_on_workers(
 ) -> Prediction:
     """Ask members on workers, where the answer lies: as ``Ensemble.predict``, but lazy.
 
-    The probabilities are a dask.array, of cupy on GPUs; the distance is a Delayed.
-
-    Parameters
-    ----------
-    X : array of shape (n_samples, n_features)
-    training : Training, which says the device
+    The probabilities are a dask.array, of cupy on GPUs; the distance is a Delayed. ``X`` has the
+    shape (n_samples, n_features); the training says the device.
     """
     import dask
 
-    rows = scatter(client, Placed(X))
+    rows, inputs = scatter(client, Placed(X)), members[0].inputs
     ask = dask.delayed(_ask, pure=False)
     asked = [ask(member, rows, training) for member in scatter(client, list(members))]
-    inputs = members[0].inputs
     dtype = np.float64 if inputs.is_regression else np.float32
-    shape = len(X), inputs.n_outputs
-    probabilities = as_dask_array([chunk_of(answer[0], shape, dtype) for answer in asked])
-    distance = dask.delayed(mean_distance)([one[1] for one in asked])
-    return Prediction(probabilities, distance)
+    return Prediction(*together(asked, (len(X), inputs.n_outputs), dtype))
 
 
 def _ask(member: Member, rows: Placed, training: Training) -> Prediction:
     return member.predict(rows.shared, training)
 
 
-def mean_distance(of_members: Sequence[Any]) -> np.ndarray:
-    """Return the mean of members' distances, float32 arrays of shape (n_samples,)."""
+def _mean(of_members: Sequence[Any]) -> np.ndarray:
     return to_host(np.stack(of_members).mean(axis=0))
 
 
@@ -163,17 +153,10 @@ def reduce_members(probabilities: Any) -> Any:
 
 
 def _joined(parts: Sequence[EnsemblePrediction]) -> EnsemblePrediction:
-    return EnsemblePrediction(
-        *(
-            np.concatenate([getattr(part, one.name) for part in parts])
-            for one in fields(EnsemblePrediction)
-        )
-    )
+    arrays = zip(*(vars(part).values() for part in parts), strict=True)
+    return EnsemblePrediction(*map(np.concatenate, arrays))
 
 
 def hardest_samples(answers: EnsemblePrediction, n_samples: int) -> np.ndarray:
-    """Return the samples of most disagreement; of equals the least certain, then the first."""
-    order = np.lexsort(
-        (np.arange(len(answers.vote)), answers.certainty, -answers.disagreement.round(12))
-    )
-    return order[:n_samples]
+    """The samples of most disagreement; of equals the least certain, then the first."""
+    return np.lexsort((answers.certainty, -answers.disagreement.round(12)))[:n_samples]

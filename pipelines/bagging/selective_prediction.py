@@ -14,10 +14,11 @@ from typing import Any, Self
 
 import numpy as np
 
-from pipelines.bagging.calibration import UNSCALED, TemperatureScaling
+from pipelines.bagging.calibration import UNSCALED, TemperatureScaling, normalised
+from pipelines.bagging.members import load_stored
 from pipelines.bagging.record import SELECTIVE_PREDICTION
 from pipelines.bagging.reductions import EnsemblePrediction
-from pipelines.data.model_file import Arrays, load_model, write_model
+from pipelines.data.model_file import Arrays, write_model
 from pipelines.nn.member import OutOfBagPrediction
 
 CONFIDENCE, FALSE_DISCOVERY_RATE = 0.95, 0.05
@@ -42,8 +43,7 @@ class RiskControl:
     bound : float or None
         Upper bound of the error among what is kept, at ``confidence``.
     n_out_of_bag, n_kept, n_wrong : int
-        Training rows that a member left out; of them those at or above the threshold, and
-        the wrong ones of those.
+        Out-of-bag rows; those at or above the threshold; and the wrong ones of those.
     """
 
     error: float
@@ -55,10 +55,8 @@ class RiskControl:
     n_wrong: int
 
     def keeps(self, certainty: np.ndarray) -> np.ndarray:
-        """Return which samples need no human, bool array of the shape of ``certainty``."""
-        if self.threshold is None:
-            return np.zeros(np.shape(certainty), dtype=bool)
-        return np.asarray(certainty) >= self.threshold
+        """Which samples need no human, bool array of the shape of ``certainty``."""
+        return np.asarray(certainty) >= (np.inf if self.threshold is None else self.threshold)
 
     @property
     def line(self) -> str:
@@ -102,23 +100,23 @@ class OutOfBag:
     @classmethod
     def of(cls, predictions: Iterable[OutOfBagPrediction], y: np.ndarray, n_classes: int) -> Self:
         """Pool what members say; ``y`` are the codes of all training rows."""
-        total = np.zeros((len(y), n_classes))
-        votes = np.zeros((len(y), n_classes), dtype=np.int64)
-        n_members, distances = np.zeros(len(y), dtype=np.int64), np.zeros(len(y))
+        total, votes = np.zeros((2, len(y), n_classes))
+        n_members, distances = np.zeros((2, len(y)))
         for rows, probabilities, distance in predictions:
             total[rows] += probabilities
             distances[rows] += distance
             votes[rows, probabilities.argmax(axis=1)] += 1
             n_members[rows] += 1
         assessed = n_members > 0
-        mean = total[assessed] / n_members[assessed, None]
+        n_members = n_members[assessed]
+        mean = total[assessed] / n_members[:, None]
         vote = (votes[assessed] + mean / 2).argmax(axis=1)  # the tie rule of the ensemble
-        distance = (distances[assessed] / n_members[assessed]).astype(np.float32)
+        distance = (distances[assessed] / n_members).astype(np.float32)
         return cls(mean.astype(np.float32), vote, y[assessed].astype(np.int32), distance)
 
     @property
     def certainty(self) -> np.ndarray:
-        """Return the mean certainty of the class that was voted for, of shape (n_rows,)."""
+        """Mean certainty of the class that was voted for, of shape (n_rows,)."""
         return self.mean[np.arange(len(self.vote)), self.vote]
 
     @property
@@ -129,7 +127,7 @@ class OutOfBag:
 
 @dataclass(frozen=True, eq=False)
 class Assessment:
-    """An assessment of predictions; the first axis of each array is the samples'.
+    """How far to trust predictions; the first axis of each array is the samples'.
 
     Attributes
     ----------
@@ -149,7 +147,7 @@ class Assessment:
     is_novel: np.ndarray
 
     def deferred(self, answers: EnsemblePrediction) -> np.ndarray:
-        """Return which samples to defer to a human; bool array of shape (n_samples,)."""
+        """Which samples to defer to a human; bool array of shape (n_samples,)."""
         deferred: np.ndarray = answers.deferred | self.is_novel
         return deferred if self.kept is None else deferred | ~self.kept
 
@@ -157,12 +155,8 @@ class Assessment:
     def columns(self) -> dict[str, np.ndarray]:
         """A column of a table for each."""
         kept = {} if self.kept is None else {"kept": self.kept}
-        return {
-            **kept,
-            "classes_in_set": self.sets.sum(axis=1),
-            "novelty_p_value": self.p,
-            "novel": self.is_novel,
-        }
+        kept["classes_in_set"] = self.sets.sum(axis=1)
+        return {**kept, "novelty_p_value": self.p, "novel": self.is_novel}
 
 
 @dataclass(frozen=True, eq=False)
@@ -172,8 +166,7 @@ class SelectivePrediction:
     Attributes
     ----------
     risk_control : RiskControl, or None where no error was asked for
-    confidence : float
-        Of the guarantee and the sets.
+    confidence : float, of the guarantee and the sets
     calibration : TemperatureScaling
         Of the mean certainty; threshold, sets and novelty go by that mean as it is.
     """
@@ -194,24 +187,17 @@ class SelectivePrediction:
         confidence: float = CONFIDENCE,
         weights: np.ndarray | None = None,
     ) -> Self:
-        """Learn from the training rows.
+        """Learn from the training rows, by what every member says of those it left out.
 
-        Parameters
-        ----------
-        predictions : of every member
-        y : int array of shape (n_rows,), class codes
-        error : share of wrong answers among those kept; None for no threshold
-        confidence : float between 0 and 1
-        weights : float array of shape (n_rows,), optional
-            What each row counts for the temperature.
+        ``y`` are the class codes of all, ``weights`` what each counts for the temperature, both of
+        shape (n_rows,). ``error`` is the share of wrong answers among those kept; None for no
+        threshold.
         """
-        predictions = list(predictions)
+        predictions, risk_control = list(predictions), None
         out_of_bag = OutOfBag.of(predictions, y, n_classes)
-        risk_control = None
         if error is not None:
-            risk_control = find_threshold(
-                out_of_bag.certainty, out_of_bag.is_wrong, error, confidence
-            )
+            known = out_of_bag.certainty, out_of_bag.is_wrong
+            risk_control = find_threshold(*known, error, confidence)
         calibration = calibrate(predictions, y, n_classes, weights)
         return cls(out_of_bag, risk_control, confidence, calibration)
 
@@ -219,24 +205,20 @@ class SelectivePrediction:
         """Assess predictions; ``distance`` is the mean of the members', of shape (n_samples,)."""
         # A network of few weights averages noise away, and is then uncertain of it: of the larger
         # distance and the smaller certainty.
+        known, certainty, proved = self.out_of_bag, answers.certainty, self.risk_control
         smaller = np.minimum(
-            novelty_p_values(self.out_of_bag.distance, distance),
-            novelty_p_values(-self.out_of_bag.certainty, -answers.certainty),
+            novelty_p_values(known.distance, distance),
+            novelty_p_values(-known.certainty, -certainty),
         )
         p = np.where(np.isnan(distance), 1.0, 2 * smaller).clip(max=1)
-        return Assessment(
-            None if self.risk_control is None else self.risk_control.keeps(answers.certainty),
-            prediction_sets(
-                self.out_of_bag.mean, self.out_of_bag.truth, answers.mean, self.confidence
-            ),
-            p,
-            select_novel(p),
-        )
+        sets = prediction_sets(known.mean, known.truth, answers.mean, self.confidence)
+        kept = None if proved is None else proved.keeps(certainty)
+        return Assessment(kept, sets, p, select_novel(p))
 
     def save(self, path: Path) -> None:
         """Write one safetensors file: numbers and text, no code."""
         arrays = {f"out_of_bag.{name}": one for name, one in vars(self.out_of_bag).items()}
-        risk_control = None if self.risk_control is None else asdict(self.risk_control)
+        risk_control = self.risk_control and asdict(self.risk_control)
         about = {"confidence": self.confidence, "risk_control": risk_control}
         write_model(path, arrays, about | {"calibration": asdict(self.calibration)})
 
@@ -289,19 +271,11 @@ def stored_selective_prediction(run: Path) -> SelectivePrediction | None:
     InputError
         The file is damaged.
     """
-    path = run / SELECTIVE_PREDICTION
-    if not path.is_file():
-        return None
-    return load_model(
-        path,
-        SelectivePrediction._from_stored,
-        "what nn_bagging stored beside its members",
-        "resume the run, which writes it again",
-    )
+    return load_stored(run / SELECTIVE_PREDICTION, SelectivePrediction._from_stored)
 
 
 def upper_bound(n_wrong: int, n: int, confidence: float) -> float:
-    """Return the exact one-sided upper confidence bound of an error rate.
+    """The exact one-sided upper confidence bound of an error rate.
 
     Clopper and Pearson, The use of confidence or fiducial limits, Biometrika 26 (1934).
     """
@@ -313,7 +287,7 @@ def upper_bound(n_wrong: int, n: int, confidence: float) -> float:
 def find_threshold(
     certainty: np.ndarray, is_wrong: np.ndarray, error: float, confidence: float = CONFIDENCE
 ) -> RiskControl:
-    """Return the least certainty from which on at most ``error`` of the answers are wrong.
+    """Find the least certainty from which on at most ``error`` of the answers are wrong.
 
     Thresholds are tried from strict to lax, and the walk ends at the first whose bound is
     above ``error``: a threshold that is too lax is passed only where its own test errs, so
@@ -322,11 +296,7 @@ def find_threshold(
     strict threshold. Angelopoulos et al., Learn then Test, Annals of Applied Statistics 19
     (2025); Bauer, Statistics in Medicine 10 (1991).
 
-    Parameters
-    ----------
-    certainty : float array of shape (n_rows,), of rows that were not trained on
-    is_wrong : bool array of shape (n_rows,)
-    error, confidence : float between 0 and 1
+    ``certainty`` and ``is_wrong``, of shape (n_rows,), are of rows that were not trained on.
     """
     order = np.argsort(-certainty, kind="stable")
     wrong = np.concatenate([[0], np.cumsum(is_wrong[order])])
@@ -350,28 +320,17 @@ def find_threshold(
 def prediction_sets(
     known: np.ndarray, truth: np.ndarray, new: np.ndarray, confidence: float = 0.95
 ) -> np.ndarray:
-    """Return the classes a sample may have; each class is missed at most 1 - ``confidence``.
+    """Find the classes a sample may have; each is missed at most 1 - ``confidence`` of the time.
 
     For each class the threshold of its certainty is set on known samples of that class alone
     (class-conditional, or Mondrian, conformal prediction: Vovk, Gammerman and Shafer,
     Algorithmic Learning in a Random World, 2005), so that a rare or hard class is served like
     the others. A class with too few known samples is in every set.
 
-    Parameters
-    ----------
-    known : float array of shape (n_known, n_classes), probabilities of samples not trained on
-    truth : int array of shape (n_known,), class codes
-    new : float array of shape (n_new, n_classes)
-    confidence : float between 0 and 1
-
-    Returns
-    -------
-    bool array of shape (n_new, n_classes)
+    ``known`` are probabilities of samples not trained on, (n_known, n_classes), ``truth`` their
+    class codes, (n_known,); ``new`` has the shape (n_new, n_classes), as have the sets, bool.
     """
-    # Single precision has rounded their sums.
-    known, new = (
-        one / one.sum(1, keepdims=True) for one in (known.astype(float), new.astype(float))
-    )
+    known, new = normalised(known), normalised(new)
     inside = np.ones(new.shape, dtype=bool)
     for code in range(known.shape[1]):
         own = known[truth == code, code]
@@ -382,21 +341,15 @@ def prediction_sets(
 
 
 def novelty_p_values(known: np.ndarray, distance: np.ndarray) -> np.ndarray:
-    """Return the share of training rows at least as far as each sample, itself counted in.
+    """The share of training rows at least as far as each sample, itself counted in.
 
     If a sample is of the training rows' kind it is at most p with probability at most p,
     but for one thing: a row's distance is the mean over the third of the members that left it
     out, which varies more than that of all members; so p errs on the large side. Laxhammar
     and Falkman, Conformal prediction for distribution-independent anomaly detection (2010).
 
-    Parameters
-    ----------
-    known : float array of shape (n_known,), out-of-bag distances of training rows
-    distance : float array of shape (n_samples,); one that is not a number has a p of 1
-
-    Returns
-    -------
-    float64 array of shape (n_samples,)
+    ``known`` are the out-of-bag distances of training rows; a distance that is not a number has a
+    p of 1. The p are float64 of the shape of ``distance``, (n_samples,).
     """
     n = len(known)
     p = (1 + n - np.searchsorted(np.sort(known), distance, side="left")) / (n + 1)
@@ -408,13 +361,8 @@ def select_novel(p: np.ndarray, rate: float = FALSE_DISCOVERY_RATE) -> np.ndarra
 
     The rule of Benjamini and Hochberg, Journal of the Royal Statistical Society B 57 (1995);
     for p-values from one set of rows see Bates et al., Testing for outliers with conformal
-    p-values, Annals of Statistics 51 (2023). A sample alone is named where its p is at
-    most ``rate``.
-
-    Parameters
-    ----------
-    p : float array of shape (n_samples,)
-    rate : float between 0 and 1, a mean over batches
+    p-values, Annals of Statistics 51 (2023). The rate is a mean over batches; a sample alone is
+    named where its p is at most ``rate``.
     """
     from scipy.stats import false_discovery_control
 

@@ -13,15 +13,15 @@ from pipelines.run_folder.statistics import interval
 from pipelines.search.scoring import DEFAULT_SCORING
 from pipelines.search.summary import nested_lines, test_lines
 
+_percent = measure_of(ACCURACY).text
+
 
 def of_ensemble(record: Mapping[str, Any]) -> list[str]:
-    """Return lines on members, vote or mean, what is deferred, and what failed."""
-    is_regression = record["dataset"]["task"] == REGRESSION
+    """Say what members, vote or mean came to, what is deferred, and what failed."""
+    task = record["dataset"]["task"]
     lines = [
-        *(_of_numbers(record) if is_regression else _of_votes(record)),
-        *nested_lines(
-            record, measure_of(DEFAULT_SCORING[REGRESSION] if is_regression else ACCURACY)
-        ),
+        *(_of_numbers(record) if task == REGRESSION else _of_votes(record)),
+        *nested_lines(record, measure_of(DEFAULT_SCORING[task])),
         *baseline_lines(record),
         wall_time(record),
         *failed_fits(record, ("member", "candidate", "fold")),
@@ -53,25 +53,25 @@ def _of_numbers(record: Mapping[str, Any]) -> Iterator[str]:
             "out-of-bag rows of the intervals"
         )
     if (rule := record.get("deferral")) is not None:
-        error = rule["mean_absolute_error"]
-        others = (
-            "none are left" if error is None else f"mean absolute error of the others {error:.4g}"
-        )
+        others = "none are left"
+        if (error := rule["mean_absolute_error"]) is not None:
+            others = f"mean absolute error of the others {error:.4g}"
         yield (
             f"deferral   {n_test - rule['n_kept']:,} of {n_test:,} test samples are deferred to a "
             f"human, whose interval is wider than {rule['width']:.6g}; {others}"
         )
 
 
-def _percent(fraction: float) -> str:
-    return f"{fraction * 100:.2f} %"
-
-
 def _of_votes(record: Mapping[str, Any]) -> Iterator[str]:
     """Give lines on classes: errors of members, vote and mean, and how far to trust them."""
     n_test, rule = record["dataset"]["n_test"], record["selective_prediction"]
     kept, n_vote = rule["n_kept"], record["n_vote_errors"]
-    wrong = f"{rule['n_wrong_kept'] / kept * 100:.2f} %" if kept else "none"
+    wrong, calibration = "none", _percent(record["test_calibration_error"])
+    if kept:
+        wrong = _percent(rule["n_wrong_kept"] / kept)
+    if (scaled := record.get("calibration")) is not None:
+        calibration += f", {_percent(scaled['test_calibration_error'])}"
+        calibration += f" at temperature {scaled['temperature']:.2f}"
     yield (
         f"members    test error {_percent(record['members_mean_test_error'])} on average, the "
         f"best {_percent(record['members_best_test_error'])}"
@@ -82,7 +82,7 @@ def _of_votes(record: Mapping[str, Any]) -> Iterator[str]:
     )
     yield (
         f"mean       test error {_percent(record['mean_test_error'])} of the mean probability, "
-        f"calibration error {_percent(record['test_calibration_error'])}"
+        f"calibration error {calibration}"
     )
     yield (
         f"deferral   {n_test - kept:,} of {n_test:,} test samples are deferred to a human; "
@@ -99,7 +99,7 @@ def _of_votes(record: Mapping[str, Any]) -> Iterator[str]:
                     f"{_percent(proved['n_wrong_kept_test'] / kept)} are wrong"
                 )
             yield f"           {reached}"
-    if (sets := record.get("prediction_sets")) is not None and sets["coverage"] is not None:
+    if (sets := record.get("prediction_sets")) is not None:
         yield (
             f"sets       prediction sets of {sets['mean_size']:.2f} classes on average, "
             f"coverage {_percent(sets['coverage'])}, {_percent(sets['least_coverage'])} in the "

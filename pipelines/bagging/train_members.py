@@ -168,7 +168,7 @@ def nested_estimate(
         if one.outer is None or not (members := trained.members(one)):
             continue
         files = MemberFiles.of_stage(path, one.stages[0])
-        said = np.stack([files.predictions(member)[0].probabilities for member in members])
+        said = np.stack([files.predictions(member)[0].outputs for member in members])
         truth = y[one.outer[1][1]]
         if not plan.inputs.is_regression:
             scores.append(float(np.mean(reduce_members(said).vote == truth)))

@@ -54,7 +54,7 @@ AUGMENTATION = rule(
 
 
 def chosen(name: str, is_image: bool, is_ink: bool) -> str:
-    """Return the augmentation for a data set: ``light`` is one of digits or of photographs.
+    """The augmentation for a data set: ``light`` is one of digits or of photographs.
 
     Raises
     ------
@@ -75,7 +75,7 @@ def chosen(name: str, is_image: bool, is_ink: bool) -> str:
 def augmented(
     images: torch.Tensor, name: str, generators: Sequence[torch.Generator], brightest: float
 ) -> torch.Tensor:
-    """Return images, each changed at random.
+    """Change each image at random.
 
     Draws are made on the CPU and are the same on every device.
 
@@ -124,7 +124,7 @@ def augmented(
 
 
 def _matrices(light: Light, n: int, generator: torch.Generator) -> torch.Tensor:
-    """Return a 2 x 3 matrix for each image, which says where each pixel comes from."""
+    """A 2 x 3 matrix for each image, which says where each pixel comes from."""
     import torch
 
     x, y, turn, growth, flip = torch.rand(5, n, generator=generator).mul_(2).sub_(1)

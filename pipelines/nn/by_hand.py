@@ -54,7 +54,7 @@ class StackedWeights:
         self._target = scaling_of(parts, device, "target")
 
     def narrow(self, first: int, count: int) -> StackedWeights:
-        """Return a stack of some of the networks, sharing their memory."""
+        """A stack of some of the networks, which shares their memory."""
         slots, part = slice(first, first + count), copy.copy(self)
         part.weights, part.velocities = (
             {name: one[slots] for name, one in arrays.items()}
@@ -184,14 +184,11 @@ def first_weights(
     generators: Sequence[np.random.Generator],
     device: torch.device,
 ) -> Tensors:
-    """Return first weights of a stack of networks, one for each generator.
+    """Draw first weights of a stack of networks, one for each generator.
 
     Uniform within 1 / sqrt(inputs of the layer), biases too, as ``torch.nn.Linear`` and
-    ``Conv2d`` begin; drawn by numpy, so that they are the same on every device.
-
-    Returns
-    -------
-    float32 tensors of shape (n_networks, *shape), by name; see ``weight_shapes``
+    ``Conv2d`` begin; drawn by numpy, so that they are the same on every device. They are float32
+    tensors of shape (n_networks, *shape), by name, see ``weight_shapes``.
     """
     import torch
 
@@ -210,5 +207,5 @@ def first_weights(
 
 
 def epoch_order(rows: np.ndarray, generator: np.random.Generator) -> np.ndarray:
-    """Return ``rows`` in the order of one epoch, int64."""
+    """Put ``rows`` in the order of one epoch, int64."""
     return generator.permutation(rows).astype(np.int64)

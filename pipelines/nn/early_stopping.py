@@ -100,7 +100,7 @@ class Together:
         self._steps = 0
 
     def named(self, flat: torch.Tensor) -> Tensors:
-        """Return views of lines like those of ``flat``: (n_networks, *shape), by name."""
+        """Views of lines like those of ``flat``: (n_networks, *shape), by name."""
         views, first = {}, 0
         for name, shape in self._shapes.items():
             size = math.prod(shape)
@@ -157,7 +157,7 @@ class Together:
 
 
 def widened(first: Tensors) -> Tensors:
-    """Return first weights within sqrt(6 / (inputs + outputs)), for 1 / sqrt(inputs) of a layer.
+    """Widen first weights of a layer from 1 / sqrt(inputs) to sqrt(6 / (inputs + outputs)).
 
     Glorot and Bengio, Understanding the difficulty of training deep feedforward neural networks
     (AISTATS 2010), as scikit-learn's networks begin: members then differ more.
@@ -254,7 +254,7 @@ class _Given:
         self._whole = list(self._cut()) if self.n_batches == 1 else None
 
     def batches(self) -> Iterable[Batch]:
-        """Return the batches of an epoch."""
+        """The batches of an epoch."""
         return self._whole or self._cut()
 
     def _cut(self) -> Iterator[Batch]:

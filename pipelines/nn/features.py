@@ -49,7 +49,7 @@ class Extractor:
 
     @classmethod
     def of(cls, name: str, size: int | None = None, weights: str | None = None) -> Extractor:
-        """Return the extractor of that name, with its weights in memory.
+        """Make the extractor of that name, with its weights in memory.
 
         Parameters
         ----------
@@ -111,7 +111,7 @@ class Extractor:
         return made
 
     def describe(self) -> dict[str, Any]:
-        """Return what the features depend on, for ``run.json`` and the name of the cache."""
+        """What the features depend on, for ``run.json`` and the name of the cache."""
         return {
             "name": self.name,
             "size": self.size,
@@ -120,17 +120,13 @@ class Extractor:
         }
 
     def features(self, X: np.ndarray, shape: ImageShape, device: str = "cpu") -> np.ndarray:
-        """Return the features of images.
+        """Extract the features of images, float32 of shape (n, n_features).
 
         Parameters
         ----------
         X : uint8 array of shape (n, channels * height * width)
         shape : ``Dataset.image_shape``
         device : {"cpu", "gpu"}, where a network computes
-
-        Returns
-        -------
-        float32 array of shape (n, n_features)
         """
         images = X.reshape(len(X), *channels_height_width(shape))
         if self.name == HOG:
@@ -158,7 +154,7 @@ class Extractor:
 
 @lru_cache(maxsize=1)
 def _network(extractor: Extractor, place: str) -> tuple[Any, Any]:
-    """Return the network without its last layer, and what brings images to it."""
+    """The network without its last layer, and what brings images to it."""
     import torch
     from torchvision import models
     from torchvision.transforms._presets import ImageClassification

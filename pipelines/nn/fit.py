@@ -41,7 +41,7 @@ class NoRoomError(RuntimeError):
 
 
 def generator_of(seed: int, number: int = 0) -> np.random.Generator:
-    """Return the generator of a network, that of ``SeedSequence(seed).spawn(n)[number]``.
+    """The generator of a network, of ``SeedSequence(seed).spawn(n)[number]``.
 
     It draws the network's first weights, then its orders.
     """
@@ -160,7 +160,7 @@ def refit(
             numbers = {name: np.array(array.cpu().numpy()) for name, array in other.items()}
             stopped = replace(member, weights=numbers, novelty=None)
             X = rows_of(data.X, left_out[first::2])
-            of_out_of_bag.probabilities[first::2] = stopped.predict_proba(X, training)
+            of_out_of_bag.outputs[first::2] = stopped.predict_proba(X, training)
         yield Refitted(
             scored,
             None if of_drawn.n_errors is None else of_drawn.n_errors / of_drawn.n_rows,
@@ -173,7 +173,7 @@ def refit(
 def room_for(
     data: FoldedData, spec: NetworkSpec, inputs: Inputs, training: Training, n: int
 ) -> int:
-    """Return how many of n networks the device holds together.
+    """How many of n networks the device holds together.
 
     On a GPU what is free now counts, and what torch or RMM's pool keeps of it unused: another
     worker, a desktop or another library may hold the rest. The rows, which a process places

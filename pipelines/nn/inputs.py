@@ -46,7 +46,7 @@ class Inputs:
         return self.n_classes or 1
 
     def positions(self, kernel_size: int) -> tuple[int, int]:
-        """Return (rows, columns) of the places a kernel fits on the image, one pixel apart.
+        """Count the places a kernel fits on the image, one pixel apart: (rows, columns).
 
         Raises
         ------
@@ -69,7 +69,7 @@ class Inputs:
 
 
 def weight_shapes(spec: NetworkSpec, inputs: Inputs) -> Shapes:
-    """Return shapes of a network's weights, by name, first layer first.
+    """Shapes of a network's weights, by name, first layer first.
 
     ``conv.weight`` is (n_conv_layer, kernel_size ** 2 + 1): a row for each channel, its
     bias at the end. Of the other layers ``weight`` is (inputs, outputs), ``bias`` (1, outputs).
@@ -88,7 +88,7 @@ def weight_shapes(spec: NetworkSpec, inputs: Inputs) -> Shapes:
 
 
 def fan_in(name: str, shapes: Shapes) -> int:
-    """Return inputs of one output of the layer that the array ``name`` belongs to."""
+    """How many inputs an output has of the layer that the array ``name`` belongs to."""
     if name == "conv.weight":
         return shapes[name][1] - 1
     return shapes[name.replace("bias", "weight")][0]

@@ -73,7 +73,7 @@ class FeatureDistance:
         return cls(whitening.astype(np.float32), (means @ whitening).astype(np.float32))
 
     def distance(self, features: Any) -> torch.Tensor:
-        """Return the distances of features, of shape (n_rows, n_features): float32, (n_rows,).
+        """Distances of features, of shape (n_rows, n_features): float32, (n_rows,).
 
         The features are an array or a tensor, on whose device the distances are.
         """
@@ -93,21 +93,21 @@ class Prediction(NamedTuple):
 
     Attributes
     ----------
-    probabilities : float32 array of shape (n_rows, n_classes)
+    outputs : float32 array of shape (n_rows, n_classes)
         Softmax certainty; of a regression the target in its units, float64 of shape (n_rows, 1).
     distance : float32 array of shape (n_rows,)
         See ``FeatureDistance``; not a number of a member that has none.
     """
 
-    probabilities: np.ndarray
+    outputs: np.ndarray
     distance: np.ndarray
 
     def on_host(self) -> Prediction:
-        """Return the same as numpy arrays."""
+        """The same as numpy arrays."""
         return Prediction(*map(to_host, self))
 
     def on(self, device: str) -> Prediction:
-        """Return the same as a member that is asked on ``device`` says it."""
+        """The same as a member that is asked on ``device`` says it."""
         if device == "cpu" or find_spec("cupy") is None:
             return self.on_host()
         return Prediction(*(to_device(one, device) for one in self))
@@ -119,11 +119,11 @@ class OutOfBagPrediction(NamedTuple):
     Attributes
     ----------
     rows : int32 array of shape (n_left_out,)
-    probabilities, distance : as of ``Prediction``
+    outputs, distance : as of ``Prediction``
     """
 
     rows: np.ndarray
-    probabilities: np.ndarray
+    outputs: np.ndarray
     distance: np.ndarray
 
 
@@ -150,7 +150,7 @@ class Member:
     target: FittedScaling | None = None
 
     def knowing(self, X: Any, y: np.ndarray, training: Training | None = None) -> Self:
-        """Return the member with the distance to rows that it was trained on, and their classes.
+        """Learn the distance to rows that the member was trained on, and their classes.
 
         The rows of a regression are of one kind.
         """
@@ -165,11 +165,11 @@ class Member:
         return replace(self, novelty=FeatureDistance.of(hidden, kinds))
 
     def predict_proba(self, X: Any, training: Training | None = None) -> np.ndarray:
-        """Return ``probabilities`` of unscaled rows, see ``Prediction``."""
-        return self.predict(X, training).on_host().probabilities
+        """The ``outputs`` of unscaled rows, see ``Prediction``."""
+        return self.predict(X, training).on_host().outputs
 
     def predict(self, X: Any, training: Training | None = None) -> Prediction:
-        """Return softmax certainty, or targets, and distance of unscaled rows.
+        """Predict softmax certainty, or targets, and distance of unscaled rows.
 
         Parameters
         ----------
@@ -251,7 +251,7 @@ class Member:
         return answer.double().view(-1, 1) * float(self.target.scale) + float(self.target.center)
 
     def augmented(self, X: np.ndarray, augment: str, seed: int) -> np.ndarray:
-        """Return images, each changed at random, float32 of the shape of ``X``."""
+        """Change each image at random; float32 of the shape of ``X``."""
         import torch
 
         from pipelines.nn.augment import augmented
@@ -264,7 +264,7 @@ class Member:
         return changed.view(len(X), -1).numpy()
 
     def _stored(self) -> Arrays:
-        """Return the arrays of the member by name, without its spec."""
+        """The arrays of the member by name, without its spec."""
         novelty = self.novelty and {
             f"novelty.{name}": getattr(self.novelty, name) for name in NOVELTY
         }
@@ -325,14 +325,14 @@ class Ensemble:
     classes_: np.ndarray
 
     def member_proba(self, X: Any, training: Training | None = None) -> np.ndarray:
-        """Return ``probabilities`` of every member, see ``Prediction``: (n_members, n_rows, n)."""
+        """The ``outputs`` of every member, see ``Prediction``: (n_members, n_rows, n)."""
         return np.stack([member.predict_proba(X, training) for member in self.members])
 
     def predict(self, X: Any, training: Training | None = None) -> Prediction:
-        """Return each member's probabilities, and the mean of their distances."""
+        """Predict each member's outputs, and the mean of their distances."""
         of_members = [member.predict(X, training) for member in self.members]
         distance = to_host(np.stack([one.distance for one in of_members]).mean(axis=0))
-        return Prediction(np.stack([one.probabilities for one in of_members]), distance)
+        return Prediction(np.stack([one.outputs for one in of_members]), distance)
 
     def save(self, path: Path, **about: Any) -> None:
         """Write all members as one safetensors file: numbers and text, no code.

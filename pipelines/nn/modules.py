@@ -79,7 +79,7 @@ def train_modules(
 
 
 def vmap_can(network: nn.Module, inputs: Inputs) -> bool:
-    """Return whether networks like this can be trained side by side."""
+    """Whether networks like this can be trained side by side."""
     if _draws(network, inputs):  # one generator would serve them all
         return False
     rows = as_network_takes(torch.zeros(2, inputs.n_features), inputs)
@@ -94,7 +94,7 @@ def vmap_can(network: nn.Module, inputs: Inputs) -> bool:
 
 
 def _draws(network: nn.Module, inputs: Inputs) -> bool:
-    """Return whether a network draws random numbers at each step."""
+    """Whether a network draws random numbers at each step."""
     return draws(network, as_network_takes(torch.zeros(2, inputs.n_features), inputs))
 
 
@@ -125,7 +125,7 @@ class _Networks:
         self._by_vmap = self._n > 1 and not isinstance(one, CNN)
 
     def __call__(self, X: torch.Tensor) -> torch.Tensor:
-        """Return outputs, (n_networks, n_rows, n_outputs), of X, (n_rows, n_networks, ...)."""
+        """Outputs, (n_networks, n_rows, n_outputs), of X, (n_rows, n_networks, ...)."""
         if self._by_vmap:
             of_all: Any = torch.vmap(self._call, (0, 0, 1))
             outputs: torch.Tensor = of_all(self.weights, self.buffers, X)
@@ -287,7 +287,7 @@ class _Trainer:
 def _optimizer(
     weights: Tensors, specs: Sequence[Any], training: Training, records: bool
 ) -> torch.optim.Optimizer:
-    """Return torch's optimiser; weights of one dimension, biases and norms, do not decay.
+    """Make torch's optimiser; weights of one dimension, biases and norms, do not decay.
 
     Where specs differ it has each one's slices of weights and gradients in groups of
     their own; the gradients then stay where they are. Where steps are recorded, rates lie on the

@@ -43,7 +43,7 @@ def drawing_from(seed: int, device: torch.device | str = "cpu") -> Iterator[None
 
 
 def draws(network: nn.Module, rows: torch.Tensor) -> bool:
-    """Return whether a network draws random numbers at each step, here at one of those rows."""
+    """Whether a network draws random numbers at each step, here at one of those rows."""
     network = copy.deepcopy(network).cpu().train()
     with lock, torch.random.fork_rng(devices=[]), torch.no_grad():
         before = torch.get_rng_state()
@@ -52,7 +52,7 @@ def draws(network: nn.Module, rows: torch.Tensor) -> bool:
 
 
 def make_network(spec: NetworkSpec, inputs: Inputs, seed: int = 0) -> nn.Module:
-    """Return the network of a spec with first weights that the seed decides, on the CPU.
+    """Make the network of a spec with first weights that the seed decides, on the CPU.
 
     It takes a float32 tensor of shape (n, channels, height, width), of a table (n, n_features),
     and gives one of shape (n, n_outputs): before softmax, or the scaled target of a regression.
@@ -73,19 +73,19 @@ def make_network(spec: NetworkSpec, inputs: Inputs, seed: int = 0) -> nn.Module:
 
 
 def autocast(device: str, precision: str) -> torch.autocast:
-    """Return the context of a pass forward: its products are in bfloat16 for ``"bf16"``."""
+    """The context of a pass forward: its products are in bfloat16 for ``"bf16"``."""
     return torch.autocast(device, torch.bfloat16, enabled=precision == "bf16")
 
 
 def as_network_takes(rows: torch.Tensor, inputs: Inputs) -> torch.Tensor:
-    """Return rows of shape (..., n_features) as images where they are some: a view."""
+    """View rows of shape (..., n_features) as images where they are some."""
     if inputs.image_shape is None:
         return rows
     return rows.unflatten(-1, channels_height_width(inputs.image_shape))
 
 
 def network_to_ask(spec: NetworkSpec, inputs: Inputs, device: torch.device) -> nn.Module:
-    """Return the network of a spec for ``outputs_of``, which brings the weights."""
+    """Make the network of a spec for ``outputs_of``, which brings the weights."""
     if spec.network in BY_HAND:
         # No first weights are drawn: those of a large one would take seconds, and so nothing is
         # seeded, which takes longer than what a small one is asked.
@@ -97,17 +97,13 @@ def network_to_ask(spec: NetworkSpec, inputs: Inputs, device: torch.device) -> n
 def outputs_of(
     network: nn.Module, weights: dict[str, torch.Tensor], rows: torch.Tensor, inputs: Inputs
 ) -> torch.Tensor:
-    """Return what the last layer of one network gives.
+    """Ask the last layer of one network: (n_rows, n_outputs), of the dtype of the weights.
 
     Parameters
     ----------
     network : of ``network_to_ask``
     weights : parameters and buffers by name
     rows : tensor of shape (n_rows, n_features), scaled, of the same dtype
-
-    Returns
-    -------
-    tensor of shape (n_rows, n_outputs), of the dtype of the weights
     """
     outputs: torch.Tensor = functional_call(network, weights, (as_network_takes(rows, inputs),))
     return outputs
@@ -116,7 +112,7 @@ def outputs_of(
 def log_certainty(
     network: nn.Module, weights: dict[str, torch.Tensor], rows: torch.Tensor, inputs: Inputs
 ) -> torch.Tensor:
-    """Return the logarithm of one network's softmax certainty; see ``outputs_of``."""
+    """The logarithm of one network's softmax certainty; see ``outputs_of``."""
     return torch.log_softmax(outputs_of(network, weights, rows, inputs).float(), 1)
 
 
@@ -142,7 +138,7 @@ def refuse_other_weights(
 
 
 def inputs_of_dense_layers(network: nn.Module) -> list[torch.Tensor]:
-    """Return a list to which every call of the network adds what its dense layers were given."""
+    """A list to which every call of the network adds what its dense layers were given."""
     given: list[torch.Tensor] = []
     for layer in network.modules():
         if isinstance(layer, nn.Linear | _Dense):
@@ -166,7 +162,7 @@ class StudyNetwork(nn.Module):
             self._modules[layer].register_parameter(part, nn.Parameter(weight))  # type: ignore[union-attr]
 
     def forward(self, X: torch.Tensor) -> torch.Tensor:
-        """Return outputs before softmax."""
+        """Outputs before softmax."""
         weights: Any = self
         rows = X.flatten(1)
         if "conv" in self._modules:
@@ -226,7 +222,7 @@ class CNN(nn.Sequential):
 
 
 def _convolution(n_inputs: int, n_outputs: int) -> nn.Module:
-    """Return a 3 x 3 convolution, batch normalisation and ReLU."""
+    """A 3 x 3 convolution, batch normalisation and ReLU."""
     return nn.Sequential(
         OrderedDict(
             convolution=nn.Conv2d(n_inputs, n_outputs, 3, padding=1, bias=False),
@@ -263,7 +259,7 @@ class Coloured(nn.Module):
         self.network = network
 
     def forward(self, X: torch.Tensor) -> torch.Tensor:
-        """Return what the network makes of gray images."""
+        """What the network makes of gray images."""
         outputs: torch.Tensor = self.network(X.expand(-1, 3, -1, -1))
         return outputs
 
@@ -287,7 +283,7 @@ def _torchvisions(name: str, inputs: Inputs) -> nn.Module:
 
 
 def torchvision_models(name: str, own: Sequence[str]) -> ModuleType:
-    """Return ``torchvision.models``, of which ``name`` is one.
+    """Import ``torchvision.models``, of which ``name`` is one.
 
     Raises
     ------
@@ -307,7 +303,7 @@ def torchvision_models(name: str, own: Sequence[str]) -> ModuleType:
 
 
 def _users(spec: NetworkSpec, inputs: Inputs) -> nn.Module:
-    """Return a network of the user's class, or a copy of their module with fresh weights."""
+    """Make a network of the user's class, or a copy of their module with fresh weights."""
     if inputs.module is NotNamed:
         raise InputError(
             f"{opt('network')} must be named again, as the file that names {spec.network} may "
@@ -351,7 +347,7 @@ load_object = functools.lru_cache(user_files.load_object)  # a batch asks for it
 
 
 def refusal_of_rows(spec: NetworkSpec, error: BaseException) -> InputError:
-    """Return the error of a network that raised one when it was given rows."""
+    """The error of a network that raised one when it was given rows."""
     return InputError(
         f"{opt('network')} must take rows of this data set, got {spec.network} "
         f"({type(error).__name__}: {' '.join(str(error).split())})"
@@ -359,7 +355,7 @@ def refusal_of_rows(spec: NetworkSpec, error: BaseException) -> InputError:
 
 
 def network_lines(spec: NetworkSpec, inputs: Inputs) -> list[str]:
-    """Return a line on a network's size, as a user reads it.
+    """Say how large a network is, in a line for the user.
 
     Raises
     ------

@@ -100,7 +100,7 @@ class Training:
         is_regression: bool = False,
         **settings: Any,
     ) -> Training:
-        """Return settings, with the defaults of a kind of network where None is given."""
+        """Make settings, with the defaults of a kind of network where None is given."""
         asked: set[Any] = {optimizer, schedule}
         if network != "table":
             asked |= {label_smoothing, weight_decay, patience}
@@ -144,7 +144,7 @@ def _epochs(n_steps: int, a_epoch: int, bounds: tuple[int, int]) -> int:
 
 
 def torch_device(device: str) -> str:
-    """Return torch's name of a device: ``cpu``, or ``cuda`` for ``gpu``."""
+    """Torch's name of a device: ``cpu``, or ``cuda`` for ``gpu``."""
     return "cuda" if device == "gpu" else device
 
 

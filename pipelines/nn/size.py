@@ -35,7 +35,7 @@ class Size(NamedTuple):
 
 
 def size_of(spec: NetworkSpec, inputs: Inputs) -> Size:
-    """Return the sizes of a spec's network; a module is measured, once for all rates."""
+    """Sizes of a spec's network; a module is measured, once for all rates."""
     if spec.network not in BY_HAND:
         return _measured(spec.architecture, inputs)
     shapes = weight_shapes(spec, inputs)
@@ -80,7 +80,7 @@ def _measured(spec: NetworkSpec, inputs: Inputs) -> Size:
 def training_bytes(
     spec: NetworkSpec, inputs: Inputs, n_networks: int, batch_size: int, n_rows: int
 ) -> int:
-    """Return the most bytes of a device that a stack's training takes.
+    """The most bytes of a device that a stack's training takes.
 
     Weights and velocities, what a step holds, the scaled rows with their targets, an epoch's
     order, and the block of rows that is scored.
@@ -96,7 +96,7 @@ def training_bytes(
 
 
 def scoring_rows(spec: NetworkSpec, inputs: Inputs) -> int:
-    """Return rows that are scored at once."""
+    """How many rows are scored at once."""
     return max(1, SCORING_BYTES // (FLOAT * size_of(spec, inputs).floats))
 
 

@@ -41,8 +41,7 @@ OF_ADAM = LIMITS | {"momentum": (0.0, 0.9999)}  # its means are divided by 1 - m
 
 
 def code_of_space(name: str) -> list[str]:
-    """Return the network of the user's own that a file names; what is no such file is refused
-    where it is read."""
+    """The user's own network that a file names; what is no such file is refused when read."""
     if Path(name).suffix not in (".yaml", ".yml"):
         return []
     try:
@@ -66,7 +65,7 @@ class Range:
     def of(
         cls, name: str, value: Any, where: str, limits: tuple[float, float], whole: bool = False
     ) -> Range:
-        """Return the range that a file says of the hyper-parameter ``name``.
+        """Read the range that a file says of the hyper-parameter ``name``.
 
         Parameters
         ----------
@@ -117,7 +116,7 @@ class Range:
         return (10.0**self.low, 10.0**self.high) if self.log10 else (self.low, self.high)
 
     def describe(self) -> Any:
-        """Return the JSON-serialisable description that ``of`` reads."""
+        """The JSON-serialisable description that ``of`` reads."""
         pair = [self.low, self.high]
         return {"log10": pair} if self.log10 else pair
 
@@ -164,7 +163,7 @@ class SearchSpace:
 
     @classmethod
     def load(cls, name: str, network: str | None = None, optimizer: str = "sgd") -> SearchSpace:
-        """Return a preset by its name, a YAML file by its path, or for "auto" a network's own.
+        """Load a preset by its name, a YAML file by its path, or for "auto" a network's own.
 
         Parameters
         ----------
@@ -210,7 +209,7 @@ class SearchSpace:
 
     @classmethod
     def from_mapping(cls, content: Any, where: str = "the search space") -> SearchSpace:
-        """Return the space that a YAML file's content describes.
+        """Make the space that a YAML file's content describes.
 
         Parameters
         ----------
@@ -262,11 +261,7 @@ class SearchSpace:
         return NetworkSpec(self.network, **{"n_hidden_layer": 0, **drawn})
 
     def for_images(self, shape: tuple[int, ...] | None) -> SearchSpace:
-        """Return this space without kernels larger than an image's shorter side.
-
-        Parameters
-        ----------
-        shape : (height, width), channels before them if coloured, or None for a table
+        """Leave out kernels larger than an image's shorter side; of a table ``shape`` is None.
 
         Raises
         ------
@@ -293,7 +288,7 @@ class SearchSpace:
         return replace(self, ranges=self.ranges | {"kernel_size": kernels})
 
     def describe(self) -> dict[str, Any]:
-        """Return the JSON-serialisable description that ``from_mapping`` reads."""
+        """The JSON-serialisable description that ``from_mapping`` reads."""
         return {
             "network": self.network,
             **{name: one.describe() for name, one in self.ranges.items()},

@@ -86,13 +86,13 @@ class Part:
     target: FittedScaling | None = None
 
     def scaled(self, X: torch.Tensor) -> torch.Tensor:
-        """Return placed rows, brought to the scale of the network's own where they are."""
+        """Placed rows, brought to the scale of the network's own where they are."""
         X = X.float()  # images are placed as bytes
         scaling = scaling_of([self], X.device)
         return X.sub_(scaling[0][0]).div_(scaling[1][0]) if scaling else X
 
     def scaled_targets(self, targets: torch.Tensor) -> torch.Tensor:
-        """Return placed targets, (..., n_outputs), as the network is to give them."""
+        """Placed targets, (..., n_outputs), as the network is to give them."""
         if self.target is None:
             return targets
         return (targets - float(self.target.center)) / float(self.target.scale)
@@ -101,7 +101,7 @@ class Part:
 def scaling_of(
     parts: Sequence[Part], device: torch.device, kind: str = "scaling"
 ) -> list[torch.Tensor]:
-    """Return centers and scales, (n_networks, 1, n_features or 1), or none of both.
+    """Centers and scales, (n_networks, 1, n_features or 1), or none of both.
 
     ``kind`` is ``"scaling"`` of the rows or ``"target"``.
     """
@@ -208,7 +208,7 @@ class Stack:
 
 
 def squared_loss(outputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
-    """Return the loss of a regression: half the squared error, in squared standard deviations.
+    """The loss of a regression: half the squared error, in squared standard deviations.
 
     So its gradient is the error itself, as that of the cross-entropy by its outputs, and a
     network that always gives the mean of its targets has a mean loss of a half.
@@ -297,12 +297,12 @@ def _placed(
 
 
 def brightest_of(X: np.ndarray) -> float:
-    """Return what is white in images: 1 where no pixel is above it, else 255."""
+    """What is white in images: 1 where no pixel is above it, else 255."""
     return 1.0 if X.dtype != np.uint8 and X.max(initial=0) <= 1 else 255.0
 
 
 def relative_scaling(data: FoldedData, rows: np.ndarray) -> FittedScaling:
-    """Return the map from rows standardised as a whole to rows standardised on ``rows``.
+    """The map from rows standardised as a whole to rows standardised on ``rows``.
 
     It takes out again what the placed rows know of the rows left out.
     """
@@ -313,20 +313,15 @@ def relative_scaling(data: FoldedData, rows: np.ndarray) -> FittedScaling:
 
 
 def rescaling(whole: FittedScaling, part: FittedScaling) -> FittedScaling:
-    """Return the map from what ``whole`` scaled to what ``part`` would have made of it."""
+    """The map from what ``whole`` scaled to what ``part`` would have made of it."""
     return FittedScaling((part.center - whole.center) / whole.scale, part.scale / whole.scale)
 
 
 def target_scaling(y: np.ndarray, rows: np.ndarray | None = None) -> FittedScaling:
-    """Return the standardisation of targets on ``rows``, all by default, as ``Scaling`` fits it.
+    """Standardise float64 targets on ``rows``, all by default, as ``Scaling`` fits it.
 
     Of rows whose targets are all equal the deviation is that of all targets; where these are equal,
     too, it is one of rounding, so that whatever a network gives is that target.
-
-    Parameters
-    ----------
-    y : float64 array of shape (n_samples,)
-    rows : int array, optional
     """
     part = y if rows is None else y[rows]
     if np.ptp(y) == 0:

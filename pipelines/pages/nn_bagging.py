@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
@@ -25,43 +25,33 @@ from pipelines.report.charts import (
     how_to_read,
     series_chart,
 )
-from pipelines.report.classification import residuals_chart, test_section
+from pipelines.report.classification import BEST, test_section
 from pipelines.report.parts import Card, Chart, Columns, Listing, Part, Section, Text
 from pipelines.report.regression import (
     INTERVALS,
+    deferral_chart,
     interval_cards,
     intervals_chart,
     kept_numbers_chart,
 )
-from pipelines.report.style import BLUE, INK, VERMILLION, figure_style, save
+from pipelines.report.style import BLUE, INK, figure_style, save
 from pipelines.report.wording import count, percent, significant, wrong_of
-from pipelines.run_folder.measures import measure_of
+from pipelines.run_folder.measures import ACCURACY, measure_of
 from pipelines.run_folder.reading import as_pictures, read_table
-from pipelines.run_folder.record import Record, read_record
+from pipelines.run_folder.record import Record
 from pipelines.run_folder.schema import DAMAGE, damaged, one_line
 from pipelines.run_folder.statistics import wilson
 
-if TYPE_CHECKING:
-    from pipelines.bagging.predict import ImageAnswer
-
 ARRAYS = ("name", "group", "X", "true", "probabilities", "vote", "deferred")
-# Columns of members and of candidates that are read in percent.
+# Columns of members and of candidates.
 ERRORS = ("training_error", "test_error", "cv_error", "out_of_bag_error", "error_mean", "error_std")
+FORMATS = dict.fromkeys(ERRORS, percent)
 MOST_POINTS = 40  # of a group, each with a panel
 N_BINS = 15  # of the calibration error
-R2 = "r2"
 INTERVAL_WORDS = (
     "Intervals of {confidence} % by the jackknife+-after-bootstrap, from what members say of "
     "{rows} that they did not draw; errors are counted in units of the members' disagreement, so "
     "that intervals are wide where members disagree."
-)
-OUT_OF_BAG_WORDS = (
-    "Where out-of-bag rows end a training, as they do of networks for tables, their loss is a "
-    "little too small."
-)
-LOSS_WORDS = (
-    "The loss is half the squared error, in squared standard deviations of the targets that a "
-    "network was trained on."
 )
 GROUPS = {
     "own": "Your own images, as the members see them.",
@@ -72,10 +62,21 @@ GROUPS = {
 
 @dataclass(frozen=True)
 class BaggingReport(Report):
-    """A run of ``nn_bagging``: ``candidates`` has one row per member and candidate."""
+    """A run of ``nn_bagging``: ``candidates`` has one row per member and candidate.
+
+    Attributes
+    ----------
+    of_members, of_candidates : str, on their tables
+    ordered_by : str, what candidates are ordered by, ``error`` or ``loss``
+    predicted_by : str, what predicted the test samples
+    """
 
     title = "Bagging of neural networks"
     place = CELL
+    of_members: ClassVar[str] = ""
+    of_candidates: ClassVar[str] = ""
+    ordered_by: ClassVar[str] = "error"
+    predicted_by: ClassVar[str] = BEST
 
     record: BaggingRecord
 
@@ -95,7 +96,7 @@ class BaggingReport(Report):
         return _read_explained(self.path / EXPLAINED, self.record.dataset.image_shape)
 
     def candidates_of_cells(self) -> pd.DataFrame:
-        """Return mean loss and error of each candidate; none is chosen yet."""
+        """Mean loss and error of each candidate; none is chosen yet."""
         if self.cells.empty:
             return pd.DataFrame()
         by_candidate = self.cells.groupby(list(CANDIDATE))[["loss", "error"]]
@@ -106,9 +107,7 @@ class BaggingReport(Report):
     def kept_by_rule(self) -> tuple[int, int, int] | None:
         """Test samples that the rule keeps, the wrong ones among them, and all test samples."""
         n_test, rule = self.record.dataset.n_test, self.record.selective_prediction
-        if not n_test or rule is None or not rule.n_kept or rule.n_wrong_kept is None:
-            return None
-        return rule.n_kept, rule.n_wrong_kept, n_test
+        return (rule.n_kept, rule.n_wrong_kept, n_test) if n_test and rule and rule.n_kept else None
 
     def size(self) -> str:
         """Count members and candidates."""
@@ -121,28 +120,32 @@ class BaggingReport(Report):
         return f"{members}, each the best of {count(candidates, 'candidate')}"
 
     def conclusion(self) -> str:
-        """Give the error of the vote."""
-        if (error := self.record.vote_test_error) is None:
+        """Give the error of the vote, or the mean."""
+        if (answer := self._answer()) is None:
             return "No member has been refitted on all its data and tested yet."
         n_members = self.record.options.n_bootstrap if self.members is None else len(self.members)
-        voters = count(n_members or 0, "member")
-        return f"The vote of {voters} has {percent(error)} error on the test set."
+        combined, error = answer
+        return f"The {combined} of {count(n_members or 0, 'member')} {error} on the test set."
+
+    def _answer(self) -> tuple[str, str] | None:
+        error = self.record.vote_test_error
+        return None if error is None else ("vote", f"has {percent(error)} error")
 
     def cards(self) -> list[Card]:
-        """Return errors, and what is deferred to a human."""
-        cards, record = [], self.record
-        for label, error, n_wrong in (
-            ("test error of the vote", record.vote_test_error, record.n_vote_errors),
-            ("of the mean probability", record.mean_test_error, record.n_mean_errors),
-        ):
-            if error is not None:
-                cards.append(Card(label, percent(error), wrong_of(n_wrong, record.dataset.n_test)))
-        if (mean := record.members_mean_test_error) is not None:
-            note = f"mean; best {percent(record.members_best_test_error)}"
-            cards.append(Card("of a single member", percent(mean), note))
-        if (nested := record.nested) is not None and nested.n_outer:
-            note = f"± {percent(nested.score_std)} over {nested.n_outer} outer folds"
-            cards.append(Card("nested error of the vote", percent(1 - nested.score_mean), note))
+        """Give errors, and how much is deferred to a human."""
+        record, n_test = self.record, self.record.dataset.n_test
+        if record.vote_test_error is None:
+            return self.baseline_cards()
+        of_vote, of_mean = (
+            wrong_of(n, n_test) for n in (record.n_vote_errors, record.n_mean_errors)
+        )
+        best = f"mean; best {percent(record.members_best_test_error)}"
+        cards = [
+            Card("test error of the vote", percent(record.vote_test_error), of_vote),
+            Card("of the mean probability", percent(record.mean_test_error), of_mean),
+            Card("of a single member", percent(record.members_mean_test_error), best),
+        ]
+        cards += self.nested_cards(measure_of(ACCURACY), " of the vote")
         if (rule := self.kept_by_rule) is not None:
             n_kept, n_wrong, n_test = rule
             note = f"of {n_test:,} test samples; {percent(n_wrong / n_kept)} error among the others"
@@ -150,52 +153,52 @@ class BaggingReport(Report):
         if (proved := record.risk_control) is not None and proved.threshold is not None:
             kept, wrong = proved.n_kept_test, proved.n_wrong_kept_test
             value, note = "none", f"no test sample reaches a certainty of {proved.threshold:.3f}"
-            if kept and record.dataset.n_test:
-                value, share = percent(wrong / kept), percent(kept / record.dataset.n_test)
+            if kept and n_test:
+                value, share = percent(wrong / kept), percent(kept / n_test)
                 note = f"of the {share} certain to at least {proved.threshold:.3f}"
             cards.append(Card("error with guarantee", value, note))
         if (error := record.test_calibration_error) is not None:
             note = "expected, 15 bins"
-            if (scaled := record.calibration) and scaled.test_calibration_error is not None:
+            if scaled := record.calibration:
                 of_scaled = percent(scaled.test_calibration_error)
                 note += f"; {of_scaled} at temperature {scaled.temperature:.2f}"
             cards.append(Card("calibration error", percent(error), note))
         return [*cards, *self.baseline_cards()]
 
     def sections(self) -> list[Section]:
-        """Return members, doubtful samples, the ensemble, candidates and test samples."""
-        formats = dict.fromkeys(ERRORS, percent)
-        certainty: list[Part | None] = [*map(Text, self._rules()), *map(self._certainty, GROUPS)]
-        if self.predictions is not None and len(self.predictions):
-            draw = (self._selective_prediction, self._calibration)
-            certainty.append(Columns([chart(self.predictions) for chart in draw]))
-        members = Listing("Members", self.members, formats)
-        return [
-            Section("members", "Members", [members, self._ensemble_size()]),
-            Section("certainty", "When not to trust a prediction", certainty, link="Certainty"),
-            candidates_section(self._ordered("error"), formats, "mean error over the folds"),
-            test_section(self),
-        ]
-
-    def _ordered(self, by: str) -> pd.DataFrame:
-        """Return the candidates, those of the smallest mean first."""
+        """Show members, how far to trust predictions, candidates and test samples."""
         table = self.candidates
-        if f"{by}_mean" in table:
-            table = table.sort_values(f"{by}_mean", kind="stable")
+        if (by := f"{self.ordered_by}_mean") in table:
+            table = table.sort_values(by, kind="stable")
         if len(table) > 1:  # what is the same for all takes room; rank 1 is a member's best
             table = table.drop(columns="is_best").loc[:, lambda frame: frame.nunique() > 1]
-        return table
+        words = [Text(self.of_members)] if self.of_members else []
+        members = [Listing("Members", self.members, FORMATS), *words, self._ensemble_size()]
+        order = f"mean {self.ordered_by} over the folds"
+        return [
+            Section("members", "Members", members),
+            self._trust(),
+            candidates_section(table, FORMATS, order, self.of_candidates),
+            test_section(self, self.predicted_by),
+        ]
+
+    def _trust(self) -> Section:
+        parts: list[Part | None] = [*map(Text, self._rules()), *map(self._certainty, GROUPS)]
+        if self.predictions is not None and len(self.predictions):
+            draw = (self._selective_prediction, self._calibration)
+            parts.append(Columns([chart(self.predictions) for chart in draw]))
+        return Section("certainty", "When not to trust a prediction", parts, link="Certainty")
 
     def _rules(self) -> list[str]:
-        """Return sentences on the rule, guarantee, prediction sets, novel samples, calibration."""
+        """Describe rule, guarantee, prediction sets, novel samples and calibration."""
         record, words = self.record, []
-        if (selective := record.selective_prediction) is not None and selective.rule:
+        if (selective := record.selective_prediction) is not None:
             words.append(selective.rule)
         if (proved := record.risk_control) is not None:
             words.append(f"{proved.line[:1].upper()}{proved.line[1:]}. {proved.assumption}")
-        if (sets := record.prediction_sets) is not None and sets.coverage is not None:
+        if (sets := record.prediction_sets) is not None:
             words.append(
-                f"Prediction sets hold {sets.mean_size or 0:.2f} classes on average. Their coverage"
+                f"Prediction sets hold {sets.mean_size:.2f} classes on average. Their coverage"
                 f" is {percent(sets.coverage)} of the test samples, {percent(sets.least_coverage)}"
                 f" in the class with the lowest; the target is {percent(sets.confidence)}."
             )
@@ -204,13 +207,11 @@ class BaggingReport(Report):
                 f"Novelty detection flags {count(novelty.n_named, 'test sample')} as unlike all "
                 f"training samples, with a false discovery rate of at most {percent(novelty.rate)}."
             )
-        if (fit := record.calibration) is not None and None not in (
-            before := record.test_log_loss,
-            after := fit.test_log_loss,
-        ):
+        if (fit := record.calibration) is not None and record.test_log_loss is not None:
             words.append(
                 f"Calibration on out-of-bag rows: {fit.line}. Log loss of the test samples: "
-                f"{before:.4f} before, {after:.4f} after. All certainties here are before it."
+                f"{record.test_log_loss:.4f} before, {fit.test_log_loss:.4f} after. "
+                "All certainties here are before it."
             )
         return words
 
@@ -233,20 +234,27 @@ class BaggingReport(Report):
         subsets = read_table(self.path / SIZES)
         if subsets is None or subsets.empty:
             return None
-        by_size = subsets.groupby("size")
-        vote, mean = by_size["vote_error"], by_size["mean_error"].mean()
-        band, look = (vote.min(), vote.max()), {"color": BLUE, "marker": "o", "markersize": 4}
-        series = [
-            Series(mean.index, vote.mean(), "vote, mean of subsets", band, look | {"gid": "vote"}),
-            Series(mean.index, mean, "mean probability", look=dashed(INK)),
-        ]
-        panel = Panel(series, "members", "test error", scales=("linear", "percent"))
-        title = "Error against ensemble size"
-        if self.record.vote_test_error is not None:
-            title += f": {percent(self.record.vote_test_error)} by all {mean.index[-1]}"
+        by_size, is_vote = subsets.groupby("size"), "vote_error" in subsets
+        gid, column, form = (
+            ("vote", "vote_error", percent) if is_vote else ("mean", "rmse", significant)
+        )
+        errors = by_size[column]
+        mean, band = errors.mean(), (errors.min(), errors.max())
+        look = {"color": BLUE, "marker": "o", "markersize": 4, "gid": gid}
+        label, error, scale = "mean of subsets", "root mean squared error", "linear"
+        what = "Root mean squared error of the mean on the test samples"
+        if is_vote:
+            label, error, scale = "vote, mean of subsets", "error", "percent"
+            what = "Test error of the vote"
+        series = [Series(mean.index, mean, label, band, look)]
+        if is_vote:
+            of_mean = by_size["mean_error"].mean()
+            series.append(Series(mean.index, of_mean, "mean probability", look=dashed(INK)))
+        panel = Panel(series, "members", f"test {error}", scales=("linear", scale))
+        title = f"Error against ensemble size: {form(mean.iloc[-1])} by all {mean.index[-1]}"
         caption = (
-            "Test error of the vote against the number of members; the band spans the best and the "
-            "worst of the subsets that were drawn."
+            f"{what} against the number of members; the band spans the best and the worst of the "
+            "subsets that were drawn."
         )
         return Chart("ensemble_size", partial(series_chart, [panel], title, 4.0), caption)
 
@@ -273,25 +281,17 @@ class BaggingReport(Report):
         kept, errors = kept_errors(table)
         # Until the first error there is nothing to see.
         start = max(0, min(int(np.argmax(errors > 0)) - 1, int(np.searchsorted(kept, 0.5))))
-        kept, errors = kept[start:], errors[start:]
-        look = {"color": BLUE, "drawstyle": "steps-post", "gid": "kept"}
-        series = [Series(kept, errors, "by certainty of the vote", look=look)]
-        if (rule := self.kept_by_rule) is not None:
-            n_kept, n_wrong, n_test = rule
+        rule = None
+        if (counts := self.kept_by_rule) is not None:
+            n_kept, n_wrong, n_test = counts
             share, error = n_kept / n_test, n_wrong / n_kept
-            label = f"the rule: {percent(error)} of {percent(share)}"
-            look = dots(VERMILLION, "o", 7, gid="rule")
-            series.append(Series([share], [error], label, look=look))
-        panel = Panel(
-            series, "predictions kept", "error among those kept", scales=("percent", "percent")
-        )
+            rule = share, error, f"the rule: {percent(error)} of {percent(share)}"
         caption = (
             "Error among the predictions that are kept when the least certain are deferred to a "
             "human; the orange dot is the rule of this page."
         )
-        title = "Deferring the uncertain to a human"
-        draw = partial(series_chart, [panel], title, 4.0)
-        return Chart("selective_prediction", draw, caption)
+        by, label = "certainty of the vote", "error among those kept"
+        return deferral_chart(kept[start:], errors[start:], by, rule, caption, label, "percent")
 
 
 @dataclass(frozen=True)
@@ -299,6 +299,16 @@ class BaggingRegressionReport(BaggingReport):
     """A run of ``nn_bagging`` on a target of numbers."""
 
     title = "Bagging of neural networks for regression"
+    of_members = (
+        "Where out-of-bag rows end a training, as they do of networks for tables, their loss is a "
+        "little too small."
+    )
+    of_candidates = (
+        "The loss is half the squared error, in squared standard deviations of the targets that a "
+        "network was trained on."
+    )
+    ordered_by = "loss"
+    predicted_by = "by the mean of the members"
 
     @property
     def intervals(self) -> pd.DataFrame | None:
@@ -306,102 +316,48 @@ class BaggingRegressionReport(BaggingReport):
         table = self.residuals
         return table if table is not None and len(table) and {*INTERVALS} <= {*table} else None
 
-    def conclusion(self) -> str:
-        """Give the error of the mean."""
+    def _answer(self) -> tuple[str, str] | None:
         error = self.record.test_scores.get("neg_mean_absolute_error")
-        if error is None:
-            return "No member has been refitted on all its data and tested yet."
-        n_members = self.record.options.n_bootstrap if self.members is None else len(self.members)
-        return (
-            f"The mean of {count(n_members or 0, 'member')} is off by {significant(-error)} on "
-            "average on the test set."
-        )
+        return None if error is None else ("mean", f"is off by {significant(-error)} on average")
 
     def cards(self) -> list[Card]:
-        """Return scores, intervals, and what is deferred to a human."""
-        cards, record, n_test = [], self.record, self.record.dataset.n_test
-        for name, score in record.test_scores.items():
-            if score is not None:
-                measure = measure_of(name)
-                note = count(n_test or 0, "test sample")
-                cards.append(Card(f"test {measure.name}", measure.text(measure.of(score)), note))
+        """Give scores, intervals, and how much is deferred to a human."""
+        record, n_test = self.record, self.record.dataset.n_test
+        cards = self.test_score_cards()
         if (mean := record.members_mean_test_rmse) is not None:
-            note = (
-                f"root mean squared error, mean; best {significant(record.members_best_test_rmse)}"
-            )
+            best = significant(record.members_best_test_rmse)
+            note = f"root mean squared error, mean; best {best}"
             cards.append(Card("of a single member", significant(mean), note))
-        if (nested := record.nested) is not None and nested.n_outer:
-            measure = measure_of(R2)
-            note = f"± {measure.text(nested.score_std)} over {nested.n_outer} outer folds"
-            cards.append(Card(f"nested {R2} of the mean", measure.text(nested.score_mean), note))
+        cards += self.nested_cards(measure_of("r2"), " of the mean")
         if self.intervals is not None and record.intervals is not None:
             cards += interval_cards(self.intervals, record.intervals.confidence)
         if (rule := record.deferral) is not None and n_test:
-            note = (
-                f"of {n_test:,} test samples, with intervals wider than {significant(rule.width)}"
-            )
+            width = significant(rule.width)
+            note = f"of {n_test:,} test samples, with intervals wider than {width}"
             if (error := rule.mean_absolute_error) is not None:
                 note += f"; the others are off by {significant(error)} on average"
             cards.append(Card("deferred to a human", f"{n_test - rule.n_kept:,}", note))
         return [*cards, *self.baseline_cards()]
 
-    def sections(self) -> list[Section]:
-        """Return members, intervals, candidates and test samples."""
-        table, measured = self.intervals, self.record.intervals
-        parts = list[Part | None]()
+    def _trust(self) -> Section:
+        table, measured, parts = self.intervals, self.record.intervals, list[Part | None]()
         if table is not None and measured is not None:
-            words = INTERVAL_WORDS.format(
-                confidence=f"{100 * measured.confidence:.4g}",
-                rows=count(measured.n_rows, "training row"),
-            )
-            if measured.n_drawn_by_all:
-                words += (
-                    f" {count(measured.n_drawn_by_all, 'row')} that every member drew have none."
-                )
-            rule = self.record.deferral
+            confidence, rule = f"{100 * measured.confidence:.4g}", self.record.deferral
+            rows = count(measured.n_rows, "training row")
+            words = INTERVAL_WORDS.format(confidence=confidence, rows=rows)
+            if n := measured.n_drawn_by_all:
+                words += f" {count(n, 'row')} that every member drew have none."
             deferral = kept_numbers_chart(table, None if rule is None else rule.width)
             parts = [Text(words), intervals_chart(table, measured.confidence), deferral]
-        residuals, test = self.residuals, list[Part | None]()
-        if residuals is not None and len(residuals):
-            test = [residuals_chart(residuals, "by the mean of the members")]
-        members: list[Part | None] = [Listing("Members", self.members, {}), Text(OUT_OF_BAG_WORDS)]
-        return [
-            Section("members", "Members", [*members, self._ensemble_size()]),
-            Section("intervals", "When not to trust a prediction", parts, link="Intervals"),
-            candidates_section(self._ordered("loss"), {}, "mean loss over the folds", LOSS_WORDS),
-            Section("test", "Test samples", test),
-        ]
-
-    def _ensemble_size(self) -> Chart | None:
-        subsets = read_table(self.path / SIZES)
-        if subsets is None or subsets.empty:
-            return None
-        by_size = subsets.groupby("size")["rmse"]
-        mean, band = by_size.mean(), (by_size.min(), by_size.max())
-        look = {"color": BLUE, "marker": "o", "markersize": 4, "gid": "mean"}
-        series = [Series(mean.index, mean, "mean of subsets", band, look)]
-        panel = Panel(series, "members", "test root mean squared error")
-        title = f"Error against ensemble size: {significant(mean.iloc[-1])} by all {mean.index[-1]}"
-        caption = (
-            "Root mean squared error of the mean on the test samples against the number of members;"
-            " the band spans the best and the worst of the subsets that were drawn."
-        )
-        return Chart("ensemble_size", partial(series_chart, [panel], title, 4.0), caption)
+        return Section("intervals", "When not to trust a prediction", parts, link="Intervals")
 
 
 def calibration_bins(predictions: pd.DataFrame) -> pd.DataFrame:
-    """Return mean certainty and share of right answers in bins of equal width by certainty.
+    """Put predictions into bins of equal width by the certainty of the mean.
 
-    Guo et al., On calibration of modern neural networks (ICML 2017).
-
-    Parameters
-    ----------
-    predictions : table with ``true``, ``predicted_by_mean`` and ``certainty_of_mean``
-
-    Returns
-    -------
-    table of the bins that have a sample: ``certainty``, ``right``, ``n`` samples, and the ends
-    of the 95 % interval of the share, ``low`` and ``high``
+    Guo et al., On calibration of modern neural networks (ICML 2017). Of each bin that has one of
+    its ``n`` samples: mean ``certainty``, the share that is ``right``, and the ends of its 95 %
+    interval, ``low`` and ``high``.
     """
     certainty = predictions["certainty_of_mean"]
     right = predictions["true"] == predictions["predicted_by_mean"]
@@ -413,7 +369,7 @@ def calibration_bins(predictions: pd.DataFrame) -> pd.DataFrame:
 
 
 def kept_errors(predictions: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
-    """Return the share of samples kept, and the error among them, the most certain first.
+    """The share of samples kept, and the error among them, the most certain first.
 
     Those of equal certainty are kept or deferred together. Both are fractions, float arrays of
     shape (number of different certainties,).
@@ -430,63 +386,45 @@ def _read_explained(path: Path, shape: tuple[int, ...] | None) -> dict[str, list
     groups: dict[str, list[ExplainedSample]] = {}
     try:
         with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
-            found: Mapping[str, np.ndarray] = {name: arrays[name] for name in ARRAYS}
-        probabilities, vote, true = found["probabilities"], found["vote"], found["true"]
+            names, of, X, true, probabilities, vote, deferred = (arrays[name] for name in ARRAYS)
         n_members, n_samples, n_classes = probabilities.shape
-        if any(len(found[name]) != n_samples for name in ARRAYS if name != "probabilities"):
+        if {*map(len, (names, of, X, true, vote, deferred))} != {n_samples}:
             raise ValueError("arrays of different lengths")
         if not n_members or not ((vote >= 0) & (vote < n_classes)).all():
             raise ValueError("probabilities of other samples or classes")
         if not ((probabilities >= 0) & (probabilities <= 1.0001)).all():
             raise ValueError("probabilities outside 0 and 1")
-        images = None if shape is None else as_pictures(found["X"], shape)
-        for i in range(n_samples):
-            sample = ExplainedSample(
-                str(found["name"][i]),
-                int(true[i]) if true[i] >= 0 else None,
-                None if images is None else images[i],
-                probabilities[:, i],
-                int(vote[i]),
-                bool(found["deferred"][i]),
+        images = [None] * n_samples if shape is None else as_pictures(X, shape)
+        for i, (name, group, image) in enumerate(zip(names, of, images, strict=True)):
+            known = int(true[i]) if true[i] >= 0 else None
+            said = probabilities[:, i], int(vote[i]), bool(deferred[i])
+            groups.setdefault(str(group), []).append(
+                ExplainedSample(str(name), known, image, *said)
             )
-            groups.setdefault(str(found["group"][i]), []).append(sample)
     except DAMAGE as error:
         raise damaged(path, f"an .npz file of {', '.join(ARRAYS)}", one_line(error)) from None
     return groups
 
 
-def draw_certainty(images: Sequence[ImageAnswer], run: Path, folder: Path) -> list[str]:
-    """Draw the certainty of what an ensemble says of images; return its lines, with the figures'.
+def draw_certainty(
+    folder: Path, path: Path, picture: np.ndarray, classes: Sequence[str], *said: Any
+) -> Path:
+    """Draw ``NAME-certainty.svg`` and ``.png`` of an image; ``folder`` is made.
 
-    Parameters
-    ----------
-    run : whose ensemble it is
-    folder : where ``NAME-certainty.svg`` and ``.png`` go; it is made
+    ``said`` are probabilities, vote and whether to defer, of an ``ExplainedSample``.
 
     Raises
     ------
     InputError
         The folder cannot be written.
     """
-    _, record = read_record(run, Record)
-    form, lines = record.image_form, list[str]()
-    for image in images:
-        assert form is not None
-        shape = (form.height, form.width) if form.channels == 1 else (3, form.height, form.width)
-        (picture,) = as_pictures(image.X[None], shape)
-        about = image.probabilities, image.vote, image.deferred
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-            with figure_style():
-                panels = certainty_panels(
-                    [ExplainedSample(image.path.name, None, picture, *about)],
-                    record.dataset.classes,
-                )
-                figure = save(panels, folder, f"{image.path.stem}-certainty")
-        except OSError as error:
-            raise InputError(
-                f"{opt('output')} must be a folder that can be written, got {folder}: "
-                f"{error.strerror}; name another folder"
-            ) from None
-        lines += [*image.lines, f"figure     {figure}"]
-    return lines
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with figure_style():
+            panels = certainty_panels([ExplainedSample(path.name, None, picture, *said)], classes)
+            return save(panels, folder, f"{path.stem}-certainty")
+    except OSError as error:
+        raise InputError(
+            f"{opt('output')} must be a folder that can be written, got {folder}: "
+            f"{error.strerror}; name another folder"
+        ) from None

@@ -125,19 +125,11 @@ class Report(RunData):
                 spread += f" of {words}" if self.n_splits else " over the folds"
             value = measure.text(measure.of(best.score_mean))
             cards.append(Card(f"cv {measure.name}", value, spread))
-        if (nested := record.nested) is not None:
-            note = f"± {measure.text(nested.score_std)} over {nested.n_outer} outer folds"
-            value = measure.text(measure.of(nested.score_mean))
-            cards.append(Card(f"nested {measure.name}", value, note))
+        cards += self.nested_cards(measure)
         if record.test_error is not None:
             note = wrong_of(record.n_test_errors, record.dataset.n_test)
             cards.append(Card("test error", percent(record.test_error), note))
-        for name, score in record.test_scores.items():
-            shown = measure_of(name)
-            if score is not None and not shown.is_error:
-                n_test = record.dataset.n_test
-                note = "" if n_test is None else count(n_test, "test sample")
-                cards.append(Card(f"test {shown.name}", shown.text(shown.of(score)), note))
+        cards += self.test_score_cards()
         if record.test_log_loss is not None:
             error = record.test_calibration_error
             note = "" if error is None else f"calibration error {percent(error)}"
@@ -158,6 +150,24 @@ class Report(RunData):
                 Card("as good as the best", count(within, "other") if within else "no other", note)
             )
         return cards
+
+    def test_score_cards(self) -> list[Card]:
+        """Give the scores of the test samples that are no error."""
+        n_test = self.record.dataset.n_test
+        note = "" if n_test is None else count(n_test, "test sample")
+        return [
+            Card(f"test {measure.name}", measure.text(measure.of(score)), note)
+            for name, score in self.record.test_scores.items()
+            if score is not None and not (measure := measure_of(name)).is_error
+        ]
+
+    def nested_cards(self, measure: Measure, of: str = "") -> list[Card]:
+        """Give the estimate of a nested cross-validation, if there is one."""
+        if (nested := self.record.nested) is None:
+            return []
+        note = f"± {measure.text(nested.score_std)} over {nested.n_outer} outer folds"
+        value = measure.text(measure.of(nested.score_mean))
+        return [Card(f"nested {measure.name}{of}", value, note)]
 
     def baseline_cards(self) -> list[Card]:
         """Return what a result should beat, if the run measured it."""

@@ -46,11 +46,11 @@ BEST = "by the best candidate, fitted on all training rows"
 SURENESS = ("margin", "certainty")  # columns that say how sure a prediction was
 
 
-def test_section(run: RunData) -> Section:
-    """Return the section of the test samples of any classifier or regressor."""
+def test_section(run: RunData, by: str = BEST) -> Section:  # noqa: PT028  it is no test
+    """Show the test samples of any classifier or regressor; ``by`` says what predicted numbers."""
     parts: list[Part | None] = []
     if run.residuals is not None and len(run.residuals):
-        parts = [residuals_chart(run.residuals)]
+        parts = [residuals_chart(run.residuals, by)]
     elif run.predictions is not None and len(run.predictions):
         true, predicted = (run.predictions[name].to_numpy() for name in ("true", "predicted"))
         n_classes = max(len(run.classes), int(max(true.max(), predicted.max())) + 1)
@@ -64,17 +64,10 @@ def test_section(run: RunData) -> Section:
 
 
 def class_table(counts: np.ndarray, names: Sequence[str]) -> tuple[pd.DataFrame, list[str]]:
-    """Return a row for each class that is there or was predicted, one of their means, and shares.
+    """Make a row for each class that is there or was predicted, and one of their means.
 
-    Parameters
-    ----------
-    counts : int array of shape (n_classes, n_classes), samples by their true class (row) and the
-        predicted one (column)
-    names : of the classes
-
-    Returns
-    -------
-    table, and the names of those of its columns that are fractions
+    ``counts`` of shape (n_classes, n_classes) are of samples by their true class (row) and the
+    predicted one (column). Beside the table are the names of its columns that are fractions.
     """
     right, present, predicted = np.diag(counts), counts.sum(axis=1), counts.sum(axis=0)
     table = pd.DataFrame({"class": names, "samples": present, "found": right})
@@ -104,12 +97,8 @@ def confusion_matrix(counts: np.ndarray, names: Sequence[str]) -> Figure:
     margin = 0.75 + 0.08 * longest
     size = (side + margin + (0 if is_numbered else 0.9), side + margin)
     figure = Figure(figsize=size, layout="constrained")
-    figure.suptitle(
-        f"{n_wrong:,} of {n_samples:,} test samples wrong ({percent(n_wrong / n_samples)})",
-        x=0.02,
-        ha="left",
-        fontsize=10.5,
-    )
+    title = f"{n_wrong:,} of {n_samples:,} test samples wrong ({percent(n_wrong / n_samples)})"
+    figure.suptitle(title, x=0.02, ha="left", fontsize=10.5)
     axes = figure.add_subplot(xlabel="predicted class", ylabel="true class")
     errors = np.where(np.eye(n_classes, dtype=bool) | (counts == 0), np.nan, counts)
     texts = np.array([[f"{one:,}" if one and is_numbered else "" for one in row] for row in counts])
@@ -148,7 +137,7 @@ def _confusion(counts: np.ndarray, names: Sequence[str]) -> Chart:
 
 
 def _wrong_parts(run: RunData) -> list[Part | None]:
-    """Return the wrong test samples, the surest first: how many, their images, a table."""
+    """Show the wrong test samples, the surest first: how many, their images, a table."""
     assert run.predictions is not None
     wrong = run.predictions[run.predictions["true"] != run.predictions["predicted"]]
     heading = Text("Wrong test samples", "h3")
@@ -156,16 +145,11 @@ def _wrong_parts(run: RunData) -> list[Part | None]:
         return [heading, Text("Every test sample was classified right.")]
     by = [name for name in SURENESS if name in wrong][:1]
     wrong = wrong.sort_values(by, ascending=False, kind="stable") if by else wrong
-    wrong = wrong[["row", "true", "predicted", *by]].assign(
-        **{
-            name: [class_name(run.classes, code) for code in wrong[name]]
-            for name in ("true", "predicted")
-        }
-    )
-    drawn = pictures(run.wrong_images)
-    words = zip(wrong["row"], wrong["true"], wrong["predicted"], strict=True)
-    images = []
-    for row, true, predicted in words:
+    wrong = wrong[["row", "true", "predicted", *by]].copy()
+    for column in ("true", "predicted"):
+        wrong[column] = [class_name(run.classes, code) for code in wrong[column]]
+    drawn, images = pictures(run.wrong_images), []
+    for row, true, predicted in zip(wrong["row"], wrong["true"], wrong["predicted"], strict=True):
         if row in drawn:
             alt = f"Test sample {row}: {true} taken for {predicted}"
             images.append((drawn[row], f"{row}: {true} → {predicted}", alt))
@@ -184,7 +168,7 @@ def _wrong_parts(run: RunData) -> list[Part | None]:
 
 
 def pictures(images: Mapping[int, np.ndarray]) -> dict[int, str]:
-    """Return images as data URIs, ink dark on light: the brightest pixel of all is darkest."""
+    """Encode images as data URIs, ink dark on light: the brightest pixel of all is darkest."""
     brightest = max((1.0, *(float(pixels.max()) for pixels in images.values())))
     found = {}
     for row, pixels in images.items():
@@ -198,14 +182,8 @@ def pictures(images: Mapping[int, np.ndarray]) -> dict[int, str]:
     return found
 
 
-def residuals_chart(residuals: pd.DataFrame, by: str = BEST) -> Chart:
-    """Return predicted against true numbers of the test samples, and what is between them.
-
-    Parameters
-    ----------
-    residuals : table of ``true`` and ``predicted``
-    by : what predicted them, in the caption
-    """
+def residuals_chart(residuals: pd.DataFrame, by: str) -> Chart:
+    """Show numbers ``predicted`` against ``true``, and residuals; ``by`` says what predicted."""
     true, predicted = (residuals[name].to_numpy(float) for name in ("true", "predicted"))
     ends = [min(true.min(), predicted.min()), max(true.max(), predicted.max())]
     look = dots(BLUE, ".", alpha=0.5)

@@ -18,35 +18,23 @@ INTERVALS = ("true", "predicted", "lower", "upper")  # columns of the tables bel
 
 
 def intervals_chart(table: pd.DataFrame, confidence: float) -> Chart:
-    """Return intervals over the sorted test samples, and their width against the error.
+    """Show intervals over the sorted test samples, and their width against the error.
 
-    Parameters
-    ----------
-    table : with the columns ``INTERVALS``, a line for each test sample
-    confidence : float
-        Fraction of intervals that are to hold their target.
+    The table has the columns ``INTERVALS`` and a line for each test sample; ``confidence`` is the
+    fraction of intervals that are to hold their target.
     """
     table = table.sort_values("predicted", ignore_index=True)
     true, predicted, lower, upper = (table[name].to_numpy(float) for name in INTERVALS)
     place, missed = np.arange(1, len(table) + 1), _missed(table)
     of_kind = ((~missed, BLUE, "in its interval"), (missed, VERMILLION, "outside"))
-    over_rows = [
-        Series(place, predicted, band=(lower, upper), look={"color": INK, "linewidth": 1})
-    ] + [
-        Series(place[kind], true[kind], label=label, look=dots(colour, ".", alpha=0.7))
-        for kind, colour, label in of_kind
-        if kind.any()
-    ]
-    against_error = [
-        Series(
-            (upper - lower)[kind],
-            np.abs(true - predicted)[kind],
-            label=label,
-            look=dots(colour, ".", alpha=0.5),
-        )
-        for kind, colour, label in of_kind
-        if kind.any()
-    ]
+    look = {"color": INK, "linewidth": 1}
+    over_rows, against_error = [Series(place, predicted, band=(lower, upper), look=look)], []
+    width, distance = upper - lower, np.abs(true - predicted)
+    for kind, colour, label in of_kind:
+        if kind.any():
+            marks, pale = (dots(colour, ".", alpha=alpha) for alpha in (0.7, 0.5))
+            over_rows.append(Series(place[kind], true[kind], label, look=marks))
+            against_error.append(Series(width[kind], distance[kind], label, look=pale))
     panels = [
         Panel(over_rows, "test samples, by prediction", "target"),
         Panel(against_error, "width of the interval", "|true − predicted|"),
@@ -64,11 +52,9 @@ def intervals_chart(table: pd.DataFrame, confidence: float) -> Chart:
 
 
 def interval_cards(table: pd.DataFrame, confidence: float) -> list[Card]:
-    """Return coverage of the test samples, with what chance allows, and the mean width.
+    """Coverage of the test samples, with what chance allows, and the mean width.
 
-    Parameters
-    ----------
-    table, confidence : as of ``intervals_chart``
+    Parameters are those of ``intervals_chart``.
     """
     n, n_missed = len(table), int(_missed(table).sum())
     if n == 0:
@@ -77,24 +63,17 @@ def interval_cards(table: pd.DataFrame, confidence: float) -> list[Card]:
     width = (table["upper"] - table["lower"]).mean()
     spread = float(table["true"].std(ddof=0))
     note = f"{significant(width / spread)} standard deviations of the target" if spread else ""
+    asked = f"asked for {100 * confidence:.4g} %; 95 % interval {percent(low)} to {percent(high)}"
     return [
-        Card(
-            "coverage of intervals",
-            percent((n - n_missed) / n),
-            f"asked for {100 * confidence:.4g} %; 95 % interval {percent(low)} to {percent(high)}",
-        ),
+        Card("coverage of intervals", percent((n - n_missed) / n), asked),
         Card("mean width of an interval", significant(width), note),
     ]
 
 
 def kept_numbers_chart(table: pd.DataFrame, width: float | None = None) -> Chart:
-    """Return the error among the predictions that are kept when the widest are deferred.
+    """Show the error of what is kept when the widest intervals are deferred.
 
-    Parameters
-    ----------
-    table : as of ``intervals_chart``
-    width : float, optional
-        Largest width of a prediction that is kept, drawn as a dot.
+    A dot stands for the largest ``width`` that is kept; ``table`` is that of ``intervals_chart``.
     """
     true, predicted, lower, upper = (table[name].to_numpy(float) for name in INTERVALS)
     widths = upper - lower
@@ -103,24 +82,45 @@ def kept_numbers_chart(table: pd.DataFrame, width: float | None = None) -> Chart
     error = np.cumsum(distance) / n_kept
     # Of a few the mean is chance alone.
     first = min(len(distance) // FEWEST_SHOWN, len(distance) - 1)
-    look = {"color": BLUE, "drawstyle": "steps-post", "gid": "kept"}
-    share = n_kept / len(distance)
-    series = [Series(share[first:], error[first:], "by width of the interval", look=look)]
+    share, rule = n_kept / len(distance), None
     if width is not None and (n := int(np.sum(widths <= width))):
-        label = (
-            f"up to {significant(width)}: {significant(error[n - 1])} of {percent(share[n - 1])}"
-        )
-        look = dots(VERMILLION, "o", 7, gid="rule")
-        series.append(Series([share[n - 1]], [error[n - 1]], label, look=look))
-    panel = Panel(
-        series, "predictions kept", "mean |true − predicted|", scales=("percent", "linear")
-    )
+        last = share[n - 1], error[n - 1]
+        text = f"up to {significant(width)}: {significant(last[1])} of {percent(last[0])}"
+        rule = *last, text
     caption = (
         "Mean error among the test samples that are kept when those of the widest intervals are "
         "deferred to a human; it rises to the right where width tells hard samples from easy ones."
     )
-    title = "Deferring the uncertain to a human"
-    return Chart("selective_prediction", partial(series_chart, [panel], title, 4.0), caption)
+    by, label = "width of the interval", "mean |true − predicted|"
+    return deferral_chart(share[first:], error[first:], by, rule, caption, label)
+
+
+def deferral_chart(
+    share: np.ndarray,
+    error: np.ndarray,
+    by: str,
+    rule: tuple[float, float, str] | None,
+    caption: str,
+    label: str,
+    scale: str = "linear",
+) -> Chart:
+    """Show the error of what is kept when the least certain predictions are deferred.
+
+    Parameters
+    ----------
+    share, error : float arrays of shape (n,), fractions that are kept and the error among them
+    by : what says how certain a prediction is
+    rule : share, error and name of what a rule keeps, drawn as a dot
+    label, scale : of the error's axis
+    """
+    look = {"color": BLUE, "drawstyle": "steps-post", "gid": "kept"}
+    series = [Series(share, error, f"by {by}", look=look)]
+    if rule is not None:
+        x, y, name = rule
+        series.append(Series([x], [y], name, look=dots(VERMILLION, "o", 7, gid="rule")))
+    panel = Panel(series, "predictions kept", label, scales=("percent", scale))
+    draw = partial(series_chart, [panel], "Deferring the uncertain to a human", 4.0)
+    return Chart("selective_prediction", draw, caption)
 
 
 def _missed(table: pd.DataFrame) -> np.ndarray:

@@ -12,8 +12,8 @@ from pipelines import InputError
 from pipelines.bagging import intervals
 from pipelines.bagging.intervals import (
     JackknifeIntervals,
+    RunIntervals,
     describe_intervals,
-    interval_columns,
     narrowest,
 )
 from pipelines.data.model_file import read_model, write_model
@@ -43,7 +43,7 @@ def by_the_book(
     """Kim, Xu and Barber 2020, algorithm 1, row by row, and by disagreement."""
     lower, upper, spreads = [], [], {}
     for i in range(len(y)):
-        said = [member.probabilities[member.rows == i] for member in members if i in member.rows]
+        said = [member.outputs[member.rows == i] for member in members if i in member.rows]
         if said:
             spreads[i] = np.std(said)
     typical = np.mean(list(spreads.values()))
@@ -53,7 +53,7 @@ def by_the_book(
             ignorant = [b for b, member in enumerate(members) if i in member.rows]
             if not ignorant:
                 continue
-            at_i = np.mean([members[b].probabilities[members[b].rows == i] for b in ignorant])
+            at_i = np.mean([members[b].outputs[members[b].rows == i] for b in ignorant])
             residual = abs(y[i] - at_i)
             at_x = np.mean([new[b, x] for b in ignorant])
             if by_spread:
@@ -127,7 +127,7 @@ def test_a_weight_of_two_counts_as_two_rows() -> None:
 def test_targets_far_from_zero_lose_no_digits() -> None:
     members, y, new = bagged()
     far, scale = 1e9, 1e-3
-    moved = [one._replace(probabilities=one.probabilities * scale + far) for one in members]
+    moved = [one._replace(outputs=one.outputs * scale + far) for one in members]
     for by_spread in (False, True):
         fitted = JackknifeIntervals.of(moved, y * scale + far)
         there = np.stack(fitted.bounds(new * scale + far, by_spread=by_spread))
@@ -221,7 +221,13 @@ def test_what_a_run_says_of_intervals() -> None:
         "mean_width": 3.0,
         "median_width": 2.5,
     }
-    none = describe_intervals(lower[:0], lower[:0], upper[:0])
-    assert (none["n_test"], none["coverage"], none["mean_width"]) == (0, None, None)
-    assert list(interval_columns(lower, upper)) == ["lower", "upper"]
-    assert list(interval_columns(lower, upper, upper > 2)) == ["lower", "upper", "kept"]
+
+
+def test_rows_of_a_run_are_kept_by_their_width() -> None:
+    members, y, new = bagged()
+    known = JackknifeIntervals.of(members, y)
+    columns = RunIntervals(known, 0.8).columns(new)
+    assert list(columns) == ["lower", "upper"]
+    width = float(np.median(columns["upper"] - columns["lower"]))
+    kept = RunIntervals(known, 0.8, width).columns(new)["kept"]
+    assert kept.tolist() == (columns["upper"] - columns["lower"] <= width).tolist()

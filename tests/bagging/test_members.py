@@ -90,10 +90,10 @@ def test_what_files_say_comes_to_where_the_others_lie(
         recalled = [
             files.recall(Placed(SimpleNamespace(data=data)), row, device)[0] for row in rows
         ]
-        together = as_dask_array([one.probabilities for one in recalled])
+        together = as_dask_array([one.outputs for one in recalled])
         answers = reduce_members(together).compute(scheduler="sync")
-        alone = reduce_members(np.stack([one.probabilities for one in said]))
+        alone = reduce_members(np.stack([one.outputs for one in said]))
         np.testing.assert_allclose(answers.mean, alone.mean)
-        assert {type(one.probabilities) for one in recalled} == {
+        assert {type(one.outputs) for one in recalled} == {
             cupy.ndarray if device == "gpu" else np.ndarray
         }

@@ -112,7 +112,7 @@ def test_the_task_of_a_member_refits_the_best() -> None:
     assert row["candidate"] == 1
     assert row["fold"] == -1
     assert made.test is not None
-    assert made.test.probabilities.shape == (50, 10)
+    assert made.test.outputs.shape == (50, 10)
     with pytest.raises(RuntimeError, match="none of its candidates"):
         list(run_task(problem, task, [None] * 4, kind=plan.kind))
 
@@ -148,7 +148,7 @@ def test_every_candidate_and_every_member_has_rows(finished: Finished) -> None:
     assert len(cells) == 2 * 3 * 2
     assert {row["worker"] for row in cells.values()} == {"in process"}
     assert set(refits) == set(members) == {0, 1}
-    assert members[0].test.probabilities.shape == (50, 10)
+    assert members[0].test.outputs.shape == (50, 10)
 
 
 def test_what_is_done_is_left_out(finished: Finished) -> None:
@@ -169,7 +169,7 @@ def test_what_is_done_is_left_out(finished: Finished) -> None:
 
     changed = refitted | {"member=1": (refitted["member=1"] + 1) % 3}
     _, _, _, made = everything(plan, less, changed)
-    np.testing.assert_array_equal(made[1].test.probabilities, members[1].test.probabilities)
+    np.testing.assert_array_equal(made[1].test.outputs, members[1].test.outputs)
 
 
 def test_tables_of_candidates_and_members(finished: Finished) -> None:

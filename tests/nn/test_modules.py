@@ -223,8 +223,8 @@ def test_folds_and_refit_of_a_module(digits: FoldedData) -> None:
     assert [row["status"] for row in rows] == ["ok"] * 3
     assert np.mean([row["error"] for row in rows]) < 0.2
     _, done = refitted(digits, CNN, DIGITS, training)
-    np.testing.assert_array_equal(done.test.probabilities, done.member.predict_proba(digits.X_test))
-    assert (done.test.probabilities.argmax(axis=1) != digits.y_test).mean() < 0.15
+    np.testing.assert_array_equal(done.test.outputs, done.member.predict_proba(digits.X_test))
+    assert (done.test.outputs.argmax(axis=1) != digits.y_test).mean() < 0.15
 
 
 @pytest.mark.parametrize(

@@ -53,8 +53,8 @@ def test_a_refit_is_on_the_whole_sample(digits: FoldedData) -> None:
     assert row["training_error"] is not None
     assert row["training_error"] < row["error"] < 0.3
     assert done is not None
-    np.testing.assert_array_equal(done.test.probabilities, done.member.predict_proba(digits.X_test))
-    assert (done.test.probabilities.argmax(axis=1) != digits.y_test).mean() < 0.3
+    np.testing.assert_array_equal(done.test.outputs, done.member.predict_proba(digits.X_test))
+    assert (done.test.outputs.argmax(axis=1) != digits.y_test).mean() < 0.3
     _, again = refitted(digits, SPEC, DIGITS, TRAINING)
     assert again is not None
     for name, one in done.member.weights.items():
@@ -86,7 +86,7 @@ def test_members_together_are_those_trained_alone(digits: FoldedData) -> None:
         ((own_row, own),) = without_progress(run_task(problem, task, kind=on_cpu.kind))
         assert one.member.spec == own.member.spec
         assert json.loads(row["losses"]) == pytest.approx(json.loads(own_row["losses"]), rel=2e-3)
-        np.testing.assert_allclose(one.test.probabilities, own.test.probabilities, atol=0.02)
+        np.testing.assert_allclose(one.test.outputs, own.test.outputs, atol=0.02)
 
 
 def test_a_table(wine: FoldedData) -> None:
@@ -99,4 +99,4 @@ def test_a_table(wine: FoldedData) -> None:
     sample = BootstrapSplits(wine, 3, 0, (0,)).sample.everything()
     assert done is not None
     np.testing.assert_allclose(done.member.scaling.center, wine.X[sample].mean(axis=0))
-    assert (done.test.probabilities.argmax(axis=1) != wine.y_test).mean() < 0.1
+    assert (done.test.outputs.argmax(axis=1) != wine.y_test).mean() < 0.1

@@ -54,9 +54,7 @@ def known_of(folder: Path, y: np.ndarray) -> tuple[np.ndarray, JackknifeInterval
     """What members say of the test rows, and what is known of the out-of-bag rows."""
     files = MemberFiles(folder)
     of_test, out_of_bag = zip(*map(files.predictions, files.numbers()), strict=True)
-    return np.stack([one.probabilities[:, 0] for one in of_test]), JackknifeIntervals.of(
-        out_of_bag, y
-    )
+    return np.stack([one.outputs[:, 0] for one in of_test]), JackknifeIntervals.of(out_of_bag, y)
 
 
 def test_the_answer_is_the_mean_of_the_members_with_intervals(run: tuple[Path, str]) -> None:

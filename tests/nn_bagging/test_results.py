@@ -34,6 +34,9 @@ def test_the_terminal_shows_the_answer(finished: tuple[Path, str]) -> None:
     error = f"{n_wrong / 360 * 100:.2f} %"
     assert f"vote       test error {error} ({n_wrong} of 360, 95 % interval" in said
     assert "test samples are deferred to a human" in said
+    before, scaled = about["test_calibration_error"], about["calibration"]
+    after = f"{100 * scaled['test_calibration_error']:.2f} % at temperature"
+    assert f"calibration error {100 * before:.2f} %, {after} {scaled['temperature']:.2f}\n" in said
     assert f"report     {folder / 'report.html'}" in said
 
 

@@ -82,7 +82,7 @@ def test_ensembles_on_outer_folds_are_tested_on_rows_they_have_not_seen(tmp_path
         left_out = files.predictions(0)[1].rows
         assert np.isin(left_out, train).all()
         said = np.stack([member.predict_proba(data.X_train[test]) for member in members])
-        np.testing.assert_allclose(said[0], files.predictions(0)[0].probabilities, atol=1e-6)
+        np.testing.assert_allclose(said[0], files.predictions(0)[0].outputs, atol=1e-6)
         scores.append(np.mean(reduce_members(said).vote == data.y_train[test]))
     assert nested["n_outer"] == 2
     assert nested["score_mean"] == pytest.approx(np.mean(scores))
