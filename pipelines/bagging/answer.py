@@ -41,6 +41,7 @@ from pipelines.data import Dataset
 from pipelines.data.baseline import baseline_of, remarks_on
 from pipelines.data.dataset import REGRESSION
 from pipelines.data.placement import to_host
+from pipelines.errors import InputError, opt
 from pipelines.run_folder import names
 from pipelines.search.answer import number_scores, write_predictions
 from pipelines.search.scoring import expected_calibration_error, log_loss
@@ -179,7 +180,10 @@ def answer_numbers(trained: TrainedEnsemble) -> dict[str, Any]:
     mean = of_members.mean(axis=0)
     jackknife = JackknifeIntervals.of(out_of_bag, dataset.y_train)
     intervals = RunIntervals(jackknife, confidence, defer_width)
-    columns = intervals.columns(of_members)
+    try:
+        columns = intervals.columns(of_members)
+    except InputError as refusal:
+        raise InputError(f"{refusal}; for {opt('resume', path)} the members are kept") from None
     with names.replacing(path / INTERVALS) as unfinished:
         intervals.save(unfinished)
     arrays = {"member": numbers, "predictions": of_members}

@@ -28,6 +28,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, fields
+from numbers import Real
 from pathlib import Path
 from typing import Any, Self
 
@@ -122,9 +123,9 @@ class JackknifeIntervals:
         InputError
             ``confidence`` is outside, or needs more rows than there are.
         """
-        if not 0 < confidence < 1:
+        if not (isinstance(confidence, Real) and 0 < confidence < 1):
             raise InputError(
-                f"{opt('confidence')} must lie between 0 and 1, got {confidence}; use "
+                f"{opt('confidence')} must lie between 0 and 1, got {confidence!r}; use "
                 f"{opt('confidence', CONFIDENCE)}"
             )
         n_rows, total = len(self.truth), float(self.weights.sum())
@@ -155,8 +156,10 @@ class JackknifeIntervals:
                 spread = np.sqrt(squares.clip(min=0))  # s_i(x)
                 widened = margin / (self.spread + typical) * (spread + typical)
             without_row = center + apart  # mu_i(x): (step, n)
-            upper[block] = self._quantile(without_row + widened, wanted)
-            lower[block] = -self._quantile(widened - without_row, wanted)
+            # Below a confidence of about a half quantiles may cross; an interval holds the mean.
+            mean = of_members[:, block].mean(axis=0)
+            upper[block] = np.maximum(mean, self._quantile(without_row + widened, wanted))
+            lower[block] = np.minimum(mean, -self._quantile(widened - without_row, wanted))
         return lower, upper
 
     def _quantile(self, values: np.ndarray, wanted: float) -> np.ndarray:

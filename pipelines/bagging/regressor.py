@@ -18,8 +18,8 @@ from pipelines.bagging.intervals import (
     narrowest,
 )
 from pipelines.data.placement import FoldedData, to_host
-from pipelines.data.scaling import SMALL
 from pipelines.nn.member import Ensemble, OutOfBagPrediction
+from pipelines.nn.stack import numbers_of
 
 NO_INTERVALS = (
     "This %(name)s has no intervals yet: call 'fit', or resume the run, which ended before it set "
@@ -72,24 +72,7 @@ class BaggedNetsRegressor(RegressorMixin, BaggedNetworks):
     """
 
     def _targets(self, y: np.ndarray) -> tuple[np.ndarray, int]:
-        if y.dtype.kind not in "biuf":  # scikit-learn lets text and dates pass
-            raise ValueError(f"y must be numbers, got {y.dtype} such as {y[0]!r}; convert it")
-        y = y.astype(np.float64)
-        if len(y) < 2:
-            raise ValueError(f"a regression needs at least 2 rows, got n_samples = {len(y)}")
-        with np.errstate(over="ignore", invalid="ignore"):
-            spread = y.std()
-        if not np.isfinite(spread):
-            raise ValueError(
-                "y must have a standard deviation that is a number, got values up to "
-                f"{np.abs(y).max():.3g}; divide it by a constant"
-            )
-        if 0 < np.ptp(y) < SMALL:
-            raise ValueError(
-                f"y must differ by {SMALL:g} or more, or not at all, got numbers that differ by "
-                f"{np.ptp(y):.3g}; multiply it by a constant"
-            )
-        return y, 0
+        return numbers_of(y), 0
 
     def _learn_from(self, out_of_bag: list[OutOfBagPrediction], data: FoldedData) -> None:
         self.ensemble_ = Ensemble(self.estimators_, np.empty(0))

@@ -224,7 +224,8 @@ def merge_or_drop(
         folds = f", and for {opt('folds', n_folds)}" if n_folds > 1 else ""
         try:
             classes[few].astype(float)
-            numbers = "; cross_validate can predict the number itself"
+            task = opt("task", "regression")
+            numbers = f"; svm_grid, nn_bagging and cross_validate predict numbers with {task}"
         except ValueError:
             numbers = ""
         raise InputError(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
+from numbers import Integral, Real
 from typing import Any, Self
 
 import numpy as np
@@ -18,10 +20,12 @@ from pipelines.errors import InputError
 from pipelines.nn.fit import ScoreRows, fit_networks, generator_of
 from pipelines.nn.inputs import Inputs, NotNamed
 from pipelines.nn.member import Member
-from pipelines.nn.settings import Training, need_torch
-from pipelines.nn.space import NetworkSpec
-from pipelines.nn.stack import OK, Part, Tensors, numbers_of, target_scaling
+from pipelines.nn.settings import OPTIMIZERS, PRECISIONS, SCHEDULES, Training, need_torch
+from pipelines.nn.space import LIMITS, NetworkSpec
+from pipelines.nn.stack import DIVERGED, OK, Part, Tensors, numbers_of, target_scaling
+from pipelines.sklearn_private import Interval, StrOptions
 
+AT_LEAST_1 = Interval(Integral, 1, None, closed="left")
 HELD_OUT = 0.1  # of the training rows of a network that they end, as scikit-learn's MLP holds out
 # Of Adam; of a one-cycle schedule the highest; of plain stochastic gradient descent.
 RATES = {"table": 0.03, "cnn": 0.08, "conv": 0.02, "mlp": 0.02}
@@ -73,6 +77,23 @@ class NetworkEstimator(BaseEstimator):
 
     target_: FittedScaling | None = None
 
+    _parameter_constraints = {  # noqa: RUF012  as scikit-learn has it
+        "network": [str],
+        **{name: [AT_LEAST_1] for name in ("n_hidden_layer", "n_conv_layer", "kernel_size")},
+        "learning_rate": [Interval(Real, *LIMITS["learning_rate"], closed="both"), None],
+        "momentum": [Interval(Real, 0, 1, closed="left")],
+        **{name: [AT_LEAST_1, None] for name in ("batch_size", "max_epochs", "patience")},
+        "optimizer": [StrOptions(set(OPTIMIZERS)), None],
+        "schedule": [StrOptions(set(SCHEDULES)), None],
+        "label_smoothing": [Interval(Real, 0, 1, closed="left"), None],
+        "weight_decay": [Interval(Real, 0, None, closed="left"), None],
+        "augment": [str],
+        "precision": [StrOptions(set(PRECISIONS))],
+        "image_shape": [tuple, list, None],
+        "device": [StrOptions({"cpu", "gpu"})],
+        "random_state": [Interval(Integral, 0, None, closed="left")],
+    }
+
     def __init__(
         self,
         *,
@@ -123,7 +144,7 @@ class NetworkEstimator(BaseEstimator):
         return NetworkSpec(
             network,
             self.n_hidden_layer if network in ("table", "mlp", "conv") else 0,
-            self.learning_rate or rate,
+            rate if self.learning_rate is None else self.learning_rate,
             self.momentum,
             self.n_conv_layer if network in ("conv", "cnn") else 0,
             self.kernel_size if network == "conv" else 0,
@@ -134,7 +155,14 @@ class NetworkEstimator(BaseEstimator):
         return Inputs(n_features, n_classes, self.image_shape and tuple(self.image_shape))
 
     def training(self, n_rows: int) -> Training:
-        """Return the settings of its training on so many rows."""
+        """The settings of its training on so many rows.
+
+        Raises
+        ------
+        ValueError
+            A parameter is not what it must be.
+        """
+        self._validate_params()
         choices = {name: getattr(self, name) for name in (*Training.choices, "augment", "device")}
         if (is_regression := is_regressor(self)) and self.label_smoothing is not None:
             raise InputError(
@@ -174,16 +202,20 @@ class NetworkEstimator(BaseEstimator):
         part = self.part(np.arange(len(rows)))
         training = self.training(len(part.rows))
 
-        def copied(number: int, weights: Tensors, score: ScoreRows) -> dict[str, np.ndarray]:
+        def copied(
+            number: int, weights: Tensors, score: ScoreRows
+        ) -> tuple[float, dict[str, np.ndarray]]:
             floats = {name: one for name, one in weights.items() if one.is_floating_point()}
-            return {name: np.array(one.cpu().numpy()) for name, one in floats.items()}
+            arrays = {name: np.array(one.cpu().numpy()) for name, one in floats.items()}
+            return score(np.unique(part.rows)).loss, arrays
 
         for item in fit_networks(data, [part], inputs, training, copied):
             if isinstance(item, Progress):
                 continue
-            if item.status != OK:
-                raise ValueError(f"the network's loss {item.status}; use a smaller learning_rate")
-            self.weights_, self.scaling_ = item.result, data.scaling_for(part.rows)
+            loss, self.weights_ = item.result
+            if item.status != OK or not math.isfinite(loss):
+                raise ValueError(f"the network's loss {DIVERGED}; use a smaller learning_rate")
+            self.scaling_ = data.scaling_for(part.rows)
             self.target_ = target_scaling(data.y, part.rows) if inputs.is_regression else None
         self._is_fitted_here = True
         return self

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -18,6 +19,7 @@ from pipelines.nn.settings import Training
 from pipelines.nn.size import training_bytes
 from pipelines.nn.space import NetworkSpec
 from pipelines.nn.stack import (
+    DIVERGED,
     OK,
     Part,
     Result,
@@ -145,8 +147,10 @@ def refit(
             trained.append(item)
     for part, one in zip(parts, trained, strict=True):
         of_left_out, of_drawn, weights = one.result
-        scored = Trained(of_left_out, one.losses, one.status, one.seconds)
-        if one.status != OK:
+        answers = math.isfinite(of_left_out.loss) and math.isfinite(of_drawn.loss)
+        status = one.status if answers else DIVERGED
+        scored = Trained(of_left_out, one.losses, status, one.seconds)
+        if status != OK:
             yield Refitted(scored)
             continue
         distinct, left_out, spec = np.unique(part.rows), part.out_of_bag, part.spec

@@ -233,7 +233,14 @@ class Member:
             given = inputs_of_dense_layers(network)
             for first in range(0, len(X), step):
                 block = self.scaling.transform(rows_of(X, slice(first, first + step)))
-                block = block.astype(np.float32, copy=False)
+                with np.errstate(over="ignore"):
+                    block = block.astype(np.float32, copy=False)
+                beyond = ~np.isfinite(block).all(axis=1)
+                if beyond.any():
+                    raise InputError(
+                        "rows must stay within single precision, ±3.4e38, once they are scaled, "
+                        f"row {first + int(np.argmax(beyond))} (from 0) does not; check its numbers"
+                    )
                 # A copy, for numpy aligns less strictly, and the bits of a product depend on it.
                 rows = torch.tensor(block, device=where, dtype=dtype)
                 ask = log_certainty if self.target is None else outputs_of

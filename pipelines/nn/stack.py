@@ -11,7 +11,7 @@ import numpy as np
 
 from pipelines.data.placement import FoldedData
 from pipelines.data.preparation import Preparation
-from pipelines.data.scaling import FittedScaling, Scaling
+from pipelines.data.scaling import SMALL, FittedScaling, Scaling
 from pipelines.nn.inputs import Inputs
 from pipelines.nn.settings import Training, torch_device
 from pipelines.nn.size import scoring_rows
@@ -333,13 +333,16 @@ def target_scaling(y: np.ndarray, rows: np.ndarray | None = None) -> FittedScali
 
 
 def numbers_of(y: np.ndarray) -> np.ndarray:
-    """Return the targets of a regression as float64.
+    """The targets of a regression as float64.
 
     Raises
     ------
     ValueError
-        There is one alone, there are several for a row, or their standard deviation is no number.
+        They are no numbers, there is one alone or several for a row, or their squares are beyond
+        float64.
     """
+    if y.dtype.kind not in "biuf":  # scikit-learn lets text and dates pass
+        raise ValueError(f"y must be numbers, got {y.dtype} such as {y.flat[0]!r}; convert it")
     y = y.astype(np.float64)
     if y.ndim != 1:
         raise ValueError(f"y must have one number for each row, got an array of shape {y.shape}")
@@ -351,5 +354,10 @@ def numbers_of(y: np.ndarray) -> np.ndarray:
         raise ValueError(
             "y must have a standard deviation that is a number, got values up to "
             f"{np.abs(y).max():.3g}; divide it by a constant"
+        )
+    if 0 < np.ptp(y) < SMALL:
+        raise ValueError(
+            f"y must differ by {SMALL:g} or more, or not at all, got numbers that differ by "
+            f"{np.ptp(y):.3g}; multiply it by a constant"
         )
     return y

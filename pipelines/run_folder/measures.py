@@ -40,6 +40,8 @@ class Measure:
             return "–"
         if self.is_error:
             return f"{100 * value:{sign}.2f} %"
+        if self.is_loss and not sign and 0 < abs(value) < 5e-5:  # 0.0000 is no error of 1e-12
+            return f"{value:.4g}"
         return f"{value:{sign}.4f}" if abs(value) < 10 else f"{value:{sign}.4g}"
 
     def mean_and_spread(self, score: float, std: float | None) -> str:

@@ -455,9 +455,15 @@ def network_lines(candidates: Sequence[Candidate], data: Dataset, preprocess: st
     need_torch()
     from pipelines.nn import networks
 
+    for final in finals:
+        try:
+            final.training(len(data.y_train))
+        except InputError:
+            raise
+        except ValueError as error:  # of a parameter, as scikit-learn words it
+            raise InputError(f"{opt('param')}: {error} Choose another value") from None
     lines = list[str]()
     for spec, final in {final.spec.architecture: final for final in finals}.items():
-        final.training(len(data.y_train))  # which refuses settings
         about = networks.network_lines(spec, final.inputs(data.n_inputs, data.n_classes))
         lines += about if spec.network not in BY_HAND else []
     return lines

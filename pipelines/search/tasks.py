@@ -342,7 +342,7 @@ def row_of(problem: Problem, place: Place, fit: Fit, family: str) -> Row:
         "n_errors": n_errors,
         "error": error,
         "score": None if failed else scores[names[0]],
-        **({} if fit.loss is None else {"loss": None if failed else fit.loss}),
+        **({} if fit.loss is None else {"loss": None if failed else finite(fit.loss)}),
         **{f"score_{name}": scores[name] for name in names[1:]},
         "n_support": None if failed else fit.n_support,
         "n_iterations": None if failed else fit.n_iterations,

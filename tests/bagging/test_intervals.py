@@ -86,6 +86,15 @@ def test_bounds_are_those_of_the_paper(
     assert len(fitted.truth) + fitted.n_drawn_by_all == 40
 
 
+@pytest.mark.parametrize("by_spread", [False, True])
+def test_an_interval_of_little_confidence_holds_the_mean(by_spread: bool) -> None:
+    members, y, new = bagged()
+    lower, upper = JackknifeIntervals.of(members, y).bounds(new, 0.02, by_spread)
+    crossed, _ = by_the_book(members, y, new, 0.1, by_spread)
+    assert (crossed > new.mean(axis=0)).any()
+    assert ((lower <= new.mean(axis=0)) & (new.mean(axis=0) <= upper)).all()
+
+
 def test_equal_weights_change_nothing_and_zero_leaves_a_row_out() -> None:
     members, y, new = bagged()
     plain = JackknifeIntervals.of(members, y).bounds(new, 0.8)

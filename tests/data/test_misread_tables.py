@@ -11,6 +11,7 @@ import pytest
 
 from pipelines.data import load_dataset
 from pipelines.data.tables import Reading, read_raw_table
+from pipelines.errors import InputError
 
 N = 60
 
@@ -595,3 +596,20 @@ def test_a_comment_that_names_the_columns(comments, read):
 
 def test_a_line_of_dashes_is_no_name(read):
     assert [*read("w,h,kind\n---,---,---\n" + BODY).X] == ["w", "h"]
+
+
+def test_whole_numbers_beyond_int64_stay_numbers(read):
+    rows = "".join(f"{i % 7},{(-1) ** i * (1.5 + i):.16e}\n" for i in range(40))
+    table = read("a,y\n" + rows.replace("e+00", "e+30").replace("e+01", "e+31"), target="y")
+    assert table.task == "regression"
+    assert np.abs(table.y).max() > 1e30
+
+
+@pytest.mark.parametrize(
+    ("exponent", "says"),
+    [(300, "within ±3.4e38.* divide the column"), (-200, "differ by 1e-150.* multiply the column")],
+)
+def test_numbers_whose_squares_are_lost_are_no_targets(read, exponent, says):
+    rows = "".join(f"{i % 7},{i * i + 0.25}e{exponent}\n" for i in range(40))
+    with pytest.raises(InputError, match=says):
+        read("a,y\n" + rows, target="y")

@@ -433,7 +433,9 @@ def test_all_rare_classes_are_named_at_once(refused):
         "--rare drop",
         "--rare merge",
     ]
-    refused(lambda: merge_or_drop(y, 5, 0.2, "refuse"), *words, "cross_validate can predict")
+    refused(
+        lambda: merge_or_drop(y, 5, 0.2, "refuse"), *words, "predict numbers with --task regression"
+    )
     with pytest.raises(InputError, match=r"merge'?$"):
         merge_or_drop(np.repeat(["a", "b", "c"], [40, 40, 1]), 5, 0.2, "refuse")
 

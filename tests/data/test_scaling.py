@@ -48,3 +48,9 @@ def test_none_changes_only_the_type():
     scaled = Scaling("none").fit(X).transform(X)
     assert scaled.dtype == np.float64
     np.testing.assert_array_equal(scaled, X)
+
+
+def test_a_feature_of_very_small_numbers_has_a_spread():
+    X = np.random.default_rng(0).normal(size=(30, 2)) * [1e-200, 1]
+    scaled = Scaling("standardise").fit(X).transform(X)
+    np.testing.assert_allclose(scaled.std(axis=0), 1, rtol=1e-12)

@@ -102,3 +102,11 @@ def test_a_module_keeps_its_layers_whatever_they_are_called(tmp_path: Path) -> N
 def test_no_such_file_is_one_line(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="must be an ensemble"):
         Ensemble.load(tmp_path / "none.safetensors")
+
+
+def test_rows_beyond_single_precision_are_refused() -> None:
+    member = some_member(MLP, WINE)
+    rows = np.ones((3, WINE.n_features))
+    rows[1, 0] = 1e300
+    with pytest.raises(InputError, match=r"^rows must stay within single precision.* row 1 "):
+        member.predict(rows)

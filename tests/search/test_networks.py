@@ -15,6 +15,7 @@ from sklearn.metrics import mean_squared_error
 from sklearn.model_selection import KFold
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
+from pipelines import cross_validate
 from pipelines.data.fits import Fit
 from pipelines.data.placement import FoldedData
 from pipelines.data.scaling import Scaling
@@ -195,9 +196,12 @@ def test_a_network_is_compared_with_others(tmp_path: Path) -> None:
     assert record(tmp_path / "run")["status"] == "finished"
 
 
-def test_a_loss_that_is_no_number_is_told() -> None:
+@pytest.mark.parametrize("network", ["mlp", "table"])
+def test_a_loss_that_is_no_number_is_told(network: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Weights of the second are numbers still, and so large that what they answer is none."""
+    monkeypatch.setattr(NetworkEstimator, "_parameter_constraints", {})
     X, y = rows_of("wine")
-    wild = NetworkClassifier(network="mlp", learning_rate=1e30)
+    wild = NetworkClassifier(network=network, learning_rate=1e30)
     with pytest.raises(ValueError, match="diverged; use a smaller learning_rate"):
         wild.fit(X, y)
     splits = list(KFold(2).split(X))
@@ -236,3 +240,17 @@ def test_a_network_of_ones_own_is_not_imported_by_who_reads_it(tmp_path: Path) -
     forged.__setstate__(nets.__dict__ | {"_is_fitted_here": True})
     with pytest.raises(InputError, match="network"):
         forged.predict(X)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("learning_rate", 0.0), ("learning_rate", -1.0), ("max_epochs", 0), ("n_hidden_layer", 0)],
+)
+def test_a_parameter_out_of_its_range_is_refused(name: str, value: float, tmp_path: Path) -> None:
+    X, y = rows_of("wine")
+    with pytest.raises(ValueError, match=f"The '{name}' parameter of NetworkClassifier must be"):
+        NetworkClassifier().set_params(**{name: value}).fit(X, y)
+    grid = tmp_path / "grid.yaml"
+    grid.write_text(f"network: {{{name}: [{value}, 1]}}")
+    with pytest.raises(InputError, match=f"^param: The '{name}' parameter of NetworkClassifier"):
+        cross_validate.run(grid=str(grid), results=str(tmp_path / "run"))

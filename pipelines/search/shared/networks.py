@@ -24,7 +24,7 @@ from pipelines.nn.inputs import Inputs
 from pipelines.nn.settings import Training
 from pipelines.nn.size import predicted_cost
 from pipelines.nn.space import NetworkSpec
-from pipelines.nn.stack import OK, Part, Score, Tensors, target_scaling
+from pipelines.nn.stack import DIVERGED, OK, Part, Score, Tensors, target_scaling
 from pipelines.search.shared.base import SharedFit, Split, SplitRows
 
 CANDIDATES_TOGETHER = 4  # each of as many networks as there are splits
@@ -119,12 +119,14 @@ class StackedNetworks(SharedFit):
                 (candidate, split), part = next(left)
                 scored, of_parts = item.result, rows.parts_asked(split)
                 target = target_scaling(data.y, part.rows) if classes is None else None
+                # Weights may be numbers, and what they answer none.
+                status = item.status if math.isfinite(scored.loss) else DIVERGED
                 yield Fit(
                     candidate,
                     split,
                     partial(predictions_of, scored.outputs, classes, target, of_parts),
                     classes=classes,
-                    error=None if item.status == OK else item.status,
+                    error=None if status == OK else status,
                     fit_seconds=item.seconds,
                     score_seconds=scored.seconds,
                     n_iterations=len(item.losses),
