@@ -66,7 +66,7 @@ CHECKS = (
     Check("torch multiplies matrices right", "tests/gpu/test_torch.py", ("torch",), 10),
     Check("rows are placed once", "tests/gpu/test_placement.py", ("cupy", "psutil"), 8),
     Check(
-        "solver path agrees with the CPU's", "tests/gpu/test_path_solver.py", (*PATH, "sklearn"), 85
+        "solver path agrees with the CPU's", "tests/gpu/test_path_solver.py", (*PATH, "sklearn"), 71
     ),
     Check(
         "a hard table as on the CPU, with Newton's method",
