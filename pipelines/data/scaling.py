@@ -81,9 +81,10 @@ class Scaling:
         shifted = X.astype(np.float64) - X[0]
         spread = shifted.std(axis=0)
         if np.any(small := spread < SMALL):  # squares of such numbers are 0, or lose their digits
-            largest = np.abs(shifted).max(axis=0)
-            unit = np.where(largest == 0, 1.0, largest)
-            spread = np.where(small, (shifted / unit).std(axis=0) * unit, spread)
+            columns, spread = shifted[..., small], np.array(spread)
+            unit = np.abs(columns).max(axis=0)
+            unit[unit == 0] = 1.0
+            spread[small] = (columns / unit).std(axis=0) * unit
         return FittedScaling(X[0] + shifted.mean(axis=0), np.where(spread == 0, 1.0, spread))
 
     def describe(self) -> dict[str, Any]:

@@ -191,31 +191,31 @@ def train_with_early_stopping(
     nets = Together(spec, inputs, first, training, given.n_batches)
     # Lines: by all rows left out, by the first half of them, by the second.
     kept = nets.flat.expand(3, -1, -1).clone()
-    least = torch.full((3, len(parts)), math.inf, device=rows.device)
-    since = torch.zeros_like(least)
-    shares = torch.from_numpy(given.shares).to(rows.device)
-    losses: list[torch.Tensor] = []
-    lasted = torch.zeros(len(parts), dtype=torch.int64, device=rows.device)
+    least = np.full((3, len(parts)), np.inf, dtype=np.float32)
+    since, shares = np.zeros_like(least), given.shares
+    losses: list[np.ndarray] = []
+    lasted = np.zeros(len(parts), dtype=np.int64)
     started = time.perf_counter()
     for epoch in range(training.max_epochs):
         yield Progress(epoch / training.max_epochs)
         sums = [nets.step(batch) for batch in given.batches()]
-        drawn, halves = (torch.stack(one).sum(0) for one in zip(*sums, strict=True))
+        # A few numbers of each network, with which numpy is faster than torch.
+        drawn, halves = (torch.stack(one).sum(0).cpu().numpy() for one in zip(*sums, strict=True))
         losses.append(drawn)
         goes_on = since < patience
         lasted += goes_on[0]
-        assessed = torch.cat([halves.sum(1)[None], halves.T])
-        assessed = torch.where(shares > 0, assessed / shares, drawn)
+        assessed = np.stack([drawn] * 3)
+        np.divide(np.vstack([halves.sum(1), halves.T]), shares, out=assessed, where=shares > 0)
         enough = least * (1 - REGRESSION_FALL) if inputs.is_regression else least - LEAST_FALL
         better = (assessed < enough) & goes_on
-        least = torch.where(better, assessed, least)
-        near = (assessed <= (1 + slack) * least) & goes_on
-        kept = torch.where(near[..., None], nets.flat, kept)
-        since = torch.where(better, 0, since + 1)
-        if bool((since >= patience).all()):
+        least = np.where(better, assessed, least)
+        near = torch.from_numpy((assessed <= (1 + slack) * least) & goes_on)
+        torch.where(near.to(rows.device)[..., None], nets.flat, kept, out=kept)
+        since = np.where(better, 0, since + 1)
+        if (since >= patience).all():
             break
     seconds = (time.perf_counter() - started) / len(parts)
-    by_part = torch.stack(losses, 1).tolist()
+    by_part = np.stack(losses, 1).tolist()
     weights, *by_half = map(nets.named, kept)
     for number, (n_epochs, best) in enumerate(zip(lasted.tolist(), least[0].tolist(), strict=True)):
         own, *crossed = (
@@ -235,6 +235,7 @@ class _Given:
 
     def __init__(self, rows: DeviceRows, parts: Sequence[Part], batch_size: int) -> None:
         self._rows, self._parts = rows, parts
+        self._scaling = scaling_of(parts, rows.device)
         self._target = scaling_of(parts, rows.device, "target")
         # Of each network its rows, what those drawn weigh, and those left out, in two halves.
         self._own = []
@@ -279,8 +280,8 @@ class _Given:
                 one.index_select(0, flat).view(len(pieces), size, -1)
                 for one in (self._rows.X, self._rows.targets)
             )
-            for line, part in zip(X, self._parts, strict=True):
-                part.scaled(line)
+            if self._scaling:
+                X.sub_(self._scaling[0]).div_(self._scaling[1])
             if self._target:
                 targets.sub_(self._target[0]).div_(self._target[1])
             drawn, *halves = torch.from_numpy(weights).to(where)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 import numpy as np
@@ -306,7 +307,8 @@ def relative_scaling(data: FoldedData, rows: np.ndarray) -> FittedScaling:
 
     It takes out again what the placed rows know of the rows left out.
     """
-    whole, own = data.scaling_for(None), data.scaling_for(rows)
+    whole = data.placement.get("scaling", partial(data.scaling_for, None))
+    own = data.scaling_for(rows)
     assert isinstance(whole, FittedScaling)
     assert isinstance(own, FittedScaling)
     return rescaling(whole, own)
