@@ -69,7 +69,8 @@ def _of_votes(record: Mapping[str, Any]) -> Iterator[str]:
     wrong, calibration = "none", _percent(record["test_calibration_error"])
     if kept:
         wrong = _percent(rule["n_wrong_kept"] / kept)
-    if (scaled := record.get("calibration")) is not None:
+    scaled = record.get("calibration")
+    if scaled is not None and scaled["temperature"] != 1:  # 1: too few rows spoke for another
         calibration += f", {_percent(scaled['test_calibration_error'])}"
         calibration += f" at temperature {scaled['temperature']:.2f}"
     yield (

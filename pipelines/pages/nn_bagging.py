@@ -159,7 +159,7 @@ class BaggingReport(Report):
             cards.append(Card("error with guarantee", value, note))
         if (error := record.test_calibration_error) is not None:
             note = "expected, 15 bins"
-            if scaled := record.calibration:
+            if (scaled := record.calibration) and scaled.temperature != 1:
                 of_scaled = percent(scaled.test_calibration_error)
                 note += f"; {of_scaled} at temperature {scaled.temperature:.2f}"
             cards.append(Card("calibration error", percent(error), note))
