@@ -183,7 +183,8 @@ def answer_numbers(trained: TrainedEnsemble) -> dict[str, Any]:
     try:
         columns = intervals.columns(of_members)
     except InputError as refusal:
-        raise InputError(f"{refusal}; for {opt('resume', path)} the members are kept") from None
+        way_on = f"the members are kept, go on with {opt('resume', path)}"
+        raise InputError(f"{refusal.args[0]}; {way_on}") from None
     with names.replacing(path / INTERVALS) as unfinished:
         intervals.save(unfinished)
     arrays = {"member": numbers, "predictions": of_members}
