@@ -1,0 +1,53 @@
+"""Every candidate on every split."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from pipelines.search.strategies.base import Request, RoundStrategy
+
+
+class Grid(RoundStrategy):
+    """Every candidate on every split, asked for at once.
+
+    Coarse values come first, so that a search which ends early is a coarse grid, not a corner.
+    """
+
+    def rounds(self) -> Iterator[Sequence[Request]]:
+        """See ``RoundStrategy``."""
+        scope, levels = self.scope, levels_of(self.scope.parameters)
+        groups = sorted(scope.groups, key=lambda group: min(levels.get(i, 0) for i in group))
+        yield [Request(tuple(group), scope.splits) for group in groups]
+
+
+def levels_of(parameters: Sequence[Mapping[str, Any]]) -> dict[int, int]:
+    """How often the grid is to be halved until it has a candidate, by its place.
+
+    Of an axis of nine values the first, fifth and last are of level 0, the third and seventh of
+    level 1, the others of level 2; a candidate has the largest level of its values.
+    """
+    axes: dict[str, dict[str, int]] = {}
+    for candidate in parameters:
+        for name, value in candidate.items():
+            values = axes.setdefault(name, {})
+            values.setdefault(repr(value), len(values))
+    levels = {name: _levels_of_axis(len(values)) for name, values in axes.items()}
+    return {
+        place: max(
+            (levels[name][axes[name][repr(value)]] for name, value in candidate.items()), default=0
+        )
+        for place, candidate in enumerate(parameters)
+    }
+
+
+def _levels_of_axis(n: int) -> list[int]:
+    """The level of each of so many values in order: their ends and the middle are of level 0."""
+    levels, step, level = [-1] * n, max(1, (n - 1) // 2), 0
+    while -1 in levels:
+        for place in [*range(0, n, step), n - 1]:
+            if levels[place] == -1:
+                levels[place] = level
+        level += 1
+        step = max(1, step // 2)
+    return levels
