@@ -10,7 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar, Self
 
 WHOLE = 1.0  # the share of all rows
 
@@ -89,13 +89,21 @@ class Strategy(ABC):
     rows : those it was told, by candidate, split and share
     wanted : the cells it asked for; ``ahead`` may have asked for others
     stopped : why candidates were given up, in words, by their places
+    decides : whether what it asks for depends on rows
     """
+
+    decides: ClassVar[bool] = True
 
     def __init__(self, scope: Scope) -> None:
         self.scope = scope
         self.rows: dict[Cell, Row] = {}
         self.wanted: dict[Cell, None] = {}
         self.stopped: dict[int, str] = {}
+
+    @classmethod
+    def of(cls, scope: Scope, options: Any) -> Self:
+        """The strategy as options have it, ``StrategyOptions``."""
+        return cls(scope)
 
     @classmethod
     def shares(cls, n_candidates: int, n_rows: int, n_splits: int) -> Sequence[float]:
