@@ -71,7 +71,11 @@ class SvmReport(Report):
     def size(self) -> str:
         """Say how large the grid is."""
         options = self.record.options
-        sizes = {"C": options.n_c, "gamma": options.n_gamma, "epsilon": options.n_epsilon}
+        sizes = {
+            "C": len(options.c or ()) or options.n_c,
+            "gamma": len(options.gamma or ()) or options.n_gamma,
+            "epsilon": len(options.epsilon or ()) or options.n_epsilon,
+        }
         known = [f"{sizes[name]} {name}" for name in self.simple_by if sizes[name]]
         return " × ".join(known) or "A search"
 

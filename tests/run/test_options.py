@@ -20,7 +20,7 @@ def test_no_option_gives_the_defaults() -> None:
     options, given = parse()
     assert options == Options(data_dir=str(Path("data").absolute()))
     assert given == {}
-    assert (options.dataset, options.n_c, options.n_gamma, options.folds) == ("digits", 8, 8, 5)
+    assert (options.dataset, options.decision, options.folds) == ("digits", "ovo", 5)
 
 
 def test_every_kind_of_option_is_read() -> None:
@@ -71,7 +71,7 @@ def test_an_option_of_several_values_may_be_given_more_than_once(tmp_path: Path)
         (["--log-gamma", "0", "nan"], "--log-gamma must be two numbers"),
         (["--log-c", "0", "400"], "--log-c must be two numbers between -30 and 30"),
         (["--fold", "3"], "--fold is not an option of this command; did you mean --folds?"),
-        (["--frobnicate"], "--frobnicate is not an option of this command; --help lists"),
+        (["--xyzzy"], "--xyzzy is not an option of this command; --help lists"),
         (["--decision", "all"], "--decision"),
         (["--seed", "99999999999"], "--seed must be at most 4,294,967,295"),
         (["--memory", "inf"], "--memory must be above 0 and below 1000000, got inf"),
@@ -104,7 +104,7 @@ def test_help_says_every_option_and_its_default(capsys: pytest.CaptureFixture[st
         parse("--help")
     assert caught.value.code == 0
     text = " ".join(capsys.readouterr().out.split())
-    assert "--n-gamma N number of gamma (default: 8)" in text
+    assert "--n-gamma N number of gamma values (default: 8)" in text
     assert "--log-c FROM TO bounds of log10 C; by default -3 6 for images, -2 4 for" in text
 
 
