@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import math
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -25,6 +24,7 @@ from pipelines.run.cluster import Cluster
 from pipelines.run.options import at_least, increasing_log10, number, option, shown
 from pipelines.run.predict import Predicted, PredictOptions
 from pipelines.run_folder import names
+from pipelines.search.candidates import candidates_of
 from pipelines.search.command import Scored, SearchJob, SearchPlan
 from pipelines.search.options import OF_STRATEGIES, SearchOptions
 from pipelines.search.scoring import (
@@ -33,16 +33,18 @@ from pipelines.search.scoring import (
     log_loss,
     make_scoring,
 )
+from pipelines.search.strategies import DRAWING
 from pipelines.search.tasks import Problem, Refit
 from pipelines.svm.backends import resolve_backend
 from pipelines.svm.options import SVMOptions
 from pipelines.svm_search.axes import (
     axes_of,
     check_values,
+    draw_points,
     read_values,
     words_in_numbers,
 )
-from pipelines.svm_search.problem import grid_problem, refit_and_test, workers_for
+from pipelines.svm_search.problem import refit_and_test, svm_problem, workers_for
 from pipelines.svm_search.record import PROBABILITIES, SvmAnswer, SvmRecord, SvmRow
 from pipelines.svm_search.summary import of_grid
 
@@ -52,6 +54,7 @@ if TYPE_CHECKING:
     from pipelines.run.new_rows import NewRows
     from pipelines.svm.kernel_machine import KernelMachine, KernelRegressor
 
+OF_GRIDS = ("c", "n_c", "gamma", "n_gamma", "epsilon", "n_epsilon")  # options
 SHORT = 30_000  # predicted cost that a core is through with in about ten seconds
 
 
@@ -123,6 +126,12 @@ class Options(SVMOptions, SearchOptions):
                         f"{opt(name)} gives the values themselves and excludes {opt(other)}, got "
                         f"{shown(value)}; leave one of them out"
                     )
+        for name in OF_GRIDS if self.strategy in DRAWING else ():
+            if (value := getattr(self, name)) is not None:
+                raise InputError(
+                    f"{opt(name)} is of a grid, and {opt('strategy', self.strategy)} draws between "
+                    f"{opt('log_c')} and the like, got {shown(value, ',')}; leave one of them out"
+                )
         if self.gamma is not None and self.kernel == "linear":
             raise InputError(
                 f"{opt('gamma')} is for kernels that have one, got {opt('kernel', 'linear')}; "
@@ -133,12 +142,16 @@ class Options(SVMOptions, SearchOptions):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class GridPlan(SearchPlan[Options]):
-    """Every combination of ``axes``: values of C, of gamma and, of a regression, of epsilon.
+    """Candidates of C, gamma and, of a regression, epsilon: of a grid, or drawn.
 
     A resumed run keeps the ``solver`` it began with.
+
+    Attributes
+    ----------
+    points : the parameters of each
     """
 
-    axes: Mapping[str, Sequence[float]]
+    points: Sequence[Mapping[str, float]]
     solver: str
 
     @cached_property
@@ -151,13 +164,17 @@ class GridPlan(SearchPlan[Options]):
         """Folds and the axes of the grid."""
         data = self.dataset
         decision = self.options.decision if data.task == CLASSIFICATION else "epsilon-SVR"
-        shape = " x ".join(f"{len(values)} {name}" for name, values in self.axes.items())
+        n_values = {name: len({point[name] for point in self.points}) for name in self.points[0]}
+        shape, what = " x ".join(f"{n} {name}" for name, n in n_values.items()), "grid"
+        if self.options.strategy in DRAWING:
+            shape = f"{self.n_candidates} candidates of {n_values['gamma']} gamma"
+            what = self.options.strategy
         scoring = self.scoring[0]
         best_by = "" if scoring == "accuracy" else f", the best by {scoring}"
         return [
             *data.lines,
             summary.of_data(data, f"{data.X_train.shape[1]} features", self.options.limit),
-            f"grid       {shape} x {self.fits_in_words}, {decision}{best_by}",
+            f"{what:10} {shape} x {self.fits_in_words}, {decision}{best_by}",
             *words_in_numbers(self.options.gamma or (), data, self.features is not None),
         ]
 
@@ -187,7 +204,7 @@ class GridPlan(SearchPlan[Options]):
         solver = resolve_backend(self.solver, device)
         settings = self.options.settings(n_threads=n_threads, device=device)
         scorer = CandidateScorer(self.scoring, labels=self.labels)
-        return grid_problem(self.rows, self.splits, self.axes, solver, settings, scorer)
+        return svm_problem(self.rows, self.splits, self.points, solver, settings, scorer)
 
     def on(self, cluster: Cluster) -> Self:
         """See ``SearchPlan``; with the solver, too."""
@@ -210,10 +227,9 @@ class Search(SearchJob[Options]):
     page = "pipelines.pages.svm_grid:SvmReport"
     kind_of_predict = PredictOptions
     model_files = (names.MODEL,)
-    candidate_options = OF_STRATEGIES | {
-        "probability",
-        *(f"{kind}{name}" for kind in ("", "n_", "log_") for name in ("c", "gamma", "epsilon")),
-    }
+    candidate_options = OF_STRATEGIES.union(
+        OF_GRIDS, ("log_c", "log_gamma", "log_epsilon", "probability")
+    )
     examples = (
         "--n-c 24 --n-gamma 24 --log-c -3 6 --log-gamma -6 -2",
         "--c 0.1,1,10,100 --gamma scale,0.01",
@@ -238,7 +254,7 @@ class Search(SearchJob[Options]):
     def plan_candidates(
         self, options: Options, dataset: Dataset, fields: Mapping[str, Any]
     ) -> GridPlan:
-        """Return the folds and the axes of the grid, which lie about the scale of the features."""
+        """Return the candidates, which lie about the scale of the features."""
         if dataset.task == REGRESSION:
             if options.solver not in ("auto", "path"):
                 raise InputError(
@@ -258,16 +274,20 @@ class Search(SearchJob[Options]):
             )
         named = () if options.scoring is None else (options.scoring,)
         scoring = make_scoring(named, dataset, of_predictions=True)
-        axes, chosen = axes_of(options, dataset)
+        if options.strategy in DRAWING:
+            points, chosen = draw_points(options, dataset)
+        else:
+            axes, chosen = axes_of(options, dataset)
+            points = candidates_of(axes)
         options = replace(options, scoring=scoring[0], **chosen)
         return GridPlan(
             **fields,
             dataset=dataset,
             options=options,
             scoring=scoring,
-            axes=axes,
+            points=points,
             solver=str(fields["record"].get("solver", options.solver)),
-            n_candidates=math.prod(map(len, axes.values())),
+            n_candidates=len(points),
             labels=dataset.classes if dataset.task == CLASSIFICATION else None,
         )
 

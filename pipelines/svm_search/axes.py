@@ -1,9 +1,10 @@
-"""The values of C, gamma and epsilon that ``svm_grid`` tries: a grid of logarithms, or by hand."""
+"""The values of C, gamma and epsilon that ``svm_grid`` tries: a grid of logarithms, given by hand,
+or drawn."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,16 @@ import numpy as np
 from pipelines.data import Dataset
 from pipelines.data.dataset import REGRESSION, rows_of
 from pipelines.errors import InputError, opt
+from pipelines.search.spaces import (
+    N_ITER,
+    Branch,
+    Choice,
+    Distribution,
+    Point,
+    Range,
+    draw,
+    unit_points,
+)
 
 Bounds = tuple[float, float]
 Value = float | str
@@ -119,6 +130,59 @@ def axes_of(options: Any, data: Dataset) -> tuple[dict[str, tuple[float, ...]], 
         axes[axis] = log_axis(name, n, log_bounds[axis])
         chosen |= {f"n_{name}": n, f"log_{name}": log_bounds[axis]}
     return axes, chosen
+
+
+def draw_points(options: Any, data: Dataset) -> tuple[list[Point], dict[str, Any]]:
+    """Draw C, gamma and, of a regression, epsilon of each candidate, of uniform logarithms.
+
+    Where fits of many C share work, few gamma (and epsilon) are drawn and many C for each of them:
+    scrambled Sobol points both, so that either fills its bounds evenly. With ``--sampler plain``
+    each candidate is drawn by itself.
+
+    Parameters
+    ----------
+    options : of ``svm_grid``
+
+    Returns
+    -------
+    points : of each candidate, gamma by gamma
+    chosen : the bounds, which were left to the rows
+    """
+    bounds, n = bounds_of(options, data), options.n_iter or N_ITER
+    ranges: dict[str, Distribution] = {
+        axis: Range(10.0**low, 10.0**high, log=True) for axis, (low, high) in bounds.items()
+    }
+    if options.kernel == "linear":  # it has no gamma
+        ranges["gamma"] = Choice((10.0 ** bounds["gamma"][0],))
+    if options.sampler == "plain":
+        points = draw([Branch(ranges)], n, [options.seed])
+    else:
+        points = _few_with_many(ranges, n, options.seed)
+    points.sort(key=lambda point: [point[axis] for axis in (*list(bounds)[1:], "C")])
+    return points, {f"log_{axis.lower()}": pair for axis, pair in bounds.items()}
+
+
+def _few_with_many(ranges: Mapping[str, Distribution], n: int, seed: int) -> list[Point]:
+    """Draw so many candidates whose C alone are many."""
+    few = {axis: one for axis, one in ranges.items() if axis != "C"}
+    n_few = n_of_few(n) if any(isinstance(one, Range) for one in few.values()) else 1
+    generator = np.random.default_rng(seed)
+    rest, Cs = unit_points(len(few), generator), unit_points(1, generator)
+    points = [
+        {"C": ranges["C"].at(float(next(Cs)[0])), **shared}
+        for i, shared in enumerate(Branch(few).at(next(rest)) for _ in range(n_few))
+        for _ in range(n // n_few + (i < n % n_few))
+    ]
+    return list({repr(point): point for point in points}.values())
+
+
+def n_of_few(n: int) -> int:
+    """How many gamma so many candidates have: 4 of 60, with 15 C each.
+
+    Along C a score is smoother than along gamma, but another C costs little. A power of two, of
+    which Sobol points have each a part of its own of the bounds.
+    """
+    return 2 ** max(0, round(math.log2(math.sqrt(n) / 1.5)))
 
 
 def bounds_of(options: Any, data: Dataset) -> dict[str, Bounds]:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,7 +20,9 @@ from pipelines.svm_search.axes import (
     axes_of,
     axis_by_hand,
     check_values,
+    draw_points,
     gamma_in_numbers,
+    n_of_few,
     read_values,
 )
 
@@ -40,8 +45,6 @@ def test_a_word_is_scikit_learns_gamma(word: str, monkeypatch: pytest.MonkeyPatc
 
 
 def test_rows_without_spread_have_a_gamma() -> None:
-    from dataclasses import replace
-
     flat = replace(DIGITS, X_train=np.full_like(DIGITS.X_train, 3))
     assert gamma_in_numbers("scale", flat) == 1.0
 
@@ -86,3 +89,54 @@ def test_the_record_has_what_the_rows_decided_and_nothing_beside_values_by_hand(
     assert chosen["n_c"] == 8
     grid, chosen = axes_of(Options(kernel="linear", n_gamma=5), DIGITS)
     assert len(grid["gamma"]) == chosen["n_gamma"] == 1
+
+
+def drawn(**options: Any) -> list[dict[str, float]]:
+    points, chosen = draw_points(Options(strategy="random", **options), DIGITS)
+    assert set(chosen) == {"log_c", "log_gamma"}
+    return points
+
+
+def test_few_gammas_are_drawn_with_many_c_each() -> None:
+    points = drawn(log_c=(-3.0, 6.0), log_gamma=(-6.0, -2.0))
+    by_gamma = Counter(point["gamma"] for point in points)
+    assert list(by_gamma.values()) == [15] * 4
+    decades = [int(np.floor(np.log10(gamma))) for gamma in by_gamma]
+    assert decades == [-6, -5, -4, -3], "each has a part of its own of the bounds"
+    Cs = np.log10([point["C"] for point in points])
+    assert len(set(Cs)) == 60
+    assert np.histogram(Cs, bins=8, range=(-3, 6))[0].min() >= 6
+    assert points == drawn(log_c=(-3.0, 6.0), log_gamma=(-6.0, -2.0))
+    assert points != drawn(log_c=(-3.0, 6.0), log_gamma=(-6.0, -2.0), seed=1)
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 7, 60, 61, 1000])
+def test_as_many_are_drawn_as_were_asked_for(n: int) -> None:
+    points = drawn(n_iter=n)
+    assert len(points) == n
+    assert len({point["gamma"] for point in points}) == min(n, n_of_few(n))
+
+
+def test_plain_draws_have_each_a_gamma_of_its_own() -> None:
+    points = drawn(sampler="plain", n_iter=20)
+    assert len({point["gamma"] for point in points}) == 20
+    more = drawn(sampler="plain", n_iter=30)
+    assert {*map(str, points)} < {*map(str, more)}, "a longer run extends a shorter one"
+
+
+def test_a_linear_kernel_has_one_gamma() -> None:
+    points = drawn(kernel="linear", n_iter=9)
+    assert len({point["gamma"] for point in points}) == 1
+    assert len({point["C"] for point in points}) == 9
+
+
+def test_bounds_of_one_value_are_that_value() -> None:
+    assert {point["gamma"] for point in drawn(log_gamma=(-2.0, -2.0), n_iter=8)} == {0.01}
+
+
+def test_numbers_have_an_epsilon() -> None:
+    table = replace(DIGITS, task="regression", classes=np.array([]))
+    points, chosen = draw_points(Options(strategy="random", n_iter=60), table)
+    assert chosen["log_epsilon"] == (-2.0, 0.0)
+    assert len({(point["gamma"], point["epsilon"]) for point in points}) == 4
+    assert all(0.01 <= point["epsilon"] <= 1 for point in points)
