@@ -42,7 +42,7 @@ from pipelines.search.ranking import (
 from pipelines.search.record import LEARNING_CURVE, NESTED
 from pipelines.search.splits import make_splits
 from pipelines.search.strategies import make_strategy, strategy_class
-from pipelines.search.strategies.base import WHOLE, Request, Scope, Strategy
+from pipelines.search.strategies.base import WHOLE, Request, Scope, Stop, Strategy
 from pipelines.search.tasks import (
     CURVE,
     INNER,
@@ -197,14 +197,14 @@ class Scored:
     ----------
     cells : the table of all rows, those of shares of the rows among them
     chosen : what the inner search of each outer fold chose
-    stopped : why candidates were given up, by their places
+    stopped : when candidates were given up, by their places
     """
 
     problem: Problem
     rows: Mapping[Place, Row]
     cells: pd.DataFrame
     chosen: Sequence[tuple[dict[str, int], int | None]]
-    stopped: Mapping[int, str]
+    stopped: Mapping[int, Stop]
 
     @property
     def whole(self) -> pd.DataFrame:
@@ -406,9 +406,14 @@ def rows_of_same(plan: SearchPlan[Any], rows: Mapping[Place, Row]) -> dict[Place
         place: row
         for place, row in rows.items()
         if row["candidate"] < len(candidates)
-        and row["split"] < len(plan.splits.get((row["stage"], row["share"]), ()))
+        and row["split"] < len(plan.splits.get((row["stage"], stage_share(row)), ()))
         and identity_of_candidate(row["algorithm"], row["params"]) == names_now[row["candidate"]]
     }
+
+
+def stage_share(row: Row) -> float:
+    """The share of a row's splits; of a search those of all rows stand for those of a share."""
+    return WHOLE if row["stage"] in (SEARCH, INNER) else float(row["share"])
 
 
 def score_tasks(

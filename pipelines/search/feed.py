@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from pipelines.run.chunking import split_for_workers
 from pipelines.search.fitting import learns_apart
 from pipelines.search.shared.base import PlainFits
-from pipelines.search.strategies.base import Cell, Request, Scope, Strategy
+from pipelines.search.strategies.base import Cell, Request, Scope, Stop, Strategy
 from pipelines.search.tasks import Place, Problem, Row, Task, make_tasks, place_of
 
 
@@ -97,8 +97,8 @@ class Feed:
         return {place: self.done[place] for place in places if place in self.done}
 
     @property
-    def stopped(self) -> list[Mapping[int, str]]:
-        """Of each search why candidates were given up, in words, by their places."""
+    def stopped(self) -> list[Mapping[int, Stop]]:
+        """Of each search when candidates were given up, by their places."""
         return [search.strategy.stopped for search in self.searches]
 
     def _told(self, rows: Iterable[Row]) -> None:

@@ -78,6 +78,22 @@ class Scope:
         return tuple(range(self.n_splits))
 
 
+@dataclass(frozen=True)
+class Stop:
+    """When a candidate was given up, and why.
+
+    Attributes
+    ----------
+    n_splits : that it was tried on
+    share : of the rows that these had
+    behind : how much its mean score was below the best on the same splits; None where a fit failed
+    """
+
+    n_splits: int
+    share: float
+    behind: float | None
+
+
 class Strategy(ABC):
     """Decides which candidates are tried on which splits, as their rows come.
 
@@ -88,7 +104,7 @@ class Strategy(ABC):
     ----------
     rows : those it was told, by candidate, split and share
     wanted : the cells it asked for; ``ahead`` may have asked for others
-    stopped : why candidates were given up, in words, by their places
+    stopped : when candidates were given up, by their places
     decides : whether what it asks for depends on rows
     """
 
@@ -98,7 +114,7 @@ class Strategy(ABC):
         self.scope = scope
         self.rows: dict[Cell, Row] = {}
         self.wanted: dict[Cell, None] = {}
-        self.stopped: dict[int, str] = {}
+        self.stopped: dict[int, Stop] = {}
 
     @classmethod
     def of(cls, scope: Scope, options: Any) -> Self:
