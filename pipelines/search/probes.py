@@ -57,7 +57,7 @@ class Measured:
     ----------
     rows : ascending
     seconds : of the processor, of all threads: others that use it change them little
-    wall : seconds of the clock, all together
+    wall : seconds of the clock, on the most rows
     """
 
     rows: tuple[int, ...]
@@ -76,7 +76,7 @@ class Measured:
     @property
     def stretch(self) -> float:
         """Seconds of the clock for one of the processor: below 1 where threads share the work."""
-        return self.wall / sum(self.seconds)
+        return self.wall / self.seconds[-1]
 
     def on(self, n: int, linear_rows: int | None = None) -> float:
         """Predict the seconds of the clock on ``n`` rows.
@@ -120,15 +120,15 @@ def measure(problem: Problem, task: Task, n_threads: int, patience: float) -> Me
     n = len(y)
     n_classes = len(np.unique(y)) if y.dtype.kind in "iu" else 1
     rows, left = [min(n, max(FEWEST_ROWS, ROWS_OF_A_CLASS * n_classes))], patience
-    seconds, wall = list[float](), 0.0
+    seconds = list[float]()
     run_on(problem, task, rows[0], n_threads)
     while True:
-        of_cpu, of_clock = run_on(problem, task, rows[-1], n_threads)
+        of_cpu, wall = run_on(problem, task, rows[-1], n_threads)
         seconds.append(of_cpu)
-        wall, left = wall + of_clock, left - of_clock
+        left -= wall
         measured = Measured(tuple(rows), tuple(seconds), wall)
         power = min(WORST, max(1.0, measured.power))
-        step = min(LARGEST_STEP, (max(0.0, left) / of_clock) ** (1 / power))
+        step = min(LARGEST_STEP, (max(0.0, left) / wall) ** (1 / power))
         if rows[-1] == n or step < SMALLEST_STEP:
             return measured
         rows.append(min(n, math.ceil(rows[-1] * step)))
