@@ -15,6 +15,7 @@ from pipelines.data.generators import generators_kept
 from pipelines.errors import error_line
 from pipelines.run.chunking import makespan
 from pipelines.run.cluster import Workers
+from pipelines.run.progress import clock
 from pipelines.search.probes import measure, measure_steps
 from pipelines.search.shared.base import PlainFits, SharedFit
 from pipelines.search.tasks import Problem, Task, run_task
@@ -92,6 +93,7 @@ def forecast(
     *,
     run: Callable[..., Iterable[Any]] = run_task,
     at_most: bool = False,
+    budget: float | None = None,
 ) -> Iterator[str]:
     """Yield what a run of these tasks will take; nothing of one that is over in a minute.
 
@@ -101,6 +103,7 @@ def forecast(
     ----------
     run : function of problem, task and ``n_threads`` that carries out a task of training
     at_most : whether a strategy may leave some of the tasks out
+    budget : seconds after which the run ends with what it has by then
     """
     if not tasks or most_seconds(problem, tasks) < SHORT * workers.n * workers.threads:
         return
@@ -121,7 +124,10 @@ def forecast(
         else:
             if not seconds >= WORTH_A_FORECAST:
                 return
-            yield f"forecast   {counted}, about {in_words(seconds)} on {workers}"
+            ended = ""
+            if budget is not None and seconds > budget:
+                ended = f"; --time-budget ends them after {clock(budget)}"
+            yield f"forecast   {counted}, about {in_words(seconds)} on {workers}{ended}"
     yield from memory_lines(problem, tasks, workers)
 
 

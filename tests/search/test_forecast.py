@@ -179,6 +179,8 @@ def test_a_long_run_is_forecast_and_a_short_one_not(monkeypatch: pytest.MonkeyPa
     assert list(forecast(problem, tasks, two, at_most=True)) == [
         "forecast   at most 6 fits, about 30 min (20 to 45 min) on 2 workers"
     ]
+    (line,) = forecast(problem, tasks, HERE, budget=600.0)
+    assert line.endswith(" on 1 thread; --time-budget ends them after 10:00 min")
     kinds.update({kind: {0: 1.0} for kind in kinds})
     assert list(forecast(problem, tasks, HERE)) == []
 
