@@ -22,6 +22,7 @@ from pipelines.search.tasks import Problem, Task, run_task
 
 FEWEST_ROWS, ROWS_OF_A_CLASS = 256, 20
 LEAST, WORST = 0.8, 2.2  # powers of the rows with which a fit's time may grow
+SLOW = 2.0  # seconds on the fewest rows, more than what is to be imported takes
 LARGEST_STEP, SMALLEST_STEP = 8.0, 1.5  # from one number of rows to the next
 
 Clock = Callable[[], float]
@@ -114,14 +115,17 @@ class Measured:
 def measure(problem: Problem, task: Task, n_threads: int, patience: float) -> Measured:
     """Measure a task on growing numbers of rows, for so many seconds.
 
-    It is run once more before, to compile and import what it needs.
+    It is run once more before, to compile and import what it needs; where that takes longer than
+    all of it, it has to do.
     """
     y = np.asarray(problem.data.y)
     n = len(y)
     n_classes = len(np.unique(y)) if y.dtype.kind in "iu" else 1
     rows, left = [min(n, max(FEWEST_ROWS, ROWS_OF_A_CLASS * n_classes))], patience
     seconds = list[float]()
-    run_on(problem, task, rows[0], n_threads)
+    of_cpu, wall = run_on(problem, task, rows[0], n_threads)
+    if wall > max(patience, SLOW):
+        return Measured(tuple(rows), (of_cpu,), wall)
     while True:
         of_cpu, wall = run_on(problem, task, rows[-1], n_threads)
         seconds.append(of_cpu)

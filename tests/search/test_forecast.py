@@ -131,6 +131,10 @@ def test_probes_grow_as_long_as_the_patience_lasts(monkeypatch: pytest.MonkeyPat
     assert measured.stretch == pytest.approx(2.0)
     assert measure(problem, task, n_threads=1, patience=1e6).rows[-1] == len(y)
     assert measure(problem, task, n_threads=1, patience=0.0).rows == (12,)
+    ran.clear()
+    monkeypatch.setattr(probes, "FEWEST_ROWS", 150)  # 4.5 s on the clock
+    assert measure(problem, task, n_threads=1, patience=1.0).rows == (150,)
+    assert ran == [150]
 
 
 def test_first_steps_tell_the_time_of_all() -> None:
