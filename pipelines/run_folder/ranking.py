@@ -12,6 +12,8 @@ if TYPE_CHECKING:
 # A mean over folds carries rounding; candidates closer than this are tied.
 TIE_DECIMALS = 12
 VALUES = ["error", "score"]
+# What a table has of candidates where some do not have all folds; see ``search.unfinished``.
+UNFINISHED = ("score_part", "behind", "stopped")
 
 
 def candidates_of(cells: pd.DataFrame, parameters: Sequence[str], n_folds: int) -> pd.DataFrame:
@@ -64,3 +66,23 @@ def ranked(means: pd.DataFrame, n_folds: int) -> pd.DataFrame:
     table = table.sort_values(["tie", *parameters], na_position="last", ignore_index=True)
     table["rank"] = range(1, len(table) + 1)
     return table.drop(columns="tie")
+
+
+def without_untried(candidates: pd.DataFrame) -> pd.DataFrame:
+    """The candidates that were compared: those with all folds, and those given up as behind.
+
+    What was not tried until a run ended may be better or worse than others: nothing follows from
+    it.
+    """
+    if "stopped" not in candidates:
+        return candidates
+    return candidates[(candidates["stopped"] == "") | candidates["behind"].notna()]
+
+
+def shortfall(candidates: pd.DataFrame) -> pd.Series:
+    """How far the score of each candidate is below the best; NaN where it is not known.
+
+    Of one that was given up it is how far it was behind the best of that time.
+    """
+    behind = candidates["score_mean"].iloc[0] - candidates["score_mean"]
+    return behind.fillna(candidates["behind"]) if "behind" in candidates else behind

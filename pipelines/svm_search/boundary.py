@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from pipelines.errors import as_typed
 from pipelines.run_folder.record import n_splits_of
+from pipelines.run_folder.ranking import shortfall, without_untried
 from pipelines.run_folder.statistics import standard_error
 
 if TYPE_CHECKING:
@@ -46,13 +47,13 @@ class GridBoundary:
 def on_grid_boundary(candidates: pd.DataFrame, n_folds: int) -> list[GridBoundary]:
     """Return the ends of the grid where the best beats its neighbour by a standard error.
 
-    Elsewhere the errors level off, and a wider grid would hardly have a better candidate.
+    Elsewhere the errors level off, and a wider grid would hardly have a better candidate. Its
+    neighbour is the next one that was tried, and may have been given up.
     """
     if candidates.empty:
         return []
-    mean, std = candidates["score_mean"], candidates["score_std"]
-    best, found = candidates.iloc[0], []
-    error = standard_error(float(std.iloc[0]), n_folds)
+    tried, best, found = without_untried(candidates), candidates.iloc[0], []
+    behind, error = shortfall(tried), standard_error(float(best["score_std"]), n_folds)
     for name, other in (("C", "gamma"), ("gamma", "C")):
         values = sorted(candidates[name].unique())
         if len(values) < 2 or best[name] not in (values[0], values[-1]):
@@ -60,9 +61,9 @@ def on_grid_boundary(candidates: pd.DataFrame, n_folds: int) -> list[GridBoundar
         is_largest = best[name] == values[-1]
         if name == "C" and is_largest and best[name] >= LARGEST_C * (1 - 1e-9):
             continue
-        beside = values[-2] if is_largest else values[1]
-        neighbour = mean[(candidates[name] == beside) & (candidates[other] == best[other])]
-        if len(neighbour) and mean.iloc[0] - neighbour.iloc[0] > error:
+        along = tried[(tried[other] == best[other]) & (tried[name] != best[name])]
+        neighbour = along[name].sort_values(ascending=not is_largest, kind="stable").index[:1]
+        if (behind[neighbour] > error).any():
             found.append(GridBoundary(name, is_largest))
     return found
 
