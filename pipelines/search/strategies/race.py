@@ -13,6 +13,7 @@ from typing import Any, Self
 import numpy as np
 
 from pipelines.search.strategies.base import WHOLE, Request, RoundStrategy, Scope, Stop
+from pipelines.search.strategies.grid import levels_of
 
 MARGIN = 3.0  # standard errors
 FIRST_SPLITS = 2  # before anything is given up
@@ -39,7 +40,9 @@ class Race(RoundStrategy):
     def __init__(self, scope: Scope, margin: float = MARGIN) -> None:
         super().__init__(scope)
         self.margin = margin
-        self.alive = [list(group) for group in scope.groups]
+        levels = levels_of(scope.parameters)
+        groups = sorted(scope.groups, key=lambda group: min(levels.get(i, 0) for i in group))
+        self.alive = [list(group) for group in groups]
         self._next: tuple[tuple[int, ...], float] | None = None  # splits of the next round
         self._now: tuple[tuple[int, ...], float] = ((), WHOLE)  # splits by which is decided
 
