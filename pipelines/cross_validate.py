@@ -19,6 +19,7 @@ from pipelines.run.cluster import Cluster
 from pipelines.run.options import at_least, option, real, several
 from pipelines.run.predict import Predicted, PredictOptions
 from pipelines.run_folder import names
+from pipelines.run_folder.ranking import have_all_folds
 from pipelines.search.candidates import (
     USUAL,
     Candidate,
@@ -269,10 +270,11 @@ class CrossValidation(SearchJob[Options]):
         """See ``SearchJob``; compare the best candidates of all algorithms."""
         from pipelines.search.answer import described, fit_counts, keep_model, write_predictions
 
-        candidates = with_algorithm(candidates, scored.cells)
+        candidates = with_algorithm(candidates, scored.whole, scored.problem.candidates)
         names.write_table(candidates, path / names.CANDIDATES)
         best = best_of_each(candidates)
-        compared = compare_algorithms(scored.cells, best, plan.ratio, plan.options.rope)
+        whole = best_of_each(candidates[have_all_folds(candidates)])
+        compared = compare_algorithms(scored.whole, whole, plan.ratio, plan.options.rope)
         if len(compared):
             names.write_table(compared, path / COMPARISON)
         scores, folds = ("score_mean", "score_std"), ("error_mean", "error_std")

@@ -31,6 +31,7 @@ from pipelines.report.wording import count, duration, percent, plain, timestamp,
 from pipelines.run_folder import names
 from pipelines.run_folder.journal import MEMORY
 from pipelines.run_folder.measures import Measure, measure_of
+from pipelines.run_folder.ranking import have_all_folds
 from pipelines.run_folder.reading import RunData
 from pipelines.run_folder.record import AcceptedMetadata, BestMetadata, Record, splits_in_words
 from pipelines.run_folder.statistics import within_one_standard_error
@@ -211,7 +212,18 @@ class Report(RunData):
         table, measure = self.candidates, self.measure
         if table.empty:
             return Section("candidates", "Candidates", [])
-        score = f"cv {measure.name}"
+        score, part, state = f"cv {measure.name}", f"{measure.name} of a part", {}
+        if n := int((~have_all_folds(table)).sum()):
+            state = {
+                "state": table["stopped"].replace("", "all folds"),
+                part: measure.of(table["score_part"]).where(table["stopped"] != ""),
+            }
+            words += (
+                f" {count(n, 'candidate')} {'was' if n == 1 else 'were'} not tried on all folds: "
+                f"the state says why, and the {part} is the mean over what was tried, which is no "
+                "rank. What is within one standard error, tied or simplest is said of the others "
+                "alone."
+            )
         frame = pd.DataFrame(
             {
                 "rank": table["rank"],
@@ -219,11 +231,12 @@ class Report(RunData):
                 score: measure.of(table["score_mean"]),
                 "standard deviation": table["score_std"],
                 "folds with a score": table["n_ok"],
+                **state,
                 **more,
                 "as good": self.as_good or "",
             }
         )
-        shown = {score: measure.text, "standard deviation": measure.text, **formats}
+        shown = dict.fromkeys((score, part, "standard deviation"), measure.text) | {**formats}
         return candidates_section(frame, shown, f"mean {measure.name} over the folds", words)
 
     def subtitle(self) -> str:

@@ -15,9 +15,11 @@ from matplotlib.cbook import boxplot_stats
 from matplotlib.colors import LogNorm, Normalize
 from matplotlib.figure import Figure
 from matplotlib.image import AxesImage
-from matplotlib.patches import Patch, Rectangle
+from matplotlib.patches import Patch, PathPatch, Rectangle
+from matplotlib.path import Path
 from matplotlib.patheffects import withStroke
 from matplotlib.ticker import MaxNLocator
+from matplotlib.transforms import Affine2D
 
 from pipelines.report.style import (
     BLUE,
@@ -48,6 +50,7 @@ MOST_NUMBERED = 10  # rows or columns of a heat map whose cells still have room 
 MOST_LABELS = 20  # classes whose names have room under their boxes
 HEIGHT, IMAGE = 2.2, 1.4  # of a panel of certainty, in inches
 MOST_NAMED = 8  # places of an axis that are named where all have no room
+HATCH = "\\\\\\"  # of what was given up
 LEGEND: dict[str, Any] = {"columnspacing": 1.2, "handlelength": 1.2, "handleheight": 0.9}
 LEGEND |= {"alignment": "left", "title_fontproperties": {"weight": "bold", "size": 11.5}}
 DOT_LENGTH = 1e-6  # of a sample's place; a PNG leaves out what has none, or snaps to one pixel
@@ -303,8 +306,31 @@ def matrix(
     return image
 
 
+def add_hatches(axes: Axes, image: AxesImage, where: np.ndarray) -> None:
+    """Hatch cells of a matrix, in ink or white, what shows better; their numbers stay free."""
+    shades = np.asarray(image.cmap(image.norm(np.ma.getdata(image.get_array()))))[..., :3]
+    is_dark = shades @ (0.299, 0.587, 0.114) < 0.5
+    for colour, these in ((ON_DARK, where & is_dark), (ON_COLOUR, where & ~is_dark)):
+        squares = [
+            Path.unit_rectangle().transformed(Affine2D().translate(column - 0.5, row - 0.5))
+            for row, column in np.argwhere(these)
+        ]
+        if squares:  # one path of all: each on its own is ten times the bytes
+            look = {"facecolor": "none", "edgecolor": colour, "hatch": HATCH, "lw": 0}
+            axes.add_patch(PathPatch(Path.make_compound_path(*squares), gid="given up", **look))
+    for text in axes.texts:
+        column, row = map(int, text.get_position())
+        if where[row, column]:
+            text.set_bbox({"facecolor": shades[row, column], "edgecolor": "none", "pad": 1.2})
+
+
 def heat_map(
-    means: pd.DataFrame, best: tuple[float, float] | None, measure: Measure, title: str, words: str
+    means: pd.DataFrame,
+    best: tuple[float, float] | None,
+    measure: Measure,
+    title: str,
+    words: str,
+    parts: pd.DataFrame | None = None,
 ) -> Figure:
     """Draw a mean for each pair of two parameters, the best framed; what has none is hatched.
 
@@ -315,8 +341,13 @@ def heat_map(
     best : values of the row and the column that are framed
     measure : of the means
     title, words : what the map shows, and its best in words
+    parts : as ``means``, of what was tried before it was given up: drawn, but hatched
     """
     figure, axes = one_axes(4.5, xlabel=str(means.columns.name), ylabel=str(means.index.name))
+    is_part = np.zeros(means.shape, bool)
+    if parts is not None:
+        is_part = (means.isna() & parts.notna()).to_numpy()
+        means = means.fillna(parts)
     values = means.to_numpy(float)
     finite = values[np.isfinite(values)]
     low, high = (finite.min(), finite.max()) if finite.size else (0.0, 1.0)
@@ -338,10 +369,15 @@ def heat_map(
             percent_labels(bar.ax.yaxis, is_log)
     key: list[Artist] = []
     look: dict[str, Any]
+    if is_part.any():
+        add_hatches(axes, image, is_part)
+        look = {"facecolor": SKY, "edgecolor": INK, "hatch": HATCH, "lw": 0}
+        key.append(Patch(label="given up: mean of its part", **look))
     if len(finite) < values.size:
         look = {"facecolor": PALE, "edgecolor": GREY, "hatch": "////", "lw": 0}
         axes.patch.set(**look)
-        key.append(Patch(label="failed, or not finished", **look))
+        unknown = "failed, or not finished" if parts is None else "failed, or not tried"
+        key.append(Patch(label=unknown, **look))
     if best is not None:
         row, column = (
             int(np.abs(np.log(axis.to_numpy(float) / value)).argmin())

@@ -119,10 +119,17 @@ def plan_workers(
     )
 
 
-def what_is_left(session: Session, fits: tuple[int, int] | None, cost: float) -> str:
+def what_is_left(
+    session: Session, fits: tuple[int, int] | None, cost: float, at_most: bool = False
+) -> str:
     """Return a line on a run to resume: its folder, what is done, what is left and its duration.
 
-    ``fits`` are those done and all there are, ``cost`` that of all tasks.
+    Parameters
+    ----------
+    session : of the run
+    fits : those done, and all there are
+    cost : of all tasks
+    at_most : whether fewer may be needed; then how long they take is not known
     """
     spent, path, tasks = session.folder.wall_before, session.path, session.journal.records
     if session.record.get("status") == "finished":
@@ -133,6 +140,8 @@ def what_is_left(session: Session, fits: tuple[int, int] | None, cost: float) ->
     if not done:
         return f"resume     {path}: no fit is finished yet, {total:,} to do"
     left = f"{total - done:,} left"
+    if at_most:
+        return f"resume     {path}: {done:,} fits done in {clock(spent)}, at most {left}"
     if done < total:
         # What was under way when the run was stopped is in its wall time, but not in its journal.
         busy = sum(task["seconds"] for task in tasks)

@@ -111,10 +111,12 @@ class Done:
     Attributes
     ----------
     n_fits : the fits done, and all there are; None if not known
+    at_most : whether fewer may be needed, as what is tried depends on their scores
     accepted : changes that a run which is extended was taken with
     """
 
     n_fits: tuple[int, int] | None = None
+    at_most: bool = False
     accepted: Sequence[Mapping[str, Any]] = ()
 
 
@@ -347,7 +349,7 @@ def show_dry_run(job: Job[Any], plan: Plan[Any], session: Session, asked: Cluste
         if not job.is_whole(session.record, plan, done):
             session.accept(f"--resume {session.path}", session.record, options, job.lasting)
         cost = sum(task.cost for task in plan.tasks_for(kind, 1))
-        lines.append(what_is_left(session, done.n_fits, cost))
+        lines.append(what_is_left(session, done.n_fits, cost, done.at_most))
     for line in lines:
         session.echo(line)
     kind = where(options, kind, plan.runs_in_process)

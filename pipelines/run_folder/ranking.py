@@ -68,15 +68,19 @@ def ranked(means: pd.DataFrame, n_folds: int) -> pd.DataFrame:
     return table.drop(columns="tie")
 
 
-def without_untried(candidates: pd.DataFrame) -> pd.DataFrame:
-    """The candidates that were compared: those with all folds, and those given up as behind.
+def have_all_folds(candidates: pd.DataFrame) -> pd.Series:
+    """Whether each candidate was tried on all folds: statistics are of these."""
+    if "stopped" in candidates:
+        return candidates["stopped"] == ""
+    return candidates["rank"] > 0
 
-    What was not tried until a run ended may be better or worse than others: nothing follows from
-    it.
-    """
+
+def without_untried(candidates: pd.DataFrame) -> pd.DataFrame:
+    """The candidates without those for which a run had no time: they may be better or worse."""
     if "stopped" not in candidates:
         return candidates
-    return candidates[(candidates["stopped"] == "") | candidates["behind"].notna()]
+    compared = candidates[["score_mean", "behind"]].notna().any(axis=1)
+    return candidates[compared | (candidates["stopped"] == "")]
 
 
 def shortfall(candidates: pd.DataFrame) -> pd.Series:

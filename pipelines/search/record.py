@@ -66,6 +66,8 @@ class SearchOptionMetadata(OptionMetadata):
     nested: Count | None = None
     features: str | None = None
     weights: str | None = None
+    strategy: str | None = None
+    time_budget: Seconds | None = None
 
 
 class SearchRecord(Record):
@@ -89,7 +91,46 @@ class BestCandidate(BestMetadata):
     parameters: dict[str, Any] = {}
 
 
-class ValidationAnswer(Answer):
+class StrategyPart(Part):
+    """Fits of a search on a share of the rows, 1 for all, and the seconds of their tasks."""
+
+    share: Share
+    fits: Count
+    seconds: Seconds
+
+
+class StrategyMetadata(Part):
+    """What a strategy tried and gave up.
+
+    Attributes
+    ----------
+    name : of the strategy
+    n_candidates : int
+    fits, share_fits : of the search, on all rows and on shares of them
+    grid_fits : that every candidate on every split would be
+    n_stopped : candidates that were given up
+    n_out_of_time, n_not_tried : candidates that a time budget left with some splits, or with none
+    parts : its fits by their share of the rows
+    """
+
+    name: str
+    n_candidates: Count
+    fits: Count
+    share_fits: Count
+    grid_fits: Count
+    n_stopped: Count
+    n_out_of_time: Count
+    n_not_tried: Count
+    parts: list[StrategyPart]
+
+
+class SearchAnswer(Answer):
+    """What a search answers; ``strategy`` is there where not every candidate has every split."""
+
+    strategy: StrategyMetadata | None = None
+
+
+class ValidationAnswer(SearchAnswer):
     """What ``cross_validate`` answers.
 
     Attributes

@@ -6,39 +6,39 @@ The table of candidates has them after those with all splits, and ``run.json`` c
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from fractions import Fraction
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from pipelines.run_folder.measures import Measure
+from pipelines.run_folder.measures import Measure, measure_of
 from pipelines.run_folder.ranking import TIE_DECIMALS, UNFINISHED
 from pipelines.search.strategies.base import WHOLE, Stop
+from pipelines.search.summary import share_in_words
+from pipelines.search.tasks import SEARCH, Problem
 
 if TYPE_CHECKING:
     import pandas as pd
 
 NOT_TRIED = "not tried"
-MOST_PARTS = 100  # a share of the rows is read as 1/3, beyond as a percentage
 
 
 def with_unfinished(
     ranked: pd.DataFrame,
     cells: pd.DataFrame,
-    parameters: Sequence[Mapping[str, Any]],
+    problem: Problem,
     stopped: Mapping[int, Stop],
     splits: str,
-    measure: Measure,
 ) -> pd.DataFrame:
     """The ranked candidates, and after them those that do not have all splits.
 
     Parameters
     ----------
-    ranked : those with all splits, best first, as ``reduce_scores`` gives them
+    ranked : best first, as ``reduce_scores`` gives them: those with all splits, or where there are
+        none those that were tried on the most
     cells : all rows of the search, those of shares of the rows among them
-    parameters : of every candidate, by its place; those that ``ranked`` has a column of are told
+    problem : of the search, with all candidates
     stopped : when candidates were given up, by their places
-    splits : how many there are, ``5 folds``
-    measure : of the scores
+    splits : how many there are of all rows, ``5 folds``
 
     Returns
     -------
@@ -51,39 +51,41 @@ def with_unfinished(
     ``stopped`` : "" of a candidate with all splits, else ``stopped after 2 of 5 folds, 3.1 points
         behind``, ``out of time after 2 of 5 folds`` or ``not tried``
 
-    ``score_mean`` is NaN where there are splits to come, and ``n_ok`` counts splits of all rows.
-    Those that were tried on the most come first.
+    Of those that are added ``score_mean`` is NaN, and ``n_ok`` counts splits of all rows; the ones
+    that were tried on the most come first.
     """
     import pandas as pd
 
-    whole = set(ranked["candidate"])
-    parts = cells[~cells["candidate"].isin(whole)].groupby(["candidate", "share"])["score"]
-    by_share = parts.agg(["size", "count", "mean"]).reset_index()
-    largest = by_share.drop_duplicates("candidate", keep="last").set_index("candidate")
-    found = list[dict[str, Any]]()
-    for place, values in enumerate(parameters):
-        if place in whole:
+    measure, n_splits = measure_of(problem.scorer.names[0]), len(problem.splits[SEARCH, WHOLE])
+    by_share = cells.groupby(["candidate", "share"])["score"].agg(["size", "count", "mean"])
+    largest = by_share.reset_index().drop_duplicates("candidate", keep="last")
+    tried = {int(row.pop("candidate")): row for row in largest.to_dict("records")}
+    nothing: dict[Any, Any] = {"share": 0.0, "size": 0, "count": 0, "mean": math.nan}
+    states = list[dict[str, Any]]()
+    for place, candidate in enumerate(problem.candidates):
+        row, stop = tried.get(place, nothing), stopped.get(place)
+        share, n, n_ok, score = (row[name] for name in ("share", "size", "count", "mean"))
+        if share == WHOLE and n >= n_splits:
             continue
-        share, n, n_ok, score = 0.0, 0, 0, math.nan
-        if place in largest.index:
-            share, n, n_ok, score = largest.loc[place]
-        stop = stopped.get(place)
-        row = {name: value for name, value in values.items() if name in ranked} | {
-            "candidate": place,
-            "n_ok": int(n_ok) if share == WHOLE else 0,
-            "score_part": score if n_ok == n else math.nan,
-            "behind": math.nan if stop is None or stop.behind is None else stop.behind,
-            "stopped": in_words(stop or Stop(int(n), share, None), stop is not None, splits, measure),
-        }
-        found.append(row | {"tried": (-share, -n), "tie": -round(row["score_part"], TIE_DECIMALS)})
+        state = {name: candidate.parameters[name] for name in problem.columns}
+        state["candidate"] = place
+        state["n_ok"] = n_ok if share == WHOLE else 0
+        state["score_part"] = score if n_ok == n else math.nan
+        state["behind"] = math.nan if stop is None or stop.behind is None else stop.behind
+        state["stopped"] = in_words(stop or Stop(n, share, None), stop is not None, splits, measure)
+        order = {"tried": (-share, -n), "tie": -round(state["score_part"], TIE_DECIMALS)}
+        states.append(state | order)
     table = ranked.assign(score_part=ranked["score_mean"], behind=math.nan, stopped="")
-    if not found:
+    if not states:
         return table
-    first = [name for name in map(str, ranked) if name in found[0] and name != "n_ok"]
-    more = pd.DataFrame(found).sort_values(["tried", "tie", *first], ignore_index=True)
-    more["rank"] = range(len(ranked) + 1, len(ranked) + len(more) + 1)
-    more = more.reindex(columns=table.columns)
-    return pd.concat([table, more.astype(table.dtypes)], ignore_index=True)
+    found = pd.DataFrame(states)
+    of_ranked = table["candidate"].map(found.set_index("candidate")["stopped"])
+    table["stopped"] = of_ranked.fillna("").astype(table["stopped"].dtype)
+    found = found[~found["candidate"].isin(table["candidate"])]
+    found = found.sort_values(["tried", "tie", *(problem.columns or ["candidate"])])
+    found["rank"] = range(len(table) + 1, len(table) + len(found) + 1)
+    found = found.reindex(columns=table.columns).astype(table.dtypes)
+    return pd.concat([table, found], ignore_index=True)
 
 
 def in_words(stop: Stop, is_given_up: bool, splits: str, measure: Measure) -> str:
@@ -108,21 +110,14 @@ def in_words(stop: Stop, is_given_up: bool, splits: str, measure: Measure) -> st
     )
 
 
-def share_in_words(share: float) -> str:
-    """A share as it is read: ``1/3``, ``4.2 %``."""
-    fraction = Fraction(share).limit_denominator(MOST_PARTS)
-    return str(fraction) if math.isclose(fraction, share, rel_tol=1e-6) else f"{share:.2%}"
-
-
 def strategy_entries(
     name: str,
     candidates: pd.DataFrame,
     cells: pd.DataFrame,
     n_splits: int,
     tasks: Iterable[Mapping[str, Any]],
-    stage: str,
 ) -> dict[str, Any]:
-    """What a strategy tried and gave up, ``StrategyMetadata``.
+    """What a strategy tried and gave up: ``strategy`` of ``run.json``, ``StrategyMetadata``.
 
     Parameters
     ----------
@@ -131,29 +126,28 @@ def strategy_entries(
     cells : all rows of the search
     n_splits : of each candidate
     tasks : of the journal; their seconds are of this and earlier sessions, without compilation
-    stage : of the search
     """
-    fits = cells.groupby("share").size()
-    seconds = dict.fromkeys(fits.index, 0.0)
+    fits = dict(sorted(Counter(cells["share"].tolist()).items()))
+    seconds = dict.fromkeys(fits, 0.0)
     for task in tasks:
-        of = [row["share"] for row in task["rows"] if row.get("stage") == stage]
+        of = [row["share"] for row in task["rows"] if row.get("stage") == SEARCH]
         if of and of[0] in seconds:
             seconds[of[0]] += max(0.0, task["seconds"] - task.get("compile_seconds", 0.0))
     states = candidates["stopped"]
-    return {
+    entries = {
         "name": name,
         "n_candidates": len(candidates),
-        "fits": int(fits.get(WHOLE, 0)),
-        "share_fits": int(fits.drop(WHOLE, errors="ignore").sum()),
+        "fits": fits.get(WHOLE, 0),
+        "share_fits": len(cells) - fits.get(WHOLE, 0),
         "grid_fits": len(candidates) * n_splits,
         "n_stopped": int(states.str.startswith("stopped").sum()),
         "n_out_of_time": int(states.str.startswith("out of time").sum()),
         "n_not_tried": int((states == NOT_TRIED).sum()),
         "parts": [
-            {"share": float(share), "fits": int(n), "seconds": seconds[share]}
-            for share, n in fits.items()
+            {"share": share, "fits": n, "seconds": seconds[share]} for share, n in fits.items()
         ],
     }
+    return {"strategy": entries}
 
 
 def without_state(best: pd.Series) -> pd.Series:

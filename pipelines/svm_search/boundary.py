@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from pipelines.errors import as_typed
+from pipelines.run_folder.ranking import have_all_folds, shortfall, without_untried
 from pipelines.run_folder.record import n_splits_of
-from pipelines.run_folder.ranking import shortfall, without_untried
 from pipelines.run_folder.statistics import standard_error
 
 if TYPE_CHECKING:
@@ -27,10 +27,11 @@ LARGEST_C = 1e6  # beyond which no grid is advised to go: solvers take ever long
 NOT_REPEATED = {"--results": 1, "--resume": 1, "--extend": 1, "--accept-changed": 0}
 
 
-def fits_of_a_candidate(metadata: Mapping[str, Any]) -> int:
-    """Return the fits that a candidate takes: of each split, and as many in each outer fold."""
+def most_fits(metadata: Mapping[str, Any], n_candidates: int) -> str:
+    """Return the fits of more candidates in words; a strategy may need fewer."""
     nested = metadata.get("options", {}).get("nested") or 0
-    return (n_splits_of(metadata) or 1) * (1 + nested)
+    n = (n_splits_of(metadata) or 1) * (1 + nested) * n_candidates
+    return f"{'at most ' if metadata.get('strategy') else ''}{n:,} fits"
 
 
 @dataclass(frozen=True)
@@ -50,7 +51,7 @@ def on_grid_boundary(candidates: pd.DataFrame, n_folds: int) -> list[GridBoundar
     Elsewhere the errors level off, and a wider grid would hardly have a better candidate. Its
     neighbour is the next one that was tried, and may have been given up.
     """
-    if candidates.empty:
+    if candidates.empty or not have_all_folds(candidates).iloc[0]:
         return []
     tried, best, found = without_untried(candidates), candidates.iloc[0], []
     behind, error = shortfall(tried), standard_error(float(best["score_std"]), n_folds)
