@@ -191,17 +191,9 @@ class ValidationReport(Report):
         ]
 
     def _left_out(self, words: str) -> str:
-        """After these words the algorithms of which no candidate has all folds, and their state."""
-        table = self.candidates
-        if have_all_folds(table).all():
-            return ""
-        first = table.drop_duplicates("algorithm")
-        left = first[~have_all_folds(first)]
-        names = [
-            f"{_short(algorithm)} ({stopped})"
-            for algorithm, stopped in left[["algorithm", "stopped"]].to_numpy()
-        ]
-        return f"{words}{'; '.join(names)}." if names else ""
+        """After these words the algorithms of which no candidate has all folds, and why."""
+        left = [f"{_short(name)} ({state})" for name, state in self.record.left_out.items()]
+        return f"{words}{'; '.join(left)}." if left else ""
 
     def _algorithms(self) -> Chart | None:
         scores, measure = self.fold_scores, self.measure
@@ -326,6 +318,7 @@ class ValidationReport(Report):
             f"Mean {measure.name} on the validation rows, and its standard deviation, when the "
             "best candidate of an algorithm is fitted on a share of the training rows."
         )
+        caption += self._left_out(" It leaves out ")
         draw = partial(series_chart, [panel], "Learning curve")
         return Chart("learning_curve", draw, caption)
 

@@ -212,17 +212,17 @@ class Report(RunData):
         table, measure = self.candidates, self.measure
         if table.empty:
             return Section("candidates", "Candidates", [])
-        score, part, state = f"cv {measure.name}", f"{measure.name} of a part", {}
-        if n := int((~have_all_folds(table)).sum()):
-            state = {
-                "state": table["stopped"].replace("", "all folds"),
-                part: measure.of(table["score_part"]).where(table["stopped"] != ""),
-            }
+        score, part, parts = f"cv {measure.name}", f"{measure.name} of a part", {}
+        marks = pd.Series(self.as_good or "", table.index)
+        state, whole = "as good", have_all_folds(table)
+        if n := int((~whole).sum()):
+            parts = {part: measure.of(table["score_part"]).mask(whole)}
+            state, marks = "state", marks.where(whole, table["stopped"])
             words += (
                 f" {count(n, 'candidate')} {'was' if n == 1 else 'were'} not tried on all folds: "
-                f"the state says why, and the {part} is the mean over what was tried, which is no "
-                "rank. What is within one standard error, tied or simplest is said of the others "
-                "alone."
+                f"the state says why, and the {part} is the mean over what was tried, by which "
+                "nothing is ranked. What is tied, within one standard error or simplest is said of "
+                "the others alone."
             )
         frame = pd.DataFrame(
             {
@@ -231,9 +231,9 @@ class Report(RunData):
                 score: measure.of(table["score_mean"]),
                 "standard deviation": table["score_std"],
                 "folds with a score": table["n_ok"],
-                **state,
+                **parts,
                 **more,
-                "as good": self.as_good or "",
+                state: marks,
             }
         )
         shown = dict.fromkeys((score, part, "standard deviation"), measure.text) | {**formats}

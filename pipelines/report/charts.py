@@ -306,9 +306,9 @@ def matrix(
     return image
 
 
-def add_hatches(axes: Axes, image: AxesImage, where: np.ndarray) -> None:
+def add_hatches(axes: Axes, image: AxesImage, values: np.ndarray, where: np.ndarray) -> None:
     """Hatch cells of a matrix, in ink or white, what shows better; their numbers stay free."""
-    shades = np.asarray(image.cmap(image.norm(np.ma.getdata(image.get_array()))))[..., :3]
+    shades = np.asarray(image.cmap(image.norm(values)))[..., :3]
     is_dark = shades @ (0.299, 0.587, 0.114) < 0.5
     for colour, these in ((ON_DARK, where & is_dark), (ON_COLOUR, where & ~is_dark)):
         squares = [
@@ -370,7 +370,7 @@ def heat_map(
     key: list[Artist] = []
     look: dict[str, Any]
     if is_part.any():
-        add_hatches(axes, image, is_part)
+        add_hatches(axes, image, values, is_part)
         look = {"facecolor": SKY, "edgecolor": INK, "hatch": HATCH, "lw": 0}
         key.append(Patch(label="given up: mean of its part", **look))
     if len(finite) < values.size:

@@ -136,6 +136,7 @@ class ValidationAnswer(SearchAnswer):
     Attributes
     ----------
     algorithms : the best candidate of each
+    left_out : those of which no candidate has all folds, and the state of the best
     fits_asked, fits_made : fits of the candidates, and those that were computed for them
     steps_asked, steps_made : the same of first steps of pipelines
     not_kept : why its best model is not; None of one that is
@@ -153,6 +154,7 @@ class ValidationAnswer(SearchAnswer):
 
     best: BestCandidate | None = None
     algorithms: list[BestCandidate] | None = None
+    left_out: dict[str, str] = {}
     scoring: list[str] | None = None
     fits_asked: Count | None = None
     fits_made: Count | None = None

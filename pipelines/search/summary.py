@@ -35,6 +35,8 @@ def of_algorithms(record: Mapping[str, Any]) -> list[str]:
             f"           {one['algorithm']}: "
             f"{measure.mean_and_spread(one['score_mean'], one['score_std'])} ({parameters(one)})"
         )
+    for algorithm, state in record.get("left_out", {}).items():
+        lines.append(f"           {algorithm}: {state}")
     lines += [*nested_lines(record, measure), *test_lines(record), *baseline_lines(record)]
     lines += strategy_lines(record)
     lines.append(
@@ -63,7 +65,7 @@ def strategy_lines(record: Mapping[str, Any]) -> Iterator[str]:
         of = share_in_words(shares[0]) if len(shares) == 1 else "shares"
         fits += f", and {spent['share_fits']:,} on {of} of the rows"
     if spent["n_stopped"]:
-        fits += f"; {spent['n_stopped']:,} of {n} stopped before they had all"
+        fits += f": {spent['n_stopped']:,} of {n} stopped early"
     if spent["n_stopped"] or spent["share_fits"]:
         yield f"{spent['name']:10} {fits}"
     if left := left_by_budget(record):
