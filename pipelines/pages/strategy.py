@@ -14,7 +14,9 @@ def strategy_cards(metadata: Mapping[str, Any]) -> list[Card]:
     """A card on the fits that were made, of those that a whole grid has; none of a grid."""
     if not (spent := metadata.get("strategy")):
         return []
-    notes = [f"{spent['name']}: {count(spent['n_stopped'], 'candidate')} stopped early"]
+    notes = [spent["name"]]
+    if spent["n_stopped"]:
+        notes = [f"{spent['name']}: {count(spent['n_stopped'], 'candidate')} stopped early"]
     if spent["share_fits"]:
         shares = [part["share"] for part in spent["parts"] if part["share"] < 1]
         of = share_in_words(shares[0]) if len(shares) == 1 else "shares"

@@ -33,7 +33,13 @@ from pipelines.run_folder.journal import MEMORY
 from pipelines.run_folder.measures import Measure, measure_of
 from pipelines.run_folder.ranking import have_all_folds
 from pipelines.run_folder.reading import RunData
-from pipelines.run_folder.record import AcceptedMetadata, BestMetadata, Record, splits_in_words
+from pipelines.run_folder.record import (
+    AcceptedMetadata,
+    BestMetadata,
+    Record,
+    splits_in_words,
+    splits_of_best_in_words,
+)
 from pipelines.run_folder.statistics import within_one_standard_error
 from pipelines.run_folder.work_time import busy_share, peaks, workers_of
 
@@ -122,7 +128,7 @@ class Report(RunData):
             spread = "mean over the folds"
             if best.score_std is not None:
                 spread = f"± {measure.text(best.score_std)}, standard deviation"
-                words = splits_in_words(self.metadata)
+                words = splits_of_best_in_words(self.metadata)
                 spread += f" of {words}" if self.n_splits else " over the folds"
             value = measure.text(measure.of(best.score_mean))
             cards.append(Card(f"cv {measure.name}", value, spread))

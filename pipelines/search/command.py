@@ -45,6 +45,7 @@ from pipelines.search.record import LEARNING_CURVE, NESTED
 from pipelines.search.splits import make_splits
 from pipelines.search.strategies import make_strategy, strategy_class
 from pipelines.search.strategies.base import WHOLE, Request, Scope, Stop, Strategy
+from pipelines.search.summary import share_in_words
 from pipelines.search.tasks import (
     CURVE,
     INNER,
@@ -397,10 +398,11 @@ class SearchJob(job.Job[Chosen]):
                 )
             n_splits = min(n_splits, int(cells.groupby("candidate").size().max()))
             if n_splits < len(splits) or cells["share"].max() < WHOLE:
+                share = cells["share"].max()
+                of = f", on {share_in_words(share)} of the rows" if share < WHOLE else ""
                 early.append(
-                    f"no candidate was tried on all {len(splits)} folds of all rows in "
-                    f"{clock(seconds)}: the best is by {n_splits} of {cells['share'].max():.0%} of "
-                    "the rows"
+                    f"no candidate was tried on all {plan.splits_in_words} in {clock(seconds)}: "
+                    f"the best is by {n_splits} of them{of}"
                 )
         candidates = reduce_scores(cells, (*columns, "candidate"), n_splits, cluster.runner.client)
         scores = candidates["score_mean"]
@@ -423,6 +425,8 @@ class SearchJob(job.Job[Chosen]):
             raise RunStopped(f"the best candidate cannot be fitted on all rows: {tested.error}")
         entries = failures(cells, (*(columns or ("algorithm", "candidate")), "fold"))
         entries |= strategy | self.answer_of_best(plan, computed, path, candidates, tested.result)
+        if n_splits < len(splits):
+            entries["best"]["n_splits"] = n_splits
         with phase(session.echo, "baseline   scoring it"):
             baseline = baseline_of(data, splits, plan.scoring[0], labels=plan.labels)
         remarks = remarks_on(data, baseline, scores.tolist(), entries.get("test_error"))

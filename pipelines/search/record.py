@@ -67,7 +67,6 @@ class SearchOptionMetadata(OptionMetadata):
     strategy: str = "grid"
     features: str | None = None
     weights: str | None = None
-    strategy: str | None = None
     time_budget: Seconds | None = None
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from pipelines.run.progress import clock
 from pipelines.run.summary import baseline_lines, wall_time
 from pipelines.run_folder.measures import Measure, measure_of
-from pipelines.run_folder.record import splits_in_words
+from pipelines.run_folder.record import splits_in_words, splits_of_best_in_words
 from pipelines.run_folder.statistics import interval
 
 MOST_PARTS = 100  # a share of the rows is read as 1/3, beyond as a percentage
@@ -28,7 +28,7 @@ def of_algorithms(record: Mapping[str, Any]) -> list[str]:
     if best["score_mean"] is not None:
         lines.append(
             f"{cv_line(measure, best['score_mean'], best['score_std'])} "
-            f"(standard deviation of {splits_in_words(record)})"
+            f"(standard deviation of {splits_of_best_in_words(record)})"
         )
     for one in record["algorithms"][1:]:
         lines.append(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from pipelines.run.summary import baseline_lines, failed_fits, wall_time
 from pipelines.run_folder.measures import measure_of
-from pipelines.run_folder.record import n_splits_of, splits_in_words
+from pipelines.run_folder.record import n_splits_of, splits_of_best_in_words
 from pipelines.run_folder.statistics import within_one_standard_error
 from pipelines.search.summary import cv_line, nested_lines, strategy_lines, test_lines
 from pipelines.svm_search.boundary import most_fits, on_grid_boundary, widen
@@ -28,7 +28,7 @@ def of_grid(record: Mapping[str, Any], candidates: pd.DataFrame, run: Path) -> l
     run : its folder
     """
     best, options, n_splits = record["best"], record["options"], n_splits_of(record) or 1
-    spread = f"(standard deviation of {splits_in_words(record)})"
+    spread = f"(standard deviation of {splits_of_best_in_words(record)})"
     scoring = options.get("scoring") or "accuracy"
     found = [f"{name} = {best[name]:.3g}" for name in ("C", "gamma", "epsilon") if name in best]
     lines = [f"best       {', '.join(found)}"]
