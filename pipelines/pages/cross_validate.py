@@ -146,7 +146,7 @@ class ValidationReport(Report):
 
     def warnings(self) -> list[tuple[str, str]]:
         """Warn of what was not tried."""
-        return budget_warnings(self.metadata)
+        return budget_warnings(self.metadata, self.path)
 
     def cell_name(self, cell: Mapping[str, Any]) -> str:
         """Name a cell by its algorithm, candidate and fold."""

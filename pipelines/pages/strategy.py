@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
+from pipelines.errors import program
 from pipelines.report.parts import Card
 from pipelines.report.wording import count, duration
 from pipelines.search.summary import left_by_budget, share_in_words
@@ -17,6 +20,8 @@ def strategy_cards(metadata: Mapping[str, Any]) -> list[Card]:
     notes = [spent["name"]]
     if spent["n_stopped"]:
         notes = [f"{spent['name']}: {count(spent['n_stopped'], 'candidate')} stopped early"]
+    if spent["n_out_of_time"] or spent["n_not_tried"]:
+        notes.append("until the time budget ended")
     if spent["share_fits"]:
         shares = [part["share"] for part in spent["parts"] if part["share"] < 1]
         of = share_in_words(shares[0]) if len(shares) == 1 else "shares"
@@ -30,7 +35,15 @@ def strategy_cards(metadata: Mapping[str, Any]) -> list[Card]:
     return [Card("fits", f"{spent['fits']:,} of {spent['grid_fits']:,}", "; ".join(notes))]
 
 
-def budget_warnings(metadata: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """A sentence on what was not tried as time ended; none where all was."""
-    left = left_by_budget(metadata)
-    return [(f"Not tried: {left}.", "")] if left else []
+def budget_warnings(metadata: Mapping[str, Any], run: Path) -> list[tuple[str, str]]:
+    """A sentence on what was not tried as time ended, and how to go on; none where all was.
+
+    Parameters
+    ----------
+    metadata : ``run.json``
+    run : its folder
+    """
+    if not (left := left_by_budget(metadata)):
+        return []
+    command = shlex.join([*program(metadata["command"]).split(), "--resume", str(run)])
+    return [(f"Not tried: {left}. To go on with it for as long again:", command)]

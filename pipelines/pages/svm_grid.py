@@ -100,7 +100,7 @@ class SvmReport(Report):
 
     def warnings(self) -> list[tuple[str, str]]:
         """Warn of what was not tried, and of a best candidate on the boundary of the grid."""
-        record, untried = self.record, budget_warnings(self.metadata)
+        record, untried = self.record, budget_warnings(self.metadata, self.path)
         found = on_grid_boundary(self.candidates, self.n_splits or 0)
         if record.status != "finished" or not found:
             return untried
@@ -161,16 +161,23 @@ class SvmReport(Report):
         return self.measure.of(best).reset_index()
 
     def means(self) -> pd.DataFrame:
-        """Return the mean of every gamma (rows) and C (columns), each by its best epsilon."""
-        return self.points().set_index(["gamma", "C"])["score_mean"].unstack()
+        """Return the mean of every gamma (rows) and C (columns), each by its best epsilon.
+
+        What was not tried on all folds has none.
+        """
+        table = self.candidates
+        return self._by_gamma_and_C(table["score_mean"].where(have_all_folds(table)))
 
     def parts(self) -> pd.DataFrame | None:
         """Return the same of what was tried of candidates without all folds; None of a grid."""
         table = self.candidates
-        if "score_part" not in table or have_all_folds(table).all():
+        if "score_part" not in table or table["score_part"][~have_all_folds(table)].isna().all():
             return None
-        parts = table.groupby(["gamma", "C"])["score_part"].max()
-        return self.measure.of(parts.unstack())
+        return self._by_gamma_and_C(table["score_part"])
+
+    def _by_gamma_and_C(self, scores: pd.Series) -> pd.DataFrame:
+        table = self.candidates
+        return self.measure.of(scores.groupby([table["gamma"], table["C"]]).max().unstack())
 
     def _map(self) -> Chart | None:
         if self.candidates.empty:

@@ -431,8 +431,7 @@ def heat_map(
     if len(finite) < values.size:
         look = {"facecolor": PALE, "edgecolor": GREY, "hatch": "////", "lw": 0}
         axes.patch.set(**look)
-        unknown = "failed, or not finished" if parts is None else "failed, or not tried"
-        key.append(Patch(label=unknown, **look))
+        key.append(Patch(label="failed, or not finished", **look))
     if best is not None:
         row, column = (
             int(np.abs(np.log(axis.to_numpy(float) / value)).argmin())

@@ -45,7 +45,7 @@ from pipelines.search.record import LEARNING_CURVE, NESTED
 from pipelines.search.splits import make_splits
 from pipelines.search.strategies import make_strategy, strategy_class
 from pipelines.search.strategies.base import WHOLE, Request, Scope, Stop, Strategy
-from pipelines.search.summary import share_in_words
+from pipelines.search.summary import left_by_budget, share_in_words
 from pipelines.search.tasks import (
     CURVE,
     INNER,
@@ -306,6 +306,7 @@ class SearchJob(job.Job[Chosen]):
         n_fits += len(of_search) - of_search.count(WHOLE)  # those on shares come on top
         return SearchDone(
             n_fits=(len(of_search), n_fits),
+            ended_early=left_by_budget(session.record) != "",
             at_most=strategy_class(plan.options.strategy).decides,
             accepted=accepted,
             rows=rows,
