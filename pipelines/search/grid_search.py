@@ -6,17 +6,22 @@ import inspect
 import warnings
 from collections.abc import Mapping, Sequence
 from copy import copy
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
+import numpy as np
 from numpy.typing import ArrayLike
+from scipy.stats import rankdata
 from sklearn.base import is_classifier
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV, check_cv
+from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from pipelines.run.tasks import OnCluster, Runner
 from pipelines.search.joblib_backend import SearchBackend
 from pipelines.search.shared import SharedFit
+from pipelines.search.strategies.race import Race
 from pipelines.sklearn_private import fit_context
 
 if TYPE_CHECKING:
@@ -28,6 +33,9 @@ class Fits(NamedTuple):
 
     asked: int
     made: int
+
+
+TIMES = ("fit_time", "score_time")  # NaN of a fit that was not made
 
 
 class GridSearch(GridSearchCV):
@@ -73,6 +81,8 @@ class GridSearch(GridSearchCV):
     ----------
     fits : Fits
         How many fits of candidates were asked for, and made; the refit is none of them.
+    n_splits_done_ : array of int of shape (n_candidates,)
+        Splits on which each candidate was tried, with all their rows.
 
     Warns
     -----
@@ -88,6 +98,9 @@ class GridSearch(GridSearchCV):
     >>> search.fits
     Fits(asked=145, made=5)
     """
+
+    margin: float | None = None  # of a race, where there is one
+    random_state: Any = 0
 
     def __init__(
         self,
@@ -156,7 +169,15 @@ class GridSearch(GridSearchCV):
         cv : the splitter, where it is made already
         """
         backend = SearchBackend(
-            runner, self.verbose, kinds, n_threads, self.n_jobs, self.pre_dispatch
+            runner,
+            self.verbose,
+            kinds,
+            n_threads,
+            self.n_jobs,
+            self.pre_dispatch,
+            strategy=None if self.margin is None else partial(Race, margin=self.margin),
+            metric=self.refit if isinstance(self.refit, str) else None,
+            seed=_seed_of(self.random_state),
         )
         splitter = self.cv  # type: ignore[has-type]
         # Splits that are given one by one may call joblib as they come.
@@ -167,7 +188,7 @@ class GridSearch(GridSearchCV):
             with backend:
                 # Without what decorates it: parameters are validated and callbacks called once.
                 inspect.unwrap(GridSearchCV.fit)(self, X, y, **params)
-            if not backend.fits:
+            if not backend.is_called:
                 message = "joblib did not hand over the fits, so that they shared nothing"
                 warnings.warn(message, stacklevel=3)
             return self
@@ -187,8 +208,57 @@ class GridSearch(GridSearchCV):
                     stacklevel=3,
                 )
 
+    def _format_results(
+        self, candidate_params: Any, n_splits: int, out: Any, more_results: Any = None
+    ) -> dict[str, Any]:
+        """Give scikit-learn's results; of candidates without all splits, over those they have."""
+        times = {name: np.reshape([fit[name] for fit in out], (-1, n_splits)) for name in TIMES}
+        done = ~np.isnan(times["fit_time"])
+        self.n_splits_done_ = done.sum(axis=1)
+        if self.margin is None:
+            return super()._format_results(candidate_params, n_splits, out, more_results)
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "One or more of the .* scores are non-finite")
+            results = super()._format_results(candidate_params, n_splits, out, more_results)
+        results["n_splits_done"] = self.n_splits_done_
+        for name, values in times.items():
+            _put_statistics(results, name, values, done)
+        for name in [name.removeprefix("mean_") for name in results if name.startswith("mean_t")]:
+            values = np.stack([results[f"split{i}_{name}"] for i in range(n_splits)], axis=1)
+            _put_statistics(results, name, values, done)
+            if f"rank_{name}" in results:
+                results[f"rank_{name}"] = _ranks(results[f"mean_{name}"], self.n_splits_done_)
+        return results
+
     @property
     def fits(self) -> Fits:
         """Fits of candidates that were asked for and made, once the search was fitted."""
         check_is_fitted(self, "_fits")
         return self._fits
+
+
+def _seed_of(random_state: Any) -> int:
+    """The seed that a ``random_state`` of scikit-learn's stands for; an integer for itself."""
+    if isinstance(random_state, int | np.integer):
+        return int(random_state)
+    return int(check_random_state(random_state).randint(2**31))
+
+
+def _put_statistics(results: dict[str, Any], name: str, values: Any, done: Any) -> None:
+    """Put the means and deviations of candidates that lack splits, over the splits they have.
+
+    Parameters
+    ----------
+    values, done : of shape (n_candidates, n_splits); whether a fit was made
+    """
+    lacking = ~done.all(axis=1)
+    those = np.ma.array(values[lacking], mask=~done[lacking])
+    results[f"mean_{name}"][lacking] = those.mean(axis=1).filled(np.nan)
+    results[f"std_{name}"][lacking] = those.std(axis=1).filled(np.nan)
+
+
+def _ranks(means: Any, n_splits_done: Any) -> Any:
+    """Ranks of candidates from 1, the most splits first, then the best mean; NaN is the last."""
+    keys = np.where(np.isnan(means), np.inf, np.stack([-n_splits_done, -means]))
+    _, places = np.unique(keys, axis=1, return_inverse=True)
+    return rankdata(places.ravel(), method="min").astype(np.int32)
