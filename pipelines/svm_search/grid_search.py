@@ -20,7 +20,7 @@ from pipelines.run.tasks import InProcess, OnCluster
 from pipelines.search.grid_search import GridSearch
 from pipelines.search.scoring import PREDICTIONS, check_scoring, methods_of
 from pipelines.search.shared.svm import SVCs
-from pipelines.sklearn_private import StrOptions, fit_context
+from pipelines.sklearn_private import Interval, StrOptions, fit_context
 from pipelines.svm.backend_svc import BackendSVC
 from pipelines.svm.backends import load_backend, resolve_backend
 from pipelines.svm.kernel import PRECOMPUTED
@@ -61,6 +61,9 @@ class SVMGridSearch(GridSearch):
         As ``GridSearchCV`` takes it; by default accuracy.
     refit : bool, str or callable, default True
         As ``GridSearchCV`` takes it.
+    margin : float, optional
+        In place of the whole grid a race, as ``RaceSearch`` has it: the standard errors that a
+        candidate may be behind the best, at least 1; by default all have all folds.
     probability : bool, default False
         Whether to calibrate the best candidate on the same folds, for
         ``predict_proba``; then they must validate every row once.
@@ -108,6 +111,7 @@ class SVMGridSearch(GridSearch):
         "gamma": "no_validation",
         "scoring": [str, callable, list, tuple, dict, None],
         "param_grid": [dict, list, None],
+        "margin": [Interval(Real, 1, None, closed="left"), None],
         "solver": [str],
         "device": [StrOptions({"auto", "cpu", "gpu"})],
     }
@@ -126,6 +130,7 @@ class SVMGridSearch(GridSearch):
         param_grid: Any = None,
         scoring: Any = None,
         refit: Any = True,
+        margin: float | None = None,
         probability: bool = False,
         cv: Any = 5,
         error_score: Any = np.nan,
@@ -149,6 +154,7 @@ class SVMGridSearch(GridSearch):
         self.param_grid = param_grid
         self.scoring = scoring
         self.refit = refit
+        self.margin = margin
         self.probability = probability
         self.cv = cv
         self.error_score = error_score
