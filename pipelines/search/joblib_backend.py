@@ -7,6 +7,8 @@ a strategy asks for.
 
 from __future__ import annotations
 
+import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -24,16 +26,19 @@ from pipelines.data.fits import Fit, Progress
 from pipelines.data.generators import generators_kept, state_of_generators
 from pipelines.data.placement import FoldedData, to_device
 from pipelines.data.scaling import Scaling
-from pipelines.run.outcomes import Outcome, TaskEndedError
+from pipelines.run.outcomes import Outcome, TaskEndedError, measured
 from pipelines.run.progress import show_progress
 from pipelines.run.tasks import OnCluster, Runner
+from pipelines.search.budget import SHORT, Budget
 from pipelines.search.candidates import Candidate
 from pipelines.search.feed import Feed, Search, scope_of
 from pipelines.search.fitting import group_candidates
+from pipelines.search.forecast import Pace
 from pipelines.search.scoring import CandidateScorer
 from pipelines.search.shared import SharedFit
 from pipelines.search.splits import SplitsOfStages
 from pipelines.search.strategies.base import WHOLE, Scope, Strategy
+from pipelines.search.strategies.grid import Grid
 from pipelines.search.tasks import (
     SEARCH,
     Place,
@@ -80,12 +85,15 @@ class SearchBackend(ParallelBackendBase):
     metric : the scorer by whose name it decides; by default the first
     seed : int
         Decides in which order it takes splits, and the rows of a share.
+    time_budget : seconds from now on, by which all and the refit are to end
 
     Attributes
     ----------
     is_called : whether it was given the fits of a search
     fits : that were made, scored
     n_at_limit : fits that share work and ended at a limit of iterations, of which none has warned
+    n_untried : fits that were wanted, and would not have ended in time
+    share : of the rows that the results are of: below 1 where time ended before any fit on all
     """
 
     supports_retrieve_callback = False
@@ -102,11 +110,14 @@ class SearchBackend(ParallelBackendBase):
         strategy: Callable[[Scope], Strategy] | None = None,
         metric: str | None = None,
         seed: int = 0,
+        time_budget: float | None = None,
     ) -> None:
         super().__init__(nesting_level=0)
         self.is_called = False
         self.fits: list[Fit] = []
-        self.n_at_limit = 0
+        self.n_at_limit = self.n_untried = 0
+        self.share = WHOLE
+        self._time_budget, self._began = time_budget, time.monotonic()
         self._strategy, self._metric, self._seed = strategy, metric, seed
         self._runner, self._verbose = runner, verbose
         self._kinds, self._n_threads = kinds, n_threads
@@ -182,7 +193,8 @@ class SearchBackend(ParallelBackendBase):
         problem, feed = self._fed(problem)
         made = dict[Place, Fit]()
         with generators_kept():
-            for task, fits in self._run(problem, feed, options):
+            for outcome in self._run(problem, feed, options):
+                task, fits = outcome.task, outcome.result
                 shared = problem.groups[task.group].shared
                 silent = shared is not None and shared.predictions_only
                 # Fits of an estimator by itself have warned.
@@ -190,14 +202,22 @@ class SearchBackend(ParallelBackendBase):
                 self.fits += fits
                 made |= {(SEARCH, fit.candidate, fit.split, task.share): fit for fit in fits}
                 if feed:
-                    feed.tell(row_of(problem, task, fit, self._metric) for fit in fits)
+                    feed.tell((row_of(problem, task, fit, self._metric) for fit in fits), outcome)
         np.random.random()  # noqa: NPY002 - the next search draws others
-        wanted = made if feed is None else {place: made[place] for place in feed.rows}
-        return results_of(problem, wanted)
+        if feed is not None:
+            made = {place: made[place] for place in feed.rows}
+            self.n_untried = feed.n_untried if feed.budget else 0
+        if not made:
+            raise ValueError(
+                f"time_budget must leave time for a fit, got {self._time_budget}; raise it, or "
+                f"take fewer rows"
+            )
+        self.share = max(share for _, _, _, share in made)
+        return results_of(problem, made, self.share)
 
     def _fed(self, problem: Problem) -> tuple[Problem, Feed | None]:
         """The search, with the splits that its strategy may ask for, and what feeds its tasks."""
-        if self._strategy is None:
+        if self._strategy is None and self._time_budget is None:
             return problem, None
         data, splits = problem.data, problem.splits[SEARCH, WHOLE]
         codes = np.zeros(n_rows_of(data.X), int)
@@ -207,14 +227,17 @@ class SearchBackend(ParallelBackendBase):
             {(SEARCH, WHOLE): list(splits)}, codes, CLASSIFICATION, self._seed
         )
         problem = replace(problem, splits=of_stages)
-        strategy = self._strategy(scope_of(problem, SEARCH, len(splits), self._seed))
+        strategy = (self._strategy or Grid)(scope_of(problem, SEARCH, len(splits), self._seed))
         n_workers = self._n_jobs if self._runner is None else self._runner.n_workers
-        return problem, Feed(problem, [Search(SEARCH, strategy)], n_workers, {})
+        budget = None
+        if self._time_budget is not None:
+            budget = Budget(self._time_budget, self._began, Pace(problem))
+        return problem, Feed(problem, [Search(SEARCH, strategy)], n_workers, {}, budget)
 
     def _run(
         self, problem: Problem, feed: Feed | None, options: Mapping[str, Any]
-    ) -> Iterator[tuple[Task, list[Fit]]]:
-        """Yield tasks with their fits; a feed is to be told them before the next is asked for.
+    ) -> Iterator[Outcome[Task]]:
+        """Yield outcomes of tasks; a feed is to be told each before it is asked for further tasks.
 
         Parameters
         ----------
@@ -223,19 +246,13 @@ class SearchBackend(ParallelBackendBase):
         runner = self._runner
         alone = isinstance(runner, OnCluster)
         work = partial(fits_of_task, n_threads=self._n_threads, alone=alone, options=options)
-        tasks = make_tasks(problem) if feed is None else feed(0)
         if runner is None:
+            tasks = make_tasks(problem) if feed is None else next_tasks(feed)
             while tasks:
-                batches = in_batches(problem, tasks, self._n_jobs)
-                by_batch = self._tasks_in_parallel(
-                    delayed(fits_of_tasks)(work, problem, [tasks[i] for i in batch])
-                    for batch in batches
-                )
-                in_order = zip(chain(*batches), chain(*by_batch), strict=True)
-                for i, fits in sorted(in_order, key=lambda pair: pair[0]):
-                    yield tasks[i], fits
-                tasks = [] if feed is None else feed(0)
+                yield from self._run_by_joblib(work, problem, tasks, feed)
+                tasks = [] if feed is None else next_tasks(feed)
             return
+        tasks = make_tasks(problem) if feed is None else feed(0)
         cost = sum(task.cost for task in tasks)
         with show_progress(len(tasks), cost, not self._verbose, runner.presence) as progress:
             by_name = {task.name: task for task in tasks}
@@ -243,7 +260,10 @@ class SearchBackend(ParallelBackendBase):
             def more(n_left: int) -> Sequence[Task]:
                 new = [] if feed is None else feed(n_left)
                 by_name.update((task.name, task) for task in new)
-                progress.add(len(new), sum(task.cost for task in new))
+                if feed is not None and new:
+                    expected = [*by_name.values(), *feed.waiting]
+                    cost = sum(task.cost for task in expected)
+                    progress.expect(len(expected), cost, feed.seconds_left)
                 return new
 
             events: Iterator[Any] = (
@@ -258,14 +278,28 @@ class SearchBackend(ParallelBackendBase):
                 task: Task = event.task
                 progress.advance(task, event.error is not None)
                 if event.error is None:
-                    yield task, event.result
+                    yield event
                 elif event.exception is None or isinstance(event.exception, TaskEndedError):
                     error = f"a worker could not fit {task.name}: {event.error}"
                     if as_its_share(problem, task).scorer.error_score == "raise":
                         raise RuntimeError(error)
-                    yield task, failed_fits(problem, task, error)
+                    yield replace(event, result=failed_fits(problem, task, error))
                 else:  # what scikit-learn would not have caught either
                     raise event.exception
+
+    def _run_by_joblib(
+        self, work: Any, problem: Problem, tasks: Sequence[Task], feed: Feed | None
+    ) -> Iterator[Outcome[Task]]:
+        """Yield the outcomes of tasks, in their order; with a budget, with what they took."""
+        is_measured = feed is not None and feed.budget is not None
+        batches = in_batches(problem, tasks, self._n_jobs)
+        by_batch = self._tasks_in_parallel(
+            delayed(fits_of_tasks)(work, problem, [tasks[i] for i in batch], is_measured)
+            for batch in batches
+        )
+        in_order = zip(chain(*batches), chain(*by_batch), strict=True)
+        for i, outcome in sorted(in_order, key=lambda pair: pair[0]):
+            yield Outcome(tasks[i], **outcome)
 
 
 @dataclass(frozen=True, eq=False)
@@ -374,21 +408,32 @@ def row_of(problem: Problem, task: Task, fit: Fit, metric: str | None) -> Row:
     ----------
     metric : name of a score, where there are several; by default the first
     """
-    scores = fit.scores["test_scores"]
-    if isinstance(scores, dict):
-        scores = scores.get(next(iter(scores)) if metric is None else metric)
+    score = fit.scores["test_scores"]
+    if isinstance(score, dict):
+        score = score.get(next(iter(score)) if metric is None else metric)
+    score = finite(score)
+    n_rows = len(problem.splits[task.stage, task.share][fit.split][1])
+    n_errors = fit.n_errors
+    if n_errors is None and score is not None and problem.scorer.is_accuracy:
+        right = score * n_rows
+        # An estimator's own score is perhaps none of right rows.
+        if 0 <= right <= n_rows and abs(right - round(right)) < 1e-6:
+            n_errors = n_rows - round(right)
     return {
         "stage": task.stage,
         "candidate": fit.candidate,
         "split": fit.split,
         "share": task.share,
-        "score": finite(scores),
-        "n_errors": fit.n_errors,
-        "n_validation": len(problem.splits[task.stage, task.share][fit.split][1]),
+        "score": score,
+        "n_errors": n_errors,
+        "n_validation": n_rows,
+        "error": None if n_errors is None or not n_rows else n_errors / n_rows,
     }
 
 
-def results_of(problem: Problem, fits: Mapping[Place, Fit]) -> list[dict[str, Any]]:
+def results_of(
+    problem: Problem, fits: Mapping[Place, Fit], share: float = WHOLE
+) -> list[dict[str, Any]]:
     """The results of all fits of a search in scikit-learn's form, those of a candidate together.
 
     One that was not made has NaN for its scores and its times.
@@ -396,22 +441,26 @@ def results_of(problem: Problem, fits: Mapping[Place, Fit]) -> list[dict[str, An
     Parameters
     ----------
     fits : by their places
+    share : of the rows, by which fits are taken
     """
     results = list[dict[str, Any]]()
     scored = [fit.scores for fit in fits.values()]
     # Of scorers that are a function, only a fit that did not fail has the names.
     scored.sort(key=lambda scores: scores["fit_error"] is not None)
     for candidate in range(len(problem.candidates)):
-        for split, (_, test) in enumerate(problem.splits[SEARCH, WHOLE]):
-            fit = fits.get((SEARCH, candidate, split, WHOLE))
+        for split, (_, test) in enumerate(problem.splits[SEARCH, share]):
+            fit = fits.get((SEARCH, candidate, split, share))
             results.append(not_made(scored[0], len(test)) if fit is None else fit.scores)
     return results
 
 
 def not_made(like: Mapping[str, Any], n_rows: int) -> dict[str, Any]:
-    """The result of a fit that was not made, in the form of one that was."""
+    """The result of a fit that was not made, in the form of one that was.
+
+    Where even that has failed, all did: then scikit-learn raises an error.
+    """
     nan = float("nan")
-    result = dict(like) | {"fit_error": None, "fit_time": nan, "score_time": nan}
+    result = dict(like) | {"fit_time": nan, "score_time": nan}
     for name in ("test_scores", "train_scores"):
         if name in like:
             several = isinstance(like[name], dict)
@@ -419,11 +468,38 @@ def not_made(like: Mapping[str, Any], n_rows: int) -> dict[str, Any]:
     return result | {"n_test_samples": n_rows}
 
 
+def next_tasks(feed: Feed) -> list[Task]:
+    """The tasks that joblib is given together: a round, or what fits in the budget.
+
+    Of short tasks so many that each worker has a second's work; joblib takes a while to begin.
+    """
+    tasks, new, seconds = list[Task](), feed(0), 0.0
+    while new:
+        tasks += new
+        if feed.budget is None:
+            break
+        seconds += sum(map(feed.budget.pace.seconds, new))
+        # Of the first of a kind that is not known, and what it takes may leave no time for more.
+        new = feed(0) if seconds < SHORT * feed.n_workers else []
+    return tasks
+
+
 def fits_of_tasks(
-    work: Callable[[Problem, Task], list[Fit]], problem: Problem, tasks: Sequence[Task]
-) -> list[list[Fit]]:
-    """Return the fits of every task; what they share stays in this process."""
-    return [work(problem, task) for task in tasks]
+    work: Callable[[Problem, Task], list[Fit]],
+    problem: Problem,
+    tasks: Sequence[Task],
+    is_measured: bool = False,
+) -> list[dict[str, Any]]:
+    """The ``result`` of every task, its fits; what they share stays in this process.
+
+    Parameters
+    ----------
+    is_measured : whether with what each took, see ``measured``
+    """
+    return [
+        measured(work, problem, task, []) if is_measured else {"result": work(problem, task)}
+        for task in tasks
+    ]
 
 
 def fits_of_task(
@@ -436,13 +512,15 @@ def fits_of_task(
 ) -> list[Fit]:
     """Fit and score the candidates of a task; return the fits with the numbers of both.
 
+    Where its time is over, those of the splits that are done.
+
     Parameters
     ----------
     options : further arguments of ``_fit_and_score`` for fits that share nothing
     report : is told which share of the task is done
     """
     n_splits, n_candidates = len(problem.splits[SEARCH, WHOLE]), len(problem.candidates)
-    problem, fits = as_its_share(problem, task), list[Fit]()
+    problem, fits, n_done = as_its_share(problem, task), list[Fit](), Counter[int]()
 
     def fit_options(split: int, candidate: int) -> dict[str, Any]:
         member, split = task.members[candidate], task.splits[split]
@@ -460,4 +538,7 @@ def fits_of_task(
             continue
         item.candidate, item.split = task.members[item.candidate], task.splits[item.split]
         fits.append(item)
-    return fits
+        n_done[item.split] += 1
+        if n_done[item.split] == len(task.members) and time.time() > task.until:
+            break
+    return [fit for fit in fits if n_done[fit.split] == len(task.members)]

@@ -58,6 +58,9 @@ class RaceSearch(GridSearch):
         Whether to score the training rows, too.
     client : distributed.Client, optional
         Where to fit; by default as ``n_jobs`` says, in this process or in others.
+    time_budget : float, optional
+        Seconds, at least 1, by which the search and the refit are to end: no fit is begun that
+        would not end in time. By default as long as it takes.
 
     Attributes
     ----------
@@ -76,6 +79,8 @@ class RaceSearch(GridSearch):
 
     Warns
     -----
+    UserWarning
+        Fits were not made, as they would not have ended within ``time_budget``.
     ConvergenceWarning
         Fits that share work ended at a limit of iterations; said once, with their number.
 
@@ -117,6 +122,7 @@ class RaceSearch(GridSearch):
         error_score: Any = float("nan"),
         return_train_score: bool = False,
         client: Client | None = None,
+        time_budget: float | None = None,
     ) -> None:
         super().__init__(
             estimator,
@@ -130,6 +136,7 @@ class RaceSearch(GridSearch):
             error_score=error_score,
             return_train_score=return_train_score,
             client=client,
+            time_budget=time_budget,
         )
         self.margin = margin
         self.random_state = random_state

@@ -88,6 +88,9 @@ class SVMGridSearch(GridSearch):
         Where to compute; by default on threads of this process, which opens no port.
     verbose : int, default 0
         Above 0 shows the progress: a bar on a terminal, a widget in a notebook.
+    time_budget : float, optional
+        Seconds, at least 1, by which the search and the refit are to end, as ``GridSearch`` has
+        it; the calibration of ``probability`` comes after them.
 
     Attributes
     ----------
@@ -144,6 +147,7 @@ class SVMGridSearch(GridSearch):
         memory_bytes: int = 4 << 30,
         client: Client | None = None,
         verbose: int = 0,
+        time_budget: float | None = None,
     ) -> None:
         self.C = C
         self.gamma = gamma
@@ -168,6 +172,7 @@ class SVMGridSearch(GridSearch):
         self.memory_bytes = memory_bytes
         self.client = client
         self.verbose = verbose
+        self.time_budget = time_budget
 
     @property
     def estimator(self) -> PathSVC:

@@ -74,7 +74,7 @@ def test_a_strategy_of_another_package_is_made_by_its_name(install: Install) -> 
 def test_it_decides_which_fits_are_made(install: Install, monkeypatch: Any) -> None:
     install("others_fits", first="others_fits:FirstSplit")
     X, y = load_iris(return_X_y=True)
-    search = GridSearch(KNeighborsClassifier(), {"n_neighbors": [1, 5, 149]}, cv=4)
+    search = GridSearch(KNeighborsClassifier(), {"n_neighbors": [1, 5, 100]}, cv=4)
     with given_to_searches(monkeypatch, strategy_class("first")):
         search.fit(X, y)
     assert sorted(search.n_splits_done_) == [1, 1, 4]
