@@ -136,16 +136,24 @@ class SearchPlan(job.Plan[Chosen]):
         return make_strategy(self.options, scope)
 
     def searches(self, problem: Problem) -> list[Search]:
-        """The searches of the run: that of all rows, and one within each outer fold."""
+        """The searches of the run: that of all rows, and those within outer folds.
+
+        Where the strategy decides by rows every algorithm has one of its own, as the best of each
+        are compared, and so has every outer fold.
+        """
         searches, seed = list[Search](), self.options.seed
+        decides = strategy_class(self.options.strategy).decides
+        algorithms: dict[str, list[int]] = {}
+        for place, candidate in enumerate(problem.candidates):
+            algorithms.setdefault(candidate.algorithm if decides else "", []).append(place)
         for stage, share in self.first_stages:
-            n_splits, n_searches = len(self.splits[stage, share]), 1
-            if stage == INNER and strategy_class(self.options.strategy).decides:
-                n_searches = len(self.splits[OUTER, 1.0])
-            n = n_splits // n_searches
+            n_outer = len(self.splits[OUTER, 1.0]) if decides and stage == INNER else 1
+            n_splits = len(self.splits[stage, share]) // n_outer
             searches += [
-                Search(stage, self.strategy(scope_of(problem, stage, n, seed)), i * n)
-                for i in range(n_searches)
+                Search(stage, self.strategy(scope), outer * n_splits)
+                for places in algorithms.values()
+                for scope in [scope_of(problem, stage, n_splits, seed, places)]
+                for outer in range(n_outer)
             ]
         return searches
 
@@ -319,7 +327,7 @@ class SearchJob(job.Job[Chosen]):
             more += make_tasks(problem, stage, requests)
         if more:
             rows |= score_tasks(problem, more, rows, session, cluster)
-        return Scored(problem, rows, cells, chosen, feed.searches[0].strategy.stopped)
+        return Scored(problem, rows, cells, chosen, feed.stopped(SEARCH))
 
     def refitted_besides(self, options: Chosen) -> str:
         """Return what is fitted beside the best candidate on all rows."""

@@ -7,7 +7,7 @@ tasks: it makes tasks of what is asked for, leaves out what is done, and tells s
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -133,10 +133,10 @@ class Feed:
             for cell in search.strategy.wanted
         )
 
-    @property
-    def stopped(self) -> list[Mapping[int, Stop]]:
-        """Of each search when candidates were given up, by their places."""
-        return [search.strategy.stopped for search in self.searches]
+    def stopped(self, stage: str) -> dict[int, Stop]:
+        """When candidates of a stage were given up, by their places."""
+        strategies = (search.strategy for search in self.searches if search.stage == stage)
+        return {place: stop for one in strategies for place, stop in one.stopped.items()}
 
     def _told(self, rows: Iterable[Row]) -> None:
         rows = list(rows)
@@ -168,7 +168,13 @@ def cut_for_workers(problem: Problem, tasks: Sequence[Task], n_workers: int) -> 
     return split_for_workers(tasks, n_workers, lambda task: task.by_split)
 
 
-def scope_of(problem: Problem, stage: str, n_splits: int, seed: int) -> Scope:
+def scope_of(
+    problem: Problem,
+    stage: str,
+    n_splits: int,
+    seed: int,
+    candidates: Collection[int] | None = None,
+) -> Scope:
     """What a strategy is told of a search.
 
     Parameters
@@ -176,17 +182,21 @@ def scope_of(problem: Problem, stage: str, n_splits: int, seed: int) -> Scope:
     stage : of the search
     n_splits : that a candidate is tried on
     seed : of the run
+    candidates : places of those that it decides about; by default all
     """
     problem = problem.of(stage)
+    wanted = range(len(problem.candidates)) if candidates is None else set(candidates)
     X, units, groups = problem.data.X, list[list[int]](), dict[int, int]()
     shape = X.shape if hasattr(X, "shape") else (len(X), 1)
     for number, group in enumerate(problem.groups):
-        kind = group.shared or PlainFits()
-        finals = [problem.candidates[i].final for i in group.members]
+        kind, members = group.shared or PlainFits(), [i for i in group.members if i in wanted]
+        if not members:
+            continue
+        finals = [problem.candidates[i].final for i in members]
         # As many workers as candidates: the smallest tasks without work done twice.
         parts = kind.partition(finals, len(finals))
-        units += [[group.members[i] for i in part] for part in parts]
-        groups.update(dict.fromkeys(group.members, number))
+        units += [[members[i] for i in part] for part in parts]
+        groups.update(dict.fromkeys(members, number))
 
     def cost(members: Sequence[int], n: int, share: float) -> float:
         kind = problem.groups[groups[members[0]]].shared or PlainFits()
@@ -204,6 +214,6 @@ def scope_of(problem: Problem, stage: str, n_splits: int, seed: int) -> Scope:
             group.shared is not None
             and group.shared.splits_together
             and not learns_apart(group, problem.data)
-            for group in problem.groups
+            for group in (problem.groups[number] for number in set(groups.values()))
         ),
     )
