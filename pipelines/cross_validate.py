@@ -38,7 +38,7 @@ from pipelines.search.candidates import (
 )
 from pipelines.search.command import Scored, SearchJob, SearchPlan
 from pipelines.search.fitting import group_candidates
-from pipelines.search.options import SearchOptions
+from pipelines.search.options import OF_STRATEGIES, SearchOptions
 from pipelines.search.ranking import best_of_each, compare_algorithms, ends_of_lists, with_algorithm
 from pipelines.search.record import (
     COMPARISON,
@@ -194,9 +194,14 @@ class CrossValidation(SearchJob[Options]):
     page = "pipelines.pages.cross_validate:ValidationReport"
     kind_of_predict = ValidationPredictOptions
     model_files = (FITTED,)
-    candidate_options = frozenset(
-        ("estimator", "param", "network", "grid", "learning_curve", "rope")
-    )
+    candidate_options = OF_STRATEGIES | {
+        "estimator",
+        "param",
+        "network",
+        "grid",
+        "learning_curve",
+        "rope",
+    }
     examples = (
         "--estimator knn --param n_neighbors=1,3,5,9 --estimator forest",
         "--dataset mine.csv --target species --nested 3",

@@ -26,7 +26,7 @@ from pipelines.run.options import at_least, increasing_log10, number, option
 from pipelines.run.predict import Predicted, PredictOptions
 from pipelines.run_folder import names
 from pipelines.search.command import Scored, SearchJob, SearchPlan
-from pipelines.search.options import SearchOptions
+from pipelines.search.options import OF_STRATEGIES, SearchOptions
 from pipelines.search.scoring import (
     CandidateScorer,
     expected_calibration_error,
@@ -198,9 +198,15 @@ class Search(SearchJob[Options]):
     page = "pipelines.pages.svm_grid:SvmReport"
     kind_of_predict = PredictOptions
     model_files = (names.MODEL,)
-    candidate_options = frozenset(
-        ("n_c", "n_gamma", "n_epsilon", "log_c", "log_gamma", "log_epsilon", "probability")
-    )
+    candidate_options = OF_STRATEGIES | {
+        "n_c",
+        "n_gamma",
+        "n_epsilon",
+        "log_c",
+        "log_gamma",
+        "log_epsilon",
+        "probability",
+    }
     examples = (
         "--n-c 24 --n-gamma 24 --log-c -3 6 --log-gamma -6 -2",
         "--dataset mine.csv --target species --scoring f1_macro",

@@ -12,7 +12,8 @@ import numpy as np
 from pipelines.data import Dataset, load_dataset, make_folds
 from pipelines.data.placement import Fold, FoldedData
 from pipelines.run.tasks import InProcess, OnCluster
-from pipelines.search.command import run_tasks, tasks_for_workers
+from pipelines.search.command import run_tasks
+from pipelines.search.feed import cut_for_workers
 from pipelines.search.ranking import reduce_scores, tabulate
 from pipelines.search.scoring import CandidateScorer
 from pipelines.search.tasks import SEARCH, make_tasks, rows_of
@@ -104,7 +105,7 @@ def search_with_us(
     n_workers = workers_for(solver, cores)
     runner = InProcess(n_workers) if client is None else OnCluster(client)
     grid = problem.search(solver, Settings(n_threads=cores // n_workers))
-    tasks = tasks_for_workers(grid, [(SEARCH, 1.0)], runner.n_workers)
+    tasks = cut_for_workers(grid, make_tasks(grid), runner.n_workers)
     rows = [row for _, rows in run_tasks(runner, grid, tasks) for row in rows]
     # GridSearchCV, too, ends with its candidates ranked.
     table = tabulate(rows, grid.columns)

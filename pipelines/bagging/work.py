@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -27,7 +27,7 @@ from pipelines.nn.settings import Training
 from pipelines.nn.space import OF_CONVOLUTION, PARAMETERS, SearchSpace
 from pipelines.nn.stack import OK, Part, place_rows
 from pipelines.run.events import ProgressEvent
-from pipelines.run.tasks import Outcome, Runner
+from pipelines.run.tasks import Outcome, Runner, no_more
 from pipelines.search.candidates import Candidate
 from pipelines.search.command import run_tasks
 from pipelines.search.fitting import group_candidates
@@ -353,7 +353,8 @@ def row_of_refit(name: str, stage: Problem, number: int, refitted: Refitted | st
         more = dict(zip(OF_REFIT, (json.dumps(losses), refitted.training_error), strict=True))
         refitted = "" if trained.status == OK else trained.status
     fit.scores["fit_error"] = refitted
-    return row_of(stage, (name + WHOLE, number, 0, 1.0), fit, Networks.name) | more
+    place = (name + WHOLE, number, 0, 1.0)
+    return row_of(stage, stage.candidates[number], place, fit, Networks.name) | more
 
 
 def run_trainings(
@@ -362,6 +363,7 @@ def run_trainings(
     runner: Runner,
     problem: Problem,
     tasks: Sequence[Task | Refits],
+    feed: Callable[[int], Sequence[Any]] = no_more,
 ) -> Iterator[tuple[Outcome[Any] | ProgressEvent, list[Row]]]:
     """Search and refit members, see ``run_tasks``; a refit begins when its own search is done.
 
@@ -369,11 +371,13 @@ def run_trainings(
     ----------
     kind : of ``Trainings``, as are problem and tasks
     done : rows of candidates
+    feed : of further tasks
     """
     known: dict[str, list[Row]] = {stage: [] for stage in problem.parts}
     for row in done.values():
         known[row["stage"]].append(row)
-    return run_tasks(runner, problem, tasks, work=partial(run_task, kind=kind), known=known)
+    work = partial(run_task, kind=kind)
+    return run_tasks(runner, problem, tasks, work=work, known=known, feed=feed)
 
 
 def refitted_of(event: Outcome[Any] | ProgressEvent) -> list[tuple[Row, Refitted | None]]:

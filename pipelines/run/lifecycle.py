@@ -103,6 +103,11 @@ class JournalWriter:
         if event.task in self._tasks:
             self._progress.update(self._tasks[event.task], event.share, event.compiled)
 
+    def add(self, tasks: Sequence[Task]) -> None:
+        """Take up further tasks."""
+        self._tasks.update((task.name, task) for task in tasks)
+        self._progress.add(len(tasks), sum(task.cost for task in tasks))
+
     def best(self, text: str) -> None:
         """Show what is best by now."""
         self._progress.best(text)

@@ -66,6 +66,12 @@ class Progress:
         self._guard = threading.Lock()
         self.look_for_workers()
 
+    def add(self, n_tasks: int, cost: float) -> None:
+        """Count further tasks, with what they are predicted to cost."""
+        with self._guard:
+            self._n_tasks += n_tasks
+            self._total += cost
+
     def advance(self, task: Task, failed: bool) -> None:
         """Count one more finished task."""
         with self._guard:

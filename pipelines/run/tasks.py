@@ -8,7 +8,7 @@ import uuid
 import warnings
 from abc import ABC, abstractmethod
 from collections import Counter, deque
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from concurrent.futures import Future as ThreadFuture
 from contextlib import contextmanager, nullcontext, suppress
@@ -51,6 +51,15 @@ BATCHES_PER_WORKER = 200
 RESULTS_AT_ONCE = 100  # taken from workers, so that the first is not kept waiting for all
 
 
+# Gives tasks that are to be run, too; of those before it is told how many are not done.
+Feed = Callable[[int], Sequence[Any]]
+
+
+def no_more(n_left: int) -> Sequence[Any]:
+    """The feed of tasks that are all known."""
+    return ()
+
+
 class _Runner(ABC):
     """Runs tasks of work somewhere."""
 
@@ -78,15 +87,33 @@ class _Runner(ABC):
                     yield event
 
     def outcomes_and_events(
-        self, work: Work, shared: Any, tasks: Sequence[AnyTask], known: Mapping[str, Any] = NOTHING
+        self,
+        work: Work,
+        shared: Any,
+        tasks: Sequence[AnyTask],
+        known: Mapping[str, Any] = NOTHING,
+        feed: Feed = no_more,
     ) -> Iterator[Outcome[AnyTask] | ProgressEvent]:
-        """Yield outcomes like ``outcomes``, and between them the progress events of ``work``."""
+        """Yield outcomes like ``outcomes``, and between them the progress events of ``work``.
+
+        Parameters
+        ----------
+        feed : asked for further tasks, which need no others, in the order in which they are to be
+            begun, after each outcome; it ends when none is left and the feed has none
+        """
         with generators_kept():
-            yield from self._reached(work, shared, tasks, Results(tasks, known), reports=True)
+            results = Results(tasks, known)
+            yield from self._reached(work, shared, tasks, results, reports=True, feed=feed)
 
     @abstractmethod
     def _reached(
-        self, work: Work, shared: Any, tasks: Sequence[AnyTask], results: Results, reports: bool
+        self,
+        work: Work,
+        shared: Any,
+        tasks: Sequence[AnyTask],
+        results: Results,
+        reports: bool,
+        feed: Feed = no_more,
     ) -> Iterator[Outcome[AnyTask] | ProgressEvent]:
         """Yield the outcomes of tasks, and their progress events if ``reports``."""
 
@@ -109,7 +136,13 @@ class InProcess(_Runner):
         pass  # the caller has what tasks share
 
     def _reached(
-        self, work: Work, shared: Any, tasks: Sequence[AnyTask], results: Results, reports: bool
+        self,
+        work: Work,
+        shared: Any,
+        tasks: Sequence[AnyTask],
+        results: Results,
+        reports: bool,
+        feed: Feed = no_more,
     ) -> Iterator[Outcome[AnyTask] | ProgressEvent]:
         if self.n_workers == 1 and not reports:  # to start a thread takes longer than a small task
             yield from self._in_turn(work, shared, tasks, results)
@@ -122,7 +155,10 @@ class InProcess(_Runner):
         # Python's filters of warnings are all threads': tasks that set some restore one another's.
         with warnings.catch_warnings(), ThreadPoolExecutor(self.n_workers) as pool:
             try:
-                while waiting or running:
+                while True:
+                    waiting += feed(len(waiting) + len(running))
+                    if not waiting and not running:
+                        break
                     for task in [task for task in waiting if results.suffice(task)]:
                         waiting.remove(task)
                         needed = results.of(task)
@@ -172,7 +208,7 @@ class OnCluster(_Runner):
         self._scattered: tuple[Any, Future] | None = None
         self._copies: list[Future] = []
         self._run = uuid.uuid4().hex[:8]
-        self._round = 0
+        self._round = self._n_submitted = 0
         self._line: Line | None = None
         self._inbox: deque[Message] = deque()
 
@@ -195,12 +231,18 @@ class OnCluster(_Runner):
         return self._scattered[1] if self._scattered else None
 
     def _reached(
-        self, work: Work, shared: Any, tasks: Sequence[AnyTask], results: Results, reports: bool
+        self,
+        work: Work,
+        shared: Any,
+        tasks: Sequence[AnyTask],
+        results: Results,
+        reports: bool,
+        feed: Feed = no_more,
     ) -> Iterator[Outcome[AnyTask] | ProgressEvent]:
         address = self.client.scheduler.address
         try:
             with slot_left(self.client), self._listening() if reports else nullcontext():
-                yield from self._rounds(work, shared, tasks, results)
+                yield from self._rounds(work, shared, tasks, results, feed)
         except Exception as error:
             stop_if_lost(self.client, address)
             if isinstance(error, OSError):
@@ -223,7 +265,7 @@ class OnCluster(_Runner):
             self._line = None
 
     def _rounds(
-        self, work: Work, shared: Any, tasks: Sequence[AnyTask], results: Results
+        self, work: Work, shared: Any, tasks: Sequence[AnyTask], results: Results, feed: Feed
     ) -> Iterator[Outcome[AnyTask] | ProgressEvent]:
         """Submit until every task has an outcome; see the class on why a round may not do."""
         import dask
@@ -231,12 +273,19 @@ class OnCluster(_Runner):
         left = {task.name: task for task in tasks}
         deaths: Counter[str] = Counter()
         alone: set[str] = set()
-        while left:
+
+        def more() -> Sequence[AnyTask]:
+            """Take up what the feed gives."""
+            new = feed(len(left))
+            left.update((task.name, task) for task in new)
+            return new
+
+        while left or more():
             # What may have killed a worker goes last, so that it holds up nothing else.
             waiting = sorted(left.values(), key=lambda task: (deaths[task.name], -task.cost))
             lost: list[Batch[AnyTask]] = []
             self._round += 1
-            for event in self._one_round(work, shared, waiting, results, alone):
+            for event in self._one_round(work, shared, waiting, results, alone, more):
                 if isinstance(event, ProgressEvent):
                     yield event
                     continue
@@ -271,6 +320,7 @@ class OnCluster(_Runner):
         waiting: Sequence[AnyTask],
         results: Results,
         alone: Collection[str],
+        more: Callable[[], Sequence[AnyTask]],
     ) -> Iterator[tuple[Batch[AnyTask], list[Outcome[AnyTask]] | None] | ProgressEvent]:
         """Submit tasks, those that need others when these are done; give batches with outcomes.
 
@@ -315,9 +365,11 @@ class OnCluster(_Runner):
                         future.release()
                 free = [] if lost else [task for task in blocked if results.suffice(task)]
                 blocked = [task for task in blocked if task not in free]
-                more = self._submit(work, shared, [(task,) for task in free], results)
-                futures |= more
-                done.update(more)
+                fed = [] if lost or not ended else more()
+                batches = in_batches([*free, *fed], self.n_workers, alone)
+                new = self._submit(work, shared, batches, results)
+                futures |= new
+                done.update(new)
         finally:
             if futures and self.client.status == "running":
                 self.client.cancel(list(futures), force=True)
@@ -335,7 +387,8 @@ class OnCluster(_Runner):
             run: Any = measured if len(batch) == 1 else measured_together
             of = (task, results.of(task)) if len(batch) == 1 else (batch,)
             # What needs others ends a piece of work, and goes before all that waits.
-            with dask.annotate(priority=1 if needs_of(task) else -rank, retries=RETRIES):
+            priority = 1 if needs_of(task) else -(self._n_submitted + rank)
+            with dask.annotate(priority=priority, retries=RETRIES):
                 one = dask.delayed(run, pure=False)(
                     work, data, *of, self._line, dask_key_name=self._key(batch)
                 )
@@ -344,6 +397,7 @@ class OnCluster(_Runner):
             # little: others it hands out as soon as they may run, and each waits for its worker.
             one.dask[one.key]._data_producer = True
             made.append(one)
+        self._n_submitted += len(batches)
         return dict(zip(self.client.compute(made), batches, strict=True))
 
     def _key(self, batch: Batch[Any]) -> str:

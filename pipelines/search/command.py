@@ -15,17 +15,18 @@ from pipelines.data.image_files import ImageFormat
 from pipelines.errors import flag_of
 from pipelines.nn.settings import OF_NETWORKS
 from pipelines.run import job
-from pipelines.run.chunking import split_for_workers
 from pipelines.run.cluster import Cluster
 from pipelines.run.errors import RunStopped
 from pipelines.run.events import ProgressEvent
 from pipelines.run.lifecycle import Session
 from pipelines.run.outcomes import NOTHING, Outcome, Work, without_compilation
+from pipelines.run.tasks import no_more
 from pipelines.run_folder import names
 from pipelines.run_folder.digests import digests_of
 from pipelines.run_folder.record import Answer
 from pipelines.search.extension import identity_of_candidate, record_extended, rows_to_extend
 from pipelines.search.features import Features
+from pipelines.search.feed import Feed, Search, scope_of
 from pipelines.search.options import SearchOptions
 from pipelines.search.ranking import (
     BestSoFar,
@@ -39,6 +40,8 @@ from pipelines.search.ranking import (
 )
 from pipelines.search.record import LEARNING_CURVE, NESTED
 from pipelines.search.splits import make_splits
+from pipelines.search.strategies import make_strategy, strategy_class
+from pipelines.search.strategies.base import WHOLE, Request, Scope, Stop, Strategy
 from pipelines.search.tasks import (
     CURVE,
     INNER,
@@ -123,13 +126,31 @@ class SearchPlan(job.Plan[Chosen]):
     @property
     def first_stages(self) -> list[tuple[str, float]]:
         """The stages that need no answer of another one."""
-        return [key for key in self.splits if key[0] in (SEARCH, INNER)]
+        return [key for key in self.splits if key[0] in (SEARCH, INNER) and key[1] == 1.0]
+
+    def strategy(self, scope: Scope) -> Strategy:
+        """The strategy of a search, which the options name."""
+        return make_strategy(self.options, scope)
+
+    def searches(self, problem: Problem) -> list[Search]:
+        """The searches of the run: that of all rows, and one within each outer fold."""
+        searches, seed = list[Search](), self.options.seed
+        for stage, share in self.first_stages:
+            n_splits, n_searches = len(self.splits[stage, share]), 1
+            if stage == INNER and strategy_class(self.options.strategy).decides:
+                n_searches = len(self.splits[OUTER, 1.0])
+            n = n_splits // n_searches
+            searches += [
+                Search(stage, self.strategy(scope_of(problem, stage, n, seed)), i * n)
+                for i in range(n_searches)
+            ]
+        return searches
 
     def tasks_for(self, kind: str, n_workers: int) -> Sequence[Task]:
-        """Return the tasks of the search; those that need the best of it are not known before."""
+        """Return the tasks of the search; those that need rows of others are not known before."""
         on_gpu = kind == "cuda" or self.options.device == "gpu"
         problem = self.make_problem("gpu" if on_gpu else "cpu", 1)
-        return tasks_for_workers(problem, self.first_stages, n_workers)
+        return Feed(problem, self.searches(problem), n_workers, {})(0)
 
     def on(self, cluster: Cluster) -> Self:
         """Return the plan with the features of all images, computed on the workers.
@@ -158,13 +179,23 @@ class SearchDone(job.Done):
 class Scored:
     """All rows of a search, by their places, and those of its candidates as a table.
 
-    ``chosen`` is what the inner search of each outer fold chose.
+    Attributes
+    ----------
+    cells : the table of all rows, those of shares of the rows among them
+    chosen : what the inner search of each outer fold chose
+    stopped : when candidates were given up, by their places
     """
 
     problem: Problem
     rows: Mapping[Place, Row]
     cells: pd.DataFrame
     chosen: Sequence[tuple[dict[str, int], int | None]]
+    stopped: Mapping[int, Stop]
+
+    @property
+    def whole(self) -> pd.DataFrame:
+        """The cells of all rows."""
+        return self.cells[self.cells["share"] == WHOLE].reset_index(drop=True)
 
 
 class SearchJob(job.Job[Chosen]):
@@ -254,29 +285,33 @@ class SearchJob(job.Job[Chosen]):
         """Score all candidates on all splits, and what they say is best on further ones."""
         record_extended(done.extended, plan.options, session, cluster)
         problem = plan.make_problem(cluster.device, cluster.threads)
-        rows, n_workers = dict(done.rows), cluster.runner.n_workers
-        first = tasks_for_workers(problem, plan.first_stages, n_workers)
-        rows |= score_tasks(problem, first, rows, session, cluster)
+        feed = Feed(problem, plan.searches(problem), cluster.runner.n_workers, dict(done.rows))
+        score_tasks(problem, feed(0), feed.done, session, cluster, feed)
+        # Without what was asked for ahead, and not wanted in the end.
+        rows = {place: row for place, row in feed.done.items() if place[0] not in (SEARCH, INNER)}
+        problem, rows = feed.problem, rows | feed.rows
         cells = tabulate(rows.values(), problem.columns, schema=self.row)
         names.write_table(cells, session.path / names.CELLS)
         # Learning curves and outer folds are of what the rows so far say is best.
         more, n_splits = list[Task](), len(plan.splits[SEARCH, 1.0])
         chosen = list[tuple[dict[str, int], int | None]]()
         for stage, share in plan.splits:
-            only: dict[int, Any] = {}
+            requests = list[Request]()
             if stage == CURVE:
-                best = best_of_each(rank(tabulate(rows.values()), n_splits)).values()
-                only = {split: list(best) for split in range(n_splits)}
+                ranked = rank(tabulate(rows.values(), share=WHOLE), n_splits)
+                best = tuple(best_of_each(ranked).values())
+                requests = [Request(best, (split,), share) for split in range(n_splits)]
             elif stage == OUTER:
                 n_outer = len(plan.splits[OUTER, 1.0])
                 n_inner = len(plan.splits[INNER, 1.0]) // n_outer
                 chosen = chosen_in_folds(rows.values(), n_outer, n_inner)
-                only = {i: list(best.values()) for i, (best, _) in enumerate(chosen)}
-            if only:
-                more += make_tasks(problem, stage, share, only=only)
+                requests = [
+                    Request(tuple(best.values()), (i,)) for i, (best, _) in enumerate(chosen)
+                ]
+            more += make_tasks(problem, stage, requests)
         if more:
             rows |= score_tasks(problem, more, rows, session, cluster)
-        return Scored(problem, rows, cells, chosen)
+        return Scored(problem, rows, cells, chosen, feed.searches[0].strategy.stopped)
 
     def refitted_besides(self, options: Chosen) -> str:
         """Return what is fitted beside the best candidate on all rows."""
@@ -315,7 +350,7 @@ class SearchJob(job.Job[Chosen]):
 
         assert cluster is not None
         options, data, path = plan.options, plan.dataset, session.path
-        problem, rows, cells = computed.problem, computed.rows.values(), computed.cells
+        problem, rows, cells = computed.problem, computed.rows.values(), computed.whole
         splits, columns = plan.splits[SEARCH, 1.0], problem.columns
         candidates = reduce_scores(
             cells, (*columns, "candidate"), len(splits), cluster.runner.client
@@ -357,9 +392,14 @@ def rows_of_same(plan: SearchPlan[Any], rows: Mapping[Place, Row]) -> dict[Place
         place: row
         for place, row in rows.items()
         if row["candidate"] < len(candidates)
-        and row["split"] < len(plan.splits.get((row["stage"], row["share"]), ()))
+        and row["split"] < len(plan.splits.get((row["stage"], stage_share(row)), ()))
         and identity_of_candidate(row["algorithm"], row["params"]) == names_now[row["candidate"]]
     }
+
+
+def stage_share(row: Row) -> float:
+    """The share of a row's splits; of a search those of all rows stand for those of a share."""
+    return WHOLE if row["stage"] in (SEARCH, INNER) else float(row["share"])
 
 
 def score_tasks(
@@ -368,16 +408,25 @@ def score_tasks(
     done: Mapping[Place, Row],
     session: Session,
     cluster: Cluster,
+    feed: Feed | None = None,
 ) -> dict[Place, Row]:
-    """Run what is left of some tasks, each row in the journal as it comes; return the new rows."""
+    """Run what is left of some tasks, each row in the journal as it comes; return the new rows.
+
+    Parameters
+    ----------
+    feed : of further tasks, which is told the rows; ``tasks`` are its first
+    """
     todo = [left for task in tasks if (left := task.without(done)) is not None]
-    if n_done := sum(place in done for task in tasks for place in task.places):
+    n_done = (
+        len(feed.rows) if feed else sum(place in done for task in tasks for place in task.places)
+    )
+    if n_done:
         session.echo(
             f"resumed    {n_done:,} fits were already finished, {len(todo):,} tasks remain"
         )
     best = BestSoFar(problem.columns or ("algorithm", "params"), problem.scorer.names[0])
     run = partial(run_tasks, n_threads=cluster.threads)
-    new_rows = journal_tasks(run, problem, todo, done, best, session, cluster)
+    new_rows = journal_tasks(run, problem, todo, done, best, session, cluster, feed=feed)
     if watch.drawn and cluster.kind == "threads" and cluster.runner.n_workers > 1:
         session.echo(
             "warning    an estimator draws from numpy's or torch's global generator, which "
@@ -396,6 +445,7 @@ def journal_tasks(
     session: Session,
     cluster: Cluster,
     keep: Callable[[Outcome[Any]], Iterable[Path]] = lambda outcome: (),
+    feed: Feed | None = None,
 ) -> dict[Place, Row]:
     """Run tasks, each row in the journal as it comes; return the new rows.
 
@@ -404,12 +454,19 @@ def journal_tasks(
     run : ``run_tasks``, perhaps with other work
     done : rows that the best so far is among, too
     keep : function of an outcome that writes what is kept of it, and returns the files
+    feed : of further tasks, which is told the rows
     """
     new_rows = dict[Place, Row]()
     best.add(row for row in done.values() if row["fold"] >= 0)
     with session.journal_writer(cluster, todo) as journal_writer:
         journal_writer.best(best.text)
-        for event, rows in run(cluster.runner, problem, todo):
+
+        def more(n_left: int) -> Sequence[Any]:
+            tasks = feed(n_left) if feed else ()
+            journal_writer.add(tasks)
+            return tasks
+
+        for event, rows in run(cluster.runner, problem, todo, feed=more):
             best.add(row for row in rows if row["fold"] >= 0)
             journal_writer.best(best.text)
             if isinstance(event, ProgressEvent):
@@ -418,18 +475,9 @@ def journal_tasks(
                 files = digests_of(session.path, list(keep(event)))
                 journal_writer.record(event, rows, files)
             new_rows |= {place_of(row): row for row in rows}
+            if feed and rows:
+                feed.tell(rows)
     return new_rows
-
-
-def tasks_for_workers(
-    problem: Problem, stages: Sequence[tuple[str, float]], n_workers: int
-) -> list[Task]:
-    """Return the tasks of some stages; the longest are cut into splits if workers would else
-    idle at the end."""
-    tasks = [task for stage in stages for task in make_tasks(problem, *stage, n_workers=n_workers)]
-    if any(group.shared and group.shared.one_launch for group in problem.groups):
-        return tasks  # what the splits of a launch share is not known
-    return split_for_workers(tasks, n_workers, lambda task: task.by_split)
 
 
 def run_tasks(
@@ -439,6 +487,7 @@ def run_tasks(
     n_threads: int = 1,
     work: Work = run_task,
     known: Mapping[str, Any] = NOTHING,
+    feed: Callable[[int], Sequence[Any]] = no_more,
 ) -> Iterator[tuple[Outcome[Any] | ProgressEvent, list[Row]]]:
     """Run tasks; give each outcome, or news of a task at work, with its rows, each row once.
 
@@ -451,12 +500,19 @@ def run_tasks(
     tasks : and others than those of a search, which give pairs of a row and what is beside it
     work : function of problem, task and ``n_threads`` that carries out either
     known : results that tasks need and that were computed before, by name
+    feed : of further tasks; see ``Runner``
     """
     by_name = {task.name: task for task in tasks}
     given: set[Place] = set()
     until: dict[str, float] = {}  # when the rows of a task were last told
     work = partial(work, n_threads=n_threads)
-    for event in runner.outcomes_and_events(work, problem, tasks, known):
+
+    def more(n_left: int) -> Sequence[Any]:
+        new = feed(n_left)
+        by_name.update((task.name, task) for task in new)
+        return new
+
+    for event in runner.outcomes_and_events(work, problem, tasks, known, more):
         task = by_name[event.task] if isinstance(event, ProgressEvent) else event.task
         if not isinstance(task, Task):
             pairs = event.result if isinstance(event, Outcome) else ()

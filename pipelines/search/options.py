@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+import re
+from argparse import ArgumentTypeError
+from dataclasses import dataclass, fields
 from typing import ClassVar, cast
 
 from pipelines.data.dataset import Task
 from pipelines.data.user_code import absolute_name, named_code
 from pipelines.errors import InputError, opt
 from pipelines.run.groups import FoldOptions, OwnDataOptions, RunOptions, TestOptions
-from pipelines.run.options import at_least, number, option
+from pipelines.run.options import at_least, number, option, real, rule
+from pipelines.search.strategies import DRAWING, STRATEGIES
 
 
 @dataclass(frozen=True)
@@ -95,6 +99,83 @@ class NestedOptions:
     )
 
 
+def duration(text: str) -> float:
+    """The seconds of a time as it is typed: ``90s``, ``10m``, ``1.5h``, ``1h30m``.
+
+    Raises
+    ------
+    ArgumentTypeError
+        It is none.
+    """
+    number = r"(\d+\.?\d*|\.\d+)"
+    parts = re.fullmatch(f"(?:{number}h)?(?:{number}m)?(?:{number}s)?", text.strip().lower())
+    if not text.strip() or parts is None:
+        raise ArgumentTypeError(f"must be a time such as 90s, 10m or 1h30m, got {text!r}")
+    return sum(float(n) * unit for n, unit in zip(parts.groups("0"), (3600, 60, 1), strict=True))
+
+
+@dataclass(frozen=True)
+class StrategyOptions:
+    """Options that choose which candidates are tried, on which splits, and for how long."""
+
+    group: ClassVar[str] = "strategy"
+
+    strategy: str = option(
+        "grid",
+        "who is tried next: grid tries every candidate on every fold; race drops those that are "
+        "clearly behind as the folds come; random draws --n-iter candidates; halving gives the "
+        "best more rows, round by round; tpe draws where earlier candidates were good",
+        choices=STRATEGIES,
+    )
+    race_margin: float = real(
+        3.0,
+        "standard errors that a candidate must be behind the best to be dropped, with "
+        "--strategy race",
+        rule=at_least(1, 100),
+        metavar="N",
+    )
+    n_iter: int | None = number(
+        None, "candidates to draw, of each estimator, with --strategy random or tpe (default: 60)"
+    )
+    sampler: str = option(
+        "auto",
+        "how --strategy random draws: plain, each by itself; sobol, evenly, of an SVM few gamma "
+        "with many C each, which share work (default of SVMs)",
+        choices=("auto", "plain", "sobol"),
+    )
+    time_budget: float | None = option(
+        None,
+        "end by then, with the best of what was tried: 90s, 10m or 1.5h",
+        parse=duration,
+        rule=rule("at least 1 second", lambda seconds: 1 <= seconds < math.inf),
+        metavar="TIME",
+        changes_results=False,
+    )
+
+    def check(self) -> None:
+        """Refuse what is of another strategy.
+
+        Raises
+        ------
+        InputError
+        """
+        of = {"race_margin": ("race",), "n_iter": DRAWING, "sampler": ("random",)}
+        for name, strategies in of.items():
+            value, default = getattr(self, name), type(self).__dataclass_fields__[name].default
+            if value != default and self.strategy not in strategies:
+                names = " or ".join(opt("strategy", strategy) for strategy in strategies)
+                raise InputError(
+                    f"{opt(name)} goes with {names}, got {value} beside "
+                    f"{opt('strategy', self.strategy)}; leave one of them out"
+                )
+        check = getattr(super(), "check", None)
+        if check is not None:
+            check()
+
+
+OF_STRATEGIES = frozenset(field.name for field in fields(StrategyOptions))
+
+
 @dataclass(frozen=True)
 class ExtendOptions:
     """The option that takes fits of another run."""
@@ -114,6 +195,7 @@ class ExtendOptions:
 @dataclass(frozen=True)
 class SearchOptions(
     FeatureOptions,
+    StrategyOptions,
     ExtendOptions,
     NestedOptions,
     SplitOptions,

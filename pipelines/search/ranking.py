@@ -90,6 +90,7 @@ def tabulate(
     parameters: Sequence[str] = (),
     stage: str | None = "search",
     schema: type[Schema] = SearchRow,
+    share: float | None = None,
 ) -> pd.DataFrame:
     """Return rows of a stage as the table ``cv_results``, sorted by candidate, split and share.
 
@@ -98,10 +99,13 @@ def tabulate(
     Parameters
     ----------
     schema : of the rows; a column that it does not have is of numbers
+    share : of the training rows; rows of others are left out; None for all
     parameters : hyper-parameters that have a column of their own; rows are sorted by the last
         of them first
     """
-    chosen = [row for row in rows if stage in (None, row["stage"])]
+    chosen = [
+        row for row in rows if stage in (None, row["stage"]) and share in (None, row["share"])
+    ]
     declared = schema.dtypes()
     known = {name: declared.get(name, "float64") for name in parameters} | SearchRow.dtypes()
     # Networks alone have a loss; whose row came first is chance.
@@ -180,7 +184,7 @@ def chosen_in_folds(
     For each outer fold the best candidate of every algorithm, and the best of all; None where
     every candidate failed.
     """
-    cells = tabulate(rows, stage="inner")
+    cells = tabulate(rows, stage="inner", share=1.0)
     found: list[tuple[dict[str, int], int | None]] = []
     for outer in range(n_outer):
         within = cells[cells["split"] // n_inner == outer]

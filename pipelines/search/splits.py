@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,43 @@ SHARES = (0.1, 0.2, 0.4, 0.6, 0.8)  # of the training rows, for a learning curve
 KINDS = ("auto", "stratified", "kfold", "repeated", "group", "time")
 
 
+class SplitsOfStages(dict[tuple[str, float], list[Split]]):
+    """The splits of every stage and share; those of a share of the rows are made when asked for.
+
+    These are the splits of the stage without the rows that are not among the share, which is drawn
+    once: so splits have the rows in common that they had, and groups stay together.
+
+    Parameters
+    ----------
+    y : class codes or numbers, of shape (n_rows,)
+    task : "classification" or "regression"
+    seed : of the run
+    """
+
+    def __init__(self, splits: Mapping[Any, list[Split]], y: Any, task: str, seed: int) -> None:
+        super().__init__(splits)
+        self.y, self.task, self.seed = y, task, seed
+
+    def __missing__(self, key: tuple[str, float]) -> list[Split]:
+        stage, share = key
+        if share >= 1 or stage not in (SEARCH, INNER):
+            raise KeyError(key)
+        chosen = self._rows(share)
+        self[key] = [(train[chosen[train]], test[chosen[test]]) for train, test in self[stage, 1.0]]
+        return self[key]
+
+    def _rows(self, share: float) -> np.ndarray:
+        """Whether each row is of a share; of the smaller of two shares all are of the larger."""
+        order = np.random.default_rng(self.seed).permutation(len(self.y))
+        place = np.empty(len(self.y))  # of each row among those of its class, from 0 to 1
+        groups = [order]
+        if self.task == CLASSIFICATION:
+            groups = [order[self.y[order] == code] for code in np.unique(self.y)]
+        for rows in groups:
+            place[rows] = np.arange(len(rows)) / len(rows)
+        return place < share
+
+
 def make_splits(
     data: Dataset,
     cv: str,
@@ -25,8 +63,8 @@ def make_splits(
     seed: int,
     nested: int | None,
     learning_curve: bool,
-) -> dict[tuple[str, float], list[Split]]:
-    """Return the splits of every stage.
+) -> SplitsOfStages:
+    """The splits of every stage.
 
     ``SEARCH`` has those of the cross-validation, ``CURVE`` the same with shares of their
     training rows; ``OUTER`` the outer folds of a nested one, and ``INNER`` those within, one
@@ -69,7 +107,7 @@ def make_splits(
                 shorter(split, share, y, task, cv == "time", seed + i)
                 for i, split in enumerate(splits[SEARCH, 1.0])
             ]
-    return splits
+    return SplitsOfStages(splits, y, task, seed)
 
 
 def splits_of(

@@ -28,6 +28,7 @@ from pipelines.search.fitting import (
 )
 from pipelines.search.scoring import ACCURACY, CandidateScorer
 from pipelines.search.shared.base import PlainFits, Split, SplitRows
+from pipelines.search.strategies.base import WHOLE, Request
 from pipelines.search.substitutes import substitute
 
 SEARCH, INNER, OUTER, CURVE = "search", "inner", "outer", "curve"  # the stages of a run
@@ -71,6 +72,20 @@ class Problem:
         """Return the search that a stage belongs to."""
         return self.parts.get(stage, self)
 
+    def candidate(self, task: Task, member: int) -> Candidate:
+        """The candidate at a place: one that travels with its task, or one of these."""
+        return task.drawn[member] if member in task.drawn else self.candidates[member]
+
+    def shared_by(self, task: Task) -> Group:
+        """The members of a task as a group."""
+        group = task.own or self.groups[task.group]
+        return replace(group, members=task.members)
+
+    def with_drawn(self, candidates: Sequence[Candidate], groups: Sequence[Group]) -> Problem:
+        """The search with candidates that were drawn while it ran, at the places after these."""
+        candidates, groups = (*self.candidates, *candidates), (*self.groups, *groups)
+        return replace(self, candidates=candidates, groups=groups)
+
 
 @dataclass(frozen=True)
 class Task:
@@ -87,6 +102,9 @@ class Task:
     is_told : bool, whether that tells it from all other tasks of the search
     cost : float
         Predicted, relative to the other tasks.
+    drawn : candidates that were drawn after the search was scattered, by their places
+    own : the group of these
+    until : when it gives up, in seconds since the epoch: rows of whole splits remain
     """
 
     stage: str
@@ -98,11 +116,16 @@ class Task:
     about: str = ""
     is_told: bool = False
     cost: float = 1.0
+    drawn: Mapping[int, Candidate] = field(default_factory=dict, compare=False, repr=False)
+    own: Group | None = field(default=None, compare=False, repr=False)
+    until: float = field(default=math.inf, compare=False, repr=False)
 
     @property
     def name(self) -> str:
         """The task's name on the dashboard; Dask groups tasks by what precedes the dash."""
-        splits = f"{len(self.splits)} folds" if len(self.splits) > 1 else f"fold={self.splits[0]}"
+        splits = f"{len(self.splits)} folds"
+        if len(self.splits) == 1 or self.splits != tuple(range(len(self.splits))):
+            splits = f"fold={','.join(map(str, self.splits))}"
         share = "" if self.share == 1.0 else f" share={self.share:g}"
         stage = "" if self.stage == SEARCH and self.about else f"{self.stage} "
         members = "" if self.is_told else f"candidate={self.members[0]} "
@@ -155,45 +178,60 @@ class Refit:
 def make_tasks(
     problem: Problem,
     stage: str = SEARCH,
-    share: float = 1.0,
+    requests: Sequence[Request] | None = None,
     *,
-    only: Mapping[int, Collection[int]] | None = None,
     n_workers: int = 1,
+    n_scattered: int | None = None,
 ) -> list[Task]:
-    """Return the tasks of a stage, for so many workers.
+    """The tasks of requests, for so many workers.
 
     Parameters
     ----------
-    only : of a split, the candidates that are wanted; by default all of every split
+    stage : name of the search
+    requests : candidates on splits; by default all on every split of all rows
+    n_scattered : how many of the candidates workers have; those after them travel with their task
     """
     problem = problem.of(stage)
-    n_splits = len(problem.splits[stage, share])
-    X = problem.data.X
-    shape = X.shape if hasattr(X, "shape") else (len(X), 1)
-    tasks = []
-    for number, group in enumerate(problem.groups):
-        kind = group.shared or PlainFits()
-        together = kind.splits_together and only is None
-        together = together and not learns_apart(group, problem.data)
-        finals = [problem.candidates[i].final for i in group.members]
-        for part in kind.partition(finals, n_workers):
-            for splits in [tuple(range(n_splits))] if together else [(i,) for i in range(n_splits)]:
-                members = tuple(
-                    group.members[i]
-                    for i in part
-                    if only is None or group.members[i] in only.get(splits[0], ())
-                )
-                if not members:
-                    continue
-                finals = [problem.candidates[member].final for member in members]
-                label, about = problem.candidates[members[0]].algorithm, kind.describe(finals)
-                cost = kind.cost(finals, shape[0], shape[-1]) * len(splits)
-                tasks.append(Task(stage, number, members, splits, share, label, about, cost=cost))
+    if requests is None:
+        splits = tuple(range(len(problem.splits[stage, WHOLE])))
+        requests = [Request(group.members, splits) for group in problem.groups]
+    groups = {i: number for number, group in enumerate(problem.groups) for i in group.members}
+    n_scattered = len(problem.candidates) if n_scattered is None else n_scattered
+    tasks = [
+        task
+        for request in requests
+        for number in dict.fromkeys(groups[i] for i in request.candidates)
+        for task in _tasks_of_group(problem, stage, request, number, n_workers, n_scattered)
+    ]
     known = Counter((task.label, task.about, task.splits) for task in tasks)
     return [
-        replace(task, is_told=bool(task.about) and known[task.label, task.about, task.splits] == 1)
+        replace(task, is_told=True)
+        if task.about and not task.drawn and known[task.label, task.about, task.splits] == 1
+        else task
         for task in tasks
     ]
+
+
+def _tasks_of_group(
+    problem: Problem, stage: str, request: Request, number: int, n_workers: int, n_scattered: int
+) -> Iterator[Task]:
+    """Yield the tasks of a request's candidates that are of a group."""
+    X, share, group = problem.data.X, request.share, problem.groups[number]
+    shape = X.shape if hasattr(X, "shape") else (len(X), 1)
+    wanted = set(request.candidates)
+    members = [member for member in group.members if member in wanted]
+    kind = group.shared or PlainFits()
+    together = kind.splits_together and not learns_apart(group, problem.data)
+    finals = {member: problem.candidates[member].final for member in members}
+    for places in kind.partition(list(finals.values()), n_workers):
+        part = tuple(members[i] for i in places)
+        own = [finals[member] for member in part]
+        label, about = problem.candidates[part[0]].algorithm, kind.describe(own)
+        cost = kind.cost(own, round(share * shape[0]), shape[-1])
+        drawn = {member: problem.candidates[member] for member in part if member >= n_scattered}
+        for splits in [request.splits] if together else [(split,) for split in request.splits]:
+            task = Task(stage, number, part, splits, share, label, about, cost=cost * len(splits))
+            yield replace(task, drawn=drawn, own=group) if drawn else task
 
 
 def fit_task(
@@ -211,9 +249,9 @@ def fit_task(
     alone : whether no other task is in this process, which then keeps to so many threads
     """
     problem = problem.of(task.stage)
-    candidates = [problem.candidates[member].estimator for member in task.members]
+    candidates = [problem.candidate(task, member).estimator for member in task.members]
     substitutes = [substitute(candidate, problem.device) for candidate in candidates]
-    group = problem.groups[task.group]
+    group = problem.shared_by(task)
     # What is not scikit-learn's shares nothing.
     shared = None if any(one.replaced for one in substitutes) else group.shared
     group = Group(task.members, shared, group.most if shared else ())
@@ -269,7 +307,7 @@ def run_task(problem: Problem, task: Task, n_threads: int = 1) -> Iterator[Row |
     after the rows of every split but the last, too.
     """
     problem = problem.of(task.stage)
-    family = problem.groups[task.group].name
+    family = problem.shared_by(task).name
     waiting: list[dict[int, Row]] = [{} for _ in task.splits]
     n_splits, fraction = len(task.splits), 0.0
     with warnings.catch_warnings():
@@ -279,9 +317,9 @@ def run_task(problem: Problem, task: Task, n_threads: int = 1) -> Iterator[Row |
                 fraction = item.fraction
             else:
                 split, member = task.splits[item.split], task.members[item.candidate]
-                rows = waiting[item.split]
+                rows, candidate = waiting[item.split], problem.candidate(task, member)
                 place = task.stage, member, split, task.share
-                rows[item.candidate] = row_of(problem, place, item, family)
+                rows[item.candidate] = row_of(problem, candidate, place, item, family)
                 if len(rows) < len(task.members):
                     continue
                 yield from (rows[i] for i in range(len(rows)))
@@ -302,15 +340,18 @@ def failed_rows(problem: Problem, task: Task, reason: str) -> list[Row]:
     scores: dict[str, Any] = dict.fromkeys(("fit_time", "score_time"))
     scores |= {"test_scores": {}, "fit_error": reason}
     problem, fit = problem.of(task.stage), Fit(0, 0, scores=scores, n_fits=0)
-    family = problem.groups[task.group].name
-    return [row_of(problem, place, fit, family) for place in task.places]
+    family = problem.shared_by(task).name
+    return [
+        row_of(problem, problem.candidate(task, place[1]), place, fit, family)
+        for place in task.places
+    ]
 
 
-def row_of(problem: Problem, place: Place, fit: Fit, family: str) -> Row:
+def row_of(problem: Problem, candidate: Candidate, place: Place, fit: Fit, family: str) -> Row:
     """Return the row of a scored fit; ``family`` is the name of the work that it shares."""
     stage, member, split, share = place
     train, test = problem.splits[stage, share][split]
-    candidate, names = problem.candidates[member], problem.scorer.names
+    names = problem.scorer.names
     by_name = fit.scores["test_scores"]
     by_name = by_name if isinstance(by_name, dict) else dict.fromkeys(names, by_name)
     scores = {name: finite(by_name.get(name)) for name in names}
@@ -335,7 +376,7 @@ def row_of(problem: Problem, place: Place, fit: Fit, family: str) -> Row:
         "params": candidate.text,
         "stage": stage,
         "split": split,
-        "fold": split if stage == problem.search else -1,
+        "fold": split if stage == problem.search and share == WHOLE else -1,
         "share": share,
         "n_train": len(train),
         "n_validation": len(test),

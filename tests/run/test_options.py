@@ -71,7 +71,7 @@ def test_an_option_of_several_values_may_be_given_more_than_once(tmp_path: Path)
         (["--log-gamma", "0", "nan"], "--log-gamma must be two numbers"),
         (["--log-c", "0", "400"], "--log-c must be two numbers between -30 and 30"),
         (["--fold", "3"], "--fold is not an option of this command; did you mean --folds?"),
-        (["--frobnicate"], "--frobnicate is not an option of this command; --help lists"),
+        (["--xyzzy"], "--xyzzy is not an option of this command; --help lists"),
         (["--decision", "all"], "--decision"),
         (["--seed", "99999999999"], "--seed must be at most 4,294,967,295"),
         (["--memory", "inf"], "--memory must be above 0 and below 1000000, got inf"),

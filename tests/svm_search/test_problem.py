@@ -10,7 +10,8 @@ from sklearn.svm import SVC
 from pipelines.data import load_dataset, make_folds
 from pipelines.data.placement import FoldedData
 from pipelines.run.tasks import InProcess, OnCluster, Runner
-from pipelines.search.command import run_tasks, tasks_for_workers
+from pipelines.search.command import run_tasks
+from pipelines.search.feed import cut_for_workers
 from pipelines.search.ranking import reduce_scores, tabulate
 from pipelines.search.scoring import CandidateScorer
 from pipelines.search.tasks import SEARCH, Problem, make_tasks, run_task
@@ -35,7 +36,7 @@ def problem_of(Cs: tuple[float, ...] = CS, gammas: tuple[float, ...] = GAMMAS) -
 
 def results_of(runner: Runner, problem: Problem | None = None) -> pd.DataFrame:
     problem = problem or problem_of()
-    tasks = tasks_for_workers(problem, [(SEARCH, 1.0)], runner.n_workers)
+    tasks = cut_for_workers(problem, make_tasks(problem), runner.n_workers)
     rows = [row for _, found in run_tasks(runner, problem, tasks) for row in found]
     return tabulate(rows, problem.columns)
 

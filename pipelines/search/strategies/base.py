@@ -10,7 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar, Self
 
 WHOLE = 1.0  # the share of all rows
 
@@ -78,6 +78,22 @@ class Scope:
         return tuple(range(self.n_splits))
 
 
+@dataclass(frozen=True)
+class Stop:
+    """When a candidate was given up, and why.
+
+    Attributes
+    ----------
+    n_splits : that it was tried on
+    share : of the rows that these had
+    behind : how much its mean score was below the best on the same splits; None where a fit failed
+    """
+
+    n_splits: int
+    share: float
+    behind: float | None
+
+
 class Strategy(ABC):
     """Decides which candidates are tried on which splits, as their rows come.
 
@@ -88,14 +104,22 @@ class Strategy(ABC):
     ----------
     rows : those it was told, by candidate, split and share
     wanted : the cells it asked for; ``ahead`` may have asked for others
-    stopped : why candidates were given up, in words, by their places
+    stopped : when candidates were given up, by their places
+    decides : whether what it asks for depends on rows
     """
+
+    decides: ClassVar[bool] = True
 
     def __init__(self, scope: Scope) -> None:
         self.scope = scope
         self.rows: dict[Cell, Row] = {}
         self.wanted: dict[Cell, None] = {}
-        self.stopped: dict[int, str] = {}
+        self.stopped: dict[int, Stop] = {}
+
+    @classmethod
+    def of(cls, scope: Scope, options: Any) -> Self:
+        """The strategy as options have it, ``StrategyOptions``."""
+        return cls(scope)
 
     @classmethod
     def shares(cls, n_candidates: int, n_rows: int, n_splits: int) -> Sequence[float]:

@@ -14,6 +14,8 @@ class Grid(RoundStrategy):
     Coarse values come first, so that a search which ends early is a coarse grid, not a corner.
     """
 
+    decides = False
+
     def rounds(self) -> Iterator[Sequence[Request]]:
         """See ``RoundStrategy``."""
         scope, levels = self.scope, levels_of(self.scope.parameters)

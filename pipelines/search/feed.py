@@ -1,0 +1,172 @@
+"""The tasks of searches, as their strategies ask for them.
+
+A ``Feed`` stands between strategies, which know places and rows, and the runner, which knows
+tasks: it makes tasks of what is asked for, leaves out what is done, and tells strategies the rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from pipelines.run.chunking import split_for_workers
+from pipelines.search.fitting import learns_apart
+from pipelines.search.shared.base import PlainFits
+from pipelines.search.strategies.base import Cell, Request, Scope, Stop, Strategy
+from pipelines.search.tasks import Place, Problem, Row, Task, make_tasks, place_of
+
+
+@dataclass(eq=False)
+class Search:
+    """A search with the strategy that says what is tried.
+
+    Attributes
+    ----------
+    stage : its name
+    first_split : number of the first of its splits among those of the stage
+    """
+
+    stage: str
+    strategy: Strategy
+    first_split: int = 0
+
+    def request(self, request: Request) -> Request:
+        """A request of the strategy, by the stage's numbers of splits."""
+        splits = tuple(self.first_split + split for split in request.splits)
+        return replace(request, splits=splits)
+
+    def place(self, cell: Cell) -> Place:
+        """The place of a cell of the strategy."""
+        candidate, split, share = cell
+        return self.stage, candidate, self.first_split + split, share
+
+    def tell(self, rows: Iterable[Row]) -> None:
+        """Tell the strategy those rows that are of its search."""
+        first, n = self.first_split, self.strategy.scope.n_splits
+        self.strategy.tell(
+            row | {"split": row["split"] - first}
+            for row in rows
+            if row["stage"] == self.stage and first <= row["split"] < first + n
+        )
+
+
+@dataclass(eq=False)
+class Feed:
+    """Hands out the tasks of several searches; a runner asks it while it runs.
+
+    Attributes
+    ----------
+    problem : with the candidates that were drawn since it was scattered, too
+    n_workers : int
+    done : rows that are there, by their places
+    """
+
+    problem: Problem
+    searches: Sequence[Search]
+    n_workers: int
+    done: dict[Place, Row]
+    _handed: set[Place] = field(default_factory=set, init=False)
+
+    def __post_init__(self) -> None:
+        self._n_scattered = len(self.problem.candidates)
+        self._told(self.done.values())
+
+    def __call__(self, n_left: int) -> list[Task]:
+        """The tasks that are to be run beside those ``n_left`` that are not done."""
+        tasks = list[Task]()
+        for search in self.searches:
+            while requests := search.strategy.ask():
+                tasks += self._hand_out(search, requests)
+        tasks = cut_for_workers(self.problem, tasks, self.n_workers)
+        idle = self.n_workers - n_left - len(tasks)
+        for search in self.searches if idle > 0 else ():
+            ahead = self._hand_out(search, search.strategy.ahead(), idle)
+            tasks, idle = tasks + ahead, idle - len(ahead)
+        return sorted(tasks, key=lambda task: -task.cost)
+
+    def tell(self, rows: Iterable[Row]) -> None:
+        """Take in new rows."""
+        rows = list(rows)
+        self.done.update((place_of(row), row) for row in rows)
+        self._told(rows)
+
+    @property
+    def rows(self) -> dict[Place, Row]:
+        """The rows that the strategies asked for, those that are there."""
+        places = (search.place(cell) for search in self.searches for cell in search.strategy.wanted)
+        return {place: self.done[place] for place in places if place in self.done}
+
+    @property
+    def stopped(self) -> list[Mapping[int, Stop]]:
+        """Of each search when candidates were given up, by their places."""
+        return [search.strategy.stopped for search in self.searches]
+
+    def _told(self, rows: Iterable[Row]) -> None:
+        rows = list(rows)
+        for search in self.searches:
+            search.tell(rows)
+
+    def _hand_out(
+        self, search: Search, requests: Sequence[Request], most: int | None = None
+    ) -> list[Task]:
+        """The tasks of requests, at most so many, without what is done or was handed out."""
+        asked = [search.request(request) for request in requests]
+        tasks = make_tasks(
+            self.problem,
+            search.stage,
+            asked,
+            n_workers=self.n_workers,
+            n_scattered=self._n_scattered,
+        )
+        known = self.done.keys() | self._handed
+        tasks = [left for task in tasks if (left := task.without(known)) is not None][:most]
+        self._handed.update(place for task in tasks for place in task.places)
+        return tasks
+
+
+def cut_for_workers(problem: Problem, tasks: Sequence[Task], n_workers: int) -> list[Task]:
+    """Cut the longest tasks into splits where workers would else idle at the end."""
+    if any(group.shared and group.shared.one_launch for group in problem.groups):
+        return list(tasks)  # what the splits of a launch share is not known
+    return split_for_workers(tasks, n_workers, lambda task: task.by_split)
+
+
+def scope_of(problem: Problem, stage: str, n_splits: int, seed: int) -> Scope:
+    """What a strategy is told of a search.
+
+    Parameters
+    ----------
+    stage : of the search
+    n_splits : that a candidate is tried on
+    seed : of the run
+    """
+    problem = problem.of(stage)
+    X, units, groups = problem.data.X, list[list[int]](), dict[int, int]()
+    shape = X.shape if hasattr(X, "shape") else (len(X), 1)
+    for number, group in enumerate(problem.groups):
+        kind = group.shared or PlainFits()
+        finals = [problem.candidates[i].final for i in group.members]
+        # As many workers as candidates: the smallest tasks without work done twice.
+        parts = kind.partition(finals, len(finals))
+        units += [[group.members[i] for i in part] for part in parts]
+        groups.update(dict.fromkeys(group.members, number))
+
+    def cost(members: Sequence[int], n: int, share: float) -> float:
+        kind = problem.groups[groups[members[0]]].shared or PlainFits()
+        finals = [problem.candidates[i].final for i in members]
+        return n * kind.cost(finals, round(share * shape[0]), shape[-1])
+
+    return Scope(
+        groups=units,
+        n_splits=n_splits,
+        n_rows=shape[0],
+        seed=seed,
+        parameters=[candidate.parameters for candidate in problem.candidates],
+        cost=cost,
+        splits_share=any(
+            group.shared is not None
+            and group.shared.splits_together
+            and not learns_apart(group, problem.data)
+            for group in problem.groups
+        ),
+    )
