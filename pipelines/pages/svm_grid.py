@@ -11,12 +11,13 @@ import numpy as np
 import pandas as pd
 
 from pipelines.report.base import Report
-from pipelines.report.charts import Sample, heat_map, how_to_read, samples_chart
+from pipelines.report.charts import Sample, heat_map, how_to_read, samples_chart, scatter_map
 from pipelines.report.classification import test_section
 from pipelines.report.parts import Chart, Columns, Section
-from pipelines.report.wording import percent, significant
+from pipelines.report.wording import count, percent, significant
 from pipelines.run_folder.ranking import candidates_of
 from pipelines.run_folder.record import Record
+from pipelines.search.strategies import DRAWING
 from pipelines.svm_search.boundary import fits_of_a_candidate, on_grid_boundary, widen
 from pipelines.svm_search.record import CANDIDATE, CELL, SvmBest, SvmRecord
 
@@ -69,9 +70,15 @@ class SvmReport(Report):
         return SvmBest(**{str(n): value for n, value in first[0].items() if n in known})
 
     def size(self) -> str:
-        """Say how large the grid is."""
+        """Say how large the grid is, or how many candidates were drawn."""
         options = self.record.options
-        sizes = {"C": options.n_c, "gamma": options.n_gamma, "epsilon": options.n_epsilon}
+        if self.are_drawn:
+            return count(len(self.candidates), "candidate") + " drawn at random"
+        sizes = {
+            "C": len(options.c or ()) or options.n_c,
+            "gamma": len(options.gamma or ()) or options.n_gamma,
+            "epsilon": len(options.epsilon or ()) or options.n_epsilon,
+        }
         known = [f"{sizes[name]} {name}" for name in self.simple_by if sizes[name]]
         return " × ".join(known) or "A search"
 
@@ -135,14 +142,23 @@ class SvmReport(Report):
         named = {name: table[name] for name in by if name in table}
         return [
             self.candidates_section(named, more, formats, words),
-            Section("grid", "The grid", [charts]),
+            Section("grid", "The draws" if self.are_drawn else "The grid", [charts]),
             test_section(self),
         ]
 
+    @property
+    def are_drawn(self) -> bool:
+        """Whether the candidates were drawn, so that they are no grid."""
+        return self.record.options.strategy in DRAWING
+
+    def points(self) -> pd.DataFrame:
+        """Return gamma, C and the mean of every candidate, each by its best epsilon."""
+        best = self.candidates.groupby(["gamma", "C"])["score_mean"].max()
+        return self.measure.of(best).reset_index()
+
     def means(self) -> pd.DataFrame:
         """Return the mean of every gamma (rows) and C (columns), each by its best epsilon."""
-        best = self.candidates.groupby(["gamma", "C"])["score_mean"].max()
-        return self.measure.of(best.unstack())
+        return self.points().set_index(["gamma", "C"])["score_mean"].unstack()
 
     def _map(self) -> Chart | None:
         if self.candidates.empty:
@@ -153,11 +169,14 @@ class SvmReport(Report):
             words += measure.text(measure.of(best.score_mean))
             framed = best.gamma, best.C
         title = f"Mean validation {measure.name}"
-        draw = partial(heat_map, self.means(), framed, measure, title, f"best: {words}")
+        mark, how = "framed", (framed, measure, title, f"best: {words}")
+        draw = partial(heat_map, self.means(), *how)
+        if self.are_drawn:  # which are no grid
+            mark, draw = "ringed", partial(scatter_map, self.points(), *how)
         reads = "the darker, the better" if measure.is_loss else "the brighter, the better"
         caption = (
             f"{title} of every candidate{' in percent' if measure.is_error else ''}: {reads}. The "
-            "best candidate is framed in orange."
+            f"best candidate is {mark} in orange."
         )
         if "epsilon" in self.simple_by:
             caption += " Each C and gamma by its best epsilon."
@@ -173,6 +192,8 @@ class SvmReport(Report):
             cells = cells[np.isclose(cells["epsilon"].astype(float), best.epsilon)]
         gamma = significant(best.gamma)
         by_C: list[tuple[Any, pd.DataFrame]] = list(cells.sort_values("fold").groupby("C"))
+        if self.are_drawn and len(by_C) < 2:
+            return None
         samples = [
             Sample(i, measure.of(of_C["score"].to_numpy(float)), bool(np.isclose(C, best.C)))
             for i, (C, of_C) in enumerate(by_C)

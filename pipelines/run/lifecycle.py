@@ -10,7 +10,8 @@ import shlex
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
+from math import inf
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
@@ -81,6 +82,7 @@ class JournalWriter:
     def __init__(self, journal: Journal, progress: Progress, todo: Sequence[Task]) -> None:
         self._journal, self._progress = journal, progress
         self._tasks = {task.name: task for task in todo}
+        self._cost = sum(task.cost for task in todo)
 
     def record(
         self,
@@ -103,10 +105,12 @@ class JournalWriter:
         if event.task in self._tasks:
             self._progress.update(self._tasks[event.task], event.share, event.compiled)
 
-    def add(self, tasks: Sequence[Task]) -> None:
-        """Take up further tasks."""
+    def add(self, tasks: Sequence[Task], waiting: Sequence[Task] = (), left: float = inf) -> None:
+        """Take up further tasks, beside those that wait; ``left`` are the seconds for all."""
         self._tasks.update((task.name, task) for task in tasks)
-        self._progress.add(len(tasks), sum(task.cost for task in tasks))
+        self._cost += sum(task.cost for task in tasks)
+        cost = self._cost + sum(task.cost for task in waiting)
+        self._progress.expect(len(self._tasks) + len(waiting), cost, left)
 
     def best(self, text: str) -> None:
         """Show what is best by now."""
@@ -133,6 +137,7 @@ class Session:
     echo : function of one line
     identity : of ``pipelines.run.identity``, what decides the results of this session
     files : patterns of what the command leaves and is read again
+    began : as ``time.monotonic`` has it
     """
 
     folder: RunFolder
@@ -140,6 +145,7 @@ class Session:
     echo: Echo
     identity: Identity
     files: tuple[str, ...] = ()
+    began: float = field(default_factory=time.monotonic)
 
     @property
     def path(self) -> Path:

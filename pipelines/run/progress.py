@@ -5,6 +5,7 @@ It is shown anew by the clock, not by the tasks: one that takes minutes leaves n
 
 from __future__ import annotations
 
+import math
 import sys
 import threading
 import time
@@ -58,7 +59,7 @@ class Progress:
         self._n_done = self._n_failed = 0
         self._best = ""  # the best candidate so far, in words
         self._compiled = 0  # functions that the task at work has begun to compile
-        self._cost_done = 0.0
+        self._cost_done, self._ends = 0.0, math.inf
         self._inside: dict[str, tuple[float, float]] = {}  # of a task at work: cost, share done
         self._started = self._looked = time.monotonic()
         self._deserted = 0.0  # seconds without a worker
@@ -66,11 +67,11 @@ class Progress:
         self._guard = threading.Lock()
         self.look_for_workers()
 
-    def add(self, n_tasks: int, cost: float) -> None:
-        """Count further tasks, with what they are predicted to cost."""
+    def expect(self, n_tasks: int, cost: float, left: float = math.inf) -> None:
+        """Take up how many tasks there are, their predicted cost and the seconds left for them."""
         with self._guard:
-            self._n_tasks += n_tasks
-            self._total += cost
+            self._n_tasks, self._total = n_tasks, cost
+            self._ends = time.monotonic() + left
 
     def advance(self, task: Task, failed: bool) -> None:
         """Count one more finished task."""
@@ -147,6 +148,7 @@ class Progress:
         if not done or self._n_done == self._n_tasks or (compiles and not self._inside) or deserted:
             return clock(elapsed)
         left = (elapsed - self._deserted) * max(0.0, self._total - done) / done
+        left = min(left, max(0.0, self._ends - time.monotonic()))
         return f"{clock(elapsed)}, about {clock(left)} left"
 
     @property

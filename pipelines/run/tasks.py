@@ -155,10 +155,8 @@ class InProcess(_Runner):
         # Python's filters of warnings are all threads': tasks that set some restore one another's.
         with warnings.catch_warnings(), ThreadPoolExecutor(self.n_workers) as pool:
             try:
-                while True:
-                    waiting += feed(len(waiting) + len(running))
-                    if not waiting and not running:
-                        break
+                waiting += feed(len(waiting))
+                while waiting or running:
                     for task in [task for task in waiting if results.suffice(task)]:
                         waiting.remove(task)
                         needed = results.of(task)
@@ -173,6 +171,8 @@ class InProcess(_Runner):
                             outcome = Outcome(task, **future.result())
                         results.keep(outcome)
                         yield outcome
+                    if done:
+                        waiting += feed(len(waiting) + len(running))
             finally:
                 pool.shutdown(wait=True, cancel_futures=True)
 

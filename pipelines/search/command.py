@@ -20,13 +20,16 @@ from pipelines.run.errors import RunStopped
 from pipelines.run.events import ProgressEvent
 from pipelines.run.lifecycle import Session
 from pipelines.run.outcomes import NOTHING, Outcome, Work, without_compilation
+from pipelines.run.progress import clock
 from pipelines.run.tasks import no_more
 from pipelines.run_folder import names
 from pipelines.run_folder.digests import digests_of
 from pipelines.run_folder.record import Answer
+from pipelines.search.budget import Budget
 from pipelines.search.extension import identity_of_candidate, record_extended, rows_to_extend
 from pipelines.search.features import Features
 from pipelines.search.feed import Feed, Search, scope_of
+from pipelines.search.forecast import Pace
 from pipelines.search.options import SearchOptions
 from pipelines.search.ranking import (
     BestSoFar,
@@ -133,16 +136,24 @@ class SearchPlan(job.Plan[Chosen]):
         return make_strategy(self.options, scope)
 
     def searches(self, problem: Problem) -> list[Search]:
-        """The searches of the run: that of all rows, and one within each outer fold."""
+        """The searches of the run: that of all rows, and those within outer folds.
+
+        Where the strategy decides by rows every algorithm has one of its own, as the best of each
+        are compared, and so has every outer fold.
+        """
         searches, seed = list[Search](), self.options.seed
+        decides = strategy_class(self.options.strategy).decides
+        algorithms: dict[str, list[int]] = {}
+        for place, candidate in enumerate(problem.candidates):
+            algorithms.setdefault(candidate.algorithm if decides else "", []).append(place)
         for stage, share in self.first_stages:
-            n_splits, n_searches = len(self.splits[stage, share]), 1
-            if stage == INNER and strategy_class(self.options.strategy).decides:
-                n_searches = len(self.splits[OUTER, 1.0])
-            n = n_splits // n_searches
+            n_outer = len(self.splits[OUTER, 1.0]) if decides and stage == INNER else 1
+            n_splits = len(self.splits[stage, share]) // n_outer
             searches += [
-                Search(stage, self.strategy(scope_of(problem, stage, n, seed)), i * n)
-                for i in range(n_searches)
+                Search(stage, self.strategy(scope), outer * n_splits)
+                for places in algorithms.values()
+                for scope in [scope_of(problem, stage, n_splits, seed, places)]
+                for outer in range(n_outer)
             ]
         return searches
 
@@ -194,8 +205,9 @@ class Scored:
 
     @property
     def whole(self) -> pd.DataFrame:
-        """The cells of all rows."""
-        return self.cells[self.cells["share"] == WHOLE].reset_index(drop=True)
+        """The cells of all rows; where time ended before any, those of the largest share."""
+        share = self.cells["share"].max()
+        return self.cells[self.cells["share"] == share].reset_index(drop=True)
 
 
 class SearchJob(job.Job[Chosen]):
@@ -285,7 +297,11 @@ class SearchJob(job.Job[Chosen]):
         """Score all candidates on all splits, and what they say is best on further ones."""
         record_extended(done.extended, plan.options, session, cluster)
         problem = plan.make_problem(cluster.device, cluster.threads)
-        feed = Feed(problem, plan.searches(problem), cluster.runner.n_workers, dict(done.rows))
+        budget = None
+        if plan.options.time_budget is not None:
+            budget = Budget(plan.options.time_budget, session.began, Pace(problem))
+        n_workers = cluster.runner.n_workers
+        feed = Feed(problem, plan.searches(problem), n_workers, dict(done.rows), budget)
         score_tasks(problem, feed(0), feed.done, session, cluster, feed)
         # Without what was asked for ahead, and not wanted in the end.
         rows = {place: row for place, row in feed.done.items() if place[0] not in (SEARCH, INNER)}
@@ -311,7 +327,7 @@ class SearchJob(job.Job[Chosen]):
             more += make_tasks(problem, stage, requests)
         if more:
             rows |= score_tasks(problem, more, rows, session, cluster)
-        return Scored(problem, rows, cells, chosen, feed.searches[0].strategy.stopped)
+        return Scored(problem, rows, cells, chosen, feed.stopped(SEARCH))
 
     def refitted_besides(self, options: Chosen) -> str:
         """Return what is fitted beside the best candidate on all rows."""
@@ -352,9 +368,21 @@ class SearchJob(job.Job[Chosen]):
         options, data, path = plan.options, plan.dataset, session.path
         problem, rows, cells = computed.problem, computed.rows.values(), computed.whole
         splits, columns = plan.splits[SEARCH, 1.0], problem.columns
-        candidates = reduce_scores(
-            cells, (*columns, "candidate"), len(splits), cluster.runner.client
-        )
+        n_splits, early = len(splits), list[str]()
+        if (seconds := options.time_budget) is not None:
+            if cells.empty:
+                raise RunStopped(
+                    f"no fit ended within {flag_of('time_budget')} of {clock(seconds)}; raise it, "
+                    f"or take fewer rows with {flag_of('limit')}"
+                )
+            n_splits = min(n_splits, int(cells.groupby("candidate").size().max()))
+            if n_splits < len(splits) or cells["share"].max() < WHOLE:
+                early.append(
+                    f"no candidate was tried on all {len(splits)} folds of all rows in "
+                    f"{clock(seconds)}: the best is by {n_splits} of {cells['share'].max():.0%} of "
+                    "the rows"
+                )
+        candidates = reduce_scores(cells, (*columns, "candidate"), n_splits, cluster.runner.client)
         scores = candidates["score_mean"]
         if scores.isna().all():
             reason = cells["status"].iloc[0].removeprefix("failed: ")
@@ -378,7 +406,7 @@ class SearchJob(job.Job[Chosen]):
         if (OUTER, 1.0) in plan.splits:
             entries["nested"] = nested_estimate(rows, computed.chosen)
             names.write_table(tabulate(rows, columns, OUTER, self.row), path / NESTED)
-        remarks += entries.get("remarks", [])
+        remarks += early + entries.get("remarks", [])
         return self.kind_of_answer.of({**entries, "baseline": baseline, "remarks": remarks})
 
 
@@ -462,8 +490,11 @@ def journal_tasks(
         journal_writer.best(best.text)
 
         def more(n_left: int) -> Sequence[Any]:
-            tasks = feed(n_left) if feed else ()
-            journal_writer.add(tasks)
+            if feed is None:
+                return ()
+            tasks = feed(n_left)
+            if tasks:
+                journal_writer.add(tasks, feed.waiting, feed.seconds_left)
             return tasks
 
         for event, rows in run(cluster.runner, problem, todo, feed=more):
@@ -476,7 +507,7 @@ def journal_tasks(
                 journal_writer.record(event, rows, files)
             new_rows |= {place_of(row): row for row in rows}
             if feed and rows:
-                feed.tell(rows)
+                feed.tell(rows, event)
     return new_rows
 
 

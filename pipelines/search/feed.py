@@ -6,10 +6,15 @@ tasks: it makes tasks of what is asked for, leaves out what is done, and tells s
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import math
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from pipelines.run.chunking import split_for_workers
+from pipelines.run.events import ProgressEvent
+from pipelines.run.outcomes import Outcome
+from pipelines.search.budget import Budget
 from pipelines.search.fitting import learns_apart
 from pipelines.search.shared.base import PlainFits
 from pipelines.search.strategies.base import Cell, Request, Scope, Stop, Strategy
@@ -59,13 +64,17 @@ class Feed:
     problem : with the candidates that were drawn since it was scattered, too
     n_workers : int
     done : rows that are there, by their places
+    budget : of time; None for as long as it takes
     """
 
     problem: Problem
     searches: Sequence[Search]
     n_workers: int
     done: dict[Place, Row]
+    budget: Budget | None = None
     _handed: set[Place] = field(default_factory=set, init=False)
+    _queue: list[Task] = field(default_factory=list, init=False)
+    _begun: dict[str, Task] = field(default_factory=dict, init=False)
 
     def __post_init__(self) -> None:
         self._n_scattered = len(self.problem.candidates)
@@ -73,20 +82,29 @@ class Feed:
 
     def __call__(self, n_left: int) -> list[Task]:
         """The tasks that are to be run beside those ``n_left`` that are not done."""
-        tasks = list[Task]()
+        asked = list[Task]()
         for search in self.searches:
             while requests := search.strategy.ask():
-                tasks += self._hand_out(search, requests)
-        tasks = cut_for_workers(self.problem, tasks, self.n_workers)
-        idle = self.n_workers - n_left - len(tasks)
-        for search in self.searches if idle > 0 else ():
-            ahead = self._hand_out(search, search.strategy.ahead(), idle)
-            tasks, idle = tasks + ahead, idle - len(ahead)
-        return sorted(tasks, key=lambda task: -task.cost)
+                asked += self._hand_out(search, requests)
+        if self.budget is not None:  # begun in the order in which they are wanted
+            self._queue += asked
+            tasks = list(self.budget.chosen(self._queue, n_left, self.n_workers))
+        else:
+            tasks = cut_for_workers(self.problem, asked, self.n_workers)
+            tasks.sort(key=lambda task: -task.cost)
+            for search in self.searches:
+                if (idle := self.n_workers - n_left - len(tasks)) > 0:
+                    tasks += self._hand_out(search, search.strategy.ahead(), idle)
+        self._begun.update((task.name, task) for task in tasks)
+        return tasks
 
-    def tell(self, rows: Iterable[Row]) -> None:
-        """Take in new rows."""
+    def tell(self, rows: Iterable[Row], event: Outcome[Any] | ProgressEvent | None = None) -> None:
+        """Take in new rows, and what they took."""
         rows = list(rows)
+        if self.budget is not None and event is not None:
+            name = event.task if isinstance(event, ProgressEvent) else event.task.name
+            seconds = event.seconds - event.compile_seconds
+            self.budget.tell(self._begun[name], seconds, rows)
         self.done.update((place_of(row), row) for row in rows)
         self._told(rows)
 
@@ -97,9 +115,28 @@ class Feed:
         return {place: self.done[place] for place in places if place in self.done}
 
     @property
-    def stopped(self) -> list[Mapping[int, Stop]]:
-        """Of each search when candidates were given up, by their places."""
-        return [search.strategy.stopped for search in self.searches]
+    def waiting(self) -> Sequence[Task]:
+        """The tasks that are wanted and were not begun."""
+        return self._queue
+
+    @property
+    def seconds_left(self) -> float:
+        """Until the last task has to end."""
+        return math.inf if self.budget is None else self.budget.left
+
+    @property
+    def n_untried(self) -> int:
+        """The cells that strategies asked for and that have no row."""
+        return sum(
+            search.place(cell) not in self.done
+            for search in self.searches
+            for cell in search.strategy.wanted
+        )
+
+    def stopped(self, stage: str) -> dict[int, Stop]:
+        """When candidates of a stage were given up, by their places."""
+        strategies = (search.strategy for search in self.searches if search.stage == stage)
+        return {place: stop for one in strategies for place, stop in one.stopped.items()}
 
     def _told(self, rows: Iterable[Row]) -> None:
         rows = list(rows)
@@ -131,7 +168,13 @@ def cut_for_workers(problem: Problem, tasks: Sequence[Task], n_workers: int) -> 
     return split_for_workers(tasks, n_workers, lambda task: task.by_split)
 
 
-def scope_of(problem: Problem, stage: str, n_splits: int, seed: int) -> Scope:
+def scope_of(
+    problem: Problem,
+    stage: str,
+    n_splits: int,
+    seed: int,
+    candidates: Collection[int] | None = None,
+) -> Scope:
     """What a strategy is told of a search.
 
     Parameters
@@ -139,17 +182,21 @@ def scope_of(problem: Problem, stage: str, n_splits: int, seed: int) -> Scope:
     stage : of the search
     n_splits : that a candidate is tried on
     seed : of the run
+    candidates : places of those that it decides about; by default all
     """
     problem = problem.of(stage)
+    wanted = range(len(problem.candidates)) if candidates is None else set(candidates)
     X, units, groups = problem.data.X, list[list[int]](), dict[int, int]()
     shape = X.shape if hasattr(X, "shape") else (len(X), 1)
     for number, group in enumerate(problem.groups):
-        kind = group.shared or PlainFits()
-        finals = [problem.candidates[i].final for i in group.members]
+        kind, members = group.shared or PlainFits(), [i for i in group.members if i in wanted]
+        if not members:
+            continue
+        finals = [problem.candidates[i].final for i in members]
         # As many workers as candidates: the smallest tasks without work done twice.
         parts = kind.partition(finals, len(finals))
-        units += [[group.members[i] for i in part] for part in parts]
-        groups.update(dict.fromkeys(group.members, number))
+        units += [[members[i] for i in part] for part in parts]
+        groups.update(dict.fromkeys(members, number))
 
     def cost(members: Sequence[int], n: int, share: float) -> float:
         kind = problem.groups[groups[members[0]]].shared or PlainFits()
@@ -167,6 +214,6 @@ def scope_of(problem: Problem, stage: str, n_splits: int, seed: int) -> Scope:
             group.shared is not None
             and group.shared.splits_together
             and not learns_apart(group, problem.data)
-            for group in problem.groups
+            for group in (problem.groups[number] for number in set(groups.values()))
         ),
     )

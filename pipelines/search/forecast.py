@@ -41,7 +41,7 @@ class Pace:
         group = getattr(task, "group", None)
         if group is None:
             return PLAIN, type(task).__name__
-        return self._problem.of(task.stage).groups[group].name, task.label
+        return self._problem.of(task.stage).shared_by(task).name, task.label
 
     def seconds(self, task: Any) -> float:
         """Predict the seconds of a task on one worker; NaN where nothing of its kind is known."""

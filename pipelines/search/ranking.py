@@ -155,7 +155,7 @@ def ends_of_lists(ranked: pd.DataFrame) -> list[str]:
         scores = candidates["score_mean"].tolist()
         params = [json.loads(text) for text in candidates["params"]]
         for name, best in params[0].items():
-            values = [one[name] for one in params]
+            values = [one.get(name) for one in params]  # None in a branch that has none
             numbers = {one for one in values if isinstance(one, int | float)}
             # 0 and 1 are where a parameter's own range ends, as those of shares and counts.
             if len(numbers) < 3 or best not in (min(numbers), max(numbers)) or best in (0, 1):

@@ -64,6 +64,7 @@ class SearchOptionMetadata(OptionMetadata):
     """Options of a search."""
 
     nested: Count | None = None
+    strategy: str = "grid"
     features: str | None = None
     weights: str | None = None
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 import warnings
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -326,6 +327,8 @@ def run_task(problem: Problem, task: Task, n_threads: int = 1) -> Iterator[Row |
                 n_splits -= 1
             if n_splits:
                 yield Progress(fraction)
+                if time.time() > task.until:
+                    return
     if n_splits:  # else candidates would be ranked by fewer splits, without a word
         raise RuntimeError(f"{n_splits} of {len(task.splits)} splits of {task.name} lack fits")
 

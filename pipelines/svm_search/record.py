@@ -34,6 +34,9 @@ class SvmRow(SearchRow):
 class SvmOptionMetadata(SearchOptionMetadata):
     """Options of ``svm_grid``."""
 
+    c: list[Number] | None = None
+    gamma: list[Number | str] | None = None
+    epsilon: list[Number] | None = None
     n_c: Count | None = None
     n_gamma: Count | None = None
     n_epsilon: Count | None = None

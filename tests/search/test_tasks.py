@@ -211,7 +211,7 @@ def test_splits_that_are_told_are_a_task_of_their_own() -> None:
     assert (first.part, first.cost) == ("svm-gamma=0.1 2 C fold=1", 2.0)
     assert second.part == ""
     assert (third.part, third.started, third.seconds, third.compile_seconds) == (
-        "svm-gamma=0.1 2 C 2 folds",
+        "svm-gamma=0.1 2 C fold=0,2",
         120.0,
         30.0,
         0.0,

@@ -24,10 +24,10 @@ class Grid(RoundStrategy):
 
 
 def levels_of(parameters: Sequence[Mapping[str, Any]]) -> dict[int, int]:
-    """How often the grid is to be halved until it has a candidate, by its place.
+    """How often the distance between values is to be halved until a candidate is met, by its place.
 
-    Of an axis of nine values the first, fifth and last are of level 0, the third and seventh of
-    level 1, the others of level 2; a candidate has the largest level of its values.
+    Of an axis of seven values that in the middle is of level 0, the second and sixth are of level
+    1, the others of level 2; a candidate has the largest level of its values.
     """
     axes: dict[str, dict[str, int]] = {}
     for candidate in parameters:
@@ -44,12 +44,12 @@ def levels_of(parameters: Sequence[Mapping[str, Any]]) -> dict[int, int]:
 
 
 def _levels_of_axis(n: int) -> list[int]:
-    """The level of each of so many values in order: their ends and the middle are of level 0."""
-    levels, step, level = [-1] * n, max(1, (n - 1) // 2), 0
-    while -1 in levels:
-        for place in [*range(0, n, step), n - 1]:
-            if levels[place] == -1:
-                levels[place] = level
-        level += 1
-        step = max(1, step // 2)
+    """The level of each of so many values in order."""
+    levels, spans, level = [0] * n, [(0, n)], 0
+    while spans:
+        middles = [(low, (low + high) // 2, high) for low, high in spans]
+        for _, middle, _ in middles:
+            levels[middle] = level
+        halves = [half for low, mid, high in middles for half in ((low, mid), (mid + 1, high))]
+        spans, level = [(low, high) for low, high in halves if low < high], level + 1
     return levels

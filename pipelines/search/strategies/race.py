@@ -13,6 +13,7 @@ from typing import Any, Self
 import numpy as np
 
 from pipelines.search.strategies.base import WHOLE, Request, RoundStrategy, Scope, Stop
+from pipelines.search.strategies.grid import levels_of
 
 MARGIN = 3.0  # standard errors
 FIRST_SPLITS = 2  # before anything is given up
@@ -39,7 +40,9 @@ class Race(RoundStrategy):
     def __init__(self, scope: Scope, margin: float = MARGIN) -> None:
         super().__init__(scope)
         self.margin = margin
-        self.alive = [list(group) for group in scope.groups]
+        levels = levels_of(scope.parameters)
+        groups = sorted(scope.groups, key=lambda group: min(levels.get(i, 0) for i in group))
+        self.alive = [list(group) for group in groups]
         self._next: tuple[tuple[int, ...], float] | None = None  # splits of the next round
         self._now: tuple[tuple[int, ...], float] = ((), WHOLE)  # splits by which is decided
 
@@ -171,12 +174,7 @@ class Race(RoundStrategy):
     def _rows_counted(self, candidate: int, splits: Sequence[int], share: float) -> int:
         """The validation rows whose errors the score counts; 0 where it is another score."""
         rows = [self.rows[candidate, split, share] for split in splits]
-        if any(
-            row.get("n_errors") is None
-            or row.get("score") is None
-            or abs(1 - row["n_errors"] / row["n_validation"] - row["score"]) > 1e-9
-            for row in rows
-        ):
+        if any(row["error"] is None or abs(1 - row["error"] - row["score"]) > 1e-9 for row in rows):
             return 0
         return sum(row["n_validation"] for row in rows)
 
@@ -235,7 +233,11 @@ class Race(RoundStrategy):
                 and (winner, split, stop.share) in self.rows
             ]
             own, of_winner = self._scores([place, winner], tried, stop.share)
-            if tried and np.mean(of_winner - own) <= error:
+            if len(tried) < 2:
+                continue
+            differences = of_winner - own
+            doubt = differences.std(ddof=1) / math.sqrt(len(tried))
+            if differences.mean() - doubt <= error:
                 near.add(place)
         groups = ([place for place in group if place in near] for group in self.scope.groups)
         return [group for group in groups if group]

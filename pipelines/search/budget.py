@@ -1,0 +1,96 @@
+"""The time that a search may take: which tasks are begun, and what is kept for what follows them.
+
+No task is begun that would not end in time, by what it is predicted to take. What a kind of task
+takes is not known before its first has ended: that one gives up at the end of the time.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+
+from pipelines.search.forecast import Pace
+from pipelines.search.tasks import Row, Task
+
+# What may come after the time, a share of it or so many seconds: a refit that takes longer than
+# predicted, the baseline and the page.
+OVERTIME, SECONDS_OF_OVERTIME = 0.05, 20.0
+# The best is fitted on all rows, alone: of an SVM without the work that its group shared, and on
+# more rows. So many times what a split took.
+REFIT = 2.0
+SHORT = 1.0  # seconds; of shorter tasks a worker has the next while it does one
+
+
+@dataclass(eq=False)
+class Budget:
+    """The end of a search, and what its tasks take.
+
+    Attributes
+    ----------
+    seconds : that the run may take, its answer included
+    began : of the run, as ``time.monotonic`` has it
+    pace : predicts the seconds of tasks
+    held_back : whether a task was not begun as it would not end in time
+    """
+
+    seconds: float
+    began: float
+    pace: Pace
+    held_back: bool = False
+    _refit: float = field(default=0.0, init=False)
+
+    @property
+    def overtime(self) -> float:
+        """Seconds after the budget within which the run has to be over."""
+        return max(OVERTIME * self.seconds, SECONDS_OF_OVERTIME)
+
+    @property
+    def left(self) -> float:
+        """Seconds until the last task of the search has to end."""
+        return self.began + self.seconds - self._refit - time.monotonic()
+
+    def tell(self, task: Task, seconds: float, rows: Iterable[Row]) -> None:
+        """Take in what a task took, or a part of it."""
+        rows = list(rows)
+        n_cells = len(task.members) * len(task.splits)
+        if not rows or not n_cells:
+            return
+        self.pace.tell(replace(task, cost=task.cost * len(rows) / n_cells), seconds)
+        n_splits = len({row["split"] for row in rows})
+        if task.share == 1:
+            self._refit = max(self._refit, REFIT * seconds / n_splits)
+
+    def chosen(self, queue: list[Task], n: int, n_workers: int) -> Iterator[Task]:
+        """Yield tasks that end in time and take them off the queue, in its order.
+
+        Parameters
+        ----------
+        n : how many are not done, of those that were begun
+        n_workers : int
+        """
+        # The end stands as it is reached by the search; what is cut off then has whole splits.
+        until = time.time() + self.left + self.overtime / 2
+        place = 0
+        while place < len(queue):
+            task = queue[place]
+            seconds = self.pace.seconds(task)
+            is_short = seconds < SHORT
+            if n >= (2 * n_workers if is_short else n_workers):
+                return
+            unknown, left = math.isnan(seconds), self.left
+            if not (left > 0 and (unknown or seconds <= left)):
+                if left > 0 and len(task.splits) > 1:  # some of its splits may end in time
+                    queue[place : place + 1] = task.by_split
+                else:
+                    self.held_back = True
+                    place += 1
+                    if left <= 0:
+                        return
+                continue
+            if unknown and len(task.splits) > 1:
+                queue[place : place + 1] = task.by_split
+                continue
+            yield replace(queue.pop(place), until=until)
+            n += 1
