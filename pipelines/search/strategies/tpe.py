@@ -13,51 +13,23 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from importlib.util import find_spec
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from cluster_setup.installation import install_line
 from pipelines.errors import InputError, opt
+from pipelines.search.spaces import N_ITER, Branch, Choice, Distribution
 from pipelines.search.strategies.base import WHOLE, Request, Scope, Strategy
 
 if TYPE_CHECKING:
     import optuna
 
-N_ITER = 60
 # A candidate is drawn without the scores of so many before it, which may still be at work.
 LEAST_WINDOW, WINDOW_SHARE = 4, 8
 MOST_STARTUP, STARTUP_SHARE = 10, 4  # drawn at random, before the first is drawn by scores
 TRIES, RANDOM_TRIES = 5, 50  # for a candidate that is none of those before
 BRANCH = "branch"
-
-
-class Bounds(Protocol):
-    """What a distribution is, for a sampler; see ``search.spaces``."""
-
-    kind: Any  # "float", "int", "place" of a list, or "unit", a point that is mapped to a value
-    low: float
-    high: float
-    log: bool
-
-
-class Distribution(Protocol):
-    """The values that a parameter may have."""
-
-    @property
-    def bounds(self) -> Any:
-        """Its ``Bounds``."""
-
-    def at(self, u: float) -> Any:
-        """The value at a point of [0, 1)."""
-
-
-class Branch(Protocol):
-    """Parameters that go together."""
-
-    @property
-    def parameters(self) -> Mapping[str, Any]:
-        """Of each the ``Distribution``."""
 
 
 @dataclass(frozen=True)
@@ -245,7 +217,8 @@ def suggested_value(trial: optuna.Trial, name: str, distribution: Distribution) 
         return trial.suggest_int(name, int(low), int(high), log=log)
     if bounds.kind == "unit":
         return distribution.at(trial.suggest_float(name, low, float(np.nextafter(high, low))))
-    values = distribution.values  # type: ignore[attr-defined]
+    assert isinstance(distribution, Choice)
+    values = distribution.values
     if is_axis(values):
         return values[trial.suggest_int(name, 0, len(values) - 1)]
     return values[trial.suggest_categorical(name, range(len(values)))]

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from math import log10
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
 from pipelines.errors import InputError
+from pipelines.search.spaces import Branch
 from pipelines.search.strategies.base import Cell, Scope
 from pipelines.search.strategies.tpe import TPE, Source
 
@@ -21,46 +20,21 @@ Objective = Callable[[Parameters], float | None]
 N_SPLITS = 2
 
 
-@dataclass(frozen=True)
-class Interval:
-    low: float
-    high: float
-    kind: str = "float"
-    log: bool = False
-
-    @property
-    def bounds(self) -> Any:
-        return self
-
-    def at(self, u: float) -> float:
-        return self.low + u * (self.high - self.low)
-
-
-@dataclass(frozen=True)
-class Values:
-    values: tuple[Any, ...]
-
-    @property
-    def bounds(self) -> Any:
-        return SimpleNamespace(kind="place", low=0, high=len(self.values) - 1, log=False)
-
-
-def branch(**parameters: Any) -> Any:
-    return SimpleNamespace(parameters=parameters)
-
-
-SVM = branch(C=Interval(1e-3, 1e6, log=True), gamma=Interval(1e-6, 1e-2, log=True))
+SVM = Branch.of({"C": {"log": [1e-3, 1e6]}, "gamma": {"log": [1e-6, 1e-2]}})
 
 
 def of_svm(parameters: Parameters) -> float:
     """Best at C = 20, gamma = 0.0006."""
-    return -((log10(parameters["C"]) - 1.3) ** 2) / 4 - (log10(parameters["gamma"]) + 3.2) ** 2
+    return (
+        -((math.log10(parameters["C"]) - 1.3) ** 2) / 4
+        - (math.log10(parameters["gamma"]) + 3.2) ** 2
+    )
 
 
 class Search:
     """A search whose rows come in an order by chance, or as they are asked for."""
 
-    def __init__(self, spaces: Sequence[Sequence[Any]], n_iter: int, seed: int = 0) -> None:
+    def __init__(self, spaces: Sequence[Sequence[Branch]], n_iter: int, seed: int = 0) -> None:
         self.drawn = list[Parameters]()
         sources = [Source(branches, self.add) for branches in spaces]
         self.strategy = TPE(Scope((), N_SPLITS, 100, seed), sources, n_iter)
@@ -175,8 +149,8 @@ def test_candidates_that_fail_are_left_out() -> None:
 
 def test_a_branch_has_its_own_parameters_and_the_better_one_is_drawn_more_often() -> None:
     kernels = [
-        branch(kernel=Values(("linear",)), C=Interval(1e-3, 1e3, log=True)),
-        branch(kernel=Values(("rbf",)), **SVM.parameters),
+        Branch.of({"kernel": "linear", "C": {"log": [1e-3, 1e3]}}),
+        Branch.of({"kernel": "rbf", **SVM.parameters}),
     ]
 
     def objective(parameters: Parameters) -> float:
@@ -194,24 +168,26 @@ def test_a_branch_has_its_own_parameters_and_the_better_one_is_drawn_more_often(
 
 
 def test_parameters_are_of_the_kind_that_their_space_says() -> None:
-    space = branch(
-        depth=Interval(1, 9, "int"),
-        share=Interval(0, 1, "unit"),
-        trees=Values((10, 20, 40)),
-        criterion=Values(("gini", None, (1, 2))),
+    space = Branch.of(
+        {
+            "depth": {"int": [1, 9]},
+            "share": {"normal": [0, 1]},
+            "trees": [10, 20, 40],
+            "criterion": ["gini", None, (1, 2)],
+        }
     )
     search = Search([[space]], 20)
     search.run(lambda parameters: -parameters["depth"])
     for parameters in search.drawn:
         assert isinstance(parameters["depth"], int)
-        assert 0 <= parameters["share"] < 1
+        assert math.isfinite(parameters["share"])
         assert parameters["trees"] in (10, 20, 40)
         assert parameters["criterion"] in ("gini", None, (1, 2))
     assert min(parameters["depth"] for parameters in search.drawn) == 1
 
 
 def test_no_candidate_is_drawn_twice() -> None:
-    lists = branch(n=Values((1, 2, 3)), kind=Values(("a", "b")))
+    lists = Branch.of({"n": [1, 2, 3], "kind": ["a", "b"]})
     search = Search([[lists]], 20)
     search.run(lambda parameters: parameters["n"])
     assert len(search.drawn) == 6  # all there are
@@ -219,7 +195,7 @@ def test_no_candidate_is_drawn_twice() -> None:
 
 
 def test_algorithms_are_searched_beside_one_another() -> None:
-    trees = branch(depth=Interval(1, 9, "int"), share=Interval(0, 1))
+    trees = Branch.of({"depth": {"int": [1, 9]}, "share": {"uniform": [0, 1]}})
 
     def objective(parameters: Parameters) -> float:
         return of_svm(parameters) if "C" in parameters else -parameters["share"]
