@@ -532,6 +532,8 @@ def journal_tasks(
     best.add(row for row in done.values() if row["fold"] >= 0)
     with session.journal_writer(cluster, todo) as journal_writer:
         journal_writer.best(best.text)
+        if feed is not None and feed.waiting:
+            journal_writer.add((), feed.waiting, feed.seconds_left)
 
         def more(n_left: int) -> Sequence[Any]:
             if feed is None:
