@@ -156,8 +156,13 @@ class SvmReport(Report):
         return self.record.options.strategy in DRAWING
 
     def points(self) -> pd.DataFrame:
-        """Return gamma, C and the mean of every candidate, each by its best epsilon."""
-        best = self.candidates.groupby(["gamma", "C"])["score_mean"].max()
+        """Return gamma, C and the mean of every candidate, each by its best epsilon.
+
+        What was not tried on all folds has none.
+        """
+        table = self.candidates
+        whole = table.assign(score_mean=table["score_mean"].where(have_all_folds(table)))
+        best = whole.groupby(["gamma", "C"])["score_mean"].max()
         return self.measure.of(best).reset_index()
 
     def means(self) -> pd.DataFrame:
