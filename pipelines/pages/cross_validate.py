@@ -301,7 +301,8 @@ class ValidationReport(Report):
             table, look = table.assign(x=places), dots(BLUE)
             ticks = list(range(len(words))), [shortened(str(one), 10) for one in words]
         mean, std = self.measure.of(table["score_mean"]), table["score_std"]
-        best, band = [int(table["score_mean"].argmax())], (mean - std, mean + std)
+        best = [table.index.tolist().index(self.best_of[algorithm])]
+        band = (mean - std, mean + std)
         if are_drawn(self.record):
             look = dots(BLUE, size=4)
         series = [
