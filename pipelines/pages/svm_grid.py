@@ -73,7 +73,8 @@ class SvmReport(Report):
         """Say how large the grid is, or how many candidates were drawn."""
         options = self.record.options
         if are_drawn(self.record):
-            return count(len(self.candidates), "candidate") + " drawn at random"
+            how = "at random" if options.strategy == "random" else f"by {options.strategy}"
+            return f"{count(len(self.candidates), 'candidate')} drawn {how}"
         sizes = {
             "C": len(options.c or ()) or options.n_c,
             "gamma": len(options.gamma or ()) or options.n_gamma,
