@@ -24,7 +24,7 @@ from pipelines.search.tasks import Problem, Task, run_task
 FEWEST_ROWS, ROWS_OF_A_CLASS = 256, 20
 LEAST, WORST = 0.8, 2.2  # powers of the rows with which a fit's time may grow
 MOST_TRIES = 3  # of a task that compiles something
-SLOW = 2.0  # seconds on the fewest rows, more than what is to be imported takes
+SLOW = 15.0  # seconds of a task, and of what it imports and loads, on a busy machine
 LARGEST_STEP, SMALLEST_STEP = 8.0, 1.5  # from one number of rows to the next
 
 Clock = Callable[[], float]
