@@ -6,7 +6,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -19,15 +20,16 @@ from pipelines.run.cluster import Cluster
 from pipelines.run.options import at_least, option, real, several
 from pipelines.run.predict import Predicted, PredictOptions
 from pipelines.run_folder import names
+from pipelines.run_folder.ranking import have_all_folds
 from pipelines.search.candidates import (
     USUAL,
+    Algorithm,
     Candidate,
     classes_of,
     code_of_grid,
     code_of_params,
     code_of_steps,
     listing,
-    make_candidates,
     network_lines,
     read_grid,
     read_params,
@@ -48,6 +50,8 @@ from pipelines.search.record import (
     ValidationRecord,
 )
 from pipelines.search.scoring import CandidateScorer, make_scoring
+from pipelines.search.spaces import N_ITER, Branch, Point, draw, refuse_distributions
+from pipelines.search.strategies import DRAWING
 from pipelines.search.summary import of_algorithms
 from pipelines.search.tasks import Problem, Refit
 
@@ -78,7 +82,7 @@ class CandidateOptions:
     param: tuple[str, ...] = several(
         (),
         "values of a parameter of the last named estimator, with commas between them; every "
-        "combination is a candidate",
+        "combination is a candidate. To draw: '{log: [1e-2, 1e4]}', uniform, int, log_int, normal",
         metavar="NAME=VALUE,VALUE",
         code=code_of_params,
     )
@@ -87,7 +91,8 @@ class CandidateOptions:
     )
     grid: str | None = option(
         None,
-        "a YAML file of grids: estimator: {parameter: [value, ...]}",
+        "a YAML file of grids: estimator: {parameter: [value, ...]}, or a list of such {...}; a "
+        "distribution in place of a list, such as {log: [1e-2, 1e4]}, is drawn from",
         metavar="FILE.yaml",
         path="file",
         code=code_of_grid,
@@ -159,7 +164,19 @@ class ValidationPlan(SearchPlan[Options]):
             f"scored by {', '.join(self.scoring)}",
             *self.network_lines,
             f"candidates {self.n_candidates:,} of {algorithms} x {self.fits_in_words}",
+            *self._drawn,
         ]
+
+    @property
+    def _drawn(self) -> Iterator[str]:
+        """A line on the draws, and on algorithms that have no more candidates."""
+        options = self.options
+        if options.strategy != "random":
+            return
+        n, counts = options.n_iter or N_ITER, Counter(one.algorithm for one in self.candidates)
+        few = [f"{name} has only {m}" for name, m in counts.items() if m < n]
+        few_text = f"; {', '.join(few)} that differ" if few else ""
+        yield f"drawn      {n} of each estimator, from seed {options.seed}{few_text}"
 
     def make_problem(self, device: str, n_threads: int) -> Problem:
         """See ``SearchPlan``."""
@@ -179,6 +196,15 @@ class ValidationPlan(SearchPlan[Options]):
         """See ``SearchPlan``; with the number of candidates and the task, too."""
         plan, own = super().on(cluster), {"n_candidates": self.n_candidates}
         return replace(plan, entries={**plan.entries, **own, "task": self.dataset.task})
+
+
+def points_of(algorithm: Algorithm, options: Options) -> list[Point]:
+    """The parameters of an algorithm's candidates: those that are drawn, or every combination."""
+    if options.strategy not in DRAWING:
+        return algorithm.combinations()
+    # Draws of an algorithm do not depend on the others.
+    seed = (options.seed, *algorithm.name.encode())
+    return draw(algorithm.branches, options.n_iter or N_ITER, seed, options.sampler)
 
 
 class CrossValidation(SearchJob[Options]):
@@ -228,11 +254,18 @@ class CrossValidation(SearchJob[Options]):
         """Return the candidates, and how they are scored."""
         grids = read_grid(options.grid) if options.grid else {}
         chosen = tuple(dict.fromkeys([*options.estimator, *grids])) or USUAL[dataset.task]
-        for name, grid in read_params(options.param, chosen).items():
-            grids[name] = {**grids.get(name, {}), **grid}
+        for name, parameters in read_params(options.param, chosen).items():
+            branches = grids.get(name, [Branch({})])
+            grids[name] = [branch.with_parameters(parameters) for branch in branches]
         if options.network is not None:
             grids = with_network(options.network, chosen, grids)
-        candidates = make_candidates(chosen, grids, dataset, options.seed, options.preprocess)
+        if options.strategy not in DRAWING:
+            refuse_distributions(grids, options.strategy)
+        candidates = list[Candidate]()
+        for name in chosen:
+            branches = grids.get(name, [Branch({})])
+            algorithm = Algorithm.of(name, branches, dataset, options.seed, options.preprocess)
+            candidates += map(algorithm.candidate, points_of(algorithm, options))
         return ValidationPlan(
             **fields,
             dataset=dataset,
@@ -269,18 +302,27 @@ class CrossValidation(SearchJob[Options]):
         """See ``SearchJob``; compare the best candidates of all algorithms."""
         from pipelines.search.answer import described, fit_counts, keep_model, write_predictions
 
-        candidates = with_algorithm(candidates, scored.cells)
+        candidates = with_algorithm(candidates, scored.whole, scored.problem.candidates)
         names.write_table(candidates, path / names.CANDIDATES)
         best = best_of_each(candidates)
-        compared = compare_algorithms(scored.cells, best, plan.ratio, plan.options.rope)
+        is_whole = have_all_folds(candidates)
+        whole = best_of_each(candidates[is_whole])
+        compared = compare_algorithms(scored.whole, whole, plan.ratio, plan.options.rope)
         if len(compared):
             names.write_table(compared, path / COMPARISON)
         scores, folds = ("score_mean", "score_std"), ("error_mean", "error_std")
         by_place = candidates.set_index("candidate", drop=False)
         model = keep_model(path, tested)
-        remarks = [f"the model is not kept: {why}" for why in model.values() if why]
+        first = candidates.drop_duplicates("algorithm")
+        first = first[~is_whole[first.index]]
+        left_out = {}
+        if len(first):
+            left_out = {"left_out": dict(zip(first["algorithm"], first["stopped"], strict=True))}
+        remarks = [] if plan.options.strategy in DRAWING else ends_of_lists(candidates)
+        remarks += [f"the model is not kept: {why}" for why in model.values() if why]
         return {
             **model,
+            **left_out,
             **fit_counts(scored.rows.values()),
             **write_predictions(path, plan.dataset, tested["predicted"]),
             "scoring": list(plan.scoring),
@@ -290,7 +332,7 @@ class CrossValidation(SearchJob[Options]):
                 for place in best.values()
             ],
             "test_scores": tested["scores"],
-            "remarks": ends_of_lists(candidates) + remarks,
+            "remarks": remarks,
         }
 
     @staticmethod

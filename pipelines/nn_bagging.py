@@ -347,7 +347,8 @@ class BaggingPlan(job.Plan[Options]):
         on_gpu = kind == "cuda" or self.options.device == "gpu"
         trainings = self.trainings_on("gpu" if on_gpu else "cpu")
         problem = trainings.problem(FoldedData.of(self.data), self.scoring)
-        return trainings.tasks(problem, {}, {})
+        feed = trainings.feed(problem, n_workers)
+        return [*feed(0), *feed.waiting]
 
     def forecast(self, workers: Workers, done: job.Done) -> Iterator[str]:
         """See ``Plan``."""

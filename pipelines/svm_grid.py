@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import math
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -22,9 +21,10 @@ from pipelines.data.placement import FoldedData
 from pipelines.errors import InputError, opt
 from pipelines.run import summary
 from pipelines.run.cluster import Cluster
-from pipelines.run.options import at_least, increasing_log10, number, option
+from pipelines.run.options import at_least, increasing_log10, number, option, shown
 from pipelines.run.predict import Predicted, PredictOptions
 from pipelines.run_folder import names
+from pipelines.search.candidates import candidates_of
 from pipelines.search.command import Scored, SearchJob, SearchPlan
 from pipelines.search.options import OF_STRATEGIES, SearchOptions
 from pipelines.search.scoring import (
@@ -33,10 +33,19 @@ from pipelines.search.scoring import (
     log_loss,
     make_scoring,
 )
+from pipelines.search.strategies import DRAWING
 from pipelines.search.tasks import Problem, Refit
+from pipelines.search.unfinished import without_state
 from pipelines.svm.backends import resolve_backend
 from pipelines.svm.options import SVMOptions
-from pipelines.svm_search.problem import grid_problem, refit_and_test, workers_for
+from pipelines.svm_search.axes import (
+    axes_of,
+    check_values,
+    draw_points,
+    read_values,
+    words_in_numbers,
+)
+from pipelines.svm_search.problem import refit_and_test, svm_problem, workers_for
 from pipelines.svm_search.record import PROBABILITIES, SvmAnswer, SvmRecord, SvmRow
 from pipelines.svm_search.summary import of_grid
 
@@ -46,44 +55,12 @@ if TYPE_CHECKING:
     from pipelines.run.new_rows import NewRows
     from pipelines.svm.kernel_machine import KernelMachine, KernelRegressor
 
+OF_GRIDS = ("c", "n_c", "gamma", "n_gamma", "epsilon", "n_epsilon")  # options
 SHORT = 30_000  # predicted cost that a core is through with in about ten seconds
 
 
-def default_bounds(
-    variance: float, images: bool
-) -> tuple[tuple[float, float], tuple[float, float]]:
-    """Return bounds of log10 C and of log10 gamma where none were asked for.
-
-    Gamma lies around the one that scikit-learn calls "scale", 1 / (features × variance); of
-    images in whole decades, which for MNIST are those of the study.
-
-    Parameters
-    ----------
-    variance : of all features together: their number, where they are standardised
-    """
-    scale = -math.log10(variance)
-    if images:
-        return (-3.0, 6.0), (round(scale) - 3.0, round(scale) + 1.0)
-    return (-2.0, 4.0), (round(scale, 2) - 2, round(scale, 2) + 1)
-
-
-def _axis(name: str, n: int, log_bounds: tuple[float, float]) -> tuple[float, ...]:
-    """Return the values of an axis of the grid, at equal distances of their logarithms.
-
-    Raises
-    ------
-    InputError
-        Several values between equal bounds.
-    """
-    if n > 1 and log_bounds[0] == log_bounds[1]:
-        raise InputError(
-            f"{opt(f'n_{name}')} must be 1 where {opt(f'log_{name}')} is one value, got {n}; "
-            f"make the bounds of {opt(f'log_{name}')} differ"
-        )
-    return tuple(np.logspace(*log_bounds, n).tolist())
-
-
 bounds = partial(option, parse=float, nargs=2, rule=increasing_log10, metavar=("FROM", "TO"))
+by_hand = partial(option, None, parse=read_values, metavar="VALUE,VALUE")
 
 
 @dataclass(frozen=True)
@@ -92,21 +69,35 @@ class Options(SVMOptions, SearchOptions):
 
     group: ClassVar[str] = "grid"
 
-    n_c: int = number(8, "number of C", rule=at_least(1, 10_000))
-    n_gamma: int = number(8, "number of gamma", rule=at_least(1, 10_000))
+    c: tuple[float, ...] | None = by_hand(
+        help="values of C, with commas between them, in place of --n-c and --log-c"
+    )
+    n_c: int | None = number(None, "number of C values (default: 8)", rule=at_least(1, 10_000))
     log_c: tuple[float, float] | None = bounds(
         None, "bounds of log10 C; by default -3 6 for images, -2 4 for tables"
+    )
+    gamma: tuple[float | str, ...] | None = by_hand(
+        help="values of gamma in place of --n-gamma and --log-gamma: numbers, scale and auto, "
+        "which are scikit-learn's on all training rows"
+    )
+    n_gamma: int | None = number(
+        None, "number of gamma values (default: 8)", rule=at_least(1, 10_000)
     )
     log_gamma: tuple[float, float] | None = bounds(
         None,
         "bounds of log10 gamma; by default from a hundredth (of images a thousandth) to ten times "
         "1 / (features × variance)",
     )
-    n_epsilon: int = number(3, "number of epsilon, of a target of numbers", rule=at_least(1, 1_000))
-    log_epsilon: tuple[float, float] = bounds(
-        (-2.0, 0.0),
+    epsilon: tuple[float, ...] | None = by_hand(
+        help="values of epsilon in place of --n-epsilon and --log-epsilon (regression)"
+    )
+    n_epsilon: int | None = number(
+        None, "number of epsilon values (regression; default: 3)", rule=at_least(1, 1_000)
+    )
+    log_epsilon: tuple[float, float] | None = bounds(
+        None,
         "bounds of log10 epsilon, half the width of the tube about the targets within which an "
-        "error costs nothing, in their standard deviations",
+        "error costs nothing, in their standard deviations (default: -2 0)",
     )
     scoring: str | None = option(
         None,
@@ -119,15 +110,49 @@ class Options(SVMOptions, SearchOptions):
         False, "calibrate class probabilities for the best candidate, on the same folds"
     )
 
+    def check(self) -> None:
+        """Check options against each other.
+
+        Raises
+        ------
+        InputError
+        """
+        for name in ("c", "gamma", "epsilon"):
+            if (values := getattr(self, name)) is None:
+                continue
+            check_values(name, values)
+            for other in (f"n_{name}", f"log_{name}"):
+                if (value := getattr(self, other)) is not None:
+                    raise InputError(
+                        f"{opt(name)} gives the values themselves and excludes {opt(other)}, got "
+                        f"{shown(value)}; leave one of them out"
+                    )
+        for name in OF_GRIDS if self.strategy in DRAWING else ():
+            if (value := getattr(self, name)) is not None:
+                raise InputError(
+                    f"{opt(name)} is of a grid, and {opt('strategy', self.strategy)} draws between "
+                    f"{opt('log_c')} and the like, got {shown(value, ',')}; leave one of them out"
+                )
+        if self.gamma is not None and self.kernel == "linear":
+            raise InputError(
+                f"{opt('gamma')} is for kernels that have one, got {opt('kernel', 'linear')}; "
+                "leave one of them out"
+            )
+        super().check()
+
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class GridPlan(SearchPlan[Options]):
-    """Every combination of ``axes``: values of C, of gamma and, of a regression, of epsilon.
+    """Candidates of C, gamma and, of a regression, epsilon: of a grid, or drawn.
 
     A resumed run keeps the ``solver`` it began with.
+
+    Attributes
+    ----------
+    points : the parameters of each
     """
 
-    axes: Mapping[str, Sequence[float]]
+    points: Sequence[Mapping[str, float]]
     solver: str
 
     @cached_property
@@ -140,13 +165,18 @@ class GridPlan(SearchPlan[Options]):
         """Folds and the axes of the grid."""
         data = self.dataset
         decision = self.options.decision if data.task == CLASSIFICATION else "epsilon-SVR"
-        shape = " x ".join(f"{len(values)} {name}" for name, values in self.axes.items())
+        n_values = {name: len({point[name] for point in self.points}) for name in self.points[0]}
+        shape, what = " x ".join(f"{n} {name}" for name, n in n_values.items()), "grid"
+        if self.options.strategy in DRAWING:
+            shape = f"{self.n_candidates} candidates of {n_values['gamma']} gamma"
+            what = self.options.strategy
         scoring = self.scoring[0]
         best_by = "" if scoring == "accuracy" else f", the best by {scoring}"
         return [
             *data.lines,
             summary.of_data(data, f"{data.X_train.shape[1]} features", self.options.limit),
-            f"grid       {shape} x {self.fits_in_words}, {decision}{best_by}",
+            f"{what:10} {shape} x {self.fits_in_words}, {decision}{best_by}",
+            *words_in_numbers(self.options.gamma or (), data, self.features is not None),
         ]
 
     def describe_backend(self, kind: str) -> str:
@@ -175,7 +205,7 @@ class GridPlan(SearchPlan[Options]):
         solver = resolve_backend(self.solver, device)
         settings = self.options.settings(n_threads=n_threads, device=device)
         scorer = CandidateScorer(self.scoring, labels=self.labels)
-        return grid_problem(self.rows, self.splits, self.axes, solver, settings, scorer)
+        return svm_problem(self.rows, self.splits, self.points, solver, settings, scorer)
 
     def on(self, cluster: Cluster) -> Self:
         """See ``SearchPlan``; with the solver, too."""
@@ -198,17 +228,12 @@ class Search(SearchJob[Options]):
     page = "pipelines.pages.svm_grid:SvmReport"
     kind_of_predict = PredictOptions
     model_files = (names.MODEL,)
-    candidate_options = OF_STRATEGIES | {
-        "n_c",
-        "n_gamma",
-        "n_epsilon",
-        "log_c",
-        "log_gamma",
-        "log_epsilon",
-        "probability",
-    }
+    candidate_options = OF_STRATEGIES.union(
+        OF_GRIDS, ("log_c", "log_gamma", "log_epsilon", "probability")
+    )
     examples = (
         "--n-c 24 --n-gamma 24 --log-c -3 6 --log-gamma -6 -2",
+        "--c 0.1,1,10,100 --gamma scale,0.01",
         "--dataset mine.csv --target species --scoring f1_macro",
         "--resume results/svm_grid-20261120-130849",
     )
@@ -230,7 +255,7 @@ class Search(SearchJob[Options]):
     def plan_candidates(
         self, options: Options, dataset: Dataset, fields: Mapping[str, Any]
     ) -> GridPlan:
-        """Return the folds and the axes of the grid, which lie about the scale of the features."""
+        """Return the candidates, which lie about the scale of the features."""
         if dataset.task == REGRESSION:
             if options.solver not in ("auto", "path"):
                 raise InputError(
@@ -243,26 +268,27 @@ class Search(SearchJob[Options]):
                         f"{opt(name)} is for classes, and the target is numbers, got {value!r}; "
                         f"leave it out, or say {opt('task', 'classification')}"
                     )
+        elif options.epsilon is not None:
+            raise InputError(
+                f"{opt('epsilon')} is for a target of numbers, and this one is classes, got "
+                f"{shown(options.epsilon, ',')}; leave it out, or say {opt('task', 'regression')}"
+            )
         named = () if options.scoring is None else (options.scoring,)
         scoring = make_scoring(named, dataset, of_predictions=True)
-        log_c, log_gamma = default_bounds(dataset.variance, dataset.image_shape is not None)
-        log_c, log_gamma = options.log_c or log_c, options.log_gamma or log_gamma
-        # A linear kernel has no gamma.
-        n_gamma = 1 if options.kernel == "linear" else options.n_gamma
-        options = replace(
-            options, scoring=scoring[0], log_c=log_c, log_gamma=log_gamma, n_gamma=n_gamma
-        )
-        axes = {"C": _axis("c", options.n_c, log_c), "gamma": _axis("gamma", n_gamma, log_gamma)}
-        if dataset.task == REGRESSION:
-            axes["epsilon"] = _axis("epsilon", options.n_epsilon, options.log_epsilon)
+        if options.strategy in DRAWING:
+            points, chosen = draw_points(options, dataset)
+        else:
+            axes, chosen = axes_of(options, dataset)
+            points = candidates_of(axes)
+        options = replace(options, scoring=scoring[0], **chosen)
         return GridPlan(
             **fields,
             dataset=dataset,
             options=options,
             scoring=scoring,
-            axes=axes,
+            points=points,
             solver=str(fields["record"].get("solver", options.solver)),
-            n_candidates=math.prod(map(len, axes.values())),
+            n_candidates=len(points),
             labels=dataset.classes if dataset.task == CLASSIFICATION else None,
         )
 
@@ -292,7 +318,7 @@ class Search(SearchJob[Options]):
             machine.save(file)
         candidates = candidates.drop(columns="candidate")
         names.write_table(candidates, path / names.CANDIDATES)
-        best = candidates.iloc[0].drop(["n_ok", "rank"]).dropna().astype(float)
+        best = without_state(candidates.iloc[0]).dropna().astype(float)
         entries = {"best": best.to_dict(), "n_support": len(machine.support_vectors)}
         if data.task == REGRESSION:
             write_predictions(path, data, tested["predicted"])

@@ -15,9 +15,11 @@ from matplotlib.cbook import boxplot_stats
 from matplotlib.colors import LogNorm, Normalize
 from matplotlib.figure import Figure
 from matplotlib.image import AxesImage
-from matplotlib.patches import Patch, Rectangle
+from matplotlib.patches import Patch, PathPatch, Rectangle
+from matplotlib.path import Path
 from matplotlib.patheffects import withStroke
 from matplotlib.ticker import MaxNLocator
+from matplotlib.transforms import Affine2D
 
 from pipelines.report.style import (
     BLUE,
@@ -48,6 +50,7 @@ MOST_NUMBERED = 10  # rows or columns of a heat map whose cells still have room 
 MOST_LABELS = 20  # classes whose names have room under their boxes
 HEIGHT, IMAGE = 2.2, 1.4  # of a panel of certainty, in inches
 MOST_NAMED = 8  # places of an axis that are named where all have no room
+HATCH = "\\\\\\"  # of what was given up
 LEGEND: dict[str, Any] = {"columnspacing": 1.2, "handlelength": 1.2, "handleheight": 0.9}
 LEGEND |= {"alignment": "left", "title_fontproperties": {"weight": "bold", "size": 11.5}}
 DOT_LENGTH = 1e-6  # of a sample's place; a PNG leaves out what has none, or snaps to one pixel
@@ -303,8 +306,94 @@ def matrix(
     return image
 
 
+def add_hatches(axes: Axes, image: AxesImage, values: np.ndarray, where: np.ndarray) -> None:
+    """Hatch cells of a matrix, in ink or white, what shows better; their numbers stay free."""
+    shades = np.asarray(image.cmap(image.norm(values)))[..., :3]
+    is_dark = shades @ (0.299, 0.587, 0.114) < 0.5
+    for colour, these in ((ON_DARK, where & is_dark), (ON_COLOUR, where & ~is_dark)):
+        squares = [
+            Path.unit_rectangle().transformed(Affine2D().translate(column - 0.5, row - 0.5))
+            for row, column in np.argwhere(these)
+        ]
+        if squares:  # one path of all: each on its own is ten times the bytes
+            look = {"facecolor": "none", "edgecolor": colour, "hatch": HATCH, "lw": 0}
+            axes.add_patch(PathPatch(Path.make_compound_path(*squares), gid="given up", **look))
+    for text in axes.texts:
+        column, row = map(int, text.get_position())
+        if where[row, column]:
+            text.set_bbox({"facecolor": shades[row, column], "edgecolor": "none", "pad": 1.2})
+
+
+def norm_of(values: np.ndarray, measure: Measure) -> Normalize:
+    """The range of a colour map: of errors that span a decade, logarithmic."""
+    finite = values[np.isfinite(values)]
+    low, high = (finite.min(), finite.max()) if finite.size else (0.0, 1.0)
+    if measure.name == "r2" and high > 0:  # below 0 it is worse than the mean of all: no matter how
+        low = max(0.0, low)
+    if measure.is_error and spans_a_decade(finite[finite > 0]):
+        return LogNorm(finite[finite > 0].min(), high, clip=True)
+    return Normalize(low, high)
+
+
+def add_colour_bar(figure: Figure, axes: Axes, coloured: Any, measure: Measure) -> None:
+    """Draw what the colours of ``coloured``, on ``axes``, mean."""
+    bar = figure.colorbar(coloured, ax=axes, pad=0.02, fraction=0.06, aspect=28)
+    bar.outline.set_visible(False)
+    if measure.is_error:
+        percent_labels(bar.ax.yaxis, isinstance(coloured.norm, LogNorm))
+
+
+def scatter_map(
+    points: pd.DataFrame,
+    best: tuple[float, float] | None,
+    measure: Measure,
+    title: str,
+    words: str,
+) -> Figure:
+    """Draw a mean at each point of two parameters, which are no grid, the best in a ring.
+
+    Parameters
+    ----------
+    points : columns of the parameter up and that across, both above 0, and of the means, NaN
+        where there is none; in that order
+    best : values of the parameters that are ringed
+    measure : of the means
+    title, words : what the map shows, and its best in words
+    """
+    up, across, column = map(str, points.columns)
+    figure, axes = one_axes(4.5, xlabel=across, ylabel=up, xscale="log", yscale="log")
+    values, x, y = (points[name].to_numpy(float) for name in (column, across, up))
+    is_there, key = np.isfinite(values), list[Artist]()
+    # The best last, so that no other hides them.
+    order = np.argsort(values[is_there] * (1 if measure.is_loss else -1), kind="stable")[::-1]
+    x_there, y_there, shades = (one[is_there][order] for one in (x, y, values))
+    look: dict[str, Any] = {"cmap": COLOUR_MAP, "norm": norm_of(values, measure), "zorder": 3}
+    look |= {"s": 58 if len(points) <= 200 else 24, "edgecolor": GREY, "lw": 0.8, "gid": "draws"}
+    drawn = axes.scatter(x_there, y_there, c=shades, **look)
+    if is_there.any():
+        add_colour_bar(figure, axes, drawn, measure)
+    if not is_there.all():
+        look = {"marker": "x", "color": GREY, "gid": "failed", "label": "failed, or not finished"}
+        key.append(axes.scatter(x[~is_there], y[~is_there], **look))
+    if best is not None:
+        look = {"facecolor": "none", "edgecolor": VERMILLION, "zorder": 5, "clip_on": False}
+        ring = axes.scatter([best[1]], [best[0]], s=150, lw=2.2, gid="best", label=words, **look)
+        key.insert(0, ring)
+    for axis in (axes.xaxis, axes.yaxis):
+        powers_of_ten(axis)
+    grid_lines(axes)
+    axes.margins(0.06)
+    title_and_key(figure, title, key)
+    return figure
+
+
 def heat_map(
-    means: pd.DataFrame, best: tuple[float, float] | None, measure: Measure, title: str, words: str
+    means: pd.DataFrame,
+    best: tuple[float, float] | None,
+    measure: Measure,
+    title: str,
+    words: str,
+    parts: pd.DataFrame | None = None,
 ) -> Figure:
     """Draw a mean for each pair of two parameters, the best framed; what has none is hatched.
 
@@ -315,15 +404,15 @@ def heat_map(
     best : values of the row and the column that are framed
     measure : of the means
     title, words : what the map shows, and its best in words
+    parts : as ``means``, of what was tried before it was given up: drawn, but hatched
     """
     figure, axes = one_axes(4.5, xlabel=str(means.columns.name), ylabel=str(means.index.name))
+    is_part = np.zeros(means.shape, bool)
+    if parts is not None:
+        is_part = (means.isna() & parts.notna()).to_numpy()
+        means = means.fillna(parts)
     values = means.to_numpy(float)
-    finite = values[np.isfinite(values)]
-    low, high = (finite.min(), finite.max()) if finite.size else (0.0, 1.0)
-    if measure.name == "r2" and high > 0:  # below 0 it is worse than the mean of all: no matter how
-        low = max(0.0, low)
-    is_log = measure.is_error and spans_a_decade(finite[finite > 0])
-    norm = LogNorm(finite[finite > 0].min(), high, clip=True) if is_log else Normalize(low, high)
+    finite, norm = values[np.isfinite(values)], norm_of(values, measure)
     texts = np.full(values.shape, "", dtype="U12")
     if max(values.shape) <= MOST_NUMBERED:
         for place, one in np.ndenumerate(100 * values if measure.is_error else values):
@@ -332,12 +421,13 @@ def heat_map(
         axes, values, texts, 7.5, norm=norm, cmap=COLOUR_MAP, aspect="auto", origin="lower"
     )
     if finite.size:
-        bar = figure.colorbar(image, ax=axes, pad=0.02, fraction=0.06, aspect=28)
-        bar.outline.set_visible(False)
-        if measure.is_error:
-            percent_labels(bar.ax.yaxis, is_log)
+        add_colour_bar(figure, axes, image, measure)
     key: list[Artist] = []
     look: dict[str, Any]
+    if is_part.any():
+        add_hatches(axes, image, values, is_part)
+        look = {"facecolor": SKY, "edgecolor": INK, "hatch": HATCH, "lw": 0}
+        key.append(Patch(label="not all folds: mean of a part", **look))
     if len(finite) < values.size:
         look = {"facecolor": PALE, "edgecolor": GREY, "hatch": "////", "lw": 0}
         axes.patch.set(**look)

@@ -95,6 +95,7 @@ def words_of(kind: type[Any], options: Mapping[str, Any]) -> list[str]:
             raise InputError(f"{name} is not a parameter of this command; {way_out}")
         if value is None or value is False:
             continue
+        value = value.tolist() if hasattr(value, "tolist") else value  # of numpy
         several = list(map(str, value if isinstance(value, (tuple, list)) else [value]))
         if fields[name].metadata["nargs"] is None:
             several = [",".join(several)]

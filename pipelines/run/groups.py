@@ -325,9 +325,10 @@ def options_of_resumed_run(
         was = getattr(options, name)
         same_file = by_content and is_moved(fields[name], was, value)
         if fields[name]["changes_results"] and value != was and not same_file:
+            between = " " if fields[name]["nargs"] else ","
             raise InputError(
-                f"{flag_of(name)} must stay {shown(was)} when resuming {folder}, "
-                f"got {shown(value)}; remove it, or start a new run with --results"
+                f"{flag_of(name)} must stay {shown(was, between)} when resuming {folder}, "
+                f"got {shown(value, between)}; remove it, or start a new run with --results"
             )
     unnamed = {
         name: words

@@ -115,10 +115,14 @@ class Done:
     Attributes
     ----------
     n_fits : the fits done, and all there are; None if not known
+    at_most : whether fewer may be needed, as what is tried depends on their scores
+    ended_early : whether the time it was given ended before all was tried
     accepted : changes that a run which is extended was taken with
     """
 
     n_fits: tuple[int, int] | None = None
+    at_most: bool = False
+    ended_early: bool = False
     accepted: Sequence[Mapping[str, Any]] = ()
 
 
@@ -235,8 +239,9 @@ class Job(Leaving, ABC, Generic[Chosen]):
         """Return the lines that sum up the finished run in a folder."""
 
     def is_whole(self, record: Mapping[str, Any], plan: Any, done: Any) -> bool:
-        """Return whether a run is finished and none of its tasks is to be tried again."""
-        return record.get("status") == "finished" and not record.get("n_failed")
+        """Return whether a run is finished and none of its tasks is to be tried, or tried again."""
+        is_finished = record.get("status") == "finished" and not record.get("n_failed")
+        return is_finished and not done.ended_early
 
 
 def run_job(kind_of_job: type[Job[Any]], argv: Sequence[str]) -> Path:
@@ -355,7 +360,7 @@ def show_dry_run(job: Job[Any], plan: Plan[Any], session: Session, asked: Cluste
         if not job.is_whole(session.record, plan, done):
             session.accept(f"--resume {session.path}", session.record, options, job.lasting)
         cost = sum(task.cost for task in plan.tasks_for(kind, 1))
-        lines.append(what_is_left(session, done.n_fits, cost))
+        lines.append(what_is_left(session, done, cost))
     for line in lines:
         session.echo(line)
     kind = where(options, kind, plan.runs_in_process)

@@ -167,8 +167,8 @@ def _parser(
         allow_abbrev=False,
         add_help=False,
     )
-    # argparse alone takes -1e-3 for a flag.
-    parser._negative_number_matcher = re.compile(r"^-(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?$")
+    # argparse alone takes -1e-3 for a flag, and a list that begins so.
+    parser._negative_number_matcher = re.compile(r"^-(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?(,.*)?$")
     first = parser.add_argument_group("arguments")  # not shown where it has none
     for field in arguments:
         words = {name: field.metadata[name] for name in ("metavar", "nargs", "help")}
@@ -298,9 +298,9 @@ def _absolute(value: Any, path: str) -> Any:
     return os.path.abspath(expanded) if is_path else value
 
 
-def shown(value: Any) -> str:
-    """Return an option's value as it is typed."""
-    return " ".join(map(str, value)) if isinstance(value, tuple) else str(value)
+def shown(value: Any, between: str = " ") -> str:
+    """Return an option's value as it is typed; ``between`` stands between those of several."""
+    return between.join(map(str, value)) if isinstance(value, tuple) else str(value)
 
 
 def group_of(kind: type[Any], name: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import inspect
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -22,6 +23,7 @@ from pipelines.data.user_files import USER_ERRORS, read_yaml
 from pipelines.errors import InputError, error_line, opt
 from pipelines.nn.settings import BY_HAND, need_torch
 from pipelines.search.scoring import last_step
+from pipelines.search.spaces import Branch, Choice, Distribution, Point, distribution_of
 
 if TYPE_CHECKING:
     from pipelines.data.tables import Kinds
@@ -78,9 +80,10 @@ WITHOUT_SCALE = (
 )
 NETWORK = "network"  # an estimator by its short name, and its parameter
 LAST = "model"  # the name of the last step
+DISTRIBUTION = re.compile(r"\{\s*([a-z]\w*)\s*:\s*(\[.*\])\s*\}")  # as it is typed
 LABEL = ":"  # between the estimator and the name of a parameter
 
-Grid = dict[str, list[Any]]
+Grids = dict[str, list[Branch]]  # of each estimator the branches of its space
 
 
 @dataclass(frozen=True)
@@ -139,15 +142,15 @@ def with_labels(argv: Sequence[str]) -> list[str]:
     return arguments
 
 
-def read_params(texts: Sequence[str], labels: Sequence[str]) -> dict[str, Grid]:
-    """Parse the ``--param`` options into parameter grids, one for each estimator.
+def read_params(texts: Sequence[str], labels: Sequence[str]) -> dict[str, dict[str, Distribution]]:
+    """Parse the ``--param`` options: for each estimator the values of its parameters.
 
     Raises
     ------
     InputError
         It cannot be read, or is of none of these estimators.
     """
-    grids: dict[str, Grid] = {}
+    grids: dict[str, dict[str, Distribution]] = {}
     for text in texts:
         name, equals, values = text.partition("=")
         label, colon, name = name.rpartition(LABEL)
@@ -166,7 +169,10 @@ def read_params(texts: Sequence[str], labels: Sequence[str]) -> dict[str, Grid]:
                 f"{opt('param')} must be of an estimator of this run, got {text!r}; there are "
                 f"{', '.join(labels)}"
             )
-        grids.setdefault(label, {})[name] = [_value(one) for one in _split(values)]
+        read = [_value(one) for one in _split(values)]
+        value = read[0] if len(read) == 1 and isinstance(read[0], dict) else read
+        where = f"{opt('param')} {label}{LABEL}"
+        grids.setdefault(label, {})[name] = distribution_of(name, value, where)
     return grids
 
 
@@ -185,14 +191,19 @@ def _split(text: str) -> list[str]:
 def _value(text: str) -> Any:
     if text.lower() in WORDS:
         return WORDS[text.lower()]
+    if found := DISTRIBUTION.fullmatch(text):
+        kind, numbers = found.groups()
+        return {kind: _value(numbers)}
     try:
         return ast.literal_eval(text)
     except (ValueError, SyntaxError):
         return text
 
 
-def read_grid(path: str) -> dict[str, Grid]:
-    """Return the grids of a YAML file: ``estimator: {parameter: value or [value, ...]}``.
+def read_grid(path: str) -> Grids:
+    """The spaces of a YAML file: ``estimator: {parameter: value, [value, ...] or distribution}``.
+
+    A list of such mappings is one of branches.
 
     Raises
     ------
@@ -200,29 +211,22 @@ def read_grid(path: str) -> dict[str, Grid]:
         It cannot be read, or is of another form.
     """
     content = read_yaml(path, f"{opt('grid')} must be")
-    form = "estimator: {parameter: [value, ...]}"
+    form = "estimator: {parameter: [value, ...]}, or a list of such {...}"
     if not isinstance(content, dict) or not content:
         raise InputError(f"{opt('grid')} must hold {form}, got {path}; write it so")
-    grids: dict[str, Grid] = {}
+    grids: Grids = {}
     for label, grid in content.items():
-        if grid is not None and not isinstance(grid, dict):
+        branches = grid if isinstance(grid, list) and grid else [grid or {}]
+        if not all(isinstance(branch, dict) for branch in branches):
             raise InputError(
                 f"{opt('grid')} must hold {form}, got {grid!r} for {label} in {path}; write it so"
             )
-        grids[str(label)] = {
-            str(name): list(values) if isinstance(values, list) else [values]
-            for name, values in (grid or {}).items()
-        }
-        for name, values in grids[str(label)].items():
-            if not values:
-                raise InputError(
-                    f"{opt('grid')} must give each parameter a value, got none for {label} {name} "
-                    f"in {path}; leave it out"
-                )
+        where = f"{opt('grid')} {path}: of {label} "
+        grids[str(label)] = [Branch.of(branch, where) for branch in branches]
     return grids
 
 
-def with_network(network: str, chosen: Sequence[str], grids: Mapping[str, Grid]) -> dict[str, Grid]:
+def with_network(network: str, chosen: Sequence[str], grids: Mapping[str, list[Branch]]) -> Grids:
     """Return the grids with the value of ``--network`` in that of the estimator ``network``.
 
     Parameters
@@ -234,18 +238,20 @@ def with_network(network: str, chosen: Sequence[str], grids: Mapping[str, Grid])
     InputError
         There is no such estimator, or its grid has another network.
     """
-    grid = grids.get(NETWORK, {})
     if NETWORK not in chosen:
         raise InputError(
             f"{opt('network')} is for {opt('estimator', NETWORK)}, got {network} beside "
             f"{', '.join(chosen)}; add {opt('estimator', NETWORK)}, or leave {opt('network')} out"
         )
-    if NETWORK in grid:
-        raise InputError(
-            f"{opt('network')} must not be given beside values of the parameter network, got "
-            f"{network} beside {', '.join(map(str, grid[NETWORK]))}; leave one of them out"
-        )
-    return {**grids, NETWORK: {NETWORK: [network], **grid}}
+    own, branches = {NETWORK: Choice((network,))}, grids.get(NETWORK, [Branch({})])
+    for branch in branches:
+        if (values := branch.parameters.get(NETWORK)) is not None:
+            shown = values.values if isinstance(values, Choice) else [values]
+            raise InputError(
+                f"{opt('network')} must not be given beside values of the parameter network, got "
+                f"{network} beside {', '.join(map(str, shown))}; leave one of them out"
+            )
+    return {**grids, NETWORK: [Branch(own).with_parameters(one.parameters) for one in branches]}
 
 
 def classes_of(names: Sequence[str]) -> list[str]:
@@ -259,7 +265,14 @@ def code_of_grid(path: str) -> list[str]:
         grids = read_grid(path)
     except InputError:
         return []
-    return [*classes_of(list(grids)), *code_in(grids)]
+    values = [
+        list(one.values)
+        for branches in grids.values()
+        for branch in branches
+        for one in branch.parameters.values()
+        if isinstance(one, Choice)
+    ]
+    return [*classes_of(list(grids)), *code_in(values)]
 
 
 def code_of_params(texts: Sequence[str]) -> list[str]:
@@ -404,36 +417,57 @@ def unscaled(data: Dataset) -> FoldedData:
     return FoldedData(rows[0], data.y_train, rows[1], data.y_test, (), Scaling("none"))
 
 
-def make_candidates(
-    names: Sequence[str], grids: Mapping[str, Grid], data: Dataset, seed: int, preprocess: str
-) -> list[Candidate]:
-    """Return every combination of parameters of every algorithm.
+@dataclass(frozen=True)
+class Algorithm:
+    """An estimator that is searched, and its space.
 
-    Raises
-    ------
-    InputError
-        An estimator or a parameter is not known, or is none for the task.
+    Attributes
+    ----------
+    name : str, as it was named
+    whole : unfitted, behind what its rows need
+    branches : of its space
+    full_names : of the parameters of its space, those that ``whole`` has
     """
-    from sklearn.base import clone
 
-    found = []
-    for name in names:
+    name: str
+    whole: Any
+    branches: Sequence[Branch]
+    full_names: Mapping[str, str]
+
+    @classmethod
+    def of(
+        cls, name: str, branches: Sequence[Branch], data: Dataset, seed: int, preprocess: str
+    ) -> Algorithm:
+        """Make the estimator of that name; see ``estimator_of`` and ``pipeline_of``.
+
+        Raises
+        ------
+        InputError
+            The estimator or a parameter is not known, or is none for the task.
+        """
         estimator = estimator_of(name, data.task, seed)
         if "image_shape" in estimator.get_params():
             estimator.set_params(image_shape=data.image_shape)
         whole = pipeline_of(estimator, data, preprocess)
-        typed, grid = grids.get(name, {}), dict[str, list[Any]]()
+        full_names = dict[str, str]()
         before = [step for step, _ in whole.steps[:-1]] if whole is not estimator else []
-        for given, values in typed.items():
+        for typed in (typed for branch in branches for typed in branch.parameters):
             # A parameter is the last step's, if none is named.
-            is_last = whole is not estimator and given.split("__")[0] not in before
-            refuse_unknown(estimator if is_last else whole, given, name)
-            grid[f"{LAST}__{given}" if is_last else given] = values
-        for parameters in candidates_of(grid):
-            made = clone(whole).set_params(**parameters)
-            shown = dict(zip(typed, parameters.values(), strict=True))
-            found.append(Candidate(name, shown, made))
-    return found
+            is_last = whole is not estimator and typed.split("__")[0] not in before
+            refuse_unknown(estimator if is_last else whole, typed, name)
+            full_names[typed] = f"{LAST}__{typed}" if is_last else typed
+        return cls(name, whole, branches, full_names)
+
+    def combinations(self) -> list[Point]:
+        """Every combination of the lists of each branch."""
+        return [point for branch in self.branches for point in branch.combinations()]
+
+    def candidate(self, point: Point) -> Candidate:
+        """The candidate with these values of parameters."""
+        from sklearn.base import clone
+
+        parameters = {self.full_names[name]: value for name, value in point.items()}
+        return Candidate(self.name, point, clone(self.whole).set_params(**parameters))
 
 
 def network_lines(candidates: Sequence[Candidate], data: Dataset, preprocess: str) -> list[str]:

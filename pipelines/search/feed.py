@@ -7,7 +7,7 @@ tasks: it makes tasks of what is asked for, leaves out what is done, and tells s
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -77,7 +77,7 @@ class Feed:
     _begun: dict[str, Task] = field(default_factory=dict, init=False)
 
     def __post_init__(self) -> None:
-        self._n_scattered = len(self.problem.candidates)
+        self._scattered = self.problem
         self._told(self.done.values())
 
     def __call__(self, n_left: int) -> list[Task]:
@@ -133,10 +133,10 @@ class Feed:
             for cell in search.strategy.wanted
         )
 
-    @property
-    def stopped(self) -> list[Mapping[int, Stop]]:
-        """Of each search when candidates were given up, by their places."""
-        return [search.strategy.stopped for search in self.searches]
+    def stopped(self, stage: str) -> dict[int, Stop]:
+        """When candidates of a stage were given up, by their places."""
+        strategies = (search.strategy for search in self.searches if search.stage == stage)
+        return {place: stop for one in strategies for place, stop in one.stopped.items()}
 
     def _told(self, rows: Iterable[Row]) -> None:
         rows = list(rows)
@@ -153,7 +153,7 @@ class Feed:
             search.stage,
             asked,
             n_workers=self.n_workers,
-            n_scattered=self._n_scattered,
+            n_scattered=len(self._scattered.of(search.stage).candidates),
         )
         known = self.done.keys() | self._handed
         tasks = [left for task in tasks if (left := task.without(known)) is not None][:most]
@@ -163,12 +163,19 @@ class Feed:
 
 def cut_for_workers(problem: Problem, tasks: Sequence[Task], n_workers: int) -> list[Task]:
     """Cut the longest tasks into splits where workers would else idle at the end."""
-    if any(group.shared and group.shared.one_launch for group in problem.groups):
+    groups = (task.own or problem.of(task.stage).groups[task.group] for task in tasks)
+    if any(group.shared and group.shared.one_launch for group in groups):
         return list(tasks)  # what the splits of a launch share is not known
     return split_for_workers(tasks, n_workers, lambda task: task.by_split)
 
 
-def scope_of(problem: Problem, stage: str, n_splits: int, seed: int) -> Scope:
+def scope_of(
+    problem: Problem,
+    stage: str,
+    n_splits: int,
+    seed: int,
+    candidates: Collection[int] | None = None,
+) -> Scope:
     """What a strategy is told of a search.
 
     Parameters
@@ -176,17 +183,21 @@ def scope_of(problem: Problem, stage: str, n_splits: int, seed: int) -> Scope:
     stage : of the search
     n_splits : that a candidate is tried on
     seed : of the run
+    candidates : places of those that it decides about; by default all
     """
     problem = problem.of(stage)
+    wanted = range(len(problem.candidates)) if candidates is None else set(candidates)
     X, units, groups = problem.data.X, list[list[int]](), dict[int, int]()
     shape = X.shape if hasattr(X, "shape") else (len(X), 1)
     for number, group in enumerate(problem.groups):
-        kind = group.shared or PlainFits()
-        finals = [problem.candidates[i].final for i in group.members]
+        kind, members = group.shared or PlainFits(), [i for i in group.members if i in wanted]
+        if not members:
+            continue
+        finals = [problem.candidates[i].final for i in members]
         # As many workers as candidates: the smallest tasks without work done twice.
         parts = kind.partition(finals, len(finals))
-        units += [[group.members[i] for i in part] for part in parts]
-        groups.update(dict.fromkeys(group.members, number))
+        units += [[members[i] for i in part] for part in parts]
+        groups.update(dict.fromkeys(members, number))
 
     def cost(members: Sequence[int], n: int, share: float) -> float:
         kind = problem.groups[groups[members[0]]].shared or PlainFits()
@@ -204,6 +215,6 @@ def scope_of(problem: Problem, stage: str, n_splits: int, seed: int) -> Scope:
             group.shared is not None
             and group.shared.splits_together
             and not learns_apart(group, problem.data)
-            for group in problem.groups
+            for group in (problem.groups[number] for number in set(groups.values()))
         ),
     )

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from pipelines.errors import as_typed
+from pipelines.run_folder.ranking import have_all_folds, shortfall, without_untried
 from pipelines.run_folder.record import n_splits_of
 from pipelines.run_folder.statistics import standard_error
 
@@ -26,18 +27,27 @@ LARGEST_C = 1e6  # beyond which no grid is advised to go: solvers take ever long
 NOT_REPEATED = {"--results": 1, "--resume": 1, "--extend": 1, "--accept-changed": 0}
 
 
-def fits_of_a_candidate(metadata: Mapping[str, Any]) -> int:
-    """Return the fits that a candidate takes: of each split, and as many in each outer fold."""
+def most_fits(metadata: Mapping[str, Any], n_candidates: int) -> str:
+    """Return the fits of more candidates in words; a strategy may need fewer."""
     nested = metadata.get("options", {}).get("nested") or 0
-    return (n_splits_of(metadata) or 1) * (1 + nested)
+    n = (n_splits_of(metadata) or 1) * (1 + nested) * n_candidates
+    return f"{'at most ' if metadata.get('strategy') else ''}{n:,} fits"
 
 
 @dataclass(frozen=True)
 class GridBoundary:
-    """The best candidate lies at an end of an axis, and beats its neighbour there."""
+    """The best candidate lies at an end of an axis, and beats its neighbour there.
 
-    name: str  # of the axis: C or gamma
+    Attributes
+    ----------
+    name : of the axis, C or gamma
+    is_largest : whether the end is the largest value, not the smallest
+    values : of the axis, in ascending order
+    """
+
+    name: str
     is_largest: bool
+    values: tuple[float, ...] = ()
 
     def __str__(self) -> str:
         return f"the {'largest' if self.is_largest else 'smallest'} {self.name}"
@@ -46,13 +56,14 @@ class GridBoundary:
 def on_grid_boundary(candidates: pd.DataFrame, n_folds: int) -> list[GridBoundary]:
     """Return the ends of the grid where the best beats its neighbour by a standard error.
 
-    Elsewhere the errors level off, and a wider grid would hardly have a better candidate.
+    Elsewhere the errors level off, and a wider grid would hardly have a better candidate. Its
+    neighbour is the next one that was tried, and may have been given up.
+    Of candidates that were drawn there are none: a neighbour has another C and another gamma.
     """
-    if candidates.empty:
+    if candidates.empty or not have_all_folds(candidates).iloc[0]:
         return []
-    mean, std = candidates["score_mean"], candidates["score_std"]
-    best, found = candidates.iloc[0], []
-    error = standard_error(float(std.iloc[0]), n_folds)
+    tried, best, found = without_untried(candidates), candidates.iloc[0], []
+    behind, error = shortfall(tried), standard_error(float(best["score_std"]), n_folds)
     for name, other in (("C", "gamma"), ("gamma", "C")):
         values = sorted(candidates[name].unique())
         if len(values) < 2 or best[name] not in (values[0], values[-1]):
@@ -60,10 +71,11 @@ def on_grid_boundary(candidates: pd.DataFrame, n_folds: int) -> list[GridBoundar
         is_largest = best[name] == values[-1]
         if name == "C" and is_largest and best[name] >= LARGEST_C * (1 - 1e-9):
             continue
-        beside = values[-2] if is_largest else values[1]
-        neighbour = mean[(candidates[name] == beside) & (candidates[other] == best[other])]
-        if len(neighbour) and mean.iloc[0] - neighbour.iloc[0] > error:
-            found.append(GridBoundary(name, is_largest))
+        others = tried[name][tried[name] != best[name]]
+        beside = others.max() if is_largest else others.min()
+        neighbour = behind[(tried[name] == beside) & (tried[other] == best[other])]
+        if len(neighbour) and neighbour.iloc[0] > error:
+            found.append(GridBoundary(name, is_largest, tuple(map(float, values))))
     return found
 
 
@@ -73,27 +85,35 @@ def widen(
     """Return the command that extends a run beyond these edges, and how many candidates it adds.
 
     In the same steps, so that the fits of the run need not be computed again: by about half as
-    many decades more, at most ``MOST_DECADES``, to a round number where one is near.
+    many decades more, at most ``MOST_DECADES``, to a round number where one is near. Values by
+    hand go on at their mean distance.
     """
-    changed, sizes = list[str](), {"c": int(options["n_c"]), "gamma": int(options["n_gamma"])}
+    changed, sizes = list[str](), {name: _n_values(options, name) for name in ("c", "gamma")}
     before = math.prod(sizes.values())
     for edge in at:
-        axis = edge.name.lower()
-        (low, high), n = options[f"log_{axis}"], sizes[axis]
-        step, beyond = (high - low) / (n - 1), min(MOST_DECADES, max(1, (high - low) / 2))
-        signed, end = (step, high) if edge.is_largest else (-step, low)
-        room = math.log10(LARGEST_C) - high if edge == GridBoundary("C", True) else MOST_DECADES
-        steps = range(1, max(1, int(min(room, MOST_DECADES) / step + 1e-9)) + 1)
-        more = min(
-            steps,
-            key=lambda k: (
-                round(end + k * signed, 1) != round(end + k * signed, 9),
-                abs(k * step - beyond),
-            ),
+        axis, n = edge.name.lower(), sizes[edge.name.lower()]
+        by_hand = options.get(axis)
+        low, high = (
+            (math.log10(edge.values[i]) for i in (0, -1)) if by_hand else options[f"log_{axis}"]
         )
-        low, high = (low, high + more * step) if edge.is_largest else (low - more * step, high)
-        sizes[axis] = n + more
-        changed += [f"--log-{axis}", f"{low:.10g}", f"{high:.10g}", f"--n-{axis}", f"{n + more}"]
+        step = (high - low) / (n - 1)
+        n_more = _steps_beyond(edge, low, high, step)
+        sizes[axis] = n + n_more
+        end, signed = (high, step) if edge.is_largest else (low, -step)
+        beyond = [end + k * signed for k in range(1, n_more + 1)]
+        if by_hand:
+            more = [f"{10**value:.6g}" for value in beyond]
+            values = [str(one) if isinstance(one, str) else f"{one:.10g}" for one in by_hand]
+            changed += [f"--{axis}", ",".join(values + more)]
+        else:
+            low, high = min(low, *beyond), max(high, *beyond)
+            changed += [
+                f"--log-{axis}",
+                f"{low:.10g}",
+                f"{high:.10g}",
+                f"--n-{axis}",
+                str(n + n_more),
+            ]
     n_values = {word: 2 if word.startswith("--log") else 1 for word in changed if word[:2] == "--"}
     n_values |= NOT_REPEATED
     kept, skip = list[str](), 0
@@ -107,3 +127,23 @@ def widen(
             kept.append(word)
     command = shlex.join([*kept, *changed, "--extend", str(run)])
     return command, math.prod(sizes.values()) - before
+
+
+def _n_values(options: Mapping[str, Any], axis: str) -> int:
+    """The number of values of an axis, as a run records its options."""
+    return len(options.get(axis) or ()) or int(options[f"n_{axis}"])
+
+
+def _steps_beyond(edge: GridBoundary, low: float, high: float, step: float) -> int:
+    """By how many steps a grid between these logarithms is to go beyond its edge."""
+    beyond = min(MOST_DECADES, max(1, (high - low) / 2))
+    signed, end = (step, high) if edge.is_largest else (-step, low)
+    largest_C = edge.name == "C" and edge.is_largest
+    room = min(MOST_DECADES, math.log10(LARGEST_C) - high if largest_C else MOST_DECADES)
+    return min(
+        range(1, max(1, int(room / step + 1e-9)) + 1),
+        key=lambda k: (
+            round(end + k * signed, 1) != round(end + k * signed, 9),
+            abs(k * step - beyond),
+        ),
+    )

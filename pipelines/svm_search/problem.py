@@ -37,6 +37,36 @@ def workers_for(solver: str, cores: int) -> int:
     return max(1, cores // CORES_PER_WORKER) if shares else cores
 
 
+def svm_problem(
+    data: FoldedData,
+    splits: Splits,
+    points: Sequence[Mapping[str, float]],
+    solver: str,
+    settings: Settings,
+    scorer: CandidateScorer,
+) -> Problem:
+    """The search of some C and gamma, of a regression of epsilon too.
+
+    Parameters
+    ----------
+    splits : for each stage and share of the training rows
+    points : of each candidate its C, gamma and, of a regression, epsilon
+    solver : a name in ``BACKENDS``; a regression has the path solver on a CPU
+    """
+    candidates = [
+        Candidate("svm", point, SVMParameters(settings=settings, **point)) for point in points
+    ]
+    kind = SVRs() if "epsilon" in points[0] else SVCs(solver, settings.device)
+    if not isinstance(data.scaling, Preparation):  # of which each split has rows of its own
+        place = FoldedData.unscaled if data.scaling.learns else FoldedData.scaled
+        device = load_backend(solver, settings.device).device
+        data = replace(data, place=partial(place, device=device))
+    groups = (Group(tuple(range(len(candidates))), kind),)
+    return Problem(
+        data, tuple(candidates), splits, scorer, groups, tuple(points[0]), settings.device
+    )
+
+
 def grid_problem(
     data: FoldedData,
     splits: Splits,
@@ -45,25 +75,14 @@ def grid_problem(
     settings: Settings,
     scorer: CandidateScorer,
 ) -> Problem:
-    """Return the search of every C and gamma, of a regression of every epsilon too, in that order.
+    """The search of every C and gamma, of a regression of every epsilon too, in that order.
 
     Parameters
     ----------
-    splits : for each stage and share of the training rows
     axes : values of C, of gamma and, of a regression, of epsilon
-    solver : a name in ``BACKENDS``; a regression has the path solver on a CPU
+    splits, solver : see ``svm_problem``
     """
-    candidates = [
-        Candidate("svm", point, SVMParameters(settings=settings, **point))
-        for point in candidates_of(axes)
-    ]
-    kind = SVRs() if "epsilon" in axes else SVCs(solver, settings.device)
-    if not isinstance(data.scaling, Preparation):  # of which each split has rows of its own
-        place = FoldedData.unscaled if data.scaling.learns else FoldedData.scaled
-        device = load_backend(solver, settings.device).device
-        data = replace(data, place=partial(place, device=device))
-    groups = (Group(tuple(range(len(candidates))), kind),)
-    return Problem(data, tuple(candidates), splits, scorer, groups, tuple(axes), settings.device)
+    return svm_problem(data, splits, candidates_of(axes), solver, settings, scorer)
 
 
 def refit_and_test(

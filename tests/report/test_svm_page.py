@@ -122,3 +122,55 @@ def test_a_search_of_numbers_is_read_and_drawn_by_its_scores(make_run, edit_run)
     assert "test r2 0.8765" in page.text
     assert "test mean absolute error 12.5" in page.text, "the sign of scikit-learn's is undone"
     assert figures_in(folder) == {"heat_map", "fold_errors_best", "residuals", "timeline"}
+
+
+def drawn_of(cells):
+    """Cells of draws: each candidate with a C and a gamma of its own."""
+    return cells.assign(C=cells["C"] * 1.1 ** cells["candidate"])
+
+
+def test_draws_are_no_grid_and_stand_where_they_are(make_run, edit_run):
+    def with_a_failure(cells):
+        return drawn_of(cells.assign(error=cells["error"].where(cells["candidate"] != 3)))
+
+    folder = make_run(change=with_a_failure)
+    options = json.loads((folder / "run.json").read_text())["options"]
+    none = {"n_c": None, "n_gamma": None}
+    edit_run(folder, best=None, options={**options, **none, "strategy": "random", "n_iter": 20})
+    run = read_run(folder)
+    axes = chart(run, "heat_map").axes[0]
+    marks = {one.get_gid(): one.get_offsets() for one in axes.collections}
+    assert set(marks) == {"draws", "failed", "best"}
+    expected = run.points()
+    there = expected[expected["score_mean"].notna()]
+    assert len(marks["draws"]) == len(there) == 19
+    assert len(marks["failed"]) == 1
+    assert {*np.round(marks["draws"][:, 0], 9)} == {*there["C"].round(9)}
+    best = run.candidates.iloc[0]
+    np.testing.assert_allclose(marks["best"], [[best["C"], best["gamma"]]])
+    np.testing.assert_allclose(marks["draws"][-1], marks["best"][0], err_msg="no other hides it")
+    page = Page(write_report(folder))
+    assert "20 candidates drawn at random" in page.text
+    assert "ringed in orange" in page.text
+    assert "to widen it" not in page.text.lower()
+
+
+def test_draws_of_one_c_each_have_no_chart_of_folds(make_run, edit_run):
+    def plain(cells):
+        return drawn_of(cells).assign(gamma=cells["gamma"] * 1.01 ** cells["candidate"])
+
+    folder = make_run(change=plain)
+    edit_run(folder, best=None, options={"strategy": "random", "folds": 4})
+    assert "fold_errors_best" not in {one.name for one in charts_of(read_run(folder).sections())}
+
+
+@pytest.mark.parametrize(
+    ("C", "gamma"), [([1.0], [0.01, 0.3]), ([1.0, 7.0], [0.01]), ([3.0], [2.0])]
+)
+def test_one_value_of_an_axis_and_values_at_any_distance_are_drawn(make_run, edit_run, C, gamma):
+    folder = make_run(C=C, gamma=gamma)
+    edit_run(folder, options={"c": C, "gamma": ["scale", *gamma[1:]], "folds": 4})
+    run = read_run(folder)
+    assert run.size() == f"{len(C)} C × {len(gamma)} gamma"
+    axes = chart(run, "heat_map").axes[0]
+    assert axes.images[0].get_array().shape == (len(gamma), len(C))

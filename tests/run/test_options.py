@@ -20,7 +20,7 @@ def test_no_option_gives_the_defaults() -> None:
     options, given = parse()
     assert options == Options(data_dir=str(Path("data").absolute()))
     assert given == {}
-    assert (options.dataset, options.n_c, options.n_gamma, options.folds) == ("digits", 8, 8, 5)
+    assert (options.dataset, options.decision, options.folds) == ("digits", "ovo", 5)
 
 
 def test_every_kind_of_option_is_read() -> None:
@@ -104,7 +104,7 @@ def test_help_says_every_option_and_its_default(capsys: pytest.CaptureFixture[st
         parse("--help")
     assert caught.value.code == 0
     text = " ".join(capsys.readouterr().out.split())
-    assert "--n-gamma N number of gamma (default: 8)" in text
+    assert "--n-gamma N number of gamma values (default: 8)" in text
     assert "--log-c FROM TO bounds of log10 C; by default -3 6 for images, -2 4 for" in text
 
 

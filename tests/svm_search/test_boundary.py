@@ -65,3 +65,17 @@ def test_the_wider_grid_holds_every_value_of_this_one() -> None:
         "--log-gamma -1 1 --n-gamma 3 --extend run",
         6,
     )
+
+
+def test_values_by_hand_go_on_as_they_are() -> None:
+    candidates = grid([[0.5, 0.3, 0.10], [0.6, 0.4, 0.2]], std=0.03)  # C = 1, 10, 100
+    C, gamma = on_grid_boundary(candidates, FOLDS)
+    assert (C.values, gamma.values) == ((1.0, 10.0, 100.0), (1.0, 10.0))
+    options = {"c": [1.0, 10.0, 100.0], "gamma": ["scale", 10.0], "n_c": None, "n_gamma": None}
+    argv = ["svm", "--c", "1,10,100", "--gamma=scale,10", "--quiet"]
+    assert widen(argv, options, [C, gamma], RUN) == (
+        "svm --quiet --c 1,10,100,1000 --gamma scale,10,0.1 --extend run",
+        4 * 3 - 3 * 2,
+    )
+    mixed = {"c": [1.0, 10.0, 100.0], "n_gamma": 2, "log_gamma": [0.0, 1.0]}
+    assert widen([], mixed, [gamma], RUN) == ("--log-gamma -1 1 --n-gamma 3 --extend run", 3)

@@ -16,7 +16,7 @@ from pipelines.search.ranking import reduce_scores, tabulate
 from pipelines.search.scoring import CandidateScorer
 from pipelines.search.tasks import SEARCH, Problem, make_tasks, run_task
 from pipelines.svm.settings import Settings
-from pipelines.svm_grid import default_bounds
+from pipelines.svm_search.axes import default_bounds
 from pipelines.svm_search.problem import grid_problem
 from pipelines.svm_search.record import CANDIDATE, SvmRow
 

@@ -11,14 +11,13 @@ from abc import abstractmethod
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from pipelines.data.fits import Fit, Progress
 from pipelines.data.placement import FoldedData
 from pipelines.data.scaling import FittedScaling
-from pipelines.nn.estimator import NetworkClassifier, NetworkEstimator, NetworkRegressor
 from pipelines.nn.fit import NoRoomError, ScoreRows, fit_networks, generator_of
 from pipelines.nn.inputs import Inputs
 from pipelines.nn.settings import Training
@@ -26,6 +25,9 @@ from pipelines.nn.size import EPOCHS, predicted_cost
 from pipelines.nn.space import NetworkSpec
 from pipelines.nn.stack import DIVERGED, OK, Part, Score, Tensors, target_scaling
 from pipelines.search.shared.base import SharedFit, Split, SplitRows
+
+if TYPE_CHECKING:
+    from pipelines.nn.estimator import NetworkEstimator
 
 CANDIDATES_TOGETHER = 4  # each of as many networks as there are splits
 TYPICAL_CLASSES = 10
@@ -188,9 +190,15 @@ class Networks(StackedNetworks):
 class NetworkEstimators(StackedNetworks):
     """``NetworkClassifier`` or ``NetworkRegressor``."""
 
-    types = (NetworkClassifier, NetworkRegressor)
     predictions_only = True
     gives = ("predict", "predict_proba", "predict_log_proba")
+
+    @property
+    def types(self) -> Collection[type]:  # type: ignore[override]
+        """See ``SharedFit``; scikit-learn is imported where its classes are looked for."""
+        from pipelines.nn.estimator import NetworkClassifier, NetworkRegressor
+
+        return NetworkClassifier, NetworkRegressor
 
     def settings(
         self, network: NetworkEstimator, n_rows: int, n_features: int, n_classes: int

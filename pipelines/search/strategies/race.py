@@ -174,12 +174,7 @@ class Race(RoundStrategy):
     def _rows_counted(self, candidate: int, splits: Sequence[int], share: float) -> int:
         """The validation rows whose errors the score counts; 0 where it is another score."""
         rows = [self.rows[candidate, split, share] for split in splits]
-        if any(
-            row.get("n_errors") is None
-            or row.get("score") is None
-            or abs(1 - row["n_errors"] / row["n_validation"] - row["score"]) > 1e-9
-            for row in rows
-        ):
+        if any(row["error"] is None or abs(1 - row["error"] - row["score"]) > 1e-9 for row in rows):
             return 0
         return sum(row["n_validation"] for row in rows)
 
@@ -238,7 +233,11 @@ class Race(RoundStrategy):
                 and (winner, split, stop.share) in self.rows
             ]
             own, of_winner = self._scores([place, winner], tried, stop.share)
-            if tried and np.mean(of_winner - own) <= error:
+            if len(tried) < 2:
+                continue
+            differences = of_winner - own
+            doubt = differences.std(ddof=1) / math.sqrt(len(tried))
+            if differences.mean() - doubt <= error:
                 near.add(place)
         groups = ([place for place in group if place in near] for group in self.scope.groups)
         return [group for group in groups if group]

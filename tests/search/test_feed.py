@@ -1,0 +1,210 @@
+"""Tasks of what strategies ask for: once each, without what is done, and in time."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_wine
+from sklearn.tree import DecisionTreeClassifier
+
+from pipelines.data import make_folds
+from pipelines.run.outcomes import Outcome
+from pipelines.run.tasks import InProcess
+from pipelines.search import budget as budgets
+from pipelines.search.budget import Budget
+from pipelines.search.candidates import Candidate
+from pipelines.search.command import run_tasks
+from pipelines.search.feed import Feed, Search, scope_of
+from pipelines.search.fitting import Group
+from pipelines.search.forecast import Pace
+from pipelines.search.splits import SplitsOfStages
+from pipelines.search.strategies.base import Request, RoundStrategy, Strategy
+from pipelines.search.strategies.grid import Grid
+from pipelines.search.strategies.race import Race
+from pipelines.search.tasks import INNER, SEARCH, Problem, Row, Task, place_of, rows_of
+
+from .problems import problem_of
+
+X, y = load_wine(return_X_y=True)
+y = y.astype(np.int32)
+TIMES = ("fit_seconds", "score_seconds", "worker")
+
+
+def tree(depth: int) -> Candidate:
+    parameters = {"max_depth": depth}
+    return Candidate("tree", parameters, DecisionTreeClassifier(**parameters, random_state=0))
+
+
+def problem(n_candidates: int = 6, n_splits: int = 5) -> Problem:
+    trees = [tree(depth + 1) for depth in range(n_candidates)]
+    return problem_of(trees, X, y, make_folds(y, n_splits, 0))
+
+
+def feed_of(
+    problem: Problem,
+    kind: type[Strategy],
+    n_workers: int = 1,
+    done: Sequence[Row] = (),
+    budget: Budget | None = None,
+) -> Feed:
+    n_splits = len(problem.splits[SEARCH, 1.0])
+    search = Search(SEARCH, kind(scope_of(problem, SEARCH, n_splits, 0)))
+    return Feed(problem, [search], n_workers, {place_of(row): row for row in done}, budget)
+
+
+def run(feed: Feed, n_threads: int = 1) -> list[Task]:
+    """Run all that a feed gives; the tasks, in the order in which they ended."""
+    ended, scattered = list[Task](), feed.problem
+    for event, rows in run_tasks(InProcess(n_threads), scattered, [], feed=feed):
+        if rows:
+            feed.tell(rows, event)
+        if isinstance(event, Outcome):
+            assert event.error is None
+            ended.append(event.task)
+    return ended
+
+
+def without_times(feed: Feed) -> dict[Any, Any]:
+    rows = feed.rows.items()
+    return {place: {n: v for n, v in row.items() if n not in TIMES} for place, row in rows}
+
+
+def test_each_cell_is_a_task_once() -> None:
+    ended = run(feed := feed_of(problem(), Grid))
+    assert len(ended) == len({task.name for task in ended}) == 30
+    assert len(feed.rows) == 30
+
+
+def test_what_is_done_is_no_task() -> None:
+    whole = run(feed_of(problem(), Grid))
+    done = [row for task in whole[:7] for row in rows_of(problem(), task)]
+    feed = feed_of(problem(), Grid, done=done)
+    assert len(run(feed)) == 23
+    assert len(feed.rows) == 30
+
+
+@pytest.mark.parametrize("n_threads", [2, 4])
+def test_a_race_has_the_same_rows_on_any_number_of_workers(n_threads: int) -> None:
+    run(alone := feed_of(problem(20, 10), Race))
+    run(several := feed_of(problem(20, 10), Race, n_threads), n_threads)
+    assert without_times(several) == without_times(alone)
+    assert len(alone.rows) < 200
+
+
+def test_a_race_that_is_resumed_has_the_same_rows() -> None:
+    run(whole := feed_of(problem(20, 10), Race))
+    done = list(whole.done.values())[::3]
+    run(resumed := feed_of(problem(20, 10), Race, done=done))
+    assert without_times(resumed) == without_times(whole)
+
+
+class Drawing(RoundStrategy):
+    """Draws a candidate after the first ones are there."""
+
+    def rounds(self) -> Iterator[Sequence[Request]]:
+        yield [Request((0,), (0, 1, 2, 3, 4))]
+        yield [Request((6,), (0, 1))]
+
+
+def test_candidates_that_are_drawn_meanwhile_travel_with_their_task() -> None:
+    feed = feed_of(problem(), Drawing)
+    first = feed(0)
+    feed.problem = feed.problem.with_drawn([tree(9)], [Group((6,))])
+    for task in first:
+        feed.tell(rows_of(problem(), task))
+    drawn = feed(0)
+    assert [task.drawn[6].text for task in drawn] == ['{"max_depth": 9}'] * 2
+    assert not any(task.drawn for task in first)
+    rows = [row for task in drawn for row in rows_of(problem(), task)]  # which lacks the candidate
+    assert [row["params"] for row in rows] == ['{"max_depth": 9}'] * 2
+    assert all(row["status"] == "ok" for row in rows)
+
+
+def test_searches_within_outer_folds_have_splits_of_their_own() -> None:
+    whole = problem(3, 4)
+    inner = replace(whole, splits={(INNER, 1.0): whole.splits[SEARCH, 1.0]})
+    scopes = [scope_of(inner, INNER, 2, 0) for _ in range(2)]
+    feed = Feed(inner, [Search(INNER, Grid(scope), 2 * i) for i, scope in enumerate(scopes)], 1, {})
+    run(feed)
+    assert sorted(place[2] for place in feed.rows) == [0, 0, 0, 1, 1, 1, 2, 2, 2, 3, 3, 3]
+    assert {cell[1] for cell in feed.searches[1].strategy.rows} == {0, 1}
+
+
+@pytest.mark.parametrize("task", ["classification", "regression"])
+def test_splits_of_a_share_are_those_of_all_rows_without_others(task: str) -> None:
+    whole = make_folds(y, 5, 0)
+    splits = SplitsOfStages({(SEARCH, 1.0): whole}, y, task, 0)
+    half, tenth = splits[SEARCH, 0.5], splits[SEARCH, 0.1]
+    for (train, test), (fewer, fewer_test), (least, _) in zip(whole, half, tenth, strict=True):
+        assert set(fewer) < set(train)
+        assert set(fewer_test) < set(test)
+        assert set(least) < set(fewer)
+        assert len(fewer) == pytest.approx(len(train) / 2, abs=8)
+    assert (
+        half[0][0].tolist()
+        == SplitsOfStages({(SEARCH, 1.0): whole}, y, task, 0)[SEARCH, 0.5][0][0].tolist()
+    )
+    with pytest.raises(KeyError):
+        splits["curve", 0.5]
+
+
+class Clock:
+    """A clock that a test sets."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+    time = monotonic
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    clock = Clock()
+    monkeypatch.setattr(budgets, "time", clock)
+    return clock
+
+
+def work(feed: Feed, clock: Clock, seconds: float, n_workers: int = 1) -> tuple[int, float]:
+    """Run a feed whose splits take so long, by the clock; the tasks, and when the last ended."""
+    began, n = clock.now, 0
+    while tasks := feed(0):
+        n += len(tasks)
+        assert len(tasks) <= 2 * n_workers
+        for task in tasks:
+            clock.now += seconds * len(task.splits) / n_workers
+            event: Any = Outcome(task, seconds=seconds * len(task.splits))
+            feed.tell(rows_of(feed.problem, task), event)
+    return n, clock.now - began
+
+
+@pytest.mark.parametrize("seconds", [0.5, 3.0, 10.0])
+def test_no_task_is_begun_that_would_not_end_in_time(clock: Clock, seconds: float) -> None:
+    budget = Budget(60.0, clock.now, Pace(problem(20)))
+    n, elapsed = work(feed := feed_of(problem(20), Grid, budget=budget), clock, seconds)
+    assert elapsed <= 60 - budgets.REFIT * seconds
+    assert n == min(100, math.floor((60 - budgets.REFIT * seconds) / seconds))
+    assert feed.n_untried == 100 - n
+    assert budget.held_back == (n < 100)
+
+
+def test_time_that_suffices_leaves_nothing_out(clock: Clock) -> None:
+    budget = Budget(1000.0, clock.now, Pace(problem()))
+    assert work(feed := feed_of(problem(), Grid, budget=budget), clock, 5.0)[0] == 30
+    assert not feed.n_untried
+    assert not budget.held_back
+
+
+def test_a_task_that_takes_longer_gives_up(clock: Clock) -> None:
+    budget = Budget(60.0, clock.now, Pace(problem()))
+    (task, *_) = feed_of(problem(), Grid, budget=budget)(0)
+    assert task.until == clock.now + 60 + 10
+    rows = rows_of(problem(), replace(task, until=0.0, splits=(0, 1)))
+    assert [row["split"] for row in rows] == [0]
