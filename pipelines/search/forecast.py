@@ -162,7 +162,8 @@ def probe(
     kinds: dict[Kind, list[Any]] = defaultdict(list)
     for task in tasks:
         kinds[_kind(problem, task)].append(task)
-    probed = [kind for kind, some in kinds.items() if not getattr(some[0], "needs", ())]
+    # A refit takes the best of its search, which is not known yet.
+    probed = [kind for kind, some in kinds.items() if isinstance(some[0], Task)] or list(kinds)
     n = max(1, PROBES // len(probed))
     patience = max(LEAST_PATIENCE, PATIENCE / (n * len(probed)))
     problem = replace(problem, data=replace(problem.data))  # what probes place goes with them
