@@ -202,6 +202,8 @@ def _rates(
     steps = list[tuple[float, float]]()
     for task in (ordered[i] for i in chosen):
         if shared is None or share is not None:
+            if not steps:  # imports, places the rows, and compiles
+                measure_steps(run(problem, task, n_threads=n_threads), 0.0, 0.0)
             items = run(problem, task, n_threads=n_threads)
             steps.append((measure_steps(items, patience, share or 1.0), task.cost))
             continue
