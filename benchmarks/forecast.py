@@ -31,6 +31,7 @@ STUDY = "--n-c 24 --log-c -3 6 --log-gamma -6 -2"
 FOREST = "--estimator forest --param n_estimators=50,100 --param max_depth=4,8,16"
 FEW = "--n-bootstrap 3 --n-tuning 4"
 # Name of the line, command, options.
+CONV = "--network conv --n-bootstrap 2 --n-tuning 2"
 RUNS = (
     ("digits, 24 x 24 SVMs", "svm_grid", "--n-c 24 --n-gamma 24"),
     ("MNIST, 3,000 rows, 24 x 6", "svm_grid", f"{MNIST} --limit 3000 {STUDY} --n-gamma 6"),
@@ -42,6 +43,7 @@ RUNS = (
     ("table, 20,000 rows, six forests", "cross_validate", f"{TABLE} {FOREST}"),
     ("MNIST, 4,000 rows, the usual estimators", "cross_validate", f"{MNIST} --limit 4000"),
     ("digits, 3 members x 4 networks", "nn_bagging", FEW),
+    ("MNIST, 1,000 rows, 2 x 2 networks", "nn_bagging", f"{MNIST} --limit 1000 {CONV}"),
     (
         "table, 5,000 rows, 3 x 4",
         "nn_bagging",

@@ -158,6 +158,12 @@ def run_on(problem: Problem, task: Task, n_rows: int, n_threads: int) -> tuple[f
     return max(1e-4, cpu), max(1e-4, clock)
 
 
+def first_step(items: Iterable[Any]) -> None:
+    """Carry out a task until it first tells how far it is."""
+    with closing(iter(items)) as left:  # type: ignore[type-var]
+        next((item for item in left if isinstance(item, Progress)), None)
+
+
 def measure_steps(
     items: Iterable[Any], patience: float, epochs: float, now: Clock = time.perf_counter
 ) -> float:
