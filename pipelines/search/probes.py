@@ -25,7 +25,7 @@ FEWEST_ROWS, ROWS_OF_A_CLASS = 256, 20
 LEAST, WORST = 0.8, 2.2  # powers of the rows with which a fit's time may grow
 MOST_TRIES = 3  # of a task that compiles something
 SLOW = 15.0  # seconds of a task, and of what it imports and loads, on a busy machine
-LARGEST_STEP, SMALLEST_STEP = 8.0, 1.5  # from one number of rows to the next
+LARGEST_STEP, SECOND_STEP, SMALLEST_STEP = 8.0, 3.0, 1.5  # from one number of rows to the next
 
 Clock = Callable[[], float]
 
@@ -135,6 +135,8 @@ def measure(problem: Problem, task: Task, n_threads: int, patience: float) -> Me
         measured = Measured(tuple(rows), tuple(seconds), wall)
         power = min(WORST, max(1.0, measured.power))
         step = min(LARGEST_STEP, (max(0.0, left) / wall) ** (1 / power))
+        if len(rows) == 1 and wall < SLOW / 10:  # one size tells nothing of the growth
+            step = max(step, SECOND_STEP)
         if rows[-1] == n or step < SMALLEST_STEP:
             return measured
         rows.append(min(n, math.ceil(rows[-1] * step)))
