@@ -180,8 +180,9 @@ def page(record: dict[str, Any]) -> str:
         f"# Forecasts, {record['date']}\n\n"
         "Forecasts of all tasks of a run by a few probes, and what the tasks then took in the same "
         "process, both in seconds of the processor: other programs had this machine's cores at the "
-        "same time, more at some times than at others. By the clock they are as far apart as the "
-        f"next column but one says.\n\n{markdown_table(header, rows)}\n\n"
+        "same time, more at some times than at others. By the clock they were as far apart as "
+        "the column beside says, which the other programs decide as much as the forecast."
+        f"\n\n{markdown_table(header, rows)}\n\n"
         f"Within a factor of 1.5: {within} of {len(factors)}; typically {typical:.2f}.\n\n"
         f"{in_words(record['machine'])}. Repeat it: `python -m {COMMAND} --data-dir DIR`.\n"
     )

@@ -7,15 +7,17 @@ tasks: it makes tasks of what is asked for, leaves out what is done, and tells s
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import zip_longest
 from typing import Any
 
 from pipelines.run.chunking import split_for_workers
 from pipelines.run.events import ProgressEvent
 from pipelines.run.outcomes import Outcome
 from pipelines.search.budget import Budget
-from pipelines.search.fitting import learns_apart
+from pipelines.search.candidates import Candidate
+from pipelines.search.fitting import Group, learns_apart
 from pipelines.search.shared.base import PlainFits
 from pipelines.search.strategies.base import Cell, Request, Scope, Stop, Strategy
 from pipelines.search.tasks import Place, Problem, Row, Task, make_tasks, place_of
@@ -82,10 +84,7 @@ class Feed:
 
     def __call__(self, n_left: int) -> list[Task]:
         """The tasks that are to be run beside those ``n_left`` that are not done."""
-        asked = list[Task]()
-        for search in self.searches:
-            while requests := search.strategy.ask():
-                asked += self._hand_out(search, requests)
+        asked = list(alternating([list(self._asked(search)) for search in self.searches]))
         if self.budget is not None:  # begun in the order in which they are wanted
             self._queue += asked
             tasks = list(self.budget.chosen(self._queue, n_left, self.n_workers))
@@ -97,6 +96,29 @@ class Feed:
                     tasks += self._hand_out(search, search.strategy.ahead(), idle)
         self._begun.update((task.name, task) for task in tasks)
         return tasks
+
+    def add(self, stage: str, candidate: Candidate, group: Group) -> int:
+        """Take up a candidate that was drawn while the search runs; its place.
+
+        Parameters
+        ----------
+        stage : of the search
+        group : with the work that it may share
+        """
+        part = self.problem.of(stage)
+        place = len(part.candidates)
+        grown = part.with_drawn([candidate], [replace(group, members=(place,))])
+        if stage in self.problem.parts:
+            grown = replace(self.problem, parts={**self.problem.parts, stage: grown})
+        self.problem = grown
+        # A fit that failed before and does not now changes what is drawn: those rows are of others.
+        for key, row in list(self.done.items()):
+            if key[:2] == (stage, place) and row["params"] != candidate.text:
+                del self.done[key]
+                for search in self.searches:
+                    if search.stage == stage:
+                        search.strategy.rows.pop(key[1:], None)
+        return place
 
     def tell(self, rows: Iterable[Row], event: Outcome[Any] | ProgressEvent | None = None) -> None:
         """Take in new rows, and what they took."""
@@ -143,6 +165,11 @@ class Feed:
         for search in self.searches:
             search.tell(rows)
 
+    def _asked(self, search: Search) -> Iterator[Task]:
+        """Yield the tasks of what a strategy asks for, until it has to wait for rows."""
+        while requests := search.strategy.ask():
+            yield from self._hand_out(search, requests)
+
     def _hand_out(
         self, search: Search, requests: Sequence[Request], most: int | None = None
     ) -> list[Task]:
@@ -159,6 +186,12 @@ class Feed:
         tasks = [left for task in tasks if (left := task.without(known)) is not None][:most]
         self._handed.update(place for task in tasks for place in task.places)
         return tasks
+
+
+def alternating(lists: Sequence[Sequence[Task]]) -> Iterator[Task]:
+    """Yield the first task of every list, then the second of every list, and so on."""
+    for tasks in zip_longest(*lists):
+        yield from (task for task in tasks if task is not None)
 
 
 def cut_for_workers(problem: Problem, tasks: Sequence[Task], n_workers: int) -> list[Task]:
