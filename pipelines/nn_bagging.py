@@ -358,13 +358,17 @@ class BaggingPlan(job.Plan[Options]):
         trainings = self.trainings_on(workers.device)
         problem = trainings.problem(FoldedData.of(self.data), self.scoring)
         refitted = {stage: row["candidate"] for stage, row in getattr(done, "refits", {}).items()}
-        feed = trainings.feed(problem, workers.n, getattr(done, "rows", {}), refitted)
+        # Of a strategy that decides by rows, all candidates on all folds.
+        decides = trainings.strategy != "random"
+        nested = [replace(one, strategy="random") for one in trainings.nested]
+        every = replace(trainings, strategy="random", nested=nested)
+        feed = every.feed(problem, workers.n, getattr(done, "rows", {}), refitted)
         tasks = [*feed(0), *feed.waiting]
 
         def run(problem: Problem, task: Any, n_threads: int) -> Iterator[Any]:
             return run_task(problem, task, kind=trainings.kind, n_threads=n_threads)
 
-        yield from forecast(problem, tasks, workers, run=run)
+        yield from forecast(problem, tasks, workers, run=run, at_most=decides)
 
     def on(self, cluster: Cluster) -> Self:
         """Add the space, and the samples to explain, to the entries."""
