@@ -68,6 +68,8 @@ def _run(options: argparse.Namespace) -> None:
         runner: InProcess | OnCluster = InProcess(1)
         if not on_gpu:
             runner = OnCluster(stack.enter_context(open_cluster("local", n_workers)))
+            # The scheduler may give the tasks of a short run to some of the workers alone.
+            runner.client.run(train_with_us, first_draws(warm_up, 1), InProcess(1))
         train_with_us(first_draws(warm_up, 2) if on_gpu else warm_up, runner)
         train_plain(first_draws(warm_up, 1), cores)
         lines: dict[str, Callable[[], Cells]] = {"ours": partial(train_with_us, problem, runner)}

@@ -32,6 +32,7 @@ from pipelines.bagging.selective_prediction import (
     stored_selective_prediction,
 )
 from pipelines.bagging.work import (
+    NO_BEST,
     Trainings,
     reduce_candidates,
     refitted_of,
@@ -225,8 +226,8 @@ class BaggedNetworks(BaseEstimator):
         members, out_of_bag = dict[int, Any](), dict[int, Any]()
         with closing(runner):
             problem = plan.problem(data)
-            tasks = plan.tasks(problem, {}, {})
-            for event, new_rows in run_trainings(plan.kind, {}, runner, problem, tasks):
+            feed = plan.feed(problem, runner.n_workers)
+            for event, new_rows in run_trainings(plan.kind, runner, problem, feed):
                 why = getattr(event, "error", None) or why
                 for row, refitted in refitted_of(event):
                     if refitted is None or refitted.member is None:
@@ -235,6 +236,7 @@ class BaggedNetworks(BaseEstimator):
                     members[row["member"]] = refitted.member
                     out_of_bag[row["member"]] = refitted.out_of_bag
                 rows += [row for row in new_rows if row["fold"] >= 0 or not plan.searches]
+            why = why or (NO_BEST if feed.without_best else "")
         if not members:
             raise ValueError(f"no member could be trained: {why}")
         self.cv_results_ = tabulate_cells(rows)

@@ -14,11 +14,12 @@ from pipelines.bagging.members import MemberFiles
 from pipelines.bagging.record import CANDIDATE, CELL
 from pipelines.bagging.reductions import reduce_members
 from pipelines.bagging.work import (
+    NO_BEST,
     WHOLE,
     Refits,
     Trainings,
     refitted_of,
-    run_trainings,
+    run_task,
     tabulate_cells,
 )
 from pipelines.run.cluster import Cluster
@@ -29,7 +30,7 @@ from pipelines.run.outcomes import Outcome
 from pipelines.run_folder import names
 from pipelines.run_folder.names import DIVERGED, FAILED, OK
 from pipelines.search.answer import number_scores
-from pipelines.search.command import journal_tasks
+from pipelines.search.command import journal_tasks, run_tasks
 from pipelines.search.ranking import BestSoFar, failures
 from pipelines.search.tasks import Place, Problem, Row, place_of
 
@@ -79,11 +80,13 @@ def train_members(
         There is no member.
     """
     rows, refits, why_lost = dict(done.rows), dict(done.refits), list[str]()
-    todo = plan.tasks(problem, rows, {stage: row["candidate"] for stage, row in refits.items()})
+    refitted = {stage: row["candidate"] for stage, row in refits.items()}
+    feed = plan.feed(problem, cluster.runner.n_workers, rows, refitted)
+    todo = feed(0)
     if rows:
         session.echo(
             f"resumed    {len(rows):,} fits and {len(refits):,} refits were already finished, "
-            f"{len(todo):,} tasks remain"
+            f"{len(todo) + len(feed.waiting):,} tasks remain"
         )
 
     def keep(outcome: Outcome[Any]) -> list[Path]:
@@ -100,15 +103,15 @@ def train_members(
             paths += files.paths(row["member"])
         return paths
 
-    run = partial(run_trainings, plan.kind, done.rows)
+    run = partial(run_tasks, work=partial(run_task, kind=plan.kind))
     best = BestSoFar(CANDIDATE, problem.scorer.names[0])
-    new_rows = journal_tasks(run, problem, todo, rows, best, session, cluster, keep)
+    new_rows = journal_tasks(run, problem, todo, rows, best, session, cluster, keep, feed)
     for place, row in new_rows.items():
         if place[0].endswith(WHOLE):
             refits[place[0].removesuffix(WHOLE)] = row
-        else:
-            rows[place] = row
+    rows = feed.rows  # without what was asked for ahead, and not wanted in the end
     trained = Trained(rows=rows, refits=refits)
+    why_lost += [NO_BEST] * bool(feed.without_best)
     # Without a search, the rows that each member left out.
     cells = [row for row in rows.values() if row["fold"] >= 0]
     results = tabulate_cells(cells or (refits[one] for one in plan.stages if one in refits))

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -27,14 +28,20 @@ from pipelines.nn.settings import Training
 from pipelines.nn.space import OF_CONVOLUTION, PARAMETERS, SearchSpace
 from pipelines.nn.stack import OK, Part, place_rows
 from pipelines.run.events import ProgressEvent
-from pipelines.run.tasks import Outcome, Runner, no_more
+from pipelines.run.tasks import Outcome, Runner
 from pipelines.search.candidates import Candidate
 from pipelines.search.command import run_tasks
-from pipelines.search.fitting import group_candidates
+from pipelines.search.feed import Feed, Search, scope_of
+from pipelines.search.fitting import Group, group_candidates
 from pipelines.search.ranking import best_of_each, rank, reduce_scores, tabulate
 from pipelines.search.scoring import NEG_LOG_LOSS, NEG_SQUARED_ERROR, CandidateScorer
 from pipelines.search.shared.networks import Network, Networks, leaves_idle
-from pipelines.search.tasks import OUTER, Place, Problem, Row, Task, make_tasks, row_of
+from pipelines.search.spaces import Branch, Range
+from pipelines.search.strategies.base import Strategy
+from pipelines.search.strategies.grid import Grid
+from pipelines.search.strategies.race import MARGIN, Race
+from pipelines.search.strategies.tpe import TPE, Source
+from pipelines.search.tasks import OUTER, Place, Problem, Row, Task, row_of
 from pipelines.search.tasks import run_task as run_search_task
 
 if TYPE_CHECKING:
@@ -46,7 +53,8 @@ OF_REGRESSION = ("cv_loss", "out_of_bag_loss", "test_rmse")
 COLUMNS = ("member", "network", *PARAMETERS)  # of rows, beside those of any search
 OF_REFIT = ("losses", "training_error")  # columns of rows in the journal alone
 MEMBERS_TOGETHER = 8
-
+NOTHING: Mapping[Any, Any] = MappingProxyType({})
+NO_BEST = "none of its candidates was trained on all its folds"
 
 WHOLE = " refit"  # after the name of a search, the stage of its refit
 
@@ -59,23 +67,31 @@ class Refits:
     ----------
     stages : the searches of members that are trained together
     seeds : of each member
-    needs : names of the rows of a member's candidates; without, members take their first ones
-    refitted : int
-        Number of the candidate that was refitted before, -1 for none; if it still is the best
-        there is nothing to do.
+    number : place of the candidate that they take
+    candidates : of each member the candidate
     """
 
     stages: tuple[str, ...]
     seeds: tuple[int, ...]
-    needs: tuple[str, ...] = ()
-    refitted: int = -1
+    number: int = 0
+    candidates: tuple[Candidate, ...] = field(default=(), compare=False)
     cost: float = 1.0
+    is_urgent: ClassVar[bool] = True  # what is searched is of no use before
 
     @property
     def name(self) -> str:
         """The task's name on the dashboard; Dask groups tasks by what precedes the dash."""
         to = f" to {self.stages[-1].rpartition('=')[2]}" if self.stages[1:] else ""
         return f"refit-{self.stages[0]}{to}"
+
+
+class RaceByFolds(Race):
+    """A race without a screen on a share of the rows, on which networks take too few steps."""
+
+    @classmethod
+    def shares(cls, n_candidates: int, n_rows: int, n_splits: int) -> Sequence[float]:
+        """See ``Strategy``."""
+        return ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,6 +103,10 @@ class Trainings:
     candidates : of each member its candidates
     seeds : of each member the seed of its refit
     groups : numbers of the members that are trained together
+    space : where candidates are drawn from
+    strategy : "random", "race" or "tpe"; of the last candidates have the seeds of these, and
+        hyper-parameters that are drawn as the search goes
+    race_margin : see ``Race``
     searches : whether members are the best of their candidates; else each takes its first
     outer : int and (training rows, test rows), of an ensemble on an outer fold; None of all rows
     nested : such ensembles, which are trained beside this one
@@ -99,6 +119,9 @@ class Trainings:
     candidates: Sequence[Sequence[Network]]
     seeds: Sequence[int]
     groups: Sequence[Sequence[int]]
+    space: SearchSpace
+    strategy: str = "random"
+    race_margin: float = MARGIN
     searches: bool = True
     outer: tuple[int, Fold] | None = None
     nested: Sequence[Trainings] = ()
@@ -116,6 +139,8 @@ class Trainings:
         n_folds: int,
         seed: int,
         nested: Sequence[Fold] = (),
+        strategy: str = "random",
+        race_margin: float = MARGIN,
     ) -> Trainings:
         """Draw candidates and seeds.
 
@@ -125,6 +150,7 @@ class Trainings:
         Parameters
         ----------
         nested : outer folds
+        strategy, race_margin : of the searches
 
         Raises
         ------
@@ -148,8 +174,8 @@ class Trainings:
                 networks = [Network(*pair, inputs.is_regression) for pair in drawn]
                 candidates.append(networks)
             alone = [[member] for member in range(n_bootstrap)]
-            plan = cls(inputs, training, n_folds, seed, candidates, seeds, alone)
-            return replace(plan, outer=outer)
+            plan = cls(inputs, training, n_folds, seed, candidates, seeds, alone, space)
+            return replace(plan, strategy=strategy, race_margin=race_margin, outer=outer)
 
         return replace(draw_ensemble(), nested=[draw_ensemble(one) for one in enumerate(nested)])
 
@@ -214,96 +240,171 @@ class Trainings:
             for member, (stage, networks) in enumerate(
                 zip(plan.stages, plan.candidates, strict=True)
             ):
+                networks = () if self.draws else networks
                 of_member = (data, self.n_folds, self.seed, (member, *key), rows)
                 splits = partial(BootstrapSplits, *of_member)
                 groups = group_candidates(networks, scorer, kinds=[self.kind])
                 own = outer | {(stage, 1.0): splits(), (stage + WHOLE, 1.0): splits(whole=True)}
                 parts[stage] = replace(
                     search,
-                    candidates=tuple(
-                        Candidate(one.spec.network, {"member": member} | one.get_params(), one)
-                        for one in networks
-                    ),
+                    candidates=tuple(candidate_of(member, network) for network in networks),
                     splits=own,
                     groups=tuple(groups) if self.searches else (),
                     search=stage if plan.outer is None else "",
                 )
         return replace(search, parts=parts)
 
-    def tasks(
-        self, problem: Problem, done: Mapping[Place, Row], refitted: Mapping[str, int]
-    ) -> list[Task | Refits]:
-        """The tasks that are still to be run, searches before refits.
+    def feed(
+        self,
+        problem: Problem,
+        n_workers: int = 1,
+        done: Mapping[Place, Row] = NOTHING,
+        refitted: Mapping[str, int] = NOTHING,
+    ) -> MemberFeed:
+        """What hands out the searches of members and their refits, of ensembles beside, too.
 
         Parameters
         ----------
         done : rows of candidates
-        refitted : number of the candidate that was refitted, by the name of its search; it is
-            among the tasks if a candidate of its member is, as that may turn out to be better
+        refitted : place of the candidate that was refitted, by the name of its search
         """
-        searches, refits = list[Task](), list[Refits]()
+        feed = MemberFeed(problem, (), n_workers, {})
+        searches, refits = list[Search](), list[Refits]()
         for plan in (self, *self.nested):
+            for member, stage in enumerate(plan.stages if self.searches else ()):
+                searches.append(Search(stage, plan.strategy_of(member, feed)))
             for group in plan.groups:
-                members, todo, costs = list[int](), list[Task](), list[float]()
-                for member in group:
-                    stage, networks = plan.stages[member], plan.candidates[member]
-                    tasks = make_tasks(problem, stage) if self.searches else []
-                    left = [one for task in tasks if (one := task.without(done)) is not None]
-                    todo += left
-                    if left or stage not in refitted:
-                        members.append(member)
-                        cost = self.kind.cost(networks, len(problem.data.y), 1) / len(networks)
-                        costs.append(cost)
-                searches += todo
-                if members:
-                    stages = tuple(plan.stages[member] for member in members)
-                    needs = (stages[0], *(task.name for task in todo)) if self.searches else ()
-                    made = -1 if stages[1:] else refitted.get(stages[0], -1)
-                    seeds = tuple(plan.seeds[member] for member in members)
-                    refits.append(Refits(stages, seeds, needs, made, sum(costs)))
-        return [*searches, *refits]
+                stages = tuple(plan.stages[member] for member in group)
+                if not self.searches and all(stage in refitted for stage in stages):
+                    continue
+                candidates = [plan.candidates[member] for member in group]
+                n = len(problem.data.y)
+                cost = sum(self.kind.cost(one, n, 1) / len(one) for one in candidates)
+                seeds = tuple(plan.seeds[member] for member in group)
+                refits.append(Refits(stages, seeds, cost=cost))
+        feed.searches, feed.refits, feed.refitted = searches, refits, refitted
+        feed.tell(done.values())
+        return feed
+
+    def strategy_of(self, member: int, feed: MemberFeed) -> Strategy:
+        """The strategy of a member's search."""
+        stage, networks = self.stages[member], self.candidates[member]
+        scope = scope_of(feed.problem, stage, self.n_folds, self.seeds[member])
+        if self.strategy == "race":
+            return RaceByFolds(scope, self.race_margin)
+        if not self.draws:
+            return Grid(scope)
+
+        def add(parameters: Mapping[str, Any]) -> int:
+            number = len(feed.problem.parts[stage].candidates)
+            network = replace(networks[number], spec=self.space.spec(parameters))
+            return feed.add(stage, candidate_of(member, network), self.kind)
+
+        return TPE(scope, [Source([branch_of(self.space)], add)], len(networks))
+
+    @property
+    def draws(self) -> bool:
+        """Whether candidates are drawn as the search goes."""
+        return self.searches and self.strategy == "tpe"
+
+
+@dataclass(eq=False)
+class MemberFeed(Feed):
+    """Hands out the searches of members, and a member's refit as soon as its search is over.
+
+    Attributes
+    ----------
+    refits : those that were not handed out
+    refitted : place of the candidate that was refitted before, by the name of its search; where it
+        still is the best there is nothing to do
+    without_best : names of searches none of whose candidates was trained on all folds
+    """
+
+    refits: list[Refits] = field(default_factory=list)
+    refitted: Mapping[str, int] = field(default_factory=dict)
+    without_best: list[str] = field(default_factory=list)
+
+    def __call__(self, n_left: int) -> list[Any]:
+        """See ``Feed``; refits first, as each ends a piece of work."""
+        tasks, ready = super().__call__(n_left), list[Refits]()
+        strategies = {search.stage: search.strategy for search in self.searches}
+        for task in list(self.refits):
+            stage, number = task.stages[0], 0
+            strategy = strategies.get(stage)
+            if strategy is not None:
+                if strategy.ask() is not None:
+                    continue
+                rows = [row for place, row in self.rows.items() if place[0] == stage]
+                best = best_candidate(rows, stage, self.problem)
+                number = -1 if best is None else best
+            self.refits.remove(task)
+            if number == -1:
+                self.without_best.append(stage)
+            elif strategy is None or number != self.refitted.get(stage):
+                searches = (self.problem.parts[name] for name in task.stages)
+                chosen = tuple(search.candidates[number] for search in searches)
+                ready.append(replace(task, number=number, candidates=chosen))
+        return [*ready, *tasks]
+
+    @property
+    def waiting(self) -> Sequence[Any]:
+        """See ``Feed``."""
+        return [*super().waiting, *self.refits]
+
+    def add(self, stage: str, candidate: Candidate, kind: Networks) -> int:
+        """Take up a candidate that was drawn; its place."""
+        part = self.problem.parts[stage]
+        number = len(part.candidates)
+        part = part.with_drawn([candidate], [Group((number,), kind)])
+        self.problem = replace(self.problem, parts={**self.problem.parts, stage: part})
+        # A fit that failed before and does not now changes what is drawn: those rows are of others.
+        for place, row in list(self.done.items()):
+            if place[:2] == (stage, number) and row["params"] != candidate.text:
+                del self.done[place]
+                for search in self.searches:
+                    if search.stage == stage:
+                        search.strategy.rows.pop(place[1:], None)
+        return number
+
+
+def candidate_of(member: int, network: Network) -> Candidate:
+    """A network as a candidate of a member's search."""
+    parameters = {"member": member} | network.get_params()
+    return Candidate(network.spec.network, parameters, network)
+
+
+def branch_of(space: SearchSpace) -> Branch:
+    """The ranges of networks as the space of any search."""
+    return Branch(
+        {
+            name: Range(*one.bounds, log=one.log10, whole=one.whole)
+            for name, one in space.ranges.items()
+        }
+    )
 
 
 def run_task(
-    problem: Problem,
-    task: Task | Refits,
-    needed: Sequence[list[Row] | None] = (),
-    *,
-    kind: Networks,
-    n_threads: int = 1,
+    problem: Problem, task: Task | Refits, *, kind: Networks, n_threads: int = 1
 ) -> Iterator[Row | tuple[Row, Refitted | None] | Progress]:
     """Run a task of any kind.
 
     Yields
     ------
-    The rows of candidates; of a refit the row of each member, and what there is of it, nothing
-    where the candidate to refit is the one that was refitted before.
-
-    Raises
-    ------
-    RuntimeError
-        No candidate of a member was trained on all its folds.
+    The rows of candidates; of a refit the row of each member, and what there is of it.
     """
     if isinstance(task, Task):
         yield from run_search_task(problem, task, n_threads)
         return
-    number, stages = 0, [problem.parts[stage] for stage in task.stages]
-    if task.needs:
-        rows = [row for some in needed for row in some or ()]
-        best = best_candidate(rows, task.stages[0], problem)
-        if best is None:
-            raise RuntimeError("none of its candidates was trained on all its folds")
-        if best == task.refitted:
-            return
-        number = best
+    number, stages = task.number, [problem.parts[stage] for stage in task.stages]
+    members = list(zip(task.stages, stages, task.candidates, strict=True))
     parts = list[Part]()
-    for name, stage, seed in zip(task.stages, stages, task.seeds, strict=True):
+    for (name, stage, candidate), seed in zip(members, task.seeds, strict=True):
         drawn, left_out = stage.splits[name + WHOLE, 1.0][0]
-        spec = stage.candidates[number].estimator.spec
+        spec = candidate.estimator.spec
         parts.append(Part(drawn, generator_of(seed), out_of_bag=left_out, spec=spec))
     data, outer = problem.data, stages[0].splits.get((OUTER, 1.0))
     X_test = data.X_test if outer is None else rows_of(data.X, outer[0][1])
-    waiting = iter(zip(task.stages, stages, strict=True))
+    waiting = iter(members)
     try:
         for item in refit(data, parts, kind.inputs, kind.training, X_test):
             if isinstance(item, Progress):
@@ -316,8 +417,8 @@ def run_task(
                 item = replace(item, test=item.test.on_host())
             yield row, item
     except NoRoomError as error:
-        for name, stage in waiting:
-            yield row_of_refit(name, stage, number, str(error)), None
+        for name, stage, candidate in waiting:
+            yield row_of_refit(name, stage, candidate, number, str(error)), None
 
 
 def best_candidate(rows: Sequence[Row], stage: str, problem: Problem) -> int | None:
@@ -330,13 +431,15 @@ def best_candidate(rows: Sequence[Row], stage: str, problem: Problem) -> int | N
     return next(iter(best_of_each(rank(cells, n_folds)).values()), None) if len(cells) else None
 
 
-def row_of_refit(name: str, stage: Problem, number: int, refitted: Refitted | str) -> Row:
+def row_of_refit(
+    name: str, stage: Problem, candidate: Candidate, number: int, refitted: Refitted | str
+) -> Row:
     """The row of a refit, whose errors and loss are of the rows that its sample left out.
 
     Parameters
     ----------
     name, stage : of the member's search
-    number : of the candidate
+    candidate, number : the one that was refitted, and its place
     refitted : or why it could not be trained
     """
     stage = replace(stage, scorer=CandidateScorer((NEG_LOG_LOSS,)))
@@ -354,30 +457,21 @@ def row_of_refit(name: str, stage: Problem, number: int, refitted: Refitted | st
         refitted = "" if trained.status == OK else trained.status
     fit.scores["fit_error"] = refitted
     place = (name + WHOLE, number, 0, 1.0)
-    return row_of(stage, stage.candidates[number], place, fit, Networks.name) | more
+    return row_of(stage, candidate, place, fit, Networks.name) | more
 
 
 def run_trainings(
-    kind: Networks,
-    done: Mapping[Place, Row],
-    runner: Runner,
-    problem: Problem,
-    tasks: Sequence[Task | Refits],
-    feed: Callable[[int], Sequence[Any]] = no_more,
+    kind: Networks, runner: Runner, problem: Problem, feed: MemberFeed
 ) -> Iterator[tuple[Outcome[Any] | ProgressEvent, list[Row]]]:
-    """Search and refit members, see ``run_tasks``; a refit begins when its own search is done.
+    """Search and refit members, see ``run_tasks``.
 
     Parameters
     ----------
-    kind : of ``Trainings``, as are problem and tasks
-    done : rows of candidates
-    feed : of further tasks
+    kind : of ``Trainings``, as are problem and feed
     """
-    known: dict[str, list[Row]] = {stage: [] for stage in problem.parts}
-    for row in done.values():
-        known[row["stage"]].append(row)
-    work = partial(run_task, kind=kind)
-    return run_tasks(runner, problem, tasks, work=work, known=known, feed=feed)
+    for event, rows in run_tasks(runner, problem, (), work=partial(run_task, kind=kind), feed=feed):
+        feed.tell(rows)
+        yield event, rows
 
 
 def refitted_of(event: Outcome[Any] | ProgressEvent) -> list[tuple[Row, Refitted | None]]:

@@ -257,8 +257,11 @@ class SearchSpace:
 
     def draw(self, generator: np.random.Generator) -> NetworkSpec:
         """Draw the specification of a network."""
-        drawn: dict[str, Any] = {name: one.draw(generator) for name, one in self.ranges.items()}
-        return NetworkSpec(self.network, **{"n_hidden_layer": 0, **drawn})
+        return self.spec({name: one.draw(generator) for name, one in self.ranges.items()})
+
+    def spec(self, parameters: Mapping[str, Any]) -> NetworkSpec:
+        """The specification with a value for each of ``ranges``."""
+        return NetworkSpec(self.network, **{"n_hidden_layer": 0, **parameters})
 
     def for_images(self, shape: tuple[int, ...] | None) -> SearchSpace:
         """Leave out kernels larger than an image's shorter side; of a table ``shape`` is None.

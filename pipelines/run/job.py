@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -32,7 +32,7 @@ from pipelines.console import (
 )
 from pipelines.errors import InputError, opt, program
 from pipelines.run import predict
-from pipelines.run.cluster import Cluster, choose_cluster, opened, where
+from pipelines.run.cluster import Cluster, Workers, choose_cluster, opened, where
 from pipelines.run.dry_run import contact_lines, first_rows, plan_workers, what_is_left
 from pipelines.run.errors import NO_MEMORY, RunStopped, is_out_of_memory
 from pipelines.run.function import as_function
@@ -98,6 +98,10 @@ class Plan(ABC, Generic[Chosen]):
         """Return workers to open; None for as many as the cluster has GPUs or cores."""
         n_workers: int | None = self.options.workers
         return n_workers
+
+    def forecast(self, workers: Workers, done: Any) -> Iterator[str]:
+        """Yield what the run will take on such workers, less what is ``done``; nothing if short."""
+        return iter(())
 
     def on(self, cluster: Cluster) -> Self:
         """Return the plan with its entries, and what depends on the workers decided."""
@@ -307,6 +311,10 @@ def run_job(kind_of_job: type[Job[Any]], argv: Sequence[str]) -> Path:
                 plan = plan.on(cluster)
                 entries = {**plan.entries, "identity": identity, "accepted": accepted}
                 session.begin(plan.options, argv, data, cluster, entries)
+                with phase(write_line, "forecast   timing a few fits"):
+                    lines = [] if options.quiet else list(plan.forecast(cluster.all_workers, done))
+                for line in lines:
+                    write_line(line)
                 computed = job.execute(plan, done, session, cluster)
                 try:
                     session.finish(job.answer(plan, computed, session, cluster).entries)
@@ -356,6 +364,12 @@ def show_dry_run(job: Job[Any], plan: Plan[Any], session: Session, asked: Cluste
     for line in lines:
         session.echo(line)
     kind = where(options, kind, plan.runs_in_process)
+    if not (options.resume or options.pilot or options.quiet):
+        workers = Workers.expected(kind, plan.n_workers(kind), options.device)
+        with phase(session.echo, "forecast   timing a few fits"):
+            lines = list(plan.forecast(workers, Done()))
+        for line in lines:
+            session.echo(line)
     script = render(replace(asked, kind=kind))
     also = f", {backend}" if (backend := plan.describe_backend(kind)) else ""
     # What was asked for is printed with --quiet too.

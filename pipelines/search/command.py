@@ -15,7 +15,7 @@ from pipelines.data.image_files import ImageFormat
 from pipelines.errors import flag_of
 from pipelines.nn.settings import OF_NETWORKS
 from pipelines.run import job
-from pipelines.run.cluster import Cluster
+from pipelines.run.cluster import Cluster, Workers
 from pipelines.run.errors import RunStopped
 from pipelines.run.events import ProgressEvent
 from pipelines.run.lifecycle import Session
@@ -28,8 +28,8 @@ from pipelines.run_folder.record import Answer
 from pipelines.search.budget import Budget
 from pipelines.search.extension import identity_of_candidate, record_extended, rows_to_extend
 from pipelines.search.features import Features
-from pipelines.search.feed import Feed, Search, scope_of
-from pipelines.search.forecast import Pace
+from pipelines.search.feed import Feed, Search, cut_for_workers, scope_of
+from pipelines.search.forecast import Pace, forecast
 from pipelines.search.options import SearchOptions
 from pipelines.search.ranking import (
     BestSoFar,
@@ -174,6 +174,20 @@ class SearchPlan(job.Plan[Chosen]):
         on_gpu = kind == "cuda" or self.options.device == "gpu"
         problem = self.make_problem("gpu" if on_gpu else "cpu", 1)
         return Feed(problem, self.searches(problem), n_workers, {})(0)
+
+    def forecast(self, workers: Workers, done: job.Done) -> Iterator[str]:
+        """See ``Plan``; of a strategy that leaves candidates out, of all of them."""
+        if self.features is not None and not self.entries:
+            yield "forecast   none before the features are computed"
+            return
+        problem = self.make_problem(workers.device, workers.threads)
+        tasks = [task for stage, _ in self.first_stages for task in make_tasks(problem, stage)]
+        tasks = cut_for_workers(problem, tasks, workers.n)
+        known = getattr(done, "rows", {})
+        tasks = [left for task in tasks if (left := task.without(known)) is not None]
+        decides = strategy_class(self.options.strategy).decides
+        budget = self.options.time_budget
+        yield from forecast(problem, tasks, workers, at_most=decides, budget=budget)
 
     def on(self, cluster: Cluster) -> Self:
         """Return the plan with the features of all images, computed on the workers.
@@ -520,6 +534,8 @@ def journal_tasks(
     best.add(row for row in done.values() if row["fold"] >= 0)
     with session.journal_writer(cluster, todo) as journal_writer:
         journal_writer.best(best.text)
+        if feed is not None and feed.waiting:
+            journal_writer.add((), feed.waiting, feed.seconds_left)
 
         def more(n_left: int) -> Sequence[Any]:
             if feed is None:

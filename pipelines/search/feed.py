@@ -77,7 +77,7 @@ class Feed:
     _begun: dict[str, Task] = field(default_factory=dict, init=False)
 
     def __post_init__(self) -> None:
-        self._n_scattered = len(self.problem.candidates)
+        self._scattered = self.problem
         self._told(self.done.values())
 
     def __call__(self, n_left: int) -> list[Task]:
@@ -153,7 +153,7 @@ class Feed:
             search.stage,
             asked,
             n_workers=self.n_workers,
-            n_scattered=self._n_scattered,
+            n_scattered=len(self._scattered.of(search.stage).candidates),
         )
         known = self.done.keys() | self._handed
         tasks = [left for task in tasks if (left := task.without(known)) is not None][:most]
@@ -163,7 +163,8 @@ class Feed:
 
 def cut_for_workers(problem: Problem, tasks: Sequence[Task], n_workers: int) -> list[Task]:
     """Cut the longest tasks into splits where workers would else idle at the end."""
-    if any(group.shared and group.shared.one_launch for group in problem.groups):
+    groups = (task.own or problem.of(task.stage).groups[task.group] for task in tasks)
+    if any(group.shared and group.shared.one_launch for group in groups):
         return list(tasks)  # what the splits of a launch share is not known
     return split_for_workers(tasks, n_workers, lambda task: task.by_split)
 

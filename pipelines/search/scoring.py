@@ -19,8 +19,11 @@ from pipelines.data.fits import Fit, Predictions
 from pipelines.errors import InputError, error_line, opt
 from pipelines.search.shared.base import SplitRows
 
-ACCURACY = "accuracy"  # scored without scikit-learn, whose import takes longer than a short search
+# These are scored without scikit-learn, whose import takes longer than a short search; the loss
+# where a solver measures it.
+ACCURACY = "accuracy"
 NEG_LOG_LOSS, NEG_SQUARED_ERROR = "neg_log_loss", "neg_mean_squared_error"
+METHOD_OF = {ACCURACY: "predict", NEG_LOG_LOSS: "predict_proba", NEG_SQUARED_ERROR: "predict"}
 PREDICTIONS = {"predict", "decision_function"}  # what every kind of shared work can give
 METHODS = ("predict", "predict_proba", "predict_log_proba", "decision_function")
 DEFAULT_SCORING = {"classification": ACCURACY, "regression": "r2"}
@@ -73,12 +76,12 @@ class CandidateScorer:
     @cached_property
     def methods(self) -> set[str]:
         """Methods of an estimator that are asked for; "?" where that cannot be known."""
-        if self.given is None and tuple(self.names) == (ACCURACY,):
-            return {"predict"}
+        if self.given is None and METHOD_OF.keys() >= set(self.names):
+            return {METHOD_OF[name] for name in self.names}
         return methods_of(self.scorer)
 
     @cached_property
-    def _is_accuracy(self) -> bool:
+    def is_accuracy(self) -> bool:
         """Whether the only score is accuracy, so that the number of errors suffices."""
         if self.score_params:
             return False
@@ -91,10 +94,24 @@ class CandidateScorer:
             and not self.given._kwargs
         )
 
-    @property
-    def _is_loss(self) -> bool:
-        """Whether the only score is the loss, which a solver may have measured itself."""
-        return self.given is None and tuple(self.names) == (NEG_LOG_LOSS,)
+    def _known(self, fit: Fit, truth: Any, part: str) -> dict[str, float] | None:
+        """The only score where numpy suffices, with scikit-learn's bits: a loss or squared error.
+
+        None of other scores, and where there are no numbers to score: then that is to be said.
+        """
+        if self.given is not None or self.score_params:
+            return None
+        if tuple(self.names) == (NEG_LOG_LOSS,) and fit.loss is not None and part == "test":
+            return {NEG_LOG_LOSS: -fit.loss}
+        if tuple(self.names) != (NEG_SQUARED_ERROR,) or fit.predict is None:
+            return None
+        predicted = np.asarray(fit.predict("predict", part))
+        arrays = truth, predicted
+        if not all(isinstance(one, np.ndarray) and one.dtype == np.float64 for one in arrays):
+            return None
+        if predicted.shape != truth.shape or truth.ndim != 1 or not np.isfinite(predicted).all():
+            return None
+        return {NEG_SQUARED_ERROR: -float(np.mean((truth - predicted) ** 2))}
 
     def score_fit(self, fit: Fit, estimator: Any, rows: SplitRows) -> None:
         """Put its scores, as ``_fit_and_score`` has them, in the place of a fit's model.
@@ -120,12 +137,10 @@ class CandidateScorer:
             if fit.classes is not None and fit.predict is not None:
                 wrong = fit.predict("predict", part) != np.asarray(truth)
                 n_errors = int(np.count_nonzero(wrong))
-            if n_errors is not None and self._is_accuracy:
+            if n_errors is not None and self.is_accuracy:
                 accuracy = (len(truth) - n_errors) / len(truth)
                 scores: Any = accuracy if self.given is not None else {ACCURACY: accuracy}
-            elif fit.loss is not None and part == "test" and self._is_loss:
-                scores = {NEG_LOG_LOSS: -fit.loss}
-            else:
+            elif (scores := self._known(fit, truth, part)) is None:
                 scores = self._score(fit, estimator, rows, part)
             fit.scores[f"{part}_scores"] = scores
             if part == "test":

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from dataclasses import replace
 from typing import Any
 
@@ -71,6 +73,36 @@ def test_a_run_is_laid_out_from_one_seed() -> None:
     more = plan_of(n_bootstrap=3, n_tuning=5)
     assert [networks[:3] for networks in more.candidates[:2]] == plan.candidates
     assert more.seeds[:2] == plan.seeds
+
+
+def test_workers_train_and_score_without_scikit_learn() -> None:
+    """Its import takes longer than the first candidates."""
+    program = """
+import sys
+
+import numpy as np
+
+from pipelines.bagging.work import Trainings, run_task
+from pipelines.data.fits import Progress
+from pipelines.data.placement import FoldedData
+from pipelines.data.scaling import Scaling
+from pipelines.nn.inputs import Inputs
+from pipelines.nn.settings import Training
+from pipelines.nn.space import SearchSpace
+from pipelines.search.tasks import make_tasks
+
+X, space, counts = np.eye(60, 4), SearchSpace.load("table"), {"n_bootstrap": 1, "n_tuning": 1}
+for n_classes, y in (2, np.arange(60, dtype=np.int32) % 2), (0, np.arange(60.0)):
+    training = Training.of("table", 60, is_regression=not n_classes, max_epochs=2)
+    plan = Trainings.draw(y, Inputs(4, n_classes), space, training, **counts, n_folds=2, seed=0)
+    problem = plan.problem(FoldedData(X, y, X[:0], y[:0], (), Scaling("standardise")))
+    tasks = make_tasks(problem, "member=0")
+    items = [item for task in tasks for item in run_task(problem, task, kind=plan.kind)]
+    print(*(item["score"] < 0 for item in items if not isinstance(item, Progress)))
+print("sklearn" in sys.modules)
+"""
+    found = subprocess.run([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True)
+    assert found.stdout.split() == ["True"] * 4 + ["False"]
 
 
 def test_the_best_candidate_has_the_smallest_mean_loss() -> None:

@@ -6,6 +6,7 @@ from sklearn.metrics import (
     balanced_accuracy_score,
     f1_score,
     get_scorer_names,
+    mean_squared_error,
     roc_auc_score,
     top_k_accuracy_score,
 )
@@ -14,9 +15,16 @@ from pipelines.data.fits import Fit
 from pipelines.data.placement import FoldedData
 from pipelines.data.scaling import Scaling
 from pipelines.errors import InputError
-from pipelines.search.scoring import PREDICTIONS, CandidateScorer, check_scoring
+from pipelines.search.scoring import (
+    METHOD_OF,
+    PREDICTIONS,
+    CandidateScorer,
+    check_scoring,
+    methods_of,
+)
 from pipelines.search.shared.base import SplitRows
 from pipelines.svm.path_svc import PathSVC
+from pipelines.svm.path_svr import PathSVR
 
 WORDS = np.array(["cat", "dog", "eel"])
 TRUTH, PREDICTED = np.array([0, 0, 1, 1, 2, 2]), np.array([0, 1, 1, 1, 2, 0])
@@ -27,16 +35,18 @@ def score(
     truth: np.ndarray,
     predicted: np.ndarray,
     decisions: np.ndarray | None = None,
-    classes: np.ndarray = WORDS,
+    classes: np.ndarray | None = WORDS,
 ) -> float | str:
     """What a scorer gives of predictions alone: no estimator is fitted."""
     known = {"predict": predicted, "decision_function": decisions}
-    fit = Fit(0, 0, lambda method, part: known[method], classes=np.arange(len(classes)))
+    fit = Fit(0, 0, lambda method, part: known[method])
+    fit.classes = None if classes is None else np.arange(len(classes))
     scorer = CandidateScorer((name,), labels=classes)
     everything, X = np.arange(len(truth)), truth[:, None]
     data = FoldedData(X, truth, X[:0], truth[:0], (), Scaling("none"))
-    rows = SplitRows(data, [(everything, everything)], [0], "search", None, PathSVC())
-    scorer.score_fit(fit, PathSVC(), rows)
+    estimator = PathSVR() if classes is None else PathSVC()
+    rows = SplitRows(data, [(everything, everything)], [0], "search", None, estimator)
+    scorer.score_fit(fit, estimator, rows)
     return fit.scores["test_scores"][name]
 
 
@@ -55,11 +65,24 @@ def test_decision_values_are_used_where_they_are_needed() -> None:
     assert score("top_k_accuracy", TRUTH, TRUTH, values) == top_k_accuracy_score(TRUTH, values)
 
 
+def test_squared_errors_have_scikit_learns_bits() -> None:
+    generator = np.random.default_rng(0)
+    for n in (1, 2, 7, 8, 9, 127, 129, 1000, 20_001):
+        truth, noise = generator.normal(size=(2, n)) * 10.0 ** generator.uniform(-3, 3)
+        predicted = truth + noise
+        found = score("neg_mean_squared_error", truth, predicted, classes=None)
+        assert found == -mean_squared_error(truth, predicted)
+    predicted[3] = np.nan
+    assert "NaN" in str(score("neg_mean_squared_error", truth, predicted, classes=None))
+
+
 def test_what_scorers_need_is_known_before() -> None:
     assert CandidateScorer().methods == {"predict"}
     assert CandidateScorer(("f1_macro", "roc_auc")).methods == {"predict", "decision_function"}
     assert CandidateScorer(("f1_macro", "roc_auc")).methods <= PREDICTIONS
     assert not CandidateScorer(("neg_log_loss",)).methods <= PREDICTIONS
+    for name in METHOD_OF:
+        assert CandidateScorer((name,)).methods == methods_of(CandidateScorer((name,)).scorer)
 
 
 @pytest.mark.parametrize(

@@ -11,24 +11,27 @@ from abc import abstractmethod
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from pipelines.data.fits import Fit, Progress
 from pipelines.data.placement import FoldedData
 from pipelines.data.scaling import FittedScaling
-from pipelines.nn.estimator import NetworkClassifier, NetworkEstimator, NetworkRegressor
 from pipelines.nn.fit import NoRoomError, ScoreRows, fit_networks, generator_of
 from pipelines.nn.inputs import Inputs
 from pipelines.nn.settings import Training
-from pipelines.nn.size import predicted_cost
+from pipelines.nn.size import EPOCHS, predicted_cost
 from pipelines.nn.space import NetworkSpec
 from pipelines.nn.stack import DIVERGED, OK, Part, Score, Tensors, target_scaling
 from pipelines.search.shared.base import SharedFit, Split, SplitRows
 
+if TYPE_CHECKING:
+    from pipelines.nn.estimator import NetworkEstimator
+
 CANDIDATES_TOGETHER = 4  # each of as many networks as there are splits
 TYPICAL_CLASSES = 10
+TYPICAL_EPOCHS = {"table": 40}  # with patience, measured; of others see ``nn.size``
 
 
 @dataclass(frozen=True)
@@ -61,6 +64,7 @@ class StackedNetworks(SharedFit):
     takes_weights = False
     splits_together = True
     one_launch = True
+    most_seconds = 4.0  # the cost is in seconds, of a large machine's core
 
     @abstractmethod
     def settings(
@@ -92,6 +96,14 @@ class StackedNetworks(SharedFit):
         return sum(
             predicted_cost(one.spec, inputs, 1, training.batch_size, n_rows) for one in estimators
         )
+
+    def share_of_steps(self, estimators: Sequence[Any], n_rows: int) -> float | None:
+        """See ``SharedFit``; the epochs of typical networks that end by themselves."""
+        _, training = self.settings(estimators[0], n_rows, 1, TYPICAL_CLASSES)
+        if training.optimizer is not None and training.patience is None:
+            return 1.0
+        network = estimators[0].spec.network
+        return min(1.0, TYPICAL_EPOCHS.get(network, EPOCHS) / training.max_epochs)
 
     def fit_splits(
         self, rows: SplitRows, estimators: Sequence[Any], methods: Collection[str]
@@ -178,9 +190,15 @@ class Networks(StackedNetworks):
 class NetworkEstimators(StackedNetworks):
     """``NetworkClassifier`` or ``NetworkRegressor``."""
 
-    types = (NetworkClassifier, NetworkRegressor)
     predictions_only = True
     gives = ("predict", "predict_proba", "predict_log_proba")
+
+    @property
+    def types(self) -> Collection[type]:  # type: ignore[override]
+        """See ``SharedFit``; scikit-learn is imported where its classes are looked for."""
+        from pipelines.nn.estimator import NetworkClassifier, NetworkRegressor
+
+        return NetworkClassifier, NetworkRegressor
 
     def settings(
         self, network: NetworkEstimator, n_rows: int, n_features: int, n_classes: int

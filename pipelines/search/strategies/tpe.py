@@ -1,0 +1,245 @@
+"""Candidates drawn where earlier ones were good, by Optuna's tree-structured Parzen estimator.
+
+Bergstra, Bardenet, Bengio and Kégl, Algorithms for hyper-parameter optimization (NIPS 24, 2011).
+Optuna (Akiba et al., KDD 2019) samples; its storage keeps nothing beyond the search, as the journal
+has all: a search that is resumed draws its candidates again, by the scores that are there.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from importlib.util import find_spec
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from cluster_setup.installation import install_line
+from pipelines.errors import InputError, opt
+from pipelines.search.spaces import N_ITER, Branch, Choice, Distribution
+from pipelines.search.strategies.base import WHOLE, Request, Scope, Strategy
+
+if TYPE_CHECKING:
+    import optuna
+
+# A candidate is drawn without the scores of so many before it, which may still be at work.
+LEAST_WINDOW, WINDOW_SHARE = 4, 8
+MOST_STARTUP, STARTUP_SHARE = 10, 4  # drawn at random, before the first is drawn by scores
+TRIES, RANDOM_TRIES = 5, 50  # for a candidate that is none of those before
+BRANCH = "branch"
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where the candidates of an algorithm are drawn from.
+
+    Attributes
+    ----------
+    branches : a candidate is of one of them
+    add : function of drawn parameters that makes a candidate, and returns its place
+    """
+
+    branches: Sequence[Branch]
+    add: Callable[[Mapping[str, Any]], int]
+
+
+@dataclass(eq=False)
+class Study:
+    """The candidates of a source, in the order in which they were drawn.
+
+    Attributes
+    ----------
+    trials : of each, Optuna's number of it
+    places : of each, as the source gives it
+    n_told : of how many the sampler knows the score
+    is_exhausted : whether nothing new was found to draw
+    """
+
+    source: Source
+    n_startup: int
+    seeds: tuple[int, int]
+    trials: list[int] = field(default_factory=list)
+    places: list[int] = field(default_factory=list)
+    n_told: int = 0
+    is_exhausted: bool = False
+    _drawn: set[str] = field(default_factory=set)
+
+    @cached_property
+    def _study(self) -> optuna.Study:
+        import optuna
+
+        verbosity = optuna.logging.get_verbosity()
+        optuna.logging.set_verbosity(optuna.logging.WARNING)  # it tells of every study
+        try:
+            return optuna.create_study(direction="maximize", sampler=self._sampler)
+        finally:
+            optuna.logging.set_verbosity(verbosity)
+
+    @cached_property
+    def _sampler(self) -> optuna.samplers.BaseSampler:
+        import optuna
+
+        # Parameters of a branch are drawn together, and those at work count as not good.
+        several = len(self.source.branches) > 1
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
+            return optuna.samplers.TPESampler(
+                seed=self.seeds[0],
+                n_startup_trials=self.n_startup,
+                multivariate=True,
+                group=several,
+                constant_liar=True,
+            )
+
+    @cached_property
+    def _random(self) -> optuna.samplers.BaseSampler:
+        import optuna
+
+        return optuna.samplers.RandomSampler(seed=self.seeds[1])
+
+    def draw(self) -> int | None:
+        """Draw a candidate that is none of those before; its place, or None where there is none."""
+        for number in range(TRIES + RANDOM_TRIES):
+            # Where scores leave one place to draw from, chance finds those that are left.
+            self._study.sampler = self._sampler if number < TRIES else self._random
+            trial = self._study.ask()
+            parameters = suggested(trial, self.source.branches)
+            text = repr(sorted(parameters.items()))
+            if text not in self._drawn:
+                self._drawn.add(text)
+                self.trials.append(trial.number)
+                self.places.append(self.source.add(parameters))
+                return self.places[-1]
+            self.tell(trial.number, None)
+        self.is_exhausted = True
+        return None
+
+    def tell(self, trial: int, score: float | None) -> None:
+        """Tell the sampler a score, or that there is none."""
+        import optuna
+
+        failed = optuna.trial.TrialState.FAIL
+        self._study.tell(trial, score, state=failed if score is None else None)
+
+
+class TPE(Strategy):
+    """Candidates drawn by Optuna's ``TPESampler``, each on every split.
+
+    What a candidate is drawn by does not depend on who ends first: by the scores of all but the
+    last few before it, whose number ``window`` follows from ``n_iter``. So at most that many of a
+    study are at work at once, and of several algorithms, each a study of its own, the slowest holds
+    up the others no earlier.
+
+    Parameters
+    ----------
+    scope : Scope, whose groups are not looked at
+    sources : of each algorithm
+    n_iter : candidates of each algorithm; fewer where no more differ
+
+    Raises
+    ------
+    InputError
+        Optuna is not installed.
+    """
+
+    def __init__(self, scope: Scope, sources: Sequence[Source], n_iter: int = N_ITER) -> None:
+        super().__init__(scope)
+        need_optuna()
+        self.n_iter = n_iter
+        self.window = max(LEAST_WINDOW, -(-n_iter // WINDOW_SHARE))
+        n_startup = min(MOST_STARTUP, max(2, n_iter // STARTUP_SHARE))
+        seeds = np.random.SeedSequence(scope.seed).spawn(len(sources))
+        self.studies = [
+            Study(source, n_startup, tuple(seed.generate_state(2).tolist()))
+            for source, seed in zip(sources, seeds, strict=True)
+        ]
+        self._n_drawn = 0
+
+    def ask(self) -> Sequence[Request] | None:
+        """See ``Strategy``."""
+        requests = list[Request]()
+        while self._n_drawn < self.n_iter and self._tell_studies(self._n_drawn - self.window + 1):
+            for study in self.studies:
+                if not study.is_exhausted and (place := study.draw()) is not None:
+                    requests.append(Request((place,), self.scope.splits))
+            self._n_drawn += 1
+        cells = dict.fromkeys(cell for request in requests for cell in request.cells)
+        self.wanted |= cells
+        if requests or self._n_drawn < self.n_iter or self.wanted.keys() - self.rows.keys():
+            return requests
+        return None
+
+    def _tell_studies(self, n: int) -> bool:
+        """Tell the samplers the scores of the first n candidates; False where one is to come."""
+        new = [
+            (study, i)
+            for study in self.studies
+            for i in range(study.n_told, min(n, len(study.places)))
+        ]
+        cells = ((study.places[i], split, WHOLE) for study, i in new for split in self.scope.splits)
+        if not all(cell in self.rows for cell in cells):
+            return False
+        for study, i in new:
+            study.tell(study.trials[i], self._mean(study.places[i]))
+            study.n_told = i + 1
+        return True
+
+    def _mean(self, place: int) -> float | None:
+        """The mean score of a candidate; None where a fit failed."""
+        scores = [self.score(place, split) for split in self.scope.splits]
+        known = [score for score in scores if score is not None]
+        return None if len(known) < len(scores) else float(np.mean(known))
+
+
+def suggested(trial: optuna.Trial, branches: Sequence[Branch]) -> dict[str, Any]:
+    """The parameters that a trial suggests, of one of the branches, which is a parameter itself."""
+    number, prefix = 0, ""
+    if len(branches) > 1:
+        number = trial.suggest_categorical(BRANCH, range(len(branches)))
+        prefix = f"{number} "
+    parameters = branches[number].parameters.items()
+    return {name: suggested_value(trial, prefix + name, one) for name, one in parameters}
+
+
+def suggested_value(trial: optuna.Trial, name: str, distribution: Distribution) -> Any:
+    """The value that a trial suggests for a parameter.
+
+    Of a list of numbers in order the sampler knows that neighbours are alike, of others nothing.
+    """
+    bounds = distribution.bounds
+    low, high, log = bounds.low, bounds.high, bounds.log
+    if bounds.kind == "float":
+        return trial.suggest_float(name, low, high, log=log)
+    if bounds.kind == "int":
+        return trial.suggest_int(name, int(low), int(high), log=log)
+    if bounds.kind == "unit":
+        return distribution.at(trial.suggest_float(name, low, float(np.nextafter(high, low))))
+    assert isinstance(distribution, Choice)
+    values = distribution.values
+    if is_axis(values):
+        return values[trial.suggest_int(name, 0, len(values) - 1)]
+    return values[trial.suggest_categorical(name, range(len(values)))]
+
+
+def is_axis(values: Sequence[Any]) -> bool:
+    """Whether values are numbers in order."""
+    numbers = all(isinstance(one, int | float) and not isinstance(one, bool) for one in values)
+    return numbers and all(one < other for one, other in pairwise(values))
+
+
+def need_optuna() -> None:
+    """Raise a one-line error where Optuna is missing.
+
+    Raises
+    ------
+    InputError
+        It is not installed.
+    """
+    if find_spec("optuna") is None:
+        raise InputError(
+            f"{opt('strategy', 'tpe')} needs Optuna, which is not installed; run "
+            f"{install_line('tpe')}"
+        )
