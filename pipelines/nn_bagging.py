@@ -358,7 +358,8 @@ class BaggingPlan(job.Plan[Options]):
         trainings = self.trainings_on(workers.device)
         problem = trainings.problem(FoldedData.of(self.data), self.scoring)
         refitted = {stage: row["candidate"] for stage, row in getattr(done, "refits", {}).items()}
-        tasks = trainings.tasks(problem, getattr(done, "rows", {}), refitted)
+        feed = trainings.feed(problem, workers.n, getattr(done, "rows", {}), refitted)
+        tasks = [*feed(0), *feed.waiting]
 
         def run(problem: Problem, task: Any, n_threads: int) -> Iterator[Any]:
             return run_task(problem, task, kind=trainings.kind, n_threads=n_threads)
