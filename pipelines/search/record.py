@@ -127,7 +127,7 @@ class StrategyMetadata(Part):
 
 
 class SearchAnswer(Answer):
-    """What a search answers; ``strategy`` is there where not every candidate has every split."""
+    """What a search answers; of a grid that time did not end there is no ``strategy``."""
 
     strategy: StrategyMetadata | None = None
 
