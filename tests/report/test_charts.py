@@ -172,3 +172,16 @@ def test_more_marks_than_a_page_can_hold_are_stored_as_pixels():
     x = np.arange(MOST_MARKS + 1)
     figure = series_chart([Panel([Series(x, x, look=dots(VERMILLION))], "x", "y")])
     assert figure.axes[0].lines[0].get_rasterized()
+
+
+def test_a_key_with_long_labels_has_fewer_columns():
+    def columns(label: str) -> int:
+        parts = grid([[0.5, 0.2, 0.3], [0.2, 0.1, np.nan]])
+        means = parts.where(parts != 0.3)
+        figure = drawn(heat_map(means, (0.01, 10.0), ERROR, "", label, parts))
+        (legend,) = figure.legends
+        assert legend.get_window_extent().width <= figure.bbox.width
+        return len({round(text.get_window_extent().x0) for text in legend.get_texts()})
+
+    assert columns("best") == 3
+    assert columns("best: C = 631, gamma = 0.00158, epsilon = 0.0316, 0.4797") == 1
