@@ -13,7 +13,7 @@ import pytest
 from pipelines.search.ranking import reduce_scores
 from pipelines.search.record import StrategyMetadata
 from pipelines.search.strategies.base import Stop
-from pipelines.search.summary import share_in_words
+from pipelines.search.summary import share_in_words, strategy_lines
 from pipelines.search.unfinished import strategy_entries, with_unfinished
 
 N_SPLITS = 5
@@ -153,3 +153,20 @@ def test_what_a_strategy_spent_is_counted() -> None:
     begun: dict[int, Scores] = {1: {1.0: [0.8]}}
     left = strategy_entries("grid", table(begun, 1), cells(begun), problem(), ())
     assert left["strategy"]["left_out"] == {"svm": "out of time after 1 of 5 folds"}
+
+
+def said(**changes: Any) -> list[str]:
+    entries = strategy_entries("race", table(), cells(RACED), problem(), journal())["strategy"]
+    options = {"folds": N_SPLITS, "time_budget": 600.0}
+    return list(strategy_lines({"strategy": entries | changes, "options": options}))
+
+
+def test_the_console_says_what_was_spent_and_what_time_left() -> None:
+    assert said() == [
+        "race       14 of 35 fits, and 12 on 1/3 of the rows: 3 of 7 candidates stopped early",
+        "not tried  1 of 7 candidates, and 1 not on all 5 folds: the time budget of 10:00 min ended",
+    ]
+    (line,) = said(n_stopped=0, share_fits=0, n_out_of_time=0)
+    assert line == "not tried  1 of 7 candidates: the time budget of 10:00 min ended"
+    assert said(n_stopped=0, share_fits=0, n_out_of_time=0, n_not_tried=0) == []
+    assert list(strategy_lines({"options": {}})) == [], "of a grid nothing"
