@@ -192,7 +192,8 @@ class ValidationReport(Report):
 
     def _left_out(self, words: str) -> str:
         """After these words the algorithms of which no candidate has all folds, and why."""
-        left = [f"{_short(name)} ({state})" for name, state in self.record.left_out.items()]
+        spent = self.record.strategy
+        left = [f"{_short(name)} ({why})" for name, why in spent.left_out.items()] if spent else []
         return f"{words}{'; '.join(left)}." if left else ""
 
     def _algorithms(self) -> Chart | None:

@@ -16,8 +16,9 @@ from pipelines.search.summary import left_by_budget, share_in_words
 
 
 def strategy_cards(metadata: Mapping[str, Any]) -> list[Card]:
-    """A card on the fits that were made, of those that a whole grid has; none of a grid."""
-    if not (spent := metadata.get("strategy")):
+    """A card on the fits that were made, of those that a whole grid has; none where that is all."""
+    spent = metadata.get("strategy")
+    if not spent or (spent["fits"] == spent["grid_fits"] and not spent["share_fits"]):
         return []
     notes = [spent["name"]]
     if spent["n_stopped"]:

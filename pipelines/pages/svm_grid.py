@@ -200,8 +200,8 @@ class SvmReport(Report):
         if parts is not None:
             caption += (
                 " What is hatched was given up, or time ended: its colour is the mean over what it "
-                "was tried on, a few folds or a share of the rows, and compares with others in "
-                "its kind alone."
+                "was tried on, a few folds or a share of the rows: compare it only with what "
+                "was tried on the same."
             )
         if "epsilon" in self.simple_by:
             caption += " Each C and gamma by its best epsilon."

@@ -221,6 +221,7 @@ class Report(RunData):
         score, part, parts = f"cv {measure.name}", f"{measure.name} of a part", {}
         marks = pd.Series(self.as_good or "", table.index)
         state, whole = "as good", have_all_folds(table)
+        counted = {"folds with a score": table["n_ok"]}
         if n := int((~whole).sum()):
             parts = {part: measure.of(table["score_part"]).mask(whole)}
             state, marks = "state", marks.where(whole, table["stopped"])
@@ -230,13 +231,15 @@ class Report(RunData):
                 "nothing is ranked. What is tied, within one standard error or simplest is said of "
                 "the others alone."
             )
+            if table["n_ok"][whole].nunique() <= 1:  # no fold failed, and the state has the others
+                counted = {}
         frame = pd.DataFrame(
             {
                 "rank": table["rank"],
                 **named,
                 score: measure.of(table["score_mean"]),
                 "standard deviation": table["score_std"],
-                "folds with a score": table["n_ok"],
+                **counted,
                 **parts,
                 **more,
                 state: marks,

@@ -555,8 +555,14 @@ def grid_lines(axes: Axes) -> None:
 
 
 def title_and_key(figure: Figure, title: str, handles: Sequence[Any]) -> None:
-    """Set the title, and under it a legend of the marks, so that neither covers the other."""
-    n_columns = max(1, min(len(handles), 3 if figure.get_figwidth() < WIDE else 6))
-    figure.legend(
-        handles=list(handles), title=title, ncols=n_columns, loc="outside upper left", **LEGEND
-    )
+    """Set the title, and under it a legend of the marks, so that neither covers the other.
+
+    It has fewer columns where long labels would be cut off at the figure's edge.
+    """
+    most = max(1, min(len(handles), 3 if figure.get_figwidth() < WIDE else 6))
+    where: dict[str, Any] = {"title": title, "loc": "outside upper left"}
+    for n_columns in range(most, 0, -1):
+        legend = figure.legend(handles=list(handles), ncols=n_columns, **where, **LEGEND)
+        if n_columns == 1 or legend.get_window_extent().width <= figure.bbox.width:
+            return
+        legend.remove()

@@ -20,7 +20,6 @@ from pipelines.run_folder.rows import Row
 
 if TYPE_CHECKING:
     from pipelines.run.groups import RunOptions
-    from pipelines.run.job import Done
     from pipelines.run.lifecycle import Data, Session
     from pipelines.run.outcomes import Task
 
@@ -120,25 +119,32 @@ def plan_workers(
     )
 
 
-def what_is_left(session: Session, found: Done, cost: float) -> str:
+def what_is_left(
+    session: Session,
+    fits: tuple[int, int] | None,
+    cost: float,
+    at_most: bool = False,
+    ended_early: bool = False,
+) -> str:
     """Return a line on a run to resume: its folder, what is done, what is left and its duration.
 
     Parameters
     ----------
     session : of the run
-    found : what is done; where fewer fits may be needed, how long they take is not known
+    fits, at_most, ended_early : see ``Done``; where fewer fits may be needed, how long they take
+        is not known
     cost : of all tasks
     """
     spent, path, tasks = session.folder.wall_before, session.path, session.journal.records
-    if session.record.get("status") == "finished" and not found.ended_early:
+    if session.record.get("status") == "finished" and not ended_early:
         return f"resume     {path} is finished; it took {clock(spent)}"
-    if found.n_fits is None:
+    if fits is None:
         return f"resume     {path}: {len(tasks)} tasks done in {clock(spent)}"
-    done, total = found.n_fits
+    done, total = fits
     if not done:
         return f"resume     {path}: no fit is finished yet, {total:,} to do"
     left = f"{total - done:,} left"
-    if found.at_most:
+    if at_most:
         return f"resume     {path}: {done:,} fits done in {clock(spent)}, at most {left}"
     if done < total:
         # What was under way when the run was stopped is in its wall time, but not in its journal.

@@ -360,7 +360,7 @@ def show_dry_run(job: Job[Any], plan: Plan[Any], session: Session, asked: Cluste
         if not job.is_whole(session.record, plan, done):
             session.accept(f"--resume {session.path}", session.record, options, job.lasting)
         cost = sum(task.cost for task in plan.tasks_for(kind, 1))
-        lines.append(what_is_left(session, done, cost))
+        lines.append(what_is_left(session, done.n_fits, cost, done.at_most, done.ended_early))
     for line in lines:
         session.echo(line)
     kind = where(options, kind, plan.runs_in_process)

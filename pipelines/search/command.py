@@ -462,10 +462,12 @@ class SearchJob(job.Job[Chosen]):
             check = f"; check {' and '.join(map(flag_of, chosen))}" if chosen else ""
             raise RunStopped(f"every candidate failed: {reason}{check}")
         strategy, stopped = dict[str, Any](), computed.stopped
+        if "strategy" in session.record:  # of an earlier session, whose time ended
+            strategy["strategy"] = None
         tried = with_unfinished(candidates, computed.cells, problem, stopped, plan.splits_in_words)
         if options.strategy != "grid" or (tried["stopped"] != "").any():
             candidates, done = tried, session.journal.records
-            strategy = strategy_entries(options.strategy, tried, computed.cells, len(splits), done)
+            strategy = strategy_entries(options.strategy, tried, computed.cells, problem, done)
         # Of many rows it takes long.
         n_rows = f"all {len(data.X_train):,} training rows{self.refitted_besides(options)}"
         with phase(session.echo, f"refit      fitting the best candidate on {n_rows}"):

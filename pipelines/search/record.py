@@ -110,6 +110,7 @@ class StrategyMetadata(Part):
     grid_fits : that every candidate on every split would be
     n_stopped : candidates that were given up
     n_out_of_time, n_not_tried : candidates that a time budget left with some splits, or with none
+    left_out : algorithms of which no candidate has all splits, and the state of the first
     parts : its fits by their share of the rows
     """
 
@@ -121,11 +122,12 @@ class StrategyMetadata(Part):
     n_stopped: Count
     n_out_of_time: Count
     n_not_tried: Count
+    left_out: dict[str, str] = {}
     parts: list[StrategyPart]
 
 
 class SearchAnswer(Answer):
-    """What a search answers; ``strategy`` is there where not every candidate has every split."""
+    """What a search answers; of a grid that time did not end there is no ``strategy``."""
 
     strategy: StrategyMetadata | None = None
 
@@ -136,7 +138,6 @@ class ValidationAnswer(SearchAnswer):
     Attributes
     ----------
     algorithms : the best candidate of each
-    left_out : those of which no candidate has all folds, and the state of the best
     fits_asked, fits_made : fits of the candidates, and those that were computed for them
     steps_asked, steps_made : the same of first steps of pipelines
     not_kept : why its best model is not; None of one that is
@@ -154,7 +155,6 @@ class ValidationAnswer(SearchAnswer):
 
     best: BestCandidate | None = None
     algorithms: list[BestCandidate] | None = None
-    left_out: dict[str, str] = {}
     scoring: list[str] | None = None
     fits_asked: Count | None = None
     fits_made: Count | None = None

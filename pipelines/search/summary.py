@@ -35,7 +35,7 @@ def of_algorithms(record: Mapping[str, Any]) -> list[str]:
             f"           {one['algorithm']}: "
             f"{measure.mean_and_spread(one['score_mean'], one['score_std'])} ({parameters(one)})"
         )
-    for algorithm, state in record.get("left_out", {}).items():
+    for algorithm, state in (record.get("strategy") or {}).get("left_out", {}).items():
         lines.append(f"           {algorithm}: {state}")
     lines += [*nested_lines(record, measure), *test_lines(record), *baseline_lines(record)]
     lines += strategy_lines(record)

@@ -114,7 +114,7 @@ def strategy_entries(
     name: str,
     candidates: pd.DataFrame,
     cells: pd.DataFrame,
-    n_splits: int,
+    problem: Problem,
     tasks: Iterable[Mapping[str, Any]],
 ) -> dict[str, Any]:
     """What a strategy tried and gave up: ``strategy`` of ``run.json``, ``StrategyMetadata``.
@@ -124,7 +124,7 @@ def strategy_entries(
     name : of the strategy
     candidates : as ``with_unfinished`` gives them
     cells : all rows of the search
-    n_splits : of each candidate
+    problem : of the search, with all candidates
     tasks : of the journal; their seconds are of this and earlier sessions, without compilation
     """
     fits = dict(sorted(Counter(cells["share"].tolist()).items()))
@@ -133,7 +133,10 @@ def strategy_entries(
         of = [row["share"] for row in task["rows"] if row.get("stage") == SEARCH]
         if of and of[0] in seconds:
             seconds[of[0]] += max(0.0, task["seconds"] - task.get("compile_seconds", 0.0))
-    states = candidates["stopped"]
+    states, n_splits = candidates["stopped"], len(problem.splits[SEARCH, WHOLE])
+    first = dict[str, str]()
+    for place, state in zip(candidates["candidate"], states, strict=True):
+        first.setdefault(problem.candidates[place].algorithm, state)
     entries = {
         "name": name,
         "n_candidates": len(candidates),
@@ -143,6 +146,7 @@ def strategy_entries(
         "n_stopped": int(states.str.startswith("stopped").sum()),
         "n_out_of_time": int(states.str.startswith("out of time").sum()),
         "n_not_tried": int((states == NOT_TRIED).sum()),
+        "left_out": {algorithm: state for algorithm, state in first.items() if state},
         "parts": [
             {"share": share, "fits": n, "seconds": seconds[share]} for share, n in fits.items()
         ],

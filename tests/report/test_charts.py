@@ -75,6 +75,22 @@ def test_what_has_no_mean_is_hatched():
     assert "failed, or not finished" in [one.get_text() for one in figure.legends[0].get_texts()]
 
 
+def test_what_was_given_up_is_hatched_over_the_mean_of_its_part():
+    means = grid([[0.5, np.nan, 0.3], [np.nan, 0.1, np.nan]])
+    parts = grid([[0.5, 0.02, 0.3], [0.9, 0.1, np.nan]])
+    figure = drawn(heat_map(means, None, ERROR, "", "", parts))
+    (image,) = figure.axes[0].images
+    assert np.argwhere(np.ma.getmaskarray(image.get_array())).tolist() == [[1, 2]]
+    hatched = by_gid(figure, "given up")
+    assert all(one.get_hatch() for one in hatched)
+    white, ink = sorted(hatched, key=lambda one: -sum(one.get_edgecolor()[:3]))
+    corners = [path.get_path().vertices.min(axis=0).tolist() for path in (white, ink)]
+    assert corners == [[0.5, -0.5], [-0.5, 0.5]], "white on the dark one, ink on the bright"
+    assert {"2.00", "90.0"} <= {text.get_text() for text in figure.axes[0].texts}
+    texts = [one.get_text() for one in figure.legends[0].get_texts()]
+    assert texts[-2:] == ["not all folds: mean of a part", "failed, or not finished"]
+
+
 def test_a_score_far_below_nothing_does_not_take_all_colours():
     figure = heat_map(grid([[-1e6, 0.4, 0.5], [0.1, 0.2, 0.3]]), None, R2, "", "")
     (mesh,) = figure.axes[0].images
@@ -156,3 +172,16 @@ def test_more_marks_than_a_page_can_hold_are_stored_as_pixels():
     x = np.arange(MOST_MARKS + 1)
     figure = series_chart([Panel([Series(x, x, look=dots(VERMILLION))], "x", "y")])
     assert figure.axes[0].lines[0].get_rasterized()
+
+
+def test_a_key_with_long_labels_has_fewer_columns():
+    def columns(label: str) -> int:
+        parts = grid([[0.5, 0.2, 0.3], [0.2, 0.1, np.nan]])
+        means = parts.where(parts != 0.3)
+        figure = drawn(heat_map(means, (0.01, 10.0), ERROR, "", label, parts))
+        (legend,) = figure.legends
+        assert legend.get_window_extent().width <= figure.bbox.width
+        return len({round(text.get_window_extent().x0) for text in legend.get_texts()})
+
+    assert columns("best") == 3
+    assert columns("best: C = 631, gamma = 0.00158, epsilon = 0.0316, 0.4797") == 1

@@ -174,3 +174,82 @@ def test_one_value_of_an_axis_and_values_at_any_distance_are_drawn(make_run, edi
     assert run.size() == f"{len(C)} C × {len(gamma)} gamma"
     axes = chart(run, "heat_map").axes[0]
     assert axes.images[0].get_array().shape == (len(gamma), len(C))
+
+
+def raced(folder, edit_run, state="stopped after 2 of 4 folds, 3.1 points behind", **spent):
+    """Give up the smallest gamma of a run after two folds, and the largest C of the next."""
+    cells = pd.read_parquet(folder / "cv_results.parquet")
+    given_up = (cells["gamma"] == 1e-4) | ((cells["gamma"] == 1e-3) & (cells["C"] == 1000))
+    on_a_share = cells[given_up & (cells["fold"] == 0)].assign(share=1 / 3, fold=-1, score=0.1)
+    kept = pd.concat([cells[~given_up | (cells["fold"] < 2)], on_a_share], ignore_index=True)
+    kept.to_parquet(folder / "cv_results.parquet")
+    table = pd.read_parquet(folder / "candidates.parquet")
+    lost = (table["gamma"] == 1e-4) | ((table["gamma"] == 1e-3) & (table["C"] == 1000))
+    table = table.assign(score_part=table["score_mean"], behind=np.nan, stopped="")
+    table.loc[lost, ["stopped", "behind"]] = state, 0.031
+    table.loc[lost, "n_ok"] = 2
+    table.loc[lost, ["score_mean", "score_std", "error_mean", "error_std"]] = np.nan
+    table = table.sort_values("score_mean", ascending=False, ignore_index=True)
+    table.assign(rank=range(1, 21)).to_parquet(folder / "candidates.parquet")
+    strategy = {"name": "race", "n_candidates": 20, "fits": 68, "share_fits": 6, "grid_fits": 80}
+    strategy |= {"n_stopped": 6, "n_out_of_time": 0, "n_not_tried": 0}
+    strategy["parts"] = [
+        {"share": 1 / 3, "fits": 6, "seconds": 3.0},
+        {"share": 1.0, "fits": 68, "seconds": 66.0},
+    ]
+    edit_run(folder, strategy=strategy | spent)
+    return folder
+
+
+def test_candidates_that_were_given_up_keep_their_state(make_run, edit_run):
+    folder = raced(make_run(), edit_run)
+    run = read_run(folder)
+    assert len(run.cells) == 68, "fits on a share of the rows are no cells"
+    assert len(pd.read_parquet(folder / "cv_results.parquet")) == 74
+    page = Page(write_report(folder))
+    assert "fits 68 of 80 race: 6 candidates stopped early; and 6 fits on 1/3 of the rows" in (
+        page.text
+    )
+    assert "6 candidates were not tried on all folds" in page.text
+    assert page.text.count("stopped after 2 of 4 folds, 3.1 points behind") == 6
+    assert "error of a part" in page.text
+
+
+def test_what_was_given_up_is_hatched_and_no_mean(make_run, edit_run):
+    run = read_run(raced(make_run(), edit_run))
+    assert run.means().loc[1e-4].isna().all()
+    assert run.means().loc[1e-3].notna().tolist() == [True] * 4 + [False]
+    figure = chart(run, "heat_map")
+    assert any(one.get_gid() == "given up" for one in figure.axes[0].patches)
+    (map_,) = [one for one in charts_of(run.sections()) if one.name == "heat_map"]
+    assert "What is hatched was given up" in map_.caption
+    plain = read_run(make_run(name="plain"))
+    (map_,) = [one for one in charts_of(plain.sections()) if one.name == "heat_map"]
+    assert "hatched" not in map_.caption
+
+
+def test_folds_of_the_best_gamma_are_those_that_were_tried(make_run, edit_run):
+    folder = make_run()
+    raced(folder, edit_run)
+    record = json.loads((folder / "run.json").read_text())
+    edit_run(folder, best=record["best"] | {"gamma": 1e-3})
+    (folds,) = [
+        one for one in charts_of(read_run(folder).sections()) if one.name == "fold_errors_best"
+    ]
+    assert "A C that was not tried on all folds" in folds.caption
+    (dots,) = [
+        one
+        for one in chart(read_run(folder), "fold_errors_best").axes[0].lines
+        if one.get_gid() == "dots"
+    ]
+    assert len(dots.get_xydata()) == 3 * (4 * 4 + 2)
+
+
+def test_what_time_left_is_said_with_how_to_go_on(make_run, edit_run):
+    folder = make_run()
+    options = json.loads((folder / "run.json").read_text())["options"]
+    raced(folder, edit_run, "not tried", name="grid", n_stopped=0, n_not_tried=6)
+    edit_run(folder, options=options | {"time_budget": 600.0})
+    page = Page(write_report(folder))
+    assert "Not tried: 6 of 20 candidates: the time budget of 10:00 min ended." in page.text
+    assert f"svm-grid --resume {folder}" in page.text

@@ -29,3 +29,14 @@ def test_arrays_spreads_and_differences():
     assert error.mean_and_spread(0.9861, 0.0038) == "1.39 % ± 0.38 %"
     assert f1.mean_and_spread(0.9861, None) == "0.9861"
     assert (error.text(0.011, "+"), error.text(-0.011, "+")) == ("+1.10 %", "-1.10 %")
+
+
+def test_how_far_a_score_is_behind():
+    error, mae = measure_of(None), measure_of("neg_mean_absolute_error")
+    assert [error.behind(one) for one in (0.031, 0.0002, 0.0, 1.0)] == [
+        "3.1 points",
+        "0.02 points",
+        "0.0 points",
+        "100.0 points",
+    ]
+    assert mae.behind(3.217) == "3.2170"

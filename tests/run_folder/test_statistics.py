@@ -41,3 +41,12 @@ def test_alone_the_best_is_the_simplest() -> None:
     candidates = grid([[0.3, 0.1]], std=0.0)
     assert within_one_standard_error(candidates, FOLDS, ("C", "gamma")) == ["best", ""]
     assert within_one_standard_error(candidates * np.nan, FOLDS, ("C", "gamma")) is None
+
+
+def test_only_candidates_with_all_folds_are_as_good_or_tied() -> None:
+    states = ["", "stopped after 4 of 5 folds, 0.1 points behind", "", "", "", ""]
+    candidates = grid([[0.30, 0.11, 0.10], [0.31, 0.10, 0.13]], std=0.03).assign(stopped=states)
+    marks = within_one_standard_error(candidates, FOLDS, ("C", "gamma"))
+    assert marks == ["best", "", "within 1 SE, simplest", "", "", ""]
+    early = candidates.assign(stopped="out of time after 1 of 5 folds")
+    assert within_one_standard_error(early, FOLDS, ("C", "gamma")) is None

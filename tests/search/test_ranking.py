@@ -6,7 +6,8 @@ import pytest
 from distributed import Client
 
 from pipelines.search import ranking
-from pipelines.search.ranking import ends_of_lists, reduce_scores
+from pipelines.search.candidates import Candidate
+from pipelines.search.ranking import ends_of_lists, reduce_scores, with_algorithm
 
 
 def table(errors: dict[tuple[float, float], list[float]]) -> pd.DataFrame:
@@ -96,3 +97,36 @@ def test_a_best_value_at_the_end_of_its_list_is_said() -> None:
         "the best alpha of lasso, 0.01, is the smallest in its list; try smaller values",
         "the best alpha of ridge, 1000, is the largest in its list; try larger values",
     ]
+
+
+def test_what_was_given_up_is_no_better_value_and_what_was_not_tried_tells_nothing() -> None:
+    table = algorithms(
+        raced={0.1: 0.9, 1.0: 0.0, 10.0: 0.0}, left={0.1: 0.8, 1.0: 0.0, 10.0: 0.0}
+    ).assign(stopped="", behind=np.nan)
+    lost = (table["score_mean"] == 0.0) & (table["algorithm"] == "raced")
+    table.loc[lost, ["stopped", "behind"]] = "stopped after 2 of 5 folds, 3.0 points behind", 0.03
+    table.loc[(table["score_mean"] == 0.0) & ~lost, "stopped"] = "not tried"
+    table.loc[table["stopped"] != "", "score_mean"] = np.nan
+    assert ends_of_lists(table) == [
+        "the best alpha of raced, 0.1, is the smallest in its list; try smaller values"
+    ]
+
+
+def test_a_candidate_without_a_mean_has_no_other_scores_and_its_name() -> None:
+    cells = pd.DataFrame(
+        {
+            "candidate": [0, 0, 1],
+            "algorithm": "knn",
+            "params": ['{"k": 1}', '{"k": 1}', '{"k": 2}'],
+            "fit_seconds": [1.0, 3.0, 5.0],
+            "score_seconds": 0.0,
+            "score_f1": [0.5, 0.7, 0.9],
+        }
+    )
+    candidates = pd.DataFrame({"candidate": [0, 1, 2], "score_mean": [0.6, np.nan, np.nan]})
+    known = [Candidate("knn", {"k": k}, None) for k in (1, 2, 3)]
+    table = with_algorithm(candidates, cells, known)
+    assert table["params"].tolist() == ['{"k": 1}', '{"k": 2}', '{"k": 3}']
+    assert table["algorithm"].tolist() == ["knn"] * 3
+    assert table["score_f1_mean"].tolist() == pytest.approx([0.6, np.nan, np.nan], nan_ok=True)
+    assert table["fit_seconds"].tolist() == pytest.approx([2.0, 5.0, np.nan], nan_ok=True)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
+import pandas as pd
 import pytest
 
-from pipelines.svm_search.boundary import on_grid_boundary, widen
+from pipelines.svm_search.boundary import most_fits, on_grid_boundary, widen
 from tests.grids import FOLDS, grid
 
 RUN = Path("run")
@@ -79,3 +81,50 @@ def test_values_by_hand_go_on_as_they_are() -> None:
     )
     mixed = {"c": [1.0, 10.0, 100.0], "n_gamma": 2, "log_gamma": [0.0, 1.0]}
     assert widen([], mixed, [gamma], RUN) == ("--log-gamma -1 1 --n-gamma 3 --extend run", 3)
+
+
+def with_states(states: dict[tuple[float, float], tuple[str, float]]) -> pd.DataFrame:
+    """A grid whose best has the largest C, with candidates that were given up or not tried.
+
+    ``states`` has of C and gamma the state, and how far behind it was.
+    """
+    table = grid([[0.5, 0.3, 0.10], [0.6, 0.4, 0.2]], std=0.03)
+    table = table.assign(stopped="", behind=np.nan)
+    for place, row in table.iterrows():
+        state, behind = states.get((row["C"], row["gamma"]), ("", np.nan))
+        table.loc[place, ["stopped", "behind"]] = state, behind
+    table.loc[table["stopped"] != "", ["score_mean", "score_std"]] = np.nan
+    return table.sort_values("score_mean", ascending=False, ignore_index=True)
+
+
+@pytest.mark.parametrize(
+    ("states", "found"),
+    [
+        ({(10.0, 1.0): ("stopped after 2 of 5 folds, 20.0 points behind", 0.2)}, ["the largest C"]),
+        ({(10.0, 1.0): ("stopped after 2 of 5 folds, 1.0 points behind", 0.01)}, []),
+        # Nothing is known of it; the next one that was tried is clearly worse.
+        (
+            {(10.0, 1.0): ("not tried", np.nan), (10.0, 10.0): ("not tried", np.nan)},
+            ["the largest C"],
+        ),
+        ({(10.0, 1.0): ("out of time after 2 of 5 folds", np.nan)}, []),
+    ],
+)
+def test_a_neighbour_that_was_given_up_is_worse_and_one_not_tried_tells_nothing(
+    states: dict[tuple[float, float], tuple[str, float]], found: list[str]
+) -> None:
+    ends = on_grid_boundary(with_states(states), FOLDS)
+    assert [str(edge) for edge in ends if edge.name == "C"] == found
+
+
+def test_a_best_without_all_folds_lies_on_no_boundary() -> None:
+    table = grid([[0.5, 0.3, 0.10]], std=0.03).assign(
+        stopped="out of time after 1 of 5 folds", behind=np.nan
+    )
+    assert on_grid_boundary(table, FOLDS) == []
+
+
+def test_a_strategy_needs_at_most_the_fits_of_a_grid() -> None:
+    metadata = {"n_splits": 5, "options": {"folds": 5, "nested": 3}}
+    assert most_fits(metadata, 100) == "2,000 fits"
+    assert most_fits(metadata | {"strategy": {"name": "race"}}, 100) == "at most 2,000 fits"
