@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from pipelines.report.comparison import compare_figure, compare_table, write_comparison
     from pipelines.run.result import Run
     from pipelines.search.grid_search import GridSearch
+    from pipelines.search.race_search import RaceSearch
     from pipelines.svm.path_svc import PathSVC
     from pipelines.svm.path_svr import PathSVR
     from pipelines.svm_search.grid_search import SVMGridSearch
@@ -29,6 +30,7 @@ __all__ = [
     "InputError",
     "PathSVC",
     "PathSVR",
+    "RaceSearch",
     "RandomGraph",
     "Run",
     "SVMGridSearch",
@@ -44,6 +46,7 @@ _PLACES = {
     "InputError": "errors",
     "PathSVC": "svm.path_svc",
     "PathSVR": "svm.path_svr",
+    "RaceSearch": "search.race_search",
     "RandomGraph": "graph.random_graphs",
     "Run": "run.result",
     "SVMGridSearch": "svm_search.grid_search",

@@ -20,6 +20,7 @@ from pipelines.run.cluster import Cluster
 from pipelines.run.options import at_least, option, real, several
 from pipelines.run.predict import Predicted, PredictOptions
 from pipelines.run_folder import names
+from pipelines.run_folder.ranking import have_all_folds
 from pipelines.search.candidates import (
     USUAL,
     Algorithm,
@@ -301,19 +302,27 @@ class CrossValidation(SearchJob[Options]):
         """See ``SearchJob``; compare the best candidates of all algorithms."""
         from pipelines.search.answer import described, fit_counts, keep_model, write_predictions
 
-        candidates = with_algorithm(candidates, scored.cells)
+        candidates = with_algorithm(candidates, scored.whole, scored.problem.candidates)
         names.write_table(candidates, path / names.CANDIDATES)
         best = best_of_each(candidates)
-        compared = compare_algorithms(scored.cells, best, plan.ratio, plan.options.rope)
+        is_whole = have_all_folds(candidates)
+        whole = best_of_each(candidates[is_whole])
+        compared = compare_algorithms(scored.whole, whole, plan.ratio, plan.options.rope)
         if len(compared):
             names.write_table(compared, path / COMPARISON)
         scores, folds = ("score_mean", "score_std"), ("error_mean", "error_std")
         by_place = candidates.set_index("candidate", drop=False)
         model = keep_model(path, tested)
+        first = candidates.drop_duplicates("algorithm")
+        first = first[~is_whole[first.index]]
+        left_out = {}
+        if len(first):
+            left_out = {"left_out": dict(zip(first["algorithm"], first["stopped"], strict=True))}
         remarks = [] if plan.options.strategy in DRAWING else ends_of_lists(candidates)
         remarks += [f"the model is not kept: {why}" for why in model.values() if why]
         return {
             **model,
+            **left_out,
             **fit_counts(scored.rows.values()),
             **write_predictions(path, plan.dataset, tested["predicted"]),
             "scoring": list(plan.scoring),

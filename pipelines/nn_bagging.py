@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
@@ -39,7 +39,7 @@ from pipelines.nn.settings import (
 )
 from pipelines.nn.space import SearchSpace, code_of_space
 from pipelines.run import job, summary
-from pipelines.run.cluster import Cluster
+from pipelines.run.cluster import Cluster, Workers
 from pipelines.run.groups import FoldOptions, OwnDataOptions, RunOptions, TestOptions
 from pipelines.run.lifecycle import Session
 from pipelines.run.options import (
@@ -71,6 +71,7 @@ if TYPE_CHECKING:
     from pipelines.bagging.train_members import Trained
     from pipelines.bagging.work import Trainings
     from pipelines.run.new_rows import NewRows
+    from pipelines.search.tasks import Problem
 
 SMALLEST_OF_CNN = 20  # pixels on a side
 MOST_COPIES = 1000
@@ -377,6 +378,21 @@ class BaggingPlan(job.Plan[Options]):
         problem = trainings.problem(FoldedData.of(self.data), self.scoring)
         feed = trainings.feed(problem, n_workers)
         return [*feed(0), *feed.waiting]
+
+    def forecast(self, workers: Workers, done: job.Done) -> Iterator[str]:
+        """See ``Plan``."""
+        from pipelines.bagging.work import run_task
+        from pipelines.search.forecast import forecast
+
+        trainings = self.trainings_on(workers.device)
+        problem = trainings.problem(FoldedData.of(self.data), self.scoring)
+        refitted = {stage: row["candidate"] for stage, row in getattr(done, "refits", {}).items()}
+        tasks = trainings.tasks(problem, getattr(done, "rows", {}), refitted)
+
+        def run(problem: Problem, task: Any, n_threads: int) -> Iterator[Any]:
+            return run_task(problem, task, kind=trainings.kind, n_threads=n_threads)
+
+        yield from forecast(problem, tasks, workers, run=run)
 
     def on(self, cluster: Cluster) -> Self:
         """Add the space, and the samples to explain, to the entries."""

@@ -35,6 +35,7 @@ from pipelines.search.scoring import (
 )
 from pipelines.search.strategies import DRAWING
 from pipelines.search.tasks import Problem, Refit
+from pipelines.search.unfinished import without_state
 from pipelines.svm.backends import resolve_backend
 from pipelines.svm.options import SVMOptions
 from pipelines.svm_search.axes import (
@@ -317,7 +318,7 @@ class Search(SearchJob[Options]):
             machine.save(file)
         candidates = candidates.drop(columns="candidate")
         names.write_table(candidates, path / names.CANDIDATES)
-        best = candidates.iloc[0].drop(["n_ok", "rank"]).dropna().astype(float)
+        best = without_state(candidates.iloc[0]).dropna().astype(float)
         entries = {"best": best.to_dict(), "n_support": len(machine.support_vectors)}
         if data.task == REGRESSION:
             write_predictions(path, data, tested["predicted"])

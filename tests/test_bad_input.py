@@ -111,7 +111,7 @@ BAD: dict[str, dict[str, str]] = {
         "--cv mine.py:folds": "--cv must be package.module:NAME",
         "--grid none.yaml": "--grid must be a YAML file that can be",
         "--grid list.yaml": "--grid must hold estimator:",
-        "--grid no-values.yaml": "--grid no-values.yaml: of knn n_neighbors must have a value",
+        "--grid no-values.yaml": "--grid .*no-values.yaml: of knn n_neighbors must have a value",
         "--preprocess autp": "--preprocess must be auto, none or a",
         "--preprocess steps.yaml": "--preprocess must hold a list",
         "--preprocess class.yaml": "classes are transformers that can be made",

@@ -109,6 +109,7 @@ def parameters_of(documented: Any) -> dict[str, tuple[str, str]]:
         "GridSearch",
         "PathSVC",
         "PathSVR",
+        "RaceSearch",
         "SVMGridSearch",
         "compute_pagerank",
         "RandomGraph",
@@ -126,7 +127,8 @@ def test_a_docstring_says_the_meaning_and_default_of_every_parameter(name: str) 
 
 
 def test_parameters_have_scikit_learns_names() -> None:
-    for name in ("PathSVC", "PathSVR", "SVMGridSearch", "GridSearch", "compute_pagerank"):
+    searches = ("SVMGridSearch", "GridSearch", "RaceSearch")
+    for name in ("PathSVC", "PathSVR", *searches, "compute_pagerank"):
         assert "n_jobs" in inspect.signature(getattr(pipelines, name)).parameters
     names = inspect.signature(BaggedNets).parameters
     assert {"n_estimators", "n_iter", "standardize"} <= set(names)

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from pipelines.pages.strategy import budget_warnings, strategy_cards
 from pipelines.report.base import Report
 from pipelines.report.charts import (
     COLOURS,
@@ -24,11 +25,11 @@ from pipelines.report.charts import (
     series_chart,
 )
 from pipelines.report.classification import test_section
-from pipelines.report.parts import Chart, Listing, Part, Section, Text
+from pipelines.report.parts import Card, Chart, Listing, Part, Section, Text
 from pipelines.report.style import BLUE, NARROW, VERMILLION, WIDE
 from pipelines.report.wording import count, shortened
 from pipelines.run_folder.measures import measure_of
-from pipelines.run_folder.ranking import candidates_of
+from pipelines.run_folder.ranking import candidates_of, have_all_folds
 from pipelines.run_folder.reading import read_table
 from pipelines.search.record import (
     CELL,
@@ -111,7 +112,8 @@ class ValidationReport(Report):
 
     def size(self) -> str:
         """Count candidates and algorithms."""
-        algorithms = self.cells["algorithm"].nunique() if "algorithm" in self.cells else 0
+        table = self.cells if self.candidates.empty else self.candidates
+        algorithms = table["algorithm"].nunique() if "algorithm" in table else 0
         n = self.record.n_candidates
         text = count(n, "candidate") if n is not None else "candidates"
         if algorithms:
@@ -137,6 +139,14 @@ class ValidationReport(Report):
         if p < SIGNIFICANT:
             return f"{text}, which is significant (p {'< 0.001' if p < 0.001 else f'= {p:.3f}'})."
         return f"{text}; not significant (p = {p:.2f})."
+
+    def cards(self) -> list[Card]:
+        """Return the scores, and what a strategy spent."""
+        return [*self.score_cards(), *strategy_cards(self.metadata)]
+
+    def warnings(self) -> list[tuple[str, str]]:
+        """Warn of what was not tried."""
+        return budget_warnings(self.metadata, self.path)
 
     def cell_name(self, cell: Mapping[str, Any]) -> str:
         """Name a cell by its algorithm, candidate and fold."""
@@ -180,6 +190,11 @@ class ValidationReport(Report):
             Section("shared", "Shared work", [Text(shared), work]),
         ]
 
+    def _left_out(self, words: str) -> str:
+        """After these words the algorithms of which no candidate has all folds, and why."""
+        left = [f"{_short(name)} ({state})" for name, state in self.record.left_out.items()]
+        return f"{words}{'; '.join(left)}." if left else ""
+
     def _algorithms(self) -> Chart | None:
         scores, measure = self.fold_scores, self.measure
         if not scores:
@@ -191,6 +206,7 @@ class ValidationReport(Report):
         )
         samples = [Sample(i, measure.of(one), i == 0) for i, one in enumerate(scores.values())]
         title, is_wide = "The best of each algorithm", len(scores) > 6
+        caption += self._left_out(" It leaves out ")
         labels = [shortened(_short(name), 18) for name in scores]
         width = WIDE if is_wide else NARROW
         draw = partial(samples_chart, samples, measure, title, labels, width=width)
@@ -214,6 +230,7 @@ class ValidationReport(Report):
             f"above, within or below ± {self.record.options.rope} (Corani and Benavoli). The best "
             "of a grid is judged on the folds that chose it, so small differences mean little."
         )
+        words += self._left_out(" Not compared: ")
         formats: dict[str, Any] = dict.fromkeys(map(str, table), "{:.3f}".format)
         formats["difference"] = partial(measure.text, sign="+")
         formats["standard deviation (n - 1)"] = measure.text
@@ -235,6 +252,8 @@ class ValidationReport(Report):
             "parameter that was varied; the other parameters are those of the algorithm's best "
             "candidate, which is orange."
         )
+        if not have_all_folds(self.candidates).all():
+            caption += " Candidates without all folds are not drawn."
         draw = partial(series_chart, panels, "One parameter at a time")
         return Chart("validation_curves", draw, caption, wide=len(panels) > 1, alt=alt)
 
@@ -299,6 +318,7 @@ class ValidationReport(Report):
             f"Mean {measure.name} on the validation rows, and its standard deviation, when the "
             "best candidate of an algorithm is fitted on a share of the training rows."
         )
+        caption += self._left_out(" It leaves out ")
         draw = partial(series_chart, [panel], "Learning curve")
         return Chart("learning_curve", draw, caption)
 

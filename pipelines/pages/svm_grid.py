@@ -10,15 +10,16 @@ from typing import Any, ClassVar
 import numpy as np
 import pandas as pd
 
+from pipelines.pages.strategy import budget_warnings, strategy_cards
 from pipelines.report.base import Report
 from pipelines.report.charts import Sample, heat_map, how_to_read, samples_chart, scatter_map
 from pipelines.report.classification import test_section
-from pipelines.report.parts import Chart, Columns, Section
+from pipelines.report.parts import Card, Chart, Columns, Section
 from pipelines.report.wording import count, percent, significant
-from pipelines.run_folder.ranking import candidates_of
+from pipelines.run_folder.ranking import candidates_of, have_all_folds
 from pipelines.run_folder.record import Record
 from pipelines.search.strategies import DRAWING
-from pipelines.svm_search.boundary import fits_of_a_candidate, on_grid_boundary, widen
+from pipelines.svm_search.boundary import most_fits, on_grid_boundary, widen
 from pipelines.svm_search.record import CANDIDATE, CELL, SvmBest, SvmRecord
 
 
@@ -93,21 +94,24 @@ class SvmReport(Report):
         there = [name for name in self.simple_by if candidate.get(name) is not None]
         return ", ".join(f"{name} = {significant(candidate[name])}" for name in there)
 
+    def cards(self) -> list[Card]:
+        """Return the scores, and what a strategy spent."""
+        return [*self.score_cards(), *strategy_cards(self.metadata)]
+
     def warnings(self) -> list[tuple[str, str]]:
-        """Warn of a best candidate on the boundary of the grid, as the console does."""
-        record = self.record
+        """Warn of what was not tried, and of a best candidate on the boundary of the grid."""
+        record, untried = self.record, budget_warnings(self.metadata, self.path)
         found = on_grid_boundary(self.candidates, self.n_splits or 0)
         if record.status != "finished" or not found:
-            return []
+            return untried
         text = (
             f"The best candidate has {' and '.join(map(str, found))} of the grid, and is better "
             "than its neighbour by more than one standard error; the optimum may lie outside it."
         )
         if not record.argv:
-            return [(text, "")]
-        n_fits = fits_of_a_candidate(self.metadata)
+            return [*untried, (text, "")]
         command, n_more = widen(record.argv, self.metadata["options"], found, self.path)
-        return [(f"{text} To widen it by {n_more * n_fits:,} fits:", command)]
+        return [*untried, (f"{text} To widen it by {most_fits(self.metadata, n_more)}:", command)]
 
     def cell_name(self, cell: Mapping[str, Any]) -> str:
         """Name a cell by its parameters and its fold."""
@@ -157,8 +161,23 @@ class SvmReport(Report):
         return self.measure.of(best).reset_index()
 
     def means(self) -> pd.DataFrame:
-        """Return the mean of every gamma (rows) and C (columns), each by its best epsilon."""
-        return self.points().set_index(["gamma", "C"])["score_mean"].unstack()
+        """Return the mean of every gamma (rows) and C (columns), each by its best epsilon.
+
+        What was not tried on all folds has none.
+        """
+        table = self.candidates
+        return self._by_gamma_and_C(table["score_mean"].where(have_all_folds(table)))
+
+    def parts(self) -> pd.DataFrame | None:
+        """Return the same of what was tried of candidates without all folds; None of a grid."""
+        table = self.candidates
+        if "score_part" not in table or table["score_part"][~have_all_folds(table)].isna().all():
+            return None
+        return self._by_gamma_and_C(table["score_part"])
+
+    def _by_gamma_and_C(self, scores: pd.Series) -> pd.DataFrame:
+        table = self.candidates
+        return self.measure.of(scores.groupby([table["gamma"], table["C"]]).max().unstack())
 
     def _map(self) -> Chart | None:
         if self.candidates.empty:
@@ -169,15 +188,21 @@ class SvmReport(Report):
             words += measure.text(measure.of(best.score_mean))
             framed = best.gamma, best.C
         title = f"Mean validation {measure.name}"
-        mark, how = "framed", (framed, measure, title, f"best: {words}")
-        draw = partial(heat_map, self.means(), *how)
+        parts, mark, how = self.parts(), "framed", (framed, measure, title, f"best: {words}")
+        draw = partial(heat_map, self.means(), *how, parts)
         if self.are_drawn:  # which are no grid
-            mark, draw = "ringed", partial(scatter_map, self.points(), *how)
+            mark, draw, parts = "ringed", partial(scatter_map, self.points(), *how), None
         reads = "the darker, the better" if measure.is_loss else "the brighter, the better"
         caption = (
             f"{title} of every candidate{' in percent' if measure.is_error else ''}: {reads}. The "
             f"best candidate is {mark} in orange."
         )
+        if parts is not None:
+            caption += (
+                " What is hatched was given up, or time ended: its colour is the mean over what it "
+                "was tried on, a few folds or a share of the rows, and compares with others in "
+                "its kind alone."
+            )
         if "epsilon" in self.simple_by:
             caption += " Each C and gamma by its best epsilon."
         alt = f"{title} of every C and gamma; the best is {words}."
@@ -200,6 +225,8 @@ class SvmReport(Report):
         ]
         reads = how_to_read(self.n_splits or 1, "fold")
         caption = f"The folds at gamma = {gamma}: {reads}. The best C is orange."
+        if len(set(map(len, (sample.values for sample in samples)))) > 1:
+            caption += " A C that was not tried on all folds has those it was tried on."
         labels = [significant(C) for C, _ in by_C]
         draw = partial(samples_chart, samples, measure, f"Folds at gamma = {gamma}", labels, "C")
         return Chart("fold_errors_best", draw, caption) if samples else None

@@ -31,8 +31,15 @@ from pipelines.report.wording import count, duration, percent, plain, timestamp,
 from pipelines.run_folder import names
 from pipelines.run_folder.journal import MEMORY
 from pipelines.run_folder.measures import Measure, measure_of
+from pipelines.run_folder.ranking import have_all_folds
 from pipelines.run_folder.reading import RunData
-from pipelines.run_folder.record import AcceptedMetadata, BestMetadata, Record, splits_in_words
+from pipelines.run_folder.record import (
+    AcceptedMetadata,
+    BestMetadata,
+    Record,
+    splits_in_words,
+    splits_of_best_in_words,
+)
 from pipelines.run_folder.statistics import within_one_standard_error
 from pipelines.run_folder.work_time import busy_share, peaks, workers_of
 
@@ -121,7 +128,7 @@ class Report(RunData):
             spread = "mean over the folds"
             if best.score_std is not None:
                 spread = f"± {measure.text(best.score_std)}, standard deviation"
-                words = splits_in_words(self.metadata)
+                words = splits_of_best_in_words(self.metadata)
                 spread += f" of {words}" if self.n_splits else " over the folds"
             value = measure.text(measure.of(best.score_mean))
             cards.append(Card(f"cv {measure.name}", value, spread))
@@ -211,7 +218,18 @@ class Report(RunData):
         table, measure = self.candidates, self.measure
         if table.empty:
             return Section("candidates", "Candidates", [])
-        score = f"cv {measure.name}"
+        score, part, parts = f"cv {measure.name}", f"{measure.name} of a part", {}
+        marks = pd.Series(self.as_good or "", table.index)
+        state, whole = "as good", have_all_folds(table)
+        if n := int((~whole).sum()):
+            parts = {part: measure.of(table["score_part"]).mask(whole)}
+            state, marks = "state", marks.where(whole, table["stopped"])
+            words += (
+                f" {count(n, 'candidate')} {'was' if n == 1 else 'were'} not tried on all folds: "
+                f"the state says why, and the {part} is the mean over what was tried, by which "
+                "nothing is ranked. What is tied, within one standard error or simplest is said of "
+                "the others alone."
+            )
         frame = pd.DataFrame(
             {
                 "rank": table["rank"],
@@ -219,11 +237,12 @@ class Report(RunData):
                 score: measure.of(table["score_mean"]),
                 "standard deviation": table["score_std"],
                 "folds with a score": table["n_ok"],
+                **parts,
                 **more,
-                "as good": self.as_good or "",
+                state: marks,
             }
         )
-        shown = {score: measure.text, "standard deviation": measure.text, **formats}
+        shown = dict.fromkeys((score, part, "standard deviation"), measure.text) | {**formats}
         return candidates_section(frame, shown, f"mean {measure.name} over the folds", words)
 
     def subtitle(self) -> str:

@@ -15,9 +15,11 @@ from matplotlib.cbook import boxplot_stats
 from matplotlib.colors import LogNorm, Normalize
 from matplotlib.figure import Figure
 from matplotlib.image import AxesImage
-from matplotlib.patches import Patch, Rectangle
+from matplotlib.patches import Patch, PathPatch, Rectangle
+from matplotlib.path import Path
 from matplotlib.patheffects import withStroke
 from matplotlib.ticker import MaxNLocator
+from matplotlib.transforms import Affine2D
 
 from pipelines.report.style import (
     BLUE,
@@ -48,6 +50,7 @@ MOST_NUMBERED = 10  # rows or columns of a heat map whose cells still have room 
 MOST_LABELS = 20  # classes whose names have room under their boxes
 HEIGHT, IMAGE = 2.2, 1.4  # of a panel of certainty, in inches
 MOST_NAMED = 8  # places of an axis that are named where all have no room
+HATCH = "\\\\\\"  # of what was given up
 LEGEND: dict[str, Any] = {"columnspacing": 1.2, "handlelength": 1.2, "handleheight": 0.9}
 LEGEND |= {"alignment": "left", "title_fontproperties": {"weight": "bold", "size": 11.5}}
 DOT_LENGTH = 1e-6  # of a sample's place; a PNG leaves out what has none, or snaps to one pixel
@@ -303,6 +306,24 @@ def matrix(
     return image
 
 
+def add_hatches(axes: Axes, image: AxesImage, values: np.ndarray, where: np.ndarray) -> None:
+    """Hatch cells of a matrix, in ink or white, what shows better; their numbers stay free."""
+    shades = np.asarray(image.cmap(image.norm(values)))[..., :3]
+    is_dark = shades @ (0.299, 0.587, 0.114) < 0.5
+    for colour, these in ((ON_DARK, where & is_dark), (ON_COLOUR, where & ~is_dark)):
+        squares = [
+            Path.unit_rectangle().transformed(Affine2D().translate(column - 0.5, row - 0.5))
+            for row, column in np.argwhere(these)
+        ]
+        if squares:  # one path of all: each on its own is ten times the bytes
+            look = {"facecolor": "none", "edgecolor": colour, "hatch": HATCH, "lw": 0}
+            axes.add_patch(PathPatch(Path.make_compound_path(*squares), gid="given up", **look))
+    for text in axes.texts:
+        column, row = map(int, text.get_position())
+        if where[row, column]:
+            text.set_bbox({"facecolor": shades[row, column], "edgecolor": "none", "pad": 1.2})
+
+
 def norm_of(values: np.ndarray, measure: Measure) -> Normalize:
     """The range of a colour map: of errors that span a decade, logarithmic."""
     finite = values[np.isfinite(values)]
@@ -367,7 +388,12 @@ def scatter_map(
 
 
 def heat_map(
-    means: pd.DataFrame, best: tuple[float, float] | None, measure: Measure, title: str, words: str
+    means: pd.DataFrame,
+    best: tuple[float, float] | None,
+    measure: Measure,
+    title: str,
+    words: str,
+    parts: pd.DataFrame | None = None,
 ) -> Figure:
     """Draw a mean for each pair of two parameters, the best framed; what has none is hatched.
 
@@ -378,8 +404,13 @@ def heat_map(
     best : values of the row and the column that are framed
     measure : of the means
     title, words : what the map shows, and its best in words
+    parts : as ``means``, of what was tried before it was given up: drawn, but hatched
     """
     figure, axes = one_axes(4.5, xlabel=str(means.columns.name), ylabel=str(means.index.name))
+    is_part = np.zeros(means.shape, bool)
+    if parts is not None:
+        is_part = (means.isna() & parts.notna()).to_numpy()
+        means = means.fillna(parts)
     values = means.to_numpy(float)
     finite, norm = values[np.isfinite(values)], norm_of(values, measure)
     texts = np.full(values.shape, "", dtype="U12")
@@ -393,6 +424,10 @@ def heat_map(
         add_colour_bar(figure, axes, image, measure)
     key: list[Artist] = []
     look: dict[str, Any]
+    if is_part.any():
+        add_hatches(axes, image, values, is_part)
+        look = {"facecolor": SKY, "edgecolor": INK, "hatch": HATCH, "lw": 0}
+        key.append(Patch(label="not all folds: mean of a part", **look))
     if len(finite) < values.size:
         look = {"facecolor": PALE, "edgecolor": GREY, "hatch": "////", "lw": 0}
         axes.patch.set(**look)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from cluster_setup import ClusterOptions, join, open_cluster, render, resolve_kind
 from cluster_setup.installation import install_line
-from cluster_setup.on_this_machine.devices import cuda_needs
+from cluster_setup.on_this_machine.devices import available_cores, cuda_needs
 from cluster_setup.workers import describe_workers, slot_left, threads_per_task
 from pipelines.console import Echo
 from pipelines.errors import InputError, opt
@@ -24,6 +24,62 @@ from pipelines.run_folder.folder import unused
 
 if TYPE_CHECKING:
     from distributed import Client
+
+
+@dataclass(frozen=True)
+class Workers:
+    """The workers that a run has, or would have.
+
+    Attributes
+    ----------
+    kind : str
+        Of the cluster.
+    n : int
+    threads : int
+        That each task may use.
+    device : {"cpu", "gpu"}
+    """
+
+    kind: str
+    n: int
+    threads: int
+    device: str
+
+    @classmethod
+    def expected(cls, kind: str, n: int | None, device: str) -> Workers:
+        """Those that a cluster is expected to have, before it is open."""
+        n = n or available_cores()
+        on_gpu = kind == "cuda" or device == "gpu"
+        return cls(kind, n, max(1, available_cores() // n), "gpu" if on_gpu else "cpu")
+
+    @property
+    def is_here(self) -> bool:
+        """Whether they are of this machine."""
+        return self.kind in ("threads", "local", "cuda")
+
+    @property
+    def unlike_this_process(self) -> str:
+        """Why nothing that this process measures holds for them; empty where it does."""
+        if not self.is_here:
+            return f"the workers of {self.kind} are other machines; a smaller run, and --pilot, can"
+        return "they run on a GPU; a smaller run, and --pilot, can" if self.device == "gpu" else ""
+
+    @property
+    def memory(self) -> int | None:
+        """Bytes that are free on their machine; None where it is another one."""
+        if not self.is_here:
+            return None
+        import psutil
+
+        free: int = psutil.virtual_memory().available
+        return free
+
+    def __str__(self) -> str:
+        if self.kind == "threads" or self.n == 1:
+            n = self.n * self.threads
+            return f"{n} thread" + "s" * (n != 1)
+        each = f" of {self.threads} threads" if self.threads > 1 else ""
+        return f"{self.n:,} workers{each}"
 
 
 @dataclass(frozen=True)
@@ -55,6 +111,11 @@ class Cluster:
     def threads(self) -> int:
         """Threads that each task may use."""
         return threads_per_task(self.workers)
+
+    @property
+    def all_workers(self) -> Workers:
+        """Its workers, those that still wait in a queue among them."""
+        return Workers(self.kind, self.runner.n_workers, self.threads, self.device)
 
 
 def choose_cluster(options: RunOptions, echo: Echo) -> ClusterOptions:

@@ -20,6 +20,7 @@ from pipelines.run_folder.rows import Row
 
 if TYPE_CHECKING:
     from pipelines.run.groups import RunOptions
+    from pipelines.run.job import Done
     from pipelines.run.lifecycle import Data, Session
     from pipelines.run.outcomes import Task
 
@@ -119,20 +120,26 @@ def plan_workers(
     )
 
 
-def what_is_left(session: Session, fits: tuple[int, int] | None, cost: float) -> str:
+def what_is_left(session: Session, found: Done, cost: float) -> str:
     """Return a line on a run to resume: its folder, what is done, what is left and its duration.
 
-    ``fits`` are those done and all there are, ``cost`` that of all tasks.
+    Parameters
+    ----------
+    session : of the run
+    found : what is done; where fewer fits may be needed, how long they take is not known
+    cost : of all tasks
     """
     spent, path, tasks = session.folder.wall_before, session.path, session.journal.records
-    if session.record.get("status") == "finished":
+    if session.record.get("status") == "finished" and not found.ended_early:
         return f"resume     {path} is finished; it took {clock(spent)}"
-    if fits is None:
+    if found.n_fits is None:
         return f"resume     {path}: {len(tasks)} tasks done in {clock(spent)}"
-    done, total = fits
+    done, total = found.n_fits
     if not done:
         return f"resume     {path}: no fit is finished yet, {total:,} to do"
     left = f"{total - done:,} left"
+    if found.at_most:
+        return f"resume     {path}: {done:,} fits done in {clock(spent)}, at most {left}"
     if done < total:
         # What was under way when the run was stopped is in its wall time, but not in its journal.
         busy = sum(task["seconds"] for task in tasks)

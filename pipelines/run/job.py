@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -32,7 +32,7 @@ from pipelines.console import (
 )
 from pipelines.errors import InputError, opt, program
 from pipelines.run import predict
-from pipelines.run.cluster import Cluster, choose_cluster, opened, where
+from pipelines.run.cluster import Cluster, Workers, choose_cluster, opened, where
 from pipelines.run.dry_run import contact_lines, first_rows, plan_workers, what_is_left
 from pipelines.run.errors import NO_MEMORY, RunStopped, is_out_of_memory
 from pipelines.run.function import as_function
@@ -99,6 +99,10 @@ class Plan(ABC, Generic[Chosen]):
         n_workers: int | None = self.options.workers
         return n_workers
 
+    def forecast(self, workers: Workers, done: Any) -> Iterator[str]:
+        """Yield what the run will take on such workers, less what is ``done``; nothing if short."""
+        return iter(())
+
     def on(self, cluster: Cluster) -> Self:
         """Return the plan with its entries, and what depends on the workers decided."""
         return self
@@ -111,10 +115,14 @@ class Done:
     Attributes
     ----------
     n_fits : the fits done, and all there are; None if not known
+    at_most : whether fewer may be needed, as what is tried depends on their scores
+    ended_early : whether the time it was given ended before all was tried
     accepted : changes that a run which is extended was taken with
     """
 
     n_fits: tuple[int, int] | None = None
+    at_most: bool = False
+    ended_early: bool = False
     accepted: Sequence[Mapping[str, Any]] = ()
 
 
@@ -231,8 +239,9 @@ class Job(Leaving, ABC, Generic[Chosen]):
         """Return the lines that sum up the finished run in a folder."""
 
     def is_whole(self, record: Mapping[str, Any], plan: Any, done: Any) -> bool:
-        """Return whether a run is finished and none of its tasks is to be tried again."""
-        return record.get("status") == "finished" and not record.get("n_failed")
+        """Return whether a run is finished and none of its tasks is to be tried, or tried again."""
+        is_finished = record.get("status") == "finished" and not record.get("n_failed")
+        return is_finished and not done.ended_early
 
 
 def run_job(kind_of_job: type[Job[Any]], argv: Sequence[str]) -> Path:
@@ -302,6 +311,10 @@ def run_job(kind_of_job: type[Job[Any]], argv: Sequence[str]) -> Path:
                 plan = plan.on(cluster)
                 entries = {**plan.entries, "identity": identity, "accepted": accepted}
                 session.begin(plan.options, argv, data, cluster, entries)
+                with phase(write_line, "forecast   timing a few fits"):
+                    lines = [] if options.quiet else list(plan.forecast(cluster.all_workers, done))
+                for line in lines:
+                    write_line(line)
                 computed = job.execute(plan, done, session, cluster)
                 try:
                     session.finish(job.answer(plan, computed, session, cluster).entries)
@@ -347,10 +360,16 @@ def show_dry_run(job: Job[Any], plan: Plan[Any], session: Session, asked: Cluste
         if not job.is_whole(session.record, plan, done):
             session.accept(f"--resume {session.path}", session.record, options, job.lasting)
         cost = sum(task.cost for task in plan.tasks_for(kind, 1))
-        lines.append(what_is_left(session, done.n_fits, cost))
+        lines.append(what_is_left(session, done, cost))
     for line in lines:
         session.echo(line)
     kind = where(options, kind, plan.runs_in_process)
+    if not (options.resume or options.pilot or options.quiet):
+        workers = Workers.expected(kind, plan.n_workers(kind), options.device)
+        with phase(session.echo, "forecast   timing a few fits"):
+            lines = list(plan.forecast(workers, Done()))
+        for line in lines:
+            session.echo(line)
     script = render(replace(asked, kind=kind))
     also = f", {backend}" if (backend := plan.describe_backend(kind)) else ""
     # What was asked for is printed with --quiet too.

@@ -23,6 +23,7 @@ SECONDS_BETWEEN_LINES = 10  # where tasks are done meanwhile
 SECONDS_OF_SILENCE = 30  # at the most
 SECONDS_FOR_THE_LAST_LOOK = 2  # it may wait for a scheduler that does not answer
 SECONDS_OF_COMPILATION = 60  # at the most, in each worker's first task
+ENOUGH = 0.1  # of the predicted cost, from which the first tasks tell how long the others take
 
 
 def clock(seconds: float) -> str:
@@ -142,10 +143,13 @@ class Progress:
         """The time that has passed, and the time that is left where that can be told."""
         done, elapsed = self._done_by_now, time.monotonic() - self._started
         n_workers = self._present.workers
-        # The first tasks may be mostly compilation; what tells of itself from inside is compiled.
-        compiles = self._n_done <= max(1, n_workers) and elapsed < SECONDS_OF_COMPILATION
+        # The first tasks may be mostly compilation; what tells of itself from inside is compiled,
+        # but what it says at first is far off: networks may end early, large problems come first.
+        first = self._n_done <= max(1, n_workers)
+        compiles = first and elapsed < SECONDS_OF_COMPILATION and not self._inside
+        unknown = first and done < ENOUGH * self._total
         deserted = self._ask is not None and not n_workers
-        if not done or self._n_done == self._n_tasks or (compiles and not self._inside) or deserted:
+        if not done or self._n_done == self._n_tasks or compiles or unknown or deserted:
             return clock(elapsed)
         left = (elapsed - self._deserted) * max(0.0, self._total - done) / done
         left = min(left, max(0.0, self._ends - time.monotonic()))

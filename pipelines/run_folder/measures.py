@@ -44,6 +44,13 @@ class Measure:
             return f"{value:.4g}"
         return f"{value:{sign}.4f}" if abs(value) < 10 else f"{value:{sign}.4g}"
 
+    def behind(self, difference: float) -> str:
+        """How much a score is below another in words: ``3.1 points`` of percent, or ``0.0312``."""
+        if not self.is_error:
+            return self.text(difference)
+        points = 100 * difference
+        return f"{points:.1f} points" if points >= 0.1 or not points else f"{points:.1g} points"
+
     def mean_and_spread(self, score: float, std: float | None) -> str:
         """Return the mean of some scores and their standard deviation: ``1.39 % ± 0.38 %``."""
         spread = "" if std is None else f" ± {self.text(std)}"

@@ -12,6 +12,8 @@ if TYPE_CHECKING:
 # A mean over folds carries rounding; candidates closer than this are tied.
 TIE_DECIMALS = 12
 VALUES = ["error", "score"]
+# What a table has of candidates where some do not have all folds; see ``search.unfinished``.
+UNFINISHED = ("score_part", "behind", "stopped")
 
 
 def candidates_of(cells: pd.DataFrame, parameters: Sequence[str], n_folds: int) -> pd.DataFrame:
@@ -64,3 +66,27 @@ def ranked(means: pd.DataFrame, n_folds: int) -> pd.DataFrame:
     table = table.sort_values(["tie", *parameters], na_position="last", ignore_index=True)
     table["rank"] = range(1, len(table) + 1)
     return table.drop(columns="tie")
+
+
+def have_all_folds(candidates: pd.DataFrame) -> pd.Series:
+    """Whether each candidate was tried on all folds: statistics are of these."""
+    if "stopped" in candidates:
+        return candidates["stopped"] == ""
+    return candidates["rank"] > 0
+
+
+def without_untried(candidates: pd.DataFrame) -> pd.DataFrame:
+    """The candidates without those for which a run had no time: they may be better or worse."""
+    if "stopped" not in candidates:
+        return candidates
+    compared = candidates[["score_mean", "behind"]].notna().any(axis=1)
+    return candidates[compared | (candidates["stopped"] == "")]
+
+
+def shortfall(candidates: pd.DataFrame) -> pd.Series:
+    """How far the score of each candidate is below the best; NaN where it is not known.
+
+    Of one that was given up it is how far it was behind the best of that time.
+    """
+    behind = candidates["score_mean"].iloc[0] - candidates["score_mean"]
+    return behind.fillna(candidates["behind"]) if "behind" in candidates else behind

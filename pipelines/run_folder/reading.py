@@ -61,8 +61,8 @@ class RunData:
     """All that a run left in its folder, whatever its command; tables are read when asked for.
 
     ``metadata`` is ``run.json`` as it stands, ``record`` the same with its types. ``cells`` has
-    one row per cell, an empty table where the run got no further. What a command leaves beside
-    these is in a class of its own.
+    one row per cell, an empty table where the run got no further; fits on a share of the rows,
+    whose fold is -1, are no cells. What a command leaves beside these is in a class of its own.
 
     A table that is damaged is an ``InputError``.
     """
@@ -109,6 +109,8 @@ class RunData:
         cells = read_table(folder / cells_file, row)
         if cells is None:
             cells = cells_of(records, row, list(cls.place))
+        elif "fold" in cells:
+            cells = cells[cells["fold"] >= 0].reset_index(drop=True)
         return cls(folder, metadata, record, cells, tasks_of(records))
 
     @cached_property

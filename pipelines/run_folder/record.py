@@ -121,8 +121,12 @@ class OptionMetadata(Part):
 
 
 class BestMetadata(Part):
-    """The best candidate, by the mean over its folds; what tells it from others is a command's."""
+    """The best candidate, by the mean over its folds; what tells it from others is a command's.
 
+    ``n_splits`` is there where time ended before any candidate had all splits.
+    """
+
+    n_splits: Count | None = None
     error_mean: Share | None = None
     error_std: Number | None = None
     score_mean: Number | None = None
@@ -270,6 +274,12 @@ def splits_in_words(metadata: Mapping[str, Any]) -> str:
     n_splits = n_splits_of(metadata)
     what = "fold" if n_splits == metadata.get("options", {}).get("folds") else "split"
     return f"{n_splits} {what}{'s' * (n_splits != 1)}"
+
+
+def splits_of_best_in_words(metadata: Mapping[str, Any]) -> str:
+    """Return the splits that the best has: all of them, or ``2 of 5 folds``."""
+    n_splits, words = (metadata.get("best") or {}).get("n_splits"), splits_in_words(metadata)
+    return words if n_splits is None else f"{n_splits} of {words}"
 
 
 def read_record(

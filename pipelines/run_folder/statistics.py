@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from pipelines.run_folder.ranking import TIE_DECIMALS
+from pipelines.run_folder.ranking import TIE_DECIMALS, have_all_folds
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -90,7 +90,7 @@ def holm(p_values: Sequence[float]) -> list[float]:
 def within_one_standard_error(
     candidates: pd.DataFrame, n_folds: int, by: Sequence[str], simplest: str = "simplest"
 ) -> list[str] | None:
-    """Return what each candidate is beside the best; None where none has a score.
+    """Return what each candidate is beside the best; None where none has a score on all folds.
 
     Breiman et al., Classification and regression trees (1984), choose the simplest candidate
     within one standard error of the best.
@@ -108,7 +108,10 @@ def within_one_standard_error(
     first three ends with the word for it, unless that is the best
     """
     mean, std = candidates.get("score_mean"), candidates.get("score_std")
-    if mean is None or std is None or mean.head(1).isna().all():
+    if mean is None or std is None:
+        return None
+    mean = mean.where(have_all_folds(candidates))
+    if mean.head(1).isna().all():
         return None
     error = standard_error(float(std.iloc[0]), n_folds)
     tied = mean.round(TIE_DECIMALS) == round(float(mean.iloc[0]), TIE_DECIMALS)

@@ -15,7 +15,7 @@ from pipelines.data.image_files import ImageFormat
 from pipelines.errors import flag_of
 from pipelines.nn.settings import OF_NETWORKS
 from pipelines.run import job
-from pipelines.run.cluster import Cluster
+from pipelines.run.cluster import Cluster, Workers
 from pipelines.run.errors import RunStopped
 from pipelines.run.events import ProgressEvent
 from pipelines.run.lifecycle import Session
@@ -28,8 +28,8 @@ from pipelines.run_folder.record import Answer
 from pipelines.search.budget import Budget
 from pipelines.search.extension import identity_of_candidate, record_extended, rows_to_extend
 from pipelines.search.features import Features
-from pipelines.search.feed import Feed, Search, scope_of
-from pipelines.search.forecast import Pace
+from pipelines.search.feed import Feed, Search, cut_for_workers, scope_of
+from pipelines.search.forecast import Pace, forecast
 from pipelines.search.options import SearchOptions
 from pipelines.search.ranking import (
     BestSoFar,
@@ -45,6 +45,7 @@ from pipelines.search.record import LEARNING_CURVE, NESTED
 from pipelines.search.splits import make_splits
 from pipelines.search.strategies import make_strategy, strategy_class
 from pipelines.search.strategies.base import WHOLE, Request, Scope, Stop, Strategy
+from pipelines.search.summary import left_by_budget, share_in_words
 from pipelines.search.tasks import (
     CURVE,
     INNER,
@@ -61,6 +62,7 @@ from pipelines.search.tasks import (
     place_of,
     run_task,
 )
+from pipelines.search.unfinished import strategy_entries, with_unfinished
 
 if TYPE_CHECKING:
     import numpy as np
@@ -116,15 +118,25 @@ class SearchPlan(job.Plan[Chosen]):
         return sum(len(test) / len(train) for train, test in splits) / len(splits)
 
     @property
+    def splits_in_words(self) -> str:
+        """How many splits a candidate has: ``5 folds``."""
+        n_splits = len(self.splits[SEARCH, 1.0])
+        return f"{n_splits} {'folds' if n_splits == self.options.folds else 'splits'}"
+
+    @property
     def fits_in_words(self) -> str:
         """The fits of the search: ``5 folds = 320 fits``, and those within outer folds."""
         options, n_splits = self.options, len(self.splits[SEARCH, 1.0])
-        words = f"{n_splits} folds = {self.n_candidates * n_splits:,} fits"
-        if n_splits != options.folds:
-            words = words.replace("folds", "splits", 1)
+        words = f"{self.splits_in_words} = {self.n_candidates * n_splits:,} fits"
         if n_inner := len(self.splits.get((INNER, 1.0), ())):
             words += f" and {self.n_candidates * n_inner:,} in {options.nested} outer folds"
         return words
+
+    @property
+    def shares(self) -> Sequence[float]:
+        """The shares of the rows, below 1, that the strategy may ask for."""
+        kind, n_splits = strategy_class(self.options.strategy), len(self.splits[SEARCH, 1.0])
+        return kind.shares(self.n_candidates, len(self.dataset.y_train), n_splits)
 
     @property
     def first_stages(self) -> list[tuple[str, float]]:
@@ -162,6 +174,20 @@ class SearchPlan(job.Plan[Chosen]):
         on_gpu = kind == "cuda" or self.options.device == "gpu"
         problem = self.make_problem("gpu" if on_gpu else "cpu", 1)
         return Feed(problem, self.searches(problem), n_workers, {})(0)
+
+    def forecast(self, workers: Workers, done: job.Done) -> Iterator[str]:
+        """See ``Plan``; of a strategy that leaves candidates out, of all of them."""
+        if self.features is not None and not self.entries:
+            yield "forecast   none before the features are computed"
+            return
+        problem = self.make_problem(workers.device, workers.threads)
+        tasks = [task for stage, _ in self.first_stages for task in make_tasks(problem, stage)]
+        tasks = cut_for_workers(problem, tasks, workers.n)
+        known = getattr(done, "rows", {})
+        tasks = [left for task in tasks if (left := task.without(known)) is not None]
+        decides = strategy_class(self.options.strategy).decides
+        budget = self.options.time_budget
+        yield from forecast(problem, tasks, workers, at_most=decides, budget=budget)
 
     def on(self, cluster: Cluster) -> Self:
         """Return the plan with the features of all images, computed on the workers.
@@ -285,11 +311,21 @@ class SearchJob(job.Job[Chosen]):
         if plan.options.extend is not None and not session.folder.has_begun:
             features = None if plan.features is None else plan.features.extractor.describe()
             problem = plan.make_problem("cpu", 1)
-            extended, accepted = rows_to_extend(self, plan, problem, session, features)
+            extended, accepted = rows_to_extend(
+                self, plan, problem, session, features, {WHOLE, *plan.shares}
+            )
             rows |= extended
-        done = sum(row["stage"] in (SEARCH, INNER) for row in rows.values())
-        n_fits = done, sum(len(plan.splits[key]) for key in plan.first_stages) * plan.n_candidates
-        return SearchDone(n_fits=n_fits, accepted=accepted, rows=rows, extended=extended)
+        of_search = [row["share"] for row in rows.values() if row["stage"] in (SEARCH, INNER)]
+        n_fits = sum(len(plan.splits[key]) for key in plan.first_stages) * plan.n_candidates
+        n_fits += len(of_search) - of_search.count(WHOLE)  # those on shares come on top
+        return SearchDone(
+            n_fits=(len(of_search), n_fits),
+            ended_early=left_by_budget(session.record) != "",
+            at_most=strategy_class(plan.options.strategy).decides,
+            accepted=accepted,
+            rows=rows,
+            extended=extended,
+        )
 
     def execute(
         self, plan: SearchPlan[Chosen], done: SearchDone, session: Session, cluster: Cluster
@@ -377,10 +413,11 @@ class SearchJob(job.Job[Chosen]):
                 )
             n_splits = min(n_splits, int(cells.groupby("candidate").size().max()))
             if n_splits < len(splits) or cells["share"].max() < WHOLE:
+                share = cells["share"].max()
+                of = f", on {share_in_words(share)} of the rows" if share < WHOLE else ""
                 early.append(
-                    f"no candidate was tried on all {len(splits)} folds of all rows in "
-                    f"{clock(seconds)}: the best is by {n_splits} of {cells['share'].max():.0%} of "
-                    "the rows"
+                    f"no candidate was tried on all {plan.splits_in_words} in {clock(seconds)}: "
+                    f"the best is by {n_splits} of them{of}"
                 )
         candidates = reduce_scores(cells, (*columns, "candidate"), n_splits, cluster.runner.client)
         scores = candidates["score_mean"]
@@ -389,6 +426,11 @@ class SearchJob(job.Job[Chosen]):
             chosen = [n for n in ("estimator", "param", "grid") if getattr(options, n, None)]
             check = f"; check {' and '.join(map(flag_of, chosen))}" if chosen else ""
             raise RunStopped(f"every candidate failed: {reason}{check}")
+        strategy, stopped = dict[str, Any](), computed.stopped
+        tried = with_unfinished(candidates, computed.cells, problem, stopped, plan.splits_in_words)
+        if options.strategy != "grid" or (tried["stopped"] != "").any():
+            candidates, done = tried, session.journal.records
+            strategy = strategy_entries(options.strategy, tried, computed.cells, len(splits), done)
         # Of many rows it takes long.
         n_rows = f"all {len(data.X_train):,} training rows{self.refitted_besides(options)}"
         with phase(session.echo, f"refit      fitting the best candidate on {n_rows}"):
@@ -397,7 +439,9 @@ class SearchJob(job.Job[Chosen]):
         if tested.error is not None:
             raise RunStopped(f"the best candidate cannot be fitted on all rows: {tested.error}")
         entries = failures(cells, (*(columns or ("algorithm", "candidate")), "fold"))
-        entries |= self.answer_of_best(plan, computed, path, candidates, tested.result)
+        entries |= strategy | self.answer_of_best(plan, computed, path, candidates, tested.result)
+        if n_splits < len(splits):
+            entries["best"]["n_splits"] = n_splits
         with phase(session.echo, "baseline   scoring it"):
             baseline = baseline_of(data, splits, plan.scoring[0], labels=plan.labels)
         remarks = remarks_on(data, baseline, scores.tolist(), entries.get("test_error"))

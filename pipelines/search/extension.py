@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ from pipelines.run.groups import deciding_results, is_moved
 from pipelines.run.lifecycle import Session
 from pipelines.run_folder import names
 from pipelines.run_folder.folder import RunFolder
+from pipelines.search.strategies.base import WHOLE
 from pipelines.search.tasks import INNER, SEARCH, Place, Problem, Row, place_of
 
 
@@ -34,6 +35,7 @@ def rows_to_extend(
     problem: Problem,
     session: Session,
     features: Mapping[str, Any] | None = None,
+    shares: Collection[float] = (WHOLE,),
 ) -> tuple[dict[Place, Row], list[dict[str, Any]]]:
     """The rows of another run whose candidates are candidates of this one, too.
 
@@ -43,6 +45,7 @@ def rows_to_extend(
     ----------
     command : a ``Job`` with ``candidate_options``, options that choose the candidates
     features : what images were turned into, as ``run.json`` has it
+    shares : of the rows that may be asked for; fits on others are left
 
     Raises
     ------
@@ -83,7 +86,9 @@ def rows_to_extend(
     with folder.journal(command.row, write=False) as journal:
         for row in (row for record in journal.records for row in record["rows"]):
             stage = row.get("stage", "")
-            if stage not in stages or row["status"].startswith(names.FAILED):
+            if stage not in stages or row["share"] not in shares:
+                continue
+            if row["status"].startswith(names.FAILED):
                 continue
             place = places.get((stage, *identity_of_candidate(row["algorithm"], row["params"])))
             if place is not None:

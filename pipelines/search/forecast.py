@@ -4,16 +4,29 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict, deque
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from statistics import median
 from typing import Any
 
 import numpy as np
 
-from pipelines.search.fitting import PLAIN
-from pipelines.search.tasks import Problem
+from pipelines.data.generators import generators_kept
+from pipelines.errors import error_line
+from pipelines.run.chunking import makespan
+from pipelines.run.cluster import Workers
+from pipelines.run.progress import clock
+from pipelines.search.probes import measure, measure_steps
+from pipelines.search.shared.base import PlainFits, SharedFit
+from pipelines.search.tasks import Problem, Task, run_task
 
 LAST = 15  # measured tasks of a kind that correct its predictions
+WORTH_A_FORECAST = 60.0  # seconds of a run
+SHORT = 30.0  # of the most that a run may take by its costs, and is not probed
+SECONDS_OF_A_VALUE = 4e-6  # of a row of a fit, at most but for what is unusually slow
+PATIENCE, LEAST_PATIENCE = 4.0, 0.2  # seconds of all probes, and of one
+PROBES = 3  # of one kind of work; of several kinds fewer each
+WITHIN = 1.5  # the factor that a forecast keeps within, mostly
 
 Kind = tuple[str, str]  # the shared work, the algorithm
 Rates = Mapping[int, float]  # seconds of a unit of cost, by the place of a task's first candidate
@@ -38,10 +51,7 @@ class Pace:
 
     def kind(self, task: Any) -> Kind:
         """The kind of work of a task; a refit's has no algorithm."""
-        group = getattr(task, "group", None)
-        if group is None:
-            return PLAIN, type(task).__name__
-        return self._problem.of(task.stage).shared_by(task).name, task.label
+        return _kind(self._problem, task)
 
     def seconds(self, task: Any) -> float:
         """Predict the seconds of a task on one worker; NaN where nothing of its kind is known."""
@@ -68,3 +78,172 @@ class Pace:
         logs = [math.log(rates[place]) for place in places]
         members = getattr(task, "members", (0,))
         return float(task.cost) * math.exp(np.interp(members[0], places, logs))
+
+
+def _kind(problem: Problem, task: Any) -> Kind:
+    if not isinstance(task, Task):
+        return type(task).__name__, ""
+    return problem.of(task.stage).shared_by(task).name, task.label
+
+
+def forecast(
+    problem: Problem,
+    tasks: Sequence[Any],
+    workers: Workers,
+    *,
+    run: Callable[..., Iterable[Any]] = run_task,
+    at_most: bool = False,
+    budget: float | None = None,
+) -> Iterator[str]:
+    """Yield what a run of these tasks will take; nothing of one that is over in a minute.
+
+    Seconds are measured by a few probes where this process stands for the workers.
+
+    Parameters
+    ----------
+    run : function of problem, task and ``n_threads`` that carries out a task of training
+    at_most : whether a strategy may leave some of the tasks out
+    budget : seconds after which the run ends with what it has by then
+    """
+    if not tasks or most_seconds(problem, tasks) < SHORT * workers.n * workers.threads:
+        return
+    counted = f"{sum(len(getattr(task, 'places', (task,))) for task in tasks):,} fits"
+    counted = f"at most {counted}" if at_most else counted
+    if reason := workers.unlike_this_process:
+        yield f"forecast   {counted}; how long they take cannot be told before: {reason}"
+    else:
+        try:
+            with generators_kept():
+                pace = probe(problem, tasks, workers.threads, run)
+            seconds = makespan([pace.seconds(task) for task in tasks], workers.n)
+        except Exception as error:  # whatever an estimator raises is said by the rows of its fits
+            yield (
+                f"forecast   {counted}; how long they take cannot be told, a probe failed: "
+                f"{error_line(error)}"
+            )
+        else:
+            if not seconds >= WORTH_A_FORECAST:
+                return
+            ended = ""
+            if budget is not None and seconds > budget:
+                ended = f"; --time-budget ends them after {clock(budget)}"
+            yield f"forecast   {counted}, about {in_words(seconds)} on {workers}{ended}"
+    yield from memory_lines(problem, tasks, workers)
+
+
+def most_seconds(problem: Problem, tasks: Sequence[Any]) -> float:
+    """The most seconds of one core that tasks take, by their costs."""
+    X = problem.data.X
+    n_values = math.prod(X.shape) if hasattr(X, "shape") else len(X)
+    total = 0.0
+    for task in tasks:
+        unit = None
+        if isinstance(task, Task):
+            unit = _shared(problem, task).most_seconds
+        elif len(problem.parts):
+            unit = 4.0
+        of_values = SECONDS_OF_A_VALUE * n_values * len(getattr(task, "places", (task,)))
+        total += of_values if unit is None else unit * task.cost
+    return total
+
+
+def _shared(problem: Problem, task: Task) -> SharedFit:
+    return problem.of(task.stage).shared_by(task).shared or PlainFits()
+
+
+def probe(
+    problem: Problem, tasks: Sequence[Any], n_threads: int, run: Callable[..., Iterable[Any]]
+) -> Pace:
+    """Measure a few tasks of every kind; give the pace of all.
+
+    Of tasks that are in the order of a grid, as those of a path, some between its ends; of others
+    some between the cheapest and the dearest.
+    """
+    kinds: dict[Kind, list[Any]] = defaultdict(list)
+    for task in tasks:
+        kinds[_kind(problem, task)].append(task)
+    probed = [kind for kind, some in kinds.items() if not getattr(some[0], "needs", ())]
+    n = max(1, PROBES // len(probed))
+    patience = max(LEAST_PATIENCE, PATIENCE / (n * len(probed)))
+    problem = replace(problem, data=replace(problem.data))  # what probes place goes with them
+    rates: dict[Kind, dict[int, float]] = {}
+    for kind in probed:
+        rates[kind] = dict(_rates(problem, kinds[kind], n, n_threads, patience, run))
+    of_networks = [rate for some in rates.values() for rate in some.values()]
+    for kind in kinds.keys() - rates.keys():  # refits, of the costs of their searches
+        rates[kind] = {0: median(of_networks)}
+    return Pace(problem, rates)
+
+
+def _rates(
+    problem: Problem,
+    tasks: Sequence[Any],
+    n: int,
+    n_threads: int,
+    patience: float,
+    run: Callable[..., Iterable[Any]],
+) -> Iterator[tuple[int, float]]:
+    """Yield seconds of a unit of cost by the place of a candidate, of so many of the tasks."""
+    first, n_rows = tasks[0], len(problem.data.y)
+    shared = _shared(problem, first) if isinstance(first, Task) else None
+    by_cost = {task.cost for task in tasks} if shared is None or not shared.linear_rows else ()
+    # A task for each group of candidates: other splits of it take as long.
+    alike = {getattr(task, "members", task.name): task for task in reversed(tasks)}
+    ordered = sorted(
+        alike.values(),
+        key=lambda task: task.cost if len(by_cost) > 1 else getattr(task, "members", (0,))[0],
+    )
+    chosen = {int((i + 0.5) * len(ordered) / n): None for i in range(n)}
+    share = None
+    if shared is not None:
+        finals = [problem.of(first.stage).candidate(first, i).final for i in first.members]
+        share = shared.share_of_steps(finals, n_rows)
+    steps = list[tuple[float, float]]()
+    for task in (ordered[i] for i in chosen):
+        if shared is None or share is not None:
+            items = run(problem, task, n_threads=n_threads)
+            steps.append((measure_steps(items, patience, share or 1.0), task.cost))
+            continue
+        final = problem.of(task.stage).candidate(task, task.members[0]).final
+        slower, _ = shared.beyond_memory(final, n_rows)
+        measured = measure(problem, task, n_threads, patience)
+        yield task.members[0], slower * measured.on(n_rows, shared.linear_rows) / task.cost
+    if steps:  # their costs are of one unit, in no order
+        yield 0, sum(seconds for seconds, _ in steps) / sum(cost for _, cost in steps)
+
+
+def in_words(seconds: float) -> str:
+    """Seconds roughly, with the range that is meant: ``31 min (21 to 47 min)``."""
+    unit, name = next(
+        (unit, name)
+        for unit, name, most in ((1, "s", 100), (60, "min", 100), (3600, "h", 72), (86400, "d", 0))
+        if seconds < most * unit or not most
+    )
+
+    def rounded(seconds: float) -> str:
+        number = seconds / unit
+        return f"{number:.0f}" if number >= 9.5 else f"{number:.1f}"
+
+    low, high = rounded(seconds / WITHIN), rounded(seconds * WITHIN)
+    return f"{rounded(seconds)} {name} ({low} to {high} {name})"
+
+
+def memory_lines(problem: Problem, tasks: Sequence[Any], workers: Workers) -> Iterator[str]:
+    """Yield what is larger than the memory there is; nothing where all fits."""
+    n_rows, said = len(problem.data.y), dict[str, None]()
+    for task in tasks:
+        if isinstance(task, Task) and not task.drawn:
+            final = problem.of(task.stage).candidates[task.members[0]].final
+            said[_shared(problem, task).beyond_memory(final, n_rows)[1]] = None
+    for line in filter(None, said):
+        yield f"memory     {line}"
+    if workers.memory is None:
+        return
+    # Each process has the rows, and a scaled copy in double precision.
+    size = getattr(problem.data.X, "size", 0)
+    needed = (workers.n if workers.kind == "local" else 1) * (problem.data.nbytes + 8 * size)
+    if needed > workers.memory:
+        yield (
+            f"memory     the rows of {workers.n:,} workers are {needed / 1e9:,.0f} GB, and "
+            f"{workers.memory / 1e9:,.0f} GB are free here: fewer --workers or a --limit need less"
+        )

@@ -6,18 +6,24 @@ import inspect
 import warnings
 from collections.abc import Mapping, Sequence
 from copy import copy
+from functools import partial
+from numbers import Real
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
+import numpy as np
 from numpy.typing import ArrayLike
+from scipy.stats import rankdata
 from sklearn.base import is_classifier
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV, check_cv
+from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from pipelines.run.tasks import OnCluster, Runner
 from pipelines.search.joblib_backend import SearchBackend
 from pipelines.search.shared import SharedFit
-from pipelines.sklearn_private import fit_context
+from pipelines.search.strategies.race import Race
+from pipelines.sklearn_private import Interval, fit_context
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -28,6 +34,9 @@ class Fits(NamedTuple):
 
     asked: int
     made: int
+
+
+TIMES = ("fit_time", "score_time")  # NaN of a fit that was not made
 
 
 class GridSearch(GridSearchCV):
@@ -68,14 +77,23 @@ class GridSearch(GridSearchCV):
         Whether to score the training rows, too.
     client : distributed.Client, optional
         Where to fit; by default as ``n_jobs`` says, in this process or in others.
+    time_budget : float, optional
+        Seconds, at least 1, by which the search and the refit are to end: no fit is begun that
+        would not end in time, coarse values come first. By default as long as it takes.
 
     Attributes
     ----------
     fits : Fits
         How many fits of candidates were asked for, and made; the refit is none of them.
+    n_splits_done_ : array of int of shape (n_candidates,)
+        Splits on which each candidate was tried, with all their rows. With a ``time_budget``
+        also ``cv_results_["n_splits_done"]``: then scores of fits that were not made are NaN,
+        means are those of the splits that were, and ranks are by the number of these first.
 
     Warns
     -----
+    UserWarning
+        Fits were not made, as they would not have ended within ``time_budget``.
     ConvergenceWarning
         Fits that share work ended at a limit of iterations; said once, with their number.
 
@@ -88,6 +106,14 @@ class GridSearch(GridSearchCV):
     >>> search.fits
     Fits(asked=145, made=5)
     """
+
+    _parameter_constraints = {  # noqa: RUF012  as scikit-learn has it
+        **GridSearchCV._parameter_constraints,
+        "time_budget": [Interval(Real, 1, None, closed="left"), None],
+    }
+
+    margin: float | None = None  # of a race, where there is one
+    random_state: Any = 0
 
     def __init__(
         self,
@@ -103,6 +129,7 @@ class GridSearch(GridSearchCV):
         error_score: Any = float("nan"),
         return_train_score: bool = False,
         client: Client | None = None,
+        time_budget: float | None = None,
     ) -> None:
         super().__init__(
             estimator,
@@ -117,6 +144,7 @@ class GridSearch(GridSearchCV):
             return_train_score=return_train_score,
         )
         self.client = client
+        self.time_budget = time_budget
 
     def __sklearn_clone__(self) -> Self:
         """Return an unfitted search of these parameters; the client is shared, not copied."""
@@ -156,7 +184,16 @@ class GridSearch(GridSearchCV):
         cv : the splitter, where it is made already
         """
         backend = SearchBackend(
-            runner, self.verbose, kinds, n_threads, self.n_jobs, self.pre_dispatch
+            runner,
+            self.verbose,
+            kinds,
+            n_threads,
+            self.n_jobs,
+            self.pre_dispatch,
+            strategy=None if self.margin is None else partial(Race, margin=self.margin),
+            metric=self.refit if isinstance(self.refit, str) else None,
+            seed=_seed_of(self.random_state),
+            time_budget=self.time_budget,
         )
         splitter = self.cv  # type: ignore[has-type]
         # Splits that are given one by one may call joblib as they come.
@@ -167,9 +204,11 @@ class GridSearch(GridSearchCV):
             with backend:
                 # Without what decorates it: parameters are validated and callbacks called once.
                 inspect.unwrap(GridSearchCV.fit)(self, X, y, **params)
-            if not backend.fits:
+            if not backend.is_called:
                 message = "joblib did not hand over the fits, so that they shared nothing"
                 warnings.warn(message, stacklevel=3)
+            if backend.n_untried:
+                warnings.warn(self._untried(backend), stacklevel=3)
             return self
         finally:
             if runner is not None:
@@ -187,8 +226,72 @@ class GridSearch(GridSearchCV):
                     stacklevel=3,
                 )
 
+    def _format_results(
+        self, candidate_params: Any, n_splits: int, out: Any, more_results: Any = None
+    ) -> dict[str, Any]:
+        """Give scikit-learn's results; of candidates without all splits, over those they have."""
+        times = {name: np.reshape([fit[name] for fit in out], (-1, n_splits)) for name in TIMES}
+        done = ~np.isnan(times["fit_time"])
+        self.n_splits_done_ = done.sum(axis=1)
+        if self.margin is None and self.time_budget is None:
+            return super()._format_results(candidate_params, n_splits, out, more_results)
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "One or more of the .* scores are non-finite")
+            results = super()._format_results(candidate_params, n_splits, out, more_results)
+        results["n_splits_done"] = self.n_splits_done_
+        for name, values in times.items():
+            _put_statistics(results, name, values, done)
+        for name in [name.removeprefix("mean_") for name in results if name.startswith("mean_t")]:
+            values = np.stack([results[f"split{i}_{name}"] for i in range(n_splits)], axis=1)
+            _put_statistics(results, name, values, done)
+            if f"rank_{name}" in results:
+                results[f"rank_{name}"] = _ranks(results[f"mean_{name}"], self.n_splits_done_)
+        return results
+
+    def _untried(self, backend: SearchBackend) -> str:
+        """What was not tried in time."""
+        text = (
+            f"{backend.n_untried} fits were not made, as they would not have ended within "
+            f"time_budget={self.time_budget:g} s; their scores are NaN"
+        )
+        most = int(self.n_splits_done_.max())
+        if backend.share < 1 or most < self.n_splits_:
+            of_rows = "" if backend.share == 1 else f" of {backend.share:.0%} of the rows"
+            text += (
+                f", and the best candidate is by {most} of {self.n_splits_} splits{of_rows}; raise "
+                f"time_budget, or take fewer rows"
+            )
+        return text
+
     @property
     def fits(self) -> Fits:
         """Fits of candidates that were asked for and made, once the search was fitted."""
         check_is_fitted(self, "_fits")
         return self._fits
+
+
+def _seed_of(random_state: Any) -> int:
+    """The seed that a ``random_state`` of scikit-learn's stands for; an integer for itself."""
+    if isinstance(random_state, int | np.integer):
+        return int(random_state)
+    return int(check_random_state(random_state).randint(2**31))
+
+
+def _put_statistics(results: dict[str, Any], name: str, values: Any, done: Any) -> None:
+    """Put the means and deviations of candidates that lack splits, over the splits they have.
+
+    Parameters
+    ----------
+    values, done : of shape (n_candidates, n_splits); whether a fit was made
+    """
+    lacking = ~done.all(axis=1)
+    those = np.ma.array(values[lacking], mask=~done[lacking])
+    results[f"mean_{name}"][lacking] = those.mean(axis=1).filled(np.nan)
+    results[f"std_{name}"][lacking] = those.std(axis=1).filled(np.nan)
+
+
+def _ranks(means: Any, n_splits_done: Any) -> Any:
+    """Ranks of candidates from 1, the most splits first, then the best mean; NaN is the last."""
+    keys = np.where(np.isnan(means), np.inf, np.stack([-n_splits_done, -means]))
+    _, places = np.unique(keys, axis=1, return_inverse=True)
+    return rankdata(places.ravel(), method="min").astype(np.int32)

@@ -140,7 +140,7 @@ class StrategyOptions:
     sampler: str = option(
         "auto",
         "how --strategy random draws: plain, each by itself; sobol, evenly, of an SVM few gamma "
-        "with many C each, which share work (default of SVMs)",
+        "with several C each, which share work (default of SVMs)",
         choices=("auto", "plain", "sobol"),
     )
     time_budget: float | None = option(

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from contextlib import closing
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -21,19 +21,15 @@ from pipelines.search.shared.base import Split
 from pipelines.search.tasks import Problem, Task, run_task
 
 FEWEST_ROWS, ROWS_OF_A_CLASS = 256, 20
-WORST = 2.2  # power of the rows with which a fit's time grows; three would have no way out anyway
+LEAST, WORST = 0.8, 2.2  # powers of the rows with which a fit's time may grow
+SLOW = 2.0  # seconds on the fewest rows, more than what is to be imported takes
 LARGEST_STEP, SMALLEST_STEP = 8.0, 1.5  # from one number of rows to the next
-# The path solver's seconds go about as n (n + this), see ``benchmarks/forecast.py``.
-LINEAR_ROWS_OF_PATH = 1800
 
 Clock = Callable[[], float]
 
 
 def with_rows(problem: Problem, stage: str, share: float, n_rows: int) -> Problem:
-    """The search on so many of its rows, classes in proportion, with its splits of these.
-
-    What a solver may hold of a kernel shrinks as the kernel does, so that it goes the same way.
-    """
+    """The search on so many of its rows, classes in proportion, with its splits of these."""
     part, data = problem.of(stage), problem.data
     y, n = np.asarray(data.y), len(data.y)
     if n_rows >= n:
@@ -51,91 +47,105 @@ def with_rows(problem: Problem, stage: str, share: float, n_rows: int) -> Proble
 
     splits: list[Split] = [(within(a), within(b)) for a, b in part.splits[stage, share]]
     few = replace(data, X=rows_of(data.X, rows), y=data.y[rows], folds=(), weights=None)
-    room = (len(rows) / n) ** 2
-    candidates = tuple(
-        replace(one, estimator=_with_memory(one.estimator, room)) for one in part.candidates
-    )
-    return replace(part, data=few, candidates=candidates, splits={(stage, share): splits})
+    return replace(part, data=few, splits={(stage, share): splits})
 
 
-def _with_memory(estimator: Any, room: float) -> Any:
-    """A candidate of ``svm_grid`` with a share of its memory; any other as it is."""
-    settings = getattr(estimator, "settings", None)
-    if settings is None:
-        return estimator
-    memory = max(1 << 20, int(room * settings.memory_bytes))
-    return replace(estimator, settings=replace(settings, memory_bytes=memory))
+@dataclass(frozen=True)
+class Measured:
+    """What a task took on growing numbers of rows.
 
-
-def measure(
-    problem: Problem, task: Task, n_threads: int, patience: float, now: Clock = time.perf_counter
-) -> list[tuple[int, float]]:
-    """The seconds of a task on growing numbers of rows, as long as the patience lasts.
-
-    Returns
-    -------
-    pairs of rows and seconds; the first, which may compile or import, is left out where others
-    follow
-    """
-    data = problem.data
-    n, n_classes = len(data.y), 1
-    if np.asarray(data.y).dtype.kind in "iu":
-        n_classes = len(np.unique(data.y))
-    rows, measured, left = min(n, max(FEWEST_ROWS, ROWS_OF_A_CLASS * n_classes)), [], patience
-
-    def seconds(rows: int) -> float:
-        few = with_rows(problem, task.stage, task.share, rows)
-        began = now()
-        for _ in run_task(few, task, n_threads):
-            pass
-        return now() - began
-
-    seconds(rows)  # compiles and imports
-    while True:
-        measured.append((rows, max(1e-6, seconds(rows))))
-        left -= measured[-1][1]
-        power = WORST if len(measured) == 1 else min(WORST, max(1.0, _power(*measured[-2:])))
-        step = min(LARGEST_STEP, (max(0.0, left) / measured[-1][1]) ** (1 / power))
-        if rows == n or step < SMALLEST_STEP:
-            return measured
-        rows = min(n, math.ceil(rows * step))
-
-
-def extrapolate(measured: Sequence[tuple[int, float]], n: int, linear_rows: int = 0) -> float:
-    """Predict the seconds on ``n`` rows.
-
-    By the last two measurements: the mean of a power of the rows and of the polynomial through
-    both, a n + b n² or a + b n, in their logarithms; of a power the polynomial may be less, of
-    small numbers of rows what is fixed is more.
-
-    Parameters
+    Attributes
     ----------
-    linear_rows : where the seconds are known to go as n (n + linear_rows), that; it takes the place
-        of the power
+    rows : ascending
+    seconds : of the processor, of all threads: others that use it change them little
+    wall : seconds of the clock, on the most rows
     """
-    rows, seconds = measured[-1]
-    if rows >= n:
-        return seconds
-    expected = seconds * n * (n + linear_rows) / (rows * (rows + linear_rows))
-    if len(measured) == 1:
-        return expected if linear_rows else seconds * n / rows
-    power = _power(*measured[-2:])
-    few, of_few = measured[-2]
-    if power >= 2:
-        polynomial = seconds * (n / rows) ** min(power, WORST)
-    elif power >= 1:  # a n + b n²
-        b = (seconds / rows - of_few / few) / (rows - few)
-        polynomial = n * (seconds / rows + b * (n - rows))
-    else:  # a + b n
-        b = max(0.0, (seconds - of_few) / (rows - few))
-        polynomial = seconds + b * (n - rows)
-    by_power = seconds * (n / rows) ** min(WORST, max(0.8, power))
-    return math.sqrt(polynomial * (expected if linear_rows else by_power))
+
+    rows: tuple[int, ...]
+    seconds: tuple[float, ...]
+    wall: float
+
+    @property
+    def power(self) -> float:
+        """The power of the rows with which seconds grew, from the last but one to the last."""
+        if len(self.rows) == 1:
+            return WORST
+        return math.log(self.seconds[-1] / self.seconds[-2]) / math.log(
+            self.rows[-1] / self.rows[-2]
+        )
+
+    @property
+    def stretch(self) -> float:
+        """Seconds of the clock for one of the processor: below 1 where threads share the work."""
+        return self.wall / self.seconds[-1]
+
+    def on(self, n: int, linear_rows: int | None = None) -> float:
+        """Predict the seconds of the clock on ``n`` rows.
+
+        The polynomial through the last two measurements, a n + b n² or a + b n, and their power of
+        the rows, half and half in their logarithms: of a power the polynomial is mostly too much,
+        and of small numbers of rows, where much is fixed, the power is too little.
+
+        Parameters
+        ----------
+        linear_rows : where the seconds are known to go as n (n + linear_rows): that instead of the
+            power, and by two thirds
+        """
+        rows, seconds = self.rows[-1], self.seconds[-1]
+        known = None
+        if linear_rows is not None:
+            known = n * (n + linear_rows) / (rows * (rows + linear_rows))
+        if rows >= n or len(self.rows) == 1:
+            return self.stretch * seconds * (known or n / rows)
+        few, of_few, power = self.rows[-2], self.seconds[-2], self.power
+        by_power = (n / rows) ** min(WORST, max(LEAST, power))
+        if power >= 2:
+            polynomial = by_power
+        elif power >= 1:
+            b = (seconds / rows - of_few / few) / (rows - few)
+            polynomial = n * (seconds / rows + b * (n - rows)) / seconds
+        else:
+            polynomial = 1 + max(0.0, 1 - of_few / seconds) * (n - rows) / (rows - few)
+        growth = math.sqrt(polynomial * by_power)
+        if known is not None:
+            growth = polynomial ** (1 / 3) * known ** (2 / 3)
+        return self.stretch * seconds * growth
 
 
-def _power(few: tuple[int, float], many: tuple[int, float]) -> float:
-    """The power of the rows with which seconds grow from one measurement to the next."""
-    return math.log(many[1] / few[1]) / math.log(many[0] / few[0])
+def measure(problem: Problem, task: Task, n_threads: int, patience: float) -> Measured:
+    """Measure a task on growing numbers of rows, for so many seconds.
+
+    It is run once more before, to compile and import what it needs; where that takes longer than
+    all of it, it has to do.
+    """
+    y = np.asarray(problem.data.y)
+    n = len(y)
+    n_classes = len(np.unique(y)) if y.dtype.kind in "iu" else 1
+    rows, left = [min(n, max(FEWEST_ROWS, ROWS_OF_A_CLASS * n_classes))], patience
+    seconds = list[float]()
+    of_cpu, wall = run_on(problem, task, rows[0], n_threads)
+    if wall > max(patience, SLOW):
+        return Measured(tuple(rows), (of_cpu,), wall)
+    while True:
+        of_cpu, wall = run_on(problem, task, rows[-1], n_threads)
+        seconds.append(of_cpu)
+        left -= wall
+        measured = Measured(tuple(rows), tuple(seconds), wall)
+        power = min(WORST, max(1.0, measured.power))
+        step = min(LARGEST_STEP, (max(0.0, left) / wall) ** (1 / power))
+        if rows[-1] == n or step < SMALLEST_STEP:
+            return measured
+        rows.append(min(n, math.ceil(rows[-1] * step)))
+
+
+def run_on(problem: Problem, task: Task, n_rows: int, n_threads: int) -> tuple[float, float]:
+    """Run a task on so many rows; its seconds of the processor and of the clock."""
+    few = with_rows(problem, task.stage, task.share, n_rows)
+    cpu, clock = time.process_time(), time.perf_counter()
+    for _ in run_task(few, task, n_threads):
+        pass
+    cpu, clock = time.process_time() - cpu, time.perf_counter() - clock
+    return max(1e-4, cpu), max(1e-4, clock)
 
 
 def measure_steps(

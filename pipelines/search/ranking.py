@@ -11,7 +11,13 @@ import numpy as np
 
 from pipelines.run_folder.measures import measure_of
 from pipelines.run_folder.names import FAILED, OK
-from pipelines.run_folder.ranking import VALUES, candidates_of, means_of, ranked
+from pipelines.run_folder.ranking import (
+    VALUES,
+    candidates_of,
+    means_of,
+    ranked,
+    without_untried,
+)
 from pipelines.run_folder.rows import Row as Schema
 from pipelines.run_folder.statistics import SAME, corrected_t, holm
 from pipelines.search.record import SearchRow
@@ -19,6 +25,8 @@ from pipelines.search.record import SearchRow
 if TYPE_CHECKING:
     import pandas as pd
     from distributed import Client
+
+    from pipelines.search.candidates import Candidate
 
 PARTITIONS = 8
 # pandas takes 0.03 s for 2,880 rows, and no longer for 100,000; dask.dataframe takes 1 s of CPU on
@@ -115,19 +123,33 @@ def tabulate(
     return results_frame(chosen, types, [*reversed(parameters), "candidate", "split", "share"])
 
 
-def with_algorithm(candidates: pd.DataFrame, cells: pd.DataFrame) -> pd.DataFrame:
-    """Return candidates with their algorithm and parameters, and the means of all else."""
+def with_algorithm(
+    candidates: pd.DataFrame, cells: pd.DataFrame, known: Sequence[Candidate] = ()
+) -> pd.DataFrame:
+    """Return candidates with their algorithm and parameters, and the means of all else.
+
+    One without a mean score has the means of its times alone.
+
+    Parameters
+    ----------
+    known : all candidates, where some may have no cell
+    """
+    import pandas as pd
+
     by_candidate = cells.groupby("candidate")
     about = by_candidate[["algorithm", "params"]].first()
+    if known:
+        every = pd.DataFrame([(one.algorithm, one.text) for one in known], columns=list(about))
+        about = about.combine_first(every)
     seconds = by_candidate[["fit_seconds", "score_seconds"]].mean()
     more = by_candidate[
         [name for name in map(str, cells) if name.startswith("score_") and name not in seconds]
     ]
-    return (
-        candidates.join(about, on="candidate")
-        .join(seconds, on="candidate")
-        .join(more.mean().add_suffix("_mean"), on="candidate")
-    )
+    means = more.mean().add_suffix("_mean")
+    table = candidates.join(about, on="candidate").join(seconds, on="candidate")
+    table = table.join(means, on="candidate")
+    table.loc[table["score_mean"].isna(), means.columns] = np.nan
+    return table
 
 
 def rank(cells: pd.DataFrame, n_folds: int) -> pd.DataFrame:
@@ -146,11 +168,13 @@ def ends_of_lists(ranked: pd.DataFrame) -> list[str]:
     """Return a sentence for each number that an algorithm's best candidate has from an end of its
     list, where no candidate between the ends is as good: a longer list may hold a better one.
 
+    One that was given up is not as good; of one that was not tried nothing is known.
+
     Parameters
     ----------
     ranked : as ``rank`` gives it
     """
-    sentences = []
+    sentences, tried = [], set(without_untried(ranked).index)
     for algorithm, candidates in ranked.groupby("algorithm", sort=False):
         scores = candidates["score_mean"].tolist()
         params = [json.loads(text) for text in candidates["params"]]
@@ -162,10 +186,12 @@ def ends_of_lists(ranked: pd.DataFrame) -> list[str]:
                 continue
             between = [
                 score
-                for value, score in zip(values, scores, strict=True)
-                if isinstance(value, int | float) and min(numbers) < value < max(numbers)
+                for value, score, place in zip(values, scores, candidates.index, strict=True)
+                if place in tried
+                and isinstance(value, int | float)
+                and min(numbers) < value < max(numbers)
             ]
-            if scores[0] > np.nan_to_num(between, nan=-np.inf).max():
+            if between and scores[0] > np.nan_to_num(between, nan=-np.inf).max():
                 end = "smallest" if best == min(numbers) else "largest"
                 sentences.append(
                     f"the best {name} of {algorithm}, {best:g}, is the {end} in its list; try "
@@ -270,7 +296,7 @@ def compare_algorithms(
     Parameters
     ----------
     cells : as ``tabulate`` gives them
-    best : of each algorithm its best candidate
+    best : of each algorithm its best candidate, which has all folds
     ratio, rope : see ``compare``
 
     Returns

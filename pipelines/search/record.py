@@ -67,6 +67,7 @@ class SearchOptionMetadata(OptionMetadata):
     strategy: str = "grid"
     features: str | None = None
     weights: str | None = None
+    time_budget: Seconds | None = None
 
 
 class SearchRecord(Record):
@@ -90,12 +91,52 @@ class BestCandidate(BestMetadata):
     parameters: dict[str, Any] = {}
 
 
-class ValidationAnswer(Answer):
+class StrategyPart(Part):
+    """Fits of a search on a share of the rows, 1 for all, and the seconds of their tasks."""
+
+    share: Share
+    fits: Count
+    seconds: Seconds
+
+
+class StrategyMetadata(Part):
+    """What a strategy tried and gave up.
+
+    Attributes
+    ----------
+    name : of the strategy
+    n_candidates : int
+    fits, share_fits : of the search, on all rows and on shares of them
+    grid_fits : that every candidate on every split would be
+    n_stopped : candidates that were given up
+    n_out_of_time, n_not_tried : candidates that a time budget left with some splits, or with none
+    parts : its fits by their share of the rows
+    """
+
+    name: str
+    n_candidates: Count
+    fits: Count
+    share_fits: Count
+    grid_fits: Count
+    n_stopped: Count
+    n_out_of_time: Count
+    n_not_tried: Count
+    parts: list[StrategyPart]
+
+
+class SearchAnswer(Answer):
+    """What a search answers; ``strategy`` is there where not every candidate has every split."""
+
+    strategy: StrategyMetadata | None = None
+
+
+class ValidationAnswer(SearchAnswer):
     """What ``cross_validate`` answers.
 
     Attributes
     ----------
     algorithms : the best candidate of each
+    left_out : those of which no candidate has all folds, and the state of the best
     fits_asked, fits_made : fits of the candidates, and those that were computed for them
     steps_asked, steps_made : the same of first steps of pipelines
     not_kept : why its best model is not; None of one that is
@@ -113,6 +154,7 @@ class ValidationAnswer(Answer):
 
     best: BestCandidate | None = None
     algorithms: list[BestCandidate] | None = None
+    left_out: dict[str, str] = {}
     scoring: list[str] | None = None
     fits_asked: Count | None = None
     fits_made: Count | None = None

@@ -81,7 +81,7 @@ class CandidateScorer:
         return methods_of(self.scorer)
 
     @cached_property
-    def _is_accuracy(self) -> bool:
+    def is_accuracy(self) -> bool:
         """Whether the only score is accuracy, so that the number of errors suffices."""
         if self.score_params:
             return False
@@ -137,7 +137,7 @@ class CandidateScorer:
             if fit.classes is not None and fit.predict is not None:
                 wrong = fit.predict("predict", part) != np.asarray(truth)
                 n_errors = int(np.count_nonzero(wrong))
-            if n_errors is not None and self._is_accuracy:
+            if n_errors is not None and self.is_accuracy:
                 accuracy = (len(truth) - n_errors) / len(truth)
                 scores: Any = accuracy if self.given is not None else {ACCURACY: accuracy}
             elif (scores := self._known(fit, truth, part)) is None:

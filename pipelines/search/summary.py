@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
+from fractions import Fraction
 from typing import Any
 
+from pipelines.run.progress import clock
 from pipelines.run.summary import baseline_lines, wall_time
 from pipelines.run_folder.measures import Measure, measure_of
-from pipelines.run_folder.record import splits_in_words
+from pipelines.run_folder.record import splits_in_words, splits_of_best_in_words
 from pipelines.run_folder.statistics import interval
+
+MOST_PARTS = 100  # a share of the rows is read as 1/3, beyond as a percentage
 
 
 def of_algorithms(record: Mapping[str, Any]) -> list[str]:
@@ -23,14 +28,17 @@ def of_algorithms(record: Mapping[str, Any]) -> list[str]:
     if best["score_mean"] is not None:
         lines.append(
             f"{cv_line(measure, best['score_mean'], best['score_std'])} "
-            f"(standard deviation of {splits_in_words(record)})"
+            f"(standard deviation of {splits_of_best_in_words(record)})"
         )
     for one in record["algorithms"][1:]:
         lines.append(
             f"           {one['algorithm']}: "
             f"{measure.mean_and_spread(one['score_mean'], one['score_std'])} ({parameters(one)})"
         )
+    for algorithm, state in record.get("left_out", {}).items():
+        lines.append(f"           {algorithm}: {state}")
     lines += [*nested_lines(record, measure), *test_lines(record), *baseline_lines(record)]
+    lines += strategy_lines(record)
     lines.append(
         f"fits       {record['fits_made']:,} computed for {record['fits_asked']:,} requested"
         + (
@@ -44,6 +52,44 @@ def of_algorithms(record: Mapping[str, Any]) -> list[str]:
             f"warning    {failure['count']:,} of {record['n_cells']:,} fits {failure['status']}"
         )
     return [*lines, wall_time(record)]
+
+
+def strategy_lines(record: Mapping[str, Any]) -> Iterator[str]:
+    """Give what a strategy spent and gave up, and what a time budget left; nothing of a grid."""
+    if (spent := record.get("strategy")) is None:
+        return
+    n = f"{spent['n_candidates']:,} candidates"
+    fits = f"{spent['fits']:,} of {spent['grid_fits']:,} fits"
+    if spent["share_fits"]:
+        shares = [part["share"] for part in spent["parts"] if part["share"] < 1]
+        of = share_in_words(shares[0]) if len(shares) == 1 else "shares"
+        fits += f", and {spent['share_fits']:,} on {of} of the rows"
+    if spent["n_stopped"]:
+        fits += f": {spent['n_stopped']:,} of {n} stopped early"
+    if spent["n_stopped"] or spent["share_fits"]:
+        yield f"{spent['name']:10} {fits}"
+    if left := left_by_budget(record):
+        yield f"not tried  {left}"
+
+
+def left_by_budget(record: Mapping[str, Any]) -> str:
+    """Say what was not tried as time ended; nothing where all was."""
+    spent = record.get("strategy") or {}
+    n_part, n_none = spent.get("n_out_of_time", 0), spent.get("n_not_tried", 0)
+    if not n_part and not n_none:
+        return ""
+    words = f"{n_none:,} of {spent['n_candidates']:,} candidates"
+    if n_part:
+        words += f", and {n_part:,} not on all {splits_in_words(record)}"
+    budget = record["options"].get("time_budget")
+    return words + (f": the time budget of {clock(budget)} ended" if budget else "")
+
+
+def share_in_words(share: float) -> str:
+    """A share as it is read: ``1/3``, ``4.17 %``."""
+    fraction = Fraction(share).limit_denominator(MOST_PARTS)
+    is_near = math.isclose(fraction, share, rel_tol=1e-6)
+    return str(fraction) if is_near else f"{100 * share:.3g} %"
 
 
 def cv_line(measure: Measure, mean: float, std: float | None) -> str:

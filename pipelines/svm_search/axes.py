@@ -135,9 +135,9 @@ def axes_of(options: Any, data: Dataset) -> tuple[dict[str, tuple[float, ...]], 
 def draw_points(options: Any, data: Dataset) -> tuple[list[Point], dict[str, Any]]:
     """Draw C, gamma and, of a regression, epsilon of each candidate, of uniform logarithms.
 
-    Where fits of many C share work, few gamma (and epsilon) are drawn and many C for each of them:
-    scrambled Sobol points both, so that either fills its bounds evenly. With ``--sampler plain``
-    each candidate is drawn by itself.
+    As the fits of a gamma share work, few gamma (and epsilon) are drawn, and several C for each of
+    them: scrambled Sobol points both, so that either fills its bounds evenly. With
+    ``--sampler plain`` each candidate is drawn by itself.
 
     Parameters
     ----------
@@ -157,13 +157,13 @@ def draw_points(options: Any, data: Dataset) -> tuple[list[Point], dict[str, Any
     if options.sampler == "plain":
         points = draw([Branch(ranges)], n, [options.seed])
     else:
-        points = _few_with_many(ranges, n, options.seed)
+        points = _few_with_several(ranges, n, options.seed)
     points.sort(key=lambda point: [point[axis] for axis in (*list(bounds)[1:], "C")])
     return points, {f"log_{axis.lower()}": pair for axis, pair in bounds.items()}
 
 
-def _few_with_many(ranges: Mapping[str, Distribution], n: int, seed: int) -> list[Point]:
-    """Draw so many candidates whose C alone are many."""
+def _few_with_several(ranges: Mapping[str, Distribution], n: int, seed: int) -> list[Point]:
+    """Draw so many candidates, of which several differ in C alone."""
     few = {axis: one for axis, one in ranges.items() if axis != "C"}
     n_few = n_of_few(n) if any(isinstance(one, Range) for one in few.values()) else 1
     generator = np.random.default_rng(seed)
@@ -177,12 +177,13 @@ def _few_with_many(ranges: Mapping[str, Distribution], n: int, seed: int) -> lis
 
 
 def n_of_few(n: int) -> int:
-    """How many gamma so many candidates have: 4 of 60, with 15 C each.
+    """How many gamma so many candidates have: 16 of 60, with 3 or 4 C each.
 
-    Along C a score is smoother than along gamma, but another C costs little. A power of two, of
-    which Sobol points have each a part of its own of the bounds.
+    On the study's grid of MNIST, interpolated, the best of 60 such candidates is 0.01 points behind
+    the best of all, as is that of 60 candidates with 60 gamma; with 4 gamma it is 0.27 behind. A
+    power of two, as then Sobol points have each a part of its own of the bounds.
     """
-    return 2 ** max(0, round(math.log2(math.sqrt(n) / 1.5)))
+    return min(n, 2 ** round(math.log2(2 * math.sqrt(n))))
 
 
 def bounds_of(options: Any, data: Dataset) -> dict[str, Bounds]:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from pipelines.errors import as_typed
+from pipelines.run_folder.ranking import have_all_folds, shortfall, without_untried
 from pipelines.run_folder.record import n_splits_of
 from pipelines.run_folder.statistics import standard_error
 
@@ -26,10 +27,11 @@ LARGEST_C = 1e6  # beyond which no grid is advised to go: solvers take ever long
 NOT_REPEATED = {"--results": 1, "--resume": 1, "--extend": 1, "--accept-changed": 0}
 
 
-def fits_of_a_candidate(metadata: Mapping[str, Any]) -> int:
-    """Return the fits that a candidate takes: of each split, and as many in each outer fold."""
+def most_fits(metadata: Mapping[str, Any], n_candidates: int) -> str:
+    """Return the fits of more candidates in words; a strategy may need fewer."""
     nested = metadata.get("options", {}).get("nested") or 0
-    return (n_splits_of(metadata) or 1) * (1 + nested)
+    n = (n_splits_of(metadata) or 1) * (1 + nested) * n_candidates
+    return f"{'at most ' if metadata.get('strategy') else ''}{n:,} fits"
 
 
 @dataclass(frozen=True)
@@ -54,14 +56,14 @@ class GridBoundary:
 def on_grid_boundary(candidates: pd.DataFrame, n_folds: int) -> list[GridBoundary]:
     """Return the ends of the grid where the best beats its neighbour by a standard error.
 
-    Elsewhere the errors level off, and a wider grid would hardly have a better candidate. Of
-    candidates that were drawn there are none: a neighbour has another C and another gamma.
+    Elsewhere the errors level off, and a wider grid would hardly have a better candidate. Its
+    neighbour is the next one that was tried, and may have been given up.
+    Of candidates that were drawn there are none: a neighbour has another C and another gamma.
     """
-    if candidates.empty:
+    if candidates.empty or not have_all_folds(candidates).iloc[0]:
         return []
-    mean, std = candidates["score_mean"], candidates["score_std"]
-    best, found = candidates.iloc[0], []
-    error = standard_error(float(std.iloc[0]), n_folds)
+    tried, best, found = without_untried(candidates), candidates.iloc[0], []
+    behind, error = shortfall(tried), standard_error(float(best["score_std"]), n_folds)
     for name, other in (("C", "gamma"), ("gamma", "C")):
         values = sorted(candidates[name].unique())
         if len(values) < 2 or best[name] not in (values[0], values[-1]):
@@ -69,9 +71,10 @@ def on_grid_boundary(candidates: pd.DataFrame, n_folds: int) -> list[GridBoundar
         is_largest = best[name] == values[-1]
         if name == "C" and is_largest and best[name] >= LARGEST_C * (1 - 1e-9):
             continue
-        beside = values[-2] if is_largest else values[1]
-        neighbour = mean[(candidates[name] == beside) & (candidates[other] == best[other])]
-        if len(neighbour) and mean.iloc[0] - neighbour.iloc[0] > error:
+        others = tried[name][tried[name] != best[name]]
+        beside = others.max() if is_largest else others.min()
+        neighbour = behind[(tried[name] == beside) & (tried[other] == best[other])]
+        if len(neighbour) and neighbour.iloc[0] > error:
             found.append(GridBoundary(name, is_largest, tuple(map(float, values))))
     return found
 

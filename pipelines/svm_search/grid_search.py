@@ -20,7 +20,7 @@ from pipelines.run.tasks import InProcess, OnCluster
 from pipelines.search.grid_search import GridSearch
 from pipelines.search.scoring import PREDICTIONS, check_scoring, methods_of
 from pipelines.search.shared.svm import SVCs
-from pipelines.sklearn_private import StrOptions, fit_context
+from pipelines.sklearn_private import Interval, StrOptions, fit_context
 from pipelines.svm.backend_svc import BackendSVC
 from pipelines.svm.backends import load_backend, resolve_backend
 from pipelines.svm.kernel import PRECOMPUTED
@@ -61,6 +61,9 @@ class SVMGridSearch(GridSearch):
         As ``GridSearchCV`` takes it; by default accuracy.
     refit : bool, str or callable, default True
         As ``GridSearchCV`` takes it.
+    margin : float, optional
+        In place of the whole grid a race, as ``RaceSearch`` has it: the standard errors that a
+        candidate may be behind the best, at least 1; by default all have all folds.
     probability : bool, default False
         Whether to calibrate the best candidate on the same folds, for
         ``predict_proba``; then they must validate every row once.
@@ -85,6 +88,9 @@ class SVMGridSearch(GridSearch):
         Where to compute; by default on threads of this process, which opens no port.
     verbose : int, default 0
         Above 0 shows the progress: a bar on a terminal, a widget in a notebook.
+    time_budget : float, optional
+        Seconds, at least 1, by which the search and the refit are to end, as ``GridSearch`` has
+        it; the calibration of ``probability`` comes after them.
 
     Attributes
     ----------
@@ -108,6 +114,7 @@ class SVMGridSearch(GridSearch):
         "gamma": "no_validation",
         "scoring": [str, callable, list, tuple, dict, None],
         "param_grid": [dict, list, None],
+        "margin": [Interval(Real, 1, None, closed="left"), None],
         "solver": [str],
         "device": [StrOptions({"auto", "cpu", "gpu"})],
     }
@@ -126,6 +133,7 @@ class SVMGridSearch(GridSearch):
         param_grid: Any = None,
         scoring: Any = None,
         refit: Any = True,
+        margin: float | None = None,
         probability: bool = False,
         cv: Any = 5,
         error_score: Any = np.nan,
@@ -139,6 +147,7 @@ class SVMGridSearch(GridSearch):
         memory_bytes: int = 4 << 30,
         client: Client | None = None,
         verbose: int = 0,
+        time_budget: float | None = None,
     ) -> None:
         self.C = C
         self.gamma = gamma
@@ -149,6 +158,7 @@ class SVMGridSearch(GridSearch):
         self.param_grid = param_grid
         self.scoring = scoring
         self.refit = refit
+        self.margin = margin
         self.probability = probability
         self.cv = cv
         self.error_score = error_score
@@ -162,6 +172,7 @@ class SVMGridSearch(GridSearch):
         self.memory_bytes = memory_bytes
         self.client = client
         self.verbose = verbose
+        self.time_budget = time_budget
 
     @property
     def estimator(self) -> PathSVC:

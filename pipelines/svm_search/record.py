@@ -6,9 +6,9 @@ from typing import ClassVar, Self
 
 from pydantic import model_validator
 
-from pipelines.run_folder.record import Answer, BestMetadata
+from pipelines.run_folder.record import BestMetadata
 from pipelines.run_folder.schema import Count, Number, Positive
-from pipelines.search.record import SearchOptionMetadata, SearchRecord, SearchRow
+from pipelines.search.record import SearchAnswer, SearchOptionMetadata, SearchRecord, SearchRow
 
 PROBABILITIES = "test_probabilities.parquet"
 
@@ -52,7 +52,7 @@ class SvmBest(BestMetadata):
     epsilon: Number | None = None
 
 
-class SvmAnswer(Answer):
+class SvmAnswer(SearchAnswer):
     """What ``svm_grid`` answers."""
 
     needed: ClassVar[tuple[str, ...]] = ("best", "dataset.n_test")

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from pipelines.run.summary import baseline_lines, failed_fits, wall_time
 from pipelines.run_folder.measures import measure_of
-from pipelines.run_folder.record import n_splits_of, splits_in_words
+from pipelines.run_folder.record import n_splits_of, splits_of_best_in_words
 from pipelines.run_folder.statistics import within_one_standard_error
-from pipelines.search.summary import cv_line, nested_lines, test_lines
-from pipelines.svm_search.boundary import fits_of_a_candidate, on_grid_boundary, widen
+from pipelines.search.summary import cv_line, nested_lines, strategy_lines, test_lines
+from pipelines.svm_search.boundary import most_fits, on_grid_boundary, widen
 from pipelines.svm_search.record import CANDIDATE, CELL
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ def of_grid(record: Mapping[str, Any], candidates: pd.DataFrame, run: Path) -> l
     run : its folder
     """
     best, options, n_splits = record["best"], record["options"], n_splits_of(record) or 1
-    spread = f"(standard deviation of {splits_in_words(record)})"
+    spread = f"(standard deviation of {splits_of_best_in_words(record)})"
     scoring = options.get("scoring") or "accuracy"
     found = [f"{name} = {best[name]:.3g}" for name in ("C", "gamma", "epsilon") if name in best]
     lines = [f"best       {', '.join(found)}"]
@@ -36,7 +36,7 @@ def of_grid(record: Mapping[str, Any], candidates: pd.DataFrame, run: Path) -> l
         command, n_more = widen(record["argv"], options, ends, run)
         lines += [
             f"           {' and '.join(map(str, ends))} of the grid; the optimum may lie outside "
-            f"it. To widen it by {n_more * fits_of_a_candidate(record):,} fits:",
+            f"it. To widen it by {most_fits(record, n_more)}:",
             f"           {command}",
         ]
     lines += _as_good(candidates, n_splits)
@@ -59,6 +59,7 @@ def of_grid(record: Mapping[str, Any], candidates: pd.DataFrame, run: Path) -> l
     return [
         *lines,
         *baseline_lines(record),
+        *strategy_lines(record),
         wall_time(record),
         *failed_fits(record, CELL),
     ]

@@ -80,7 +80,7 @@ class Chaos:
 
     def __init__(self, folder: Path, seed: int = 0) -> None:
         self._folder, self._seed = folder, seed
-        self._truths: dict[str, Truth] = {}
+        self._truths: dict[Workload, Truth] = {}
 
     def prepare(self, numbers: Iterable[int]) -> None:
         """Carry out the undisturbed runs that the runs of these numbers are held to."""
@@ -89,10 +89,10 @@ class Chaos:
 
     def truth(self, workload: Workload) -> Truth:
         """The undisturbed run of a workload; carried out when first asked for."""
-        if workload.command not in self._truths:
-            folder = self._folder / f"undisturbed-{workload.command}"
-            self._truths[workload.command] = Truth(folder, undisturbed(workload, folder))
-        return self._truths[workload.command]
+        if workload not in self._truths:
+            folder = self._folder / f"undisturbed-{len(self._truths)}-{workload.command}"
+            self._truths[workload] = Truth(folder, undisturbed(workload, folder))
+        return self._truths[workload]
 
     def disturb(self, name: str, number: int, workload: Workload | None = None) -> Result:
         """Run number ``number`` of a kind: the same faults each time."""

@@ -12,7 +12,7 @@ import pytest
 
 from tests.chaos import malformed
 from tests.chaos.runs import KINDS, Chaos
-from tests.chaos.workloads import SVM
+from tests.chaos.workloads import RACE, SVM
 
 
 @pytest.fixture(scope="module")
@@ -25,6 +25,13 @@ def test_a_disturbed_run_ends_as_the_undisturbed_one(name: str, chaos: Chaos) ->
     if reason := KINDS[name].missing():
         pytest.skip(reason)
     result = chaos.disturb(name, 0, SVM)
+    assert result.broken == ""
+    assert result.done
+
+
+@pytest.mark.parametrize("name", ["workers", "launcher"])
+def test_a_disturbed_race_ends_as_the_undisturbed_one(name: str, chaos: Chaos) -> None:
+    result = chaos.disturb(name, 1, RACE)
     assert result.broken == ""
     assert result.done
 

@@ -27,6 +27,8 @@ class Workload:
         Keys of ``run.json`` that must come out the same.
     files : tuple of str
         Patterns of files that must come out the same.
+    asks_ahead : bool
+        Whether workers that would idle do tasks that may not be wanted: then there may be more.
     """
 
     command: str
@@ -34,6 +36,7 @@ class Workload:
     n_tasks: int
     answers: tuple[str, ...]
     files: tuple[str, ...]
+    asks_ahead: bool = False
 
     def begin(self, folder: Path, where: Sequence[str] = ON_TWO_WORKERS) -> list[str]:
         """The command line of a new run; ``where``: options of the cluster."""
@@ -55,6 +58,16 @@ SVM = Workload(
     100,
     ("best", "test_error", "n_test_errors", "n_support", "n_cells", "n_failed"),
     ("*.safetensors", "test_predictions.parquet", "candidates.parquet"),
+)
+
+# What is tried depends on what came before, and workers that would idle are ahead of it.
+RACE = Workload(
+    "svm_grid",
+    (*SVM.options, "--folds", "10", "--strategy", "race"),
+    111,
+    SVM.answers,
+    SVM.files,
+    asks_ahead=True,
 )
 
 # Tasks that need others: a member waits for the candidates of its own search.

@@ -60,6 +60,24 @@ def test_no_time_is_told_from_first_tasks_that_may_be_compilation(
     )
 
 
+def test_what_the_first_tasks_tell_of_themselves_is_no_time_yet(now: list[float]) -> None:
+    # Twelve tasks of networks on two workers: each tells of the most epochs, and ends long before.
+    counts = Progress(12, 12.0, lambda: Presence(2))
+    now[0] += 10
+    counts.update(task("a"), 0.02)
+    counts.update(task("b"), 0.02)
+    assert counts.times == "10 s"
+    now[0] += 90
+    counts.advance(task("a"), failed=False)
+    assert counts.times == "1:40 min"
+    counts.update(task("b"), 0.5)
+    assert counts.times == "1:40 min, about 11:40 min left"  # an eighth is done
+    now[0] += 20
+    counts.advance(task("b"), failed=False)
+    counts.advance(task("c"), failed=False)
+    assert counts.times == "2:00 min, about 6:00 min left"
+
+
 def test_a_task_that_tells_of_itself_counts_by_its_share(now: list[float]) -> None:
     counts = Progress(2, 10.0)
     now[0] += 15

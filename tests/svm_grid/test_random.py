@@ -22,9 +22,9 @@ def drawn(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
 
 def test_gammas_are_few_and_share_their_path(drawn: tuple[Path, str]) -> None:
     folder, said = drawn
-    assert "random     12 candidates of 2 gamma x 2 folds = 24 fits" in said
-    assert "2 of 2 tasks" in said
-    assert cells(folder).groupby("gamma")["C"].nunique().tolist() == [6, 6]
+    assert "random     12 candidates of 8 gamma x 2 folds = 24 fits" in said
+    assert "8 of 8 tasks" in said
+    assert cells(folder).groupby("gamma")["C"].nunique().max() == 2
     assert "optimum may lie outside" not in said
     assert record(folder)["options"]["n_c"] is None
     assert len(pd.read_parquet(folder / "candidates.parquet")) == 12

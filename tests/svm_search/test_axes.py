@@ -5,10 +5,13 @@ from __future__ import annotations
 import re
 from collections import Counter
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
+from scipy.interpolate import RegularGridInterpolator
 from sklearn.svm import SVC
 
 from pipelines.data import load_dataset
@@ -26,6 +29,8 @@ from pipelines.svm_search.axes import (
     read_values,
 )
 
+RESULTS = Path(__file__).parents[2] / "benchmarks" / "results"
+STUDY = RESULTS / "2026-11-23-svm_grid-mnist" / "cv_results.parquet"
 DIGITS = load_dataset("digits", limit=300)
 
 
@@ -97,17 +102,35 @@ def drawn(**options: Any) -> list[dict[str, float]]:
     return points
 
 
-def test_few_gammas_are_drawn_with_many_c_each() -> None:
+def test_few_gammas_are_drawn_with_several_c_each() -> None:
     points = drawn(log_c=(-3.0, 6.0), log_gamma=(-6.0, -2.0))
     by_gamma = Counter(point["gamma"] for point in points)
-    assert list(by_gamma.values()) == [15] * 4
-    decades = [int(np.floor(np.log10(gamma))) for gamma in by_gamma]
-    assert decades == [-6, -5, -4, -3], "each has a part of its own of the bounds"
+    assert sorted(by_gamma.values()) == [3] * 4 + [4] * 12
+    parts = np.floor(4 * (np.log10(list(by_gamma)) + 6)).astype(int)
+    assert parts.tolist() == list(range(16)), "each has a part of its own of the bounds"
     Cs = np.log10([point["C"] for point in points])
     assert len(set(Cs)) == 60
     assert np.histogram(Cs, bins=8, range=(-3, 6))[0].min() >= 6
     assert points == drawn(log_c=(-3.0, 6.0), log_gamma=(-6.0, -2.0))
     assert points != drawn(log_c=(-3.0, 6.0), log_gamma=(-6.0, -2.0), seed=1)
+
+
+def test_on_the_study_s_grid_few_gammas_are_as_good_as_plain_draws() -> None:
+    cells = pd.read_parquet(STUDY, columns=["C", "gamma", "error"])
+    errors = cells.groupby(["gamma", "C"])["error"].mean().unstack()
+    axes_of_study = np.log10(errors.index), np.log10(errors.columns)
+    error = RegularGridInterpolator(axes_of_study, errors.to_numpy())
+    bounds: dict[str, Any] = {"log_c": (-3.0, 6.0), "log_gamma": (-6.0, -2.0)}
+
+    def behind(**how: Any) -> float:
+        found = [
+            error([(np.log10(one["gamma"]), np.log10(one["C"])) for one in points]).min()
+            for points in (drawn(seed=seed, **bounds, **how) for seed in range(20))
+        ]
+        return 100 * (float(np.mean(found)) - float(errors.min().min()))
+
+    assert behind() < 0.02
+    assert behind(sampler="plain", n_iter=16) > 0.02, "at the price of as many gamma"
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 7, 60, 61, 1000])
@@ -138,5 +161,5 @@ def test_numbers_have_an_epsilon() -> None:
     table = replace(DIGITS, task="regression", classes=np.array([]))
     points, chosen = draw_points(Options(strategy="random", n_iter=60), table)
     assert chosen["log_epsilon"] == (-2.0, 0.0)
-    assert len({(point["gamma"], point["epsilon"]) for point in points}) == 4
+    assert len({(point["gamma"], point["epsilon"]) for point in points}) == 16
     assert all(0.01 <= point["epsilon"] <= 1 for point in points)

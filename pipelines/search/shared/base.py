@@ -204,6 +204,10 @@ class SharedFit(ABC):
         Whether a task is one launch on a GPU, of which no part ends before the whole.
     scales : bool
         Whether its fits scale their rows themselves, by the scaling of the data.
+    most_seconds : float, optional
+        That a unit of cost takes at most on one core; None where nothing is known of it.
+    linear_rows : int, optional
+        Where its seconds go about as n (n + linear_rows), with n rows.
     """
 
     name: ClassVar[str]
@@ -216,6 +220,8 @@ class SharedFit(ABC):
     splits_together: bool = False
     one_launch: bool = False
     scales: ClassVar[bool] = False
+    most_seconds: float | None = None
+    linear_rows: int | None = None
 
     def knows(self, estimator: Any) -> bool:
         """Return whether the estimator is of a class that shares this work."""
@@ -242,6 +248,17 @@ class SharedFit(ABC):
     def cost(self, estimators: Sequence[Any], n_rows: int, n_features: int) -> float:
         """Predict the time on one split, in any unit that is the same for all tasks of a run."""
         return float(len(estimators))
+
+    def share_of_steps(self, estimators: Sequence[Any], n_rows: int) -> float | None:
+        """The share of the most steps after which training typically ends.
+
+        None where fits are no training that tells how far it is, step by step.
+        """
+        return None
+
+    def beyond_memory(self, estimator: Any, n_rows: int) -> tuple[float, str]:
+        """How many times slower than with few rows it is for want of memory, and a line on it."""
+        return 1.0, ""
 
     @abstractmethod
     def fit_splits(

@@ -21,7 +21,7 @@ from pipelines.data.scaling import FittedScaling
 from pipelines.nn.fit import NoRoomError, ScoreRows, fit_networks, generator_of
 from pipelines.nn.inputs import Inputs
 from pipelines.nn.settings import Training
-from pipelines.nn.size import predicted_cost
+from pipelines.nn.size import EPOCHS, predicted_cost
 from pipelines.nn.space import NetworkSpec
 from pipelines.nn.stack import DIVERGED, OK, Part, Score, Tensors, target_scaling
 from pipelines.search.shared.base import SharedFit, Split, SplitRows
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 CANDIDATES_TOGETHER = 4  # each of as many networks as there are splits
 TYPICAL_CLASSES = 10
+TYPICAL_EPOCHS = {"table": 40}  # with patience, measured; of others see ``nn.size``
 
 
 @dataclass(frozen=True)
@@ -63,6 +64,7 @@ class StackedNetworks(SharedFit):
     takes_weights = False
     splits_together = True
     one_launch = True
+    most_seconds = 4.0  # the cost is in seconds, of a large machine's core
 
     @abstractmethod
     def settings(
@@ -94,6 +96,14 @@ class StackedNetworks(SharedFit):
         return sum(
             predicted_cost(one.spec, inputs, 1, training.batch_size, n_rows) for one in estimators
         )
+
+    def share_of_steps(self, estimators: Sequence[Any], n_rows: int) -> float | None:
+        """See ``SharedFit``; the epochs of typical networks that end by themselves."""
+        _, training = self.settings(estimators[0], n_rows, 1, TYPICAL_CLASSES)
+        if training.optimizer is not None and training.patience is None:
+            return 1.0
+        network = estimators[0].spec.network
+        return min(1.0, TYPICAL_EPOCHS.get(network, EPOCHS) / training.max_epochs)
 
     def fit_splits(
         self, rows: SplitRows, estimators: Sequence[Any], methods: Collection[str]

@@ -24,6 +24,11 @@ from pipelines.svm.settings import Settings
 
 # Measured: 20,000 rows of MNIST to 60,000 is 10 times the time, 2.1 of the power.
 ROWS_OF_A_UNIT_OF_TIME = 1000
+SECONDS_OF_COST = 3.3e-4  # at most, of a core; on 60,000 rows of MNIST it is a quarter of that
+# Seconds of all C of a gamma go as n (n + this): measured from 1,000 to 60,000 rows of MNIST.
+LINEAR_ROWS = 1800
+ON_DEMAND = 7.0  # times slower than a kernel in memory, measured
+FAR_BEYOND = 10  # kernels of so many times the memory
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,6 +90,8 @@ class KernelMachines(SharedFit):
     name = "the path solver"
     predictions_only = True
     splits_together = True
+    most_seconds: float | None = SECONDS_OF_COST
+    linear_rows: int | None = LINEAR_ROWS
 
     def accepts(self, estimator: Any) -> bool:
         """Return a kernel with a name, and numbers that a backend takes."""
@@ -121,6 +128,24 @@ class KernelMachines(SharedFit):
             for one in estimators
         )
 
+    def beyond_memory(self, estimator: Any, n_rows: int) -> tuple[float, str]:
+        """See ``SharedFit``; of the path solver on a CPU."""
+        from pipelines.svm.cpu.threads import fits_in_memory  # numba, too
+
+        settings = getattr(estimator, "settings", None) or Settings.of(estimator)
+        if self.linear_rows is None or fits_in_memory(n_rows, settings.memory_bytes):
+            return 1.0, ""
+        n_bytes, memory = 4 * n_rows**2, settings.memory_bytes
+        pairs = settings.decision == "ovo" and not isinstance(self, SVRs)
+        how = "pair of classes by pair" if pairs else "row by row, about seven times slower"
+        words = (
+            f"the kernel of {n_rows:,} rows is {n_bytes / 1e9:,.0f} GB, --memory is "
+            f"{memory / 2**30:.3g} GiB: it is computed anew in blocks, {how}"
+        )
+        if n_bytes > FAR_BEYOND * memory:
+            words += "; --limit, --strategy race and --time-budget are the ways to less work"
+        return 1.0 if pairs else ON_DEMAND, words
+
 
 class SVCs(KernelMachines):
     """``SVC`` and ``PathSVC``: a search of the backend for each set of settings.
@@ -136,6 +161,8 @@ class SVCs(KernelMachines):
     def __init__(self, solver: str = "path", device: str = "cpu") -> None:
         self.solver, self.device = solver, device
         self.takes_weights = (solver, device) == ("path", "cpu")
+        if not self.takes_weights:  # other solvers, and GPUs, have other prices
+            self.most_seconds = self.linear_rows = None
 
     @property
     def types(self) -> Collection[type]:  # type: ignore[override]

@@ -1,6 +1,7 @@
 """Strategies: which candidate is tried next, on which splits; one file each.
 
-A strategy of another package is found by its entry point in the group ``pleasingly.strategies``.
+A strategy of another package is a subclass of ``Strategy`` that is found by its entry point in the
+group ``pleasingly.strategies``; the names of those here go before it.
 """
 
 from __future__ import annotations
@@ -8,11 +9,14 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from pipelines.errors import InputError, error_line, opt
+
 if TYPE_CHECKING:
     from pipelines.search.strategies.base import Scope, Strategy
 
 STRATEGIES = ("grid", "race", "random", "halving", "tpe")
 DRAWING = ("random", "tpe")  # those that draw candidates
+ENTRY_POINTS = "pleasingly.strategies"
 CLASSES = {
     "grid": "grid:Grid",
     "random": "grid:Grid",  # its candidates are drawn before the first is tried
@@ -23,10 +27,48 @@ CLASSES = {
 
 
 def strategy_class(name: str) -> type[Strategy]:
-    """The class of a strategy by its name."""
-    module, _, kind = CLASSES[name].partition(":")
-    found: type[Strategy] = getattr(import_module(f"{__name__}.{module}"), kind)
-    return found
+    """The class of a strategy by its name, one of these or of another package's.
+
+    Raises
+    ------
+    InputError
+        There is none of that name, or it cannot be used.
+    """
+    if name in CLASSES:
+        module, _, kind = CLASSES[name].partition(":")
+        strategy: type[Strategy] = getattr(import_module(f"{__name__}.{module}"), kind)
+        return strategy
+    from importlib.metadata import entry_points
+
+    entries = entry_points(group=ENTRY_POINTS)
+    places = {entry.value: entry for entry in entries if entry.name == name}
+    if len(places) != 1:
+        names = ", ".join(dict.fromkeys([*STRATEGIES, *sorted(entries.names)]))
+        rule = f"must be one of {names}, got {name!r}; check the spelling, or install its package"
+        if places:
+            rule = (
+                f"must be of one package, got {name!r}, which is {' and '.join(sorted(places))}; "
+                f"uninstall one of them"
+            )
+        raise InputError(f"{opt('strategy')} {rule}")
+    return _loaded(places.popitem()[1])
+
+
+def _loaded(entry: Any) -> type[Strategy]:
+    """The class that an entry point names."""
+    from pipelines.search.strategies.base import Strategy
+
+    must = f"{opt('strategy', entry.name)} must be a subclass of {Strategy.__module__}.Strategy"
+    try:
+        strategy = entry.load()
+    except Exception as error:  # the code of a package
+        raise InputError(
+            f"{must}, got {entry.value}, which cannot be imported ({error_line(error)}); "
+            f"mend or uninstall its package"
+        ) from error
+    if not (isinstance(strategy, type) and issubclass(strategy, Strategy)):
+        raise InputError(f"{must}, got {entry.value}; mend or uninstall its package")
+    return strategy
 
 
 def make_strategy(options: Any, scope: Scope) -> Strategy:

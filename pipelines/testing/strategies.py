@@ -1,0 +1,164 @@
+"""The contract of strategies: which candidates are tried, whatever the workers do.
+
+>>> from pipelines.search.strategies.halving import Halving
+>>> check_strategy(Halving)
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from pipelines.search.strategies.base import WHOLE, Cell, Row, Scope, Strategy
+
+Score = Callable[[int, int, float], float | None]
+N_ROWS, N_SPLITS = 6_000, 5
+
+
+@dataclass(frozen=True)
+class Told:
+    """How rows come.
+
+    Attributes
+    ----------
+    seed : of their order
+    ahead : whether workers do what is asked for ahead, too
+    known : rows that are there from the first on, as in a run that is resumed
+    """
+
+    seed: int
+    ahead: bool = False
+    known: Sequence[Row] = ()
+
+
+def check_strategy(make: Callable[[Scope], Strategy]) -> None:
+    """Hold a strategy that draws no candidates itself to what the engine relies on.
+
+    It ends; what it asks for is in its scope, of shares that it named, and no cell twice; it asks
+    for the same, and gives the same up, in whatever order rows come, whether or not what it asked
+    for ahead was done, and if all rows are there from the first on; what is not given up has all
+    splits of all rows; and so it is if some fits fail, or all.
+
+    Parameters
+    ----------
+    make : of a scope
+
+    Raises
+    ------
+    AssertionError
+    """
+    for scope in scopes():
+        for score in (made_up, some_fail, all_fail, all_equal):
+            first = carry_out(make, scope, score, Told(0))
+            rows = list(first.rows.values())
+            some = [row for i, row in enumerate(rows) if i % 3]
+            for told in (Told(1), Told(2, ahead=True), Told(3, known=rows), Told(4, known=some)):
+                again = carry_out(make, scope, score, told)
+                what = f"{told} of {scope} with {score.__name__}"
+                assert list(again.wanted) == list(first.wanted), f"asked for other cells: {what}"
+                assert again.stopped == first.stopped, f"gave other candidates up: {what}"
+
+
+def scopes() -> Iterator[Scope]:
+    """Scopes that a strategy has to do with: groups, one candidate, few rows, two splits."""
+    groups = [list(range(start, start + 6)) for start in range(0, 48, 6)]
+    yield Scope(groups, N_SPLITS, N_ROWS, seed=1, parameters=parameters_of(48))
+    yield Scope(groups, N_SPLITS, N_ROWS, 1, parameters_of(48), splits_share=True)
+    yield Scope([[i] for i in range(20)], 2, 80, parameters=parameters_of(20))
+    yield Scope([[3, 1], [0, 2]], 3, N_ROWS, parameters=parameters_of(4))
+    yield Scope([[0]], N_SPLITS, N_ROWS, parameters=parameters_of(1))
+
+
+def parameters_of(n: int) -> list[Mapping[str, float]]:
+    """Parameters of so many candidates."""
+    return [{"C": float(i % 6), "gamma": float(i // 6)} for i in range(n)]
+
+
+def made_up(candidate: int, split: int, share: float) -> float | None:
+    """Scores with an optimum, that differ more on fewer rows."""
+    noise = np.random.default_rng([candidate, split, round(1e6 * share)]).normal()
+    return 0.9 - 0.01 * abs(candidate - 13) + 0.004 * float(noise) / math.sqrt(share)
+
+
+def some_fail(candidate: int, split: int, share: float) -> float | None:
+    """Scores of fits of which some fail: of a candidate always, of others on few rows alone."""
+    fails = candidate % 5 == 3 or (share < WHOLE and candidate % 4 == 1 and split == 1)
+    return None if fails else made_up(candidate, split, share)
+
+
+def all_fail(candidate: int, split: int, share: float) -> float | None:
+    """Of fits that all fail there are no scores."""
+    return None
+
+
+def all_equal(candidate: int, split: int, share: float) -> float | None:
+    """Scores that tell no candidate from another."""
+    return 0.5
+
+
+def row_of(cell: Cell, score: Score, n_validation: int) -> Row:
+    """A row as the engine tells it."""
+    candidate, split, share = cell
+    row = {"candidate": candidate, "split": split, "share": share, "score": score(*cell)}
+    return row | {"n_validation": n_validation, "n_errors": None}
+
+
+def carry_out(
+    make: Callable[[Scope], Strategy], scope: Scope, score: Score, told: Told
+) -> Strategy:
+    """Ask a strategy and tell it rows, in a random order, until nothing is left.
+
+    Raises
+    ------
+    AssertionError
+        It does not end, or asks for what is not in its scope.
+    """
+    strategy, generator = make(scope), np.random.default_rng(told.seed)
+    shares = {WHOLE, *strategy.shares(len(scope.candidates), scope.n_rows, scope.n_splits)}
+    assert all(0 < share <= WHOLE for share in shares), f"shares of the rows: {shares}"
+    most = len(shares) * len(scope.candidates) * scope.n_splits  # all cells that there are
+    strategy.tell(told.known)
+    asked, waiting = set[Cell](), list[Cell]()
+    for _ in range(3 * most + 3):
+        requests = strategy.ask()
+        if requests is None:
+            assert not waiting, "it ended while rows were to come"
+            _check_end(strategy)
+            return strategy
+        cells = [cell for request in requests for cell in request.cells]
+        for candidate, split, share in cells:
+            assert (candidate, split, share) not in asked, "it asked for a cell twice"
+            assert candidate in scope.candidates, f"candidate {candidate} is none"
+            assert split in scope.splits, f"split {split} is none"
+            assert share in shares, f"share {share:g} is none of {shares}"
+            asked.add((candidate, split, share))
+        waiting += [cell for cell in cells if cell not in strategy.rows]
+        ahead = [cell for request in strategy.ahead() for cell in request.cells]
+        assert {share for _, _, share in ahead} <= shares, "a share ahead is none"
+        if told.ahead and ahead:
+            strategy.tell([row_of(ahead[0], score, scope.n_rows // scope.n_splits)])
+            waiting = [cell for cell in waiting if cell != ahead[0]]
+        assert cells or waiting or ahead, "it waits for rows, and none are to come"
+        generator.shuffle(waiting)
+        n = int(generator.integers(1, 1 + max(1, len(waiting) // 2)))
+        told_now, waiting = waiting[:n], waiting[n:]
+        rows = [row_of(cell, score, scope.n_rows // scope.n_splits) for cell in told_now]
+        strategy.tell(rows)
+    raise AssertionError(f"it did not end: {scope}")
+
+
+def _check_end(strategy: Strategy) -> None:
+    """What is not given up has all rows, and what is given up is of the scope."""
+    scope = strategy.scope
+    assert set(strategy.stopped) <= set(scope.candidates), "it gave up what is no candidate"
+    left = [i for i in scope.candidates if i not in strategy.stopped]
+    scores = [row["score"] for row in strategy.rows.values()]
+    assert left or None in scores, "it gave all candidates up, and no fit failed"
+    for candidate in left:
+        for split in scope.splits:
+            cell = candidate, split, WHOLE
+            assert cell in strategy.wanted, f"{cell} was never asked for, and not given up"
+            assert cell in strategy.rows, f"{cell} is to come"

@@ -1,0 +1,82 @@
+"""Every strategy keeps the contract; one that breaks a rule of it is told so."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pytest
+
+from pipelines.search.strategies.base import Request, RoundStrategy, Scope, Strategy
+from pipelines.search.strategies.grid import Grid
+from pipelines.search.strategies.halving import Halving
+from pipelines.search.strategies.race import Race
+from pipelines.testing.strategies import check_strategy
+
+
+@pytest.mark.parametrize("kind", [Grid, Halving, Race])
+def test_a_strategy_keeps_the_contract(kind: type[Strategy]) -> None:
+    check_strategy(kind)
+
+
+class Outside(Grid):
+    def rounds(self) -> Iterator[Sequence[Request]]:
+        yield [Request((99,), self.scope.splits)]
+
+
+class OfNoShare(Grid):
+    def rounds(self) -> Iterator[Sequence[Request]]:
+        yield [Request((0,), self.scope.splits, 0.5)]
+
+
+class Twice(Grid):
+    def rounds(self) -> Iterator[Sequence[Request]]:
+        for _ in range(2):
+            yield [Request(tuple(self.scope.candidates), self.scope.splits)]
+
+
+class Endless(Grid):
+    def ask(self) -> Sequence[Request] | None:
+        return super().ask() or ()
+
+
+class Half(Grid):
+    def rounds(self) -> Iterator[Sequence[Request]]:
+        yield [Request((0,), (0,))]
+
+
+class ByWhoIsFirst(RoundStrategy):
+    """The first row that comes decides the next round."""
+
+    first: int | None = None
+
+    def tell(self, rows: Any) -> None:
+        rows = list(rows)
+        if rows and self.first is None:
+            self.first = rows[0]["candidate"]
+        super().tell(rows)
+
+    def rounds(self) -> Iterator[Sequence[Request]]:
+        scope = self.scope
+        yield [Request(tuple(scope.candidates), (0,))]
+        order = sorted(scope.candidates, key=lambda i: i != self.first)
+        yield [Request(tuple(order), scope.splits[1:])]
+
+
+@pytest.mark.parametrize(
+    ("kind", "words"),
+    [
+        (Outside, "candidate 99 is none"),
+        (OfNoShare, "share 0.5 is none of"),
+        (Twice, "asked for a cell twice"),
+        (Endless, "waits for rows, and none are to come"),
+        (Half, "was never asked for, and not given up"),
+        (ByWhoIsFirst, "asked for other cells"),
+    ],
+)
+def test_what_breaks_it_is_told(kind: type[Strategy], words: str) -> None:
+    def make(scope: Scope) -> Strategy:
+        return kind(scope)
+
+    with pytest.raises(AssertionError, match=words):
+        check_strategy(make)

@@ -1,0 +1,282 @@
+"""What a search will take, before its first task."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_wine
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.tree import DecisionTreeClassifier
+
+from pipelines import nn_bagging, svm_grid
+from pipelines.data import make_folds
+from pipelines.data.fits import Progress
+from pipelines.run.cluster import Workers
+from pipelines.search import forecast as of_forecast
+from pipelines.search import probes
+from pipelines.search.candidates import Candidate
+from pipelines.search.forecast import Pace, forecast, in_words
+from pipelines.search.probes import Measured, measure, measure_steps, with_rows
+from pipelines.search.shared.svm import SVCs, SVMParameters, SVRs
+from pipelines.search.tasks import SEARCH, Problem, Task, make_tasks
+from pipelines.svm.settings import Settings
+
+from .problems import problem_of
+
+X, y = load_wine(return_X_y=True)
+y = y.astype(np.int32)
+HERE = Workers("local", 1, 1, "cpu")
+
+
+def wine() -> Problem:
+    estimators = {"knn": KNeighborsClassifier(), "tree": DecisionTreeClassifier(random_state=0)}
+    candidates = [Candidate(name, {}, estimator) for name, estimator in estimators.items()]
+    return problem_of(candidates, X, y, make_folds(y, 3, 0))
+
+
+def tasks_of(problem: Problem) -> tuple[Task, Task]:
+    """The first tasks of both algorithms."""
+    tasks = make_tasks(problem)
+    return tasks[0], next(task for task in tasks if task.label == "tree")
+
+
+def test_nothing_is_predicted_of_a_kind_of_which_nothing_is_known() -> None:
+    problem = wine()
+    knn, tree = tasks_of(problem)
+    pace = Pace(problem)
+    pace.tell(knn, 3.0)
+    assert pace.seconds(knn) == pytest.approx(3.0)
+    assert math.isnan(pace.seconds(tree))
+
+
+def test_one_odd_task_changes_nothing() -> None:
+    problem = wine()
+    knn, _ = tasks_of(problem)
+    pace = Pace(problem)
+    for seconds in (2.0, 2.0, 500.0, 2.0, 0.0):
+        pace.tell(knn, seconds)
+    assert pace.seconds(knn) == pytest.approx(2.0)
+
+
+def test_probes_are_interpolated_and_corrected_by_what_tasks_took() -> None:
+    problem = wine()
+    knn, tree = tasks_of(problem)
+    kinds = {name: Pace(problem).kind(task) for name, task in (("knn", knn), ("tree", tree))}
+    pace = Pace(problem, {kinds["knn"]: {0: 4.0, 2: 1.0}, kinds["tree"]: {0: 10.0}})
+    assert pace.seconds(knn) == pytest.approx(4.0 * knn.cost)
+    between = SimpleNamespace(**vars(knn) | {"members": (1,)})
+    assert pace._uncorrected(kinds["knn"], between) == pytest.approx(2.0 * knn.cost)
+    pace.tell(knn, 8.0 * knn.cost)  # the machine is half as fast as the probes found it
+    assert pace.seconds(knn) == pytest.approx(8.0 * knn.cost)
+    assert pace.seconds(tree) == pytest.approx(20.0 * tree.cost)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "within"),
+    [
+        (lambda n: 3e-8 * n**2, 1.001),
+        (lambda n: 1e-4 * n, 1.001),
+        (lambda n: 0.5 + 1e-4 * n, 1.6),
+        (lambda n: 1e-4 * n + 3e-8 * n**2, 1.6),
+        (lambda n: 1e-5 * n * math.log(n), 1.5),
+        (lambda n: 1e-7 * n**1.7, 1.3),
+    ],
+)
+def test_usual_growth_is_extrapolated_tenfold(
+    seconds: Callable[[float], float], within: float
+) -> None:
+    sizes = (1_000, 2_000)
+    measured = Measured(sizes, tuple(map(seconds, sizes)), seconds(2_000))
+    factor = measured.on(20_000) / seconds(20_000)
+    assert 1 / within < factor < within
+
+
+def test_seconds_of_the_clock_are_those_of_the_processor_stretched() -> None:
+    assert Measured((10, 20), (1.0, 4.0), wall=8.0).on(40) == pytest.approx(2 * 16.0)
+    # All rows were measured: nothing is extrapolated.
+    assert Measured((10, 20), (1.0, 3.0), wall=3.0).on(20) == pytest.approx(3.0)
+
+
+def test_a_growth_that_is_known_counts_more_than_what_few_rows_show() -> None:
+    def grid(n: float) -> float:
+        return 3.3e-8 * n * (n + 1800)
+
+    measured = Measured((1_000, 2_000), (grid(1_000), grid(2_000)), grid(2_000))
+    assert measured.on(60_000, linear_rows=1800) == pytest.approx(grid(60_000))
+    flat = Measured((1_000, 2_000), (0.1, 0.12), 0.12)
+    assert flat.on(60_000, linear_rows=1800) > 5 * flat.on(60_000)
+
+
+def test_probes_grow_as_long_as_the_patience_lasts(monkeypatch: pytest.MonkeyPatch) -> None:
+    problem, ran = wine(), list[int]()
+    task = make_tasks(problem)[0]
+
+    def run_on(problem: Any, task: Any, n_rows: int, n_threads: int) -> tuple[float, float]:
+        ran.append(n_rows)
+        return 1e-4 * n_rows**2, 2e-4 * n_rows**2
+
+    monkeypatch.setattr(probes, "run_on", run_on)
+    monkeypatch.setattr(probes, "FEWEST_ROWS", 10)
+    monkeypatch.setattr(probes, "ROWS_OF_A_CLASS", 4)
+    measured = measure(problem, task, n_threads=1, patience=1.0)
+    assert ran[:2] == [12, 12]  # once to compile
+    assert measured.rows == tuple(ran[1:])
+    assert len(measured.rows) >= 2
+    assert 2e-4 * sum(n**2 for n in measured.rows) <= 1.1
+    assert measured.stretch == pytest.approx(2.0)
+    assert measure(problem, task, n_threads=1, patience=1e6).rows[-1] == len(y)
+    assert measure(problem, task, n_threads=1, patience=0.0).rows == (12,)
+    ran.clear()
+    monkeypatch.setattr(probes, "FEWEST_ROWS", 150)  # 4.5 s on the clock
+    assert measure(problem, task, n_threads=1, patience=1.0).rows == (150,)
+    assert ran == [150]
+
+
+def test_first_steps_tell_the_time_of_all() -> None:
+    now = [0.0]
+
+    def items(seconds: float) -> Iterator[Any]:
+        now[0] += 3.0  # what comes before the steps
+        for step in range(100):
+            yield Progress(step / 100)
+            now[0] += seconds
+
+    def clock() -> float:
+        return now[0]
+
+    assert measure_steps(items(2.0), 5.0, 1.0, clock) == pytest.approx(203.0)
+    assert now[0] < 20.0  # the rest was left
+    now[0] = 0.0
+    assert measure_steps(items(2.0), 5.0, 0.3, clock) == pytest.approx(63.0)
+    now[0] = 0.0
+    assert measure_steps(items(0.01), 5.0, 0.3, clock) == pytest.approx(4.0)  # it ended before
+
+
+def test_few_rows_keep_classes_and_splits() -> None:
+    problem = wine()
+    few = with_rows(problem, SEARCH, 1.0, 60)
+    assert len(few.data.X) == 60
+    assert np.abs(np.bincount(few.data.y) - np.bincount(y) * 60 / len(y)).max() <= 1
+    rows = np.concatenate([test for _, test in few.splits[SEARCH, 1.0]])
+    assert sorted(rows) == list(range(60))
+    for train, test in few.splits[SEARCH, 1.0]:
+        assert not set(train) & set(test)
+    assert with_rows(problem, SEARCH, 1.0, 1000) is problem
+
+
+def test_a_long_run_is_forecast_and_a_short_one_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    problem = wine()
+    tasks = make_tasks(problem)
+    assert list(forecast(problem, tasks, HERE)) == []
+    monkeypatch.setattr(of_forecast, "SHORT", 0.0)
+    kinds = {Pace(problem).kind(task): {0: 600.0 / task.cost} for task in tasks}
+    monkeypatch.setattr(of_forecast, "probe", lambda *_: Pace(problem, kinds))
+    assert list(forecast(problem, tasks, HERE)) == [
+        "forecast   6 fits, about 60 min (40 to 90 min) on 1 thread"
+    ]
+    two = Workers("local", 2, 1, "cpu")
+    assert list(forecast(problem, tasks, two, at_most=True)) == [
+        "forecast   at most 6 fits, about 30 min (20 to 45 min) on 2 workers"
+    ]
+    (line,) = forecast(problem, tasks, HERE, budget=600.0)
+    assert line.endswith(" on 1 thread; --time-budget ends them after 10:00 min")
+    kinds.update({kind: {0: 1.0} for kind in kinds})
+    assert list(forecast(problem, tasks, HERE)) == []
+
+
+@pytest.mark.parametrize(
+    ("workers", "why"),
+    [
+        (Workers("slurm", 4, 1, "cpu"), "the workers of slurm are other machines"),
+        (Workers("cuda", 1, 1, "gpu"), "they run on a GPU"),
+    ],
+)
+def test_what_cannot_be_known_is_said(
+    workers: Workers, why: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(of_forecast, "SHORT", 0.0)
+    problem = wine()
+    (line,) = forecast(problem, make_tasks(problem), workers)
+    assert line.startswith("forecast   6 fits; how long they take cannot be told before: ")
+    assert why in line
+
+
+def test_a_probe_that_fails_stops_no_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(of_forecast, "SHORT", 0.0)
+    problem = wine()
+
+    def fail(*_: Any) -> Pace:
+        raise ValueError("no such neighbour")
+
+    monkeypatch.setattr(of_forecast, "probe", fail)
+    (line,) = forecast(problem, make_tasks(problem), HERE)
+    assert line.endswith("a probe failed: ValueError: no such neighbour")
+
+
+def test_real_probes_give_a_forecast(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("SHORT", "WORTH_A_FORECAST", "PATIENCE", "LEAST_PATIENCE"):
+        monkeypatch.setattr(of_forecast, name, 0.0)
+    problem = wine()
+    (line,) = forecast(problem, make_tasks(problem), HERE)
+    assert line.startswith("forecast   6 fits, about ")
+    assert line.endswith(" s) on 1 thread")
+    assert len(problem.data.placement) == 0  # nothing of the probes is left
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [
+        (70.0, "70 s (47 to 105 s)"),
+        (31 * 60.0, "31 min (21 to 46 min)"),
+        (9 * 3600.0, "9.0 h (6.0 to 14 h)"),
+        (30 * 86400.0, "30 d (20 to 45 d)"),
+    ],
+)
+def test_times_are_as_rough_as_they_are_known(seconds: float, words: str) -> None:
+    assert in_words(seconds) == words
+
+
+def test_a_kernel_beyond_the_memory_is_said() -> None:
+    def candidate(decision: str = "ovo", gib: float = 4) -> SVMParameters:
+        return SVMParameters(1.0, 0.1, Settings(decision=decision, memory_bytes=int(gib * 2**30)))
+
+    assert SVCs().beyond_memory(candidate(), 10_000) == (1.0, "")
+    slower, words = SVCs().beyond_memory(candidate(), 48_000)
+    assert slower == 1.0
+    assert words.startswith("the kernel of 48,000 rows is 9 GB, --memory is 4 GiB")
+    assert "--limit" not in words
+    slower, words = SVCs().beyond_memory(candidate("ovr"), 240_000)
+    assert slower == 7.0
+    assert words.startswith("the kernel of 240,000 rows is 230 GB, --memory is 4 GiB")
+    assert "--limit, --strategy race and --time-budget" in words
+    assert SVRs().beyond_memory(candidate(), 48_000)[0] == 7.0
+    assert SVCs("cuml", "gpu").beyond_memory(candidate(), 240_000) == (1.0, "")
+
+
+def test_rows_beyond_the_memory_of_all_workers_are_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Workers, "memory", 40_000)
+    problem = wine()
+    assert (
+        of_forecast.memory_lines(problem, [], Workers("local", 4, 1, "cpu"))
+        .__next__()
+        .endswith("fewer --workers or a --limit need less")
+    )
+    assert list(of_forecast.memory_lines(problem, [], HERE)) == []
+
+
+@pytest.mark.parametrize("command", [svm_grid, nn_bagging])
+def test_small_dry_runs_are_not_probed(
+    command: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail(*_: Any) -> Pace:
+        raise AssertionError("a small run was probed")
+
+    monkeypatch.setattr(of_forecast, "probe", fail)
+    more = ["--n-bootstrap", "1", "--n-tuning", "1"] if command is nn_bagging else []
+    assert command.main([*more, "--dry-run"]) == 0
+    assert "forecast" not in capsys.readouterr().out
