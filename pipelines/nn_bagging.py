@@ -343,7 +343,7 @@ class BaggingPlan(job.Plan[Options]):
         plan = f"ensemble   {members}, without a search"
         if options.n_tuning:
             n_tasks = options.n_bootstrap * options.n_tuning
-            at_most = "" if options.strategy == "random" else "at most "
+            at_most = "at most " if options.strategy == "race" else ""
             plan = (
                 f"ensemble   {members} x {counted(options.n_tuning, 'candidate')} x "
                 f"{options.folds} folds = {at_most}{n_tasks * options.folds:,} fits in "
@@ -380,19 +380,21 @@ class BaggingPlan(job.Plan[Options]):
         return [*feed(0), *feed.waiting]
 
     def forecast(self, workers: Workers, done: job.Done) -> Iterator[str]:
-        """See ``Plan``."""
+        """See ``Plan``; where candidates are drawn or dropped as it goes, of a random search."""
         from pipelines.bagging.work import run_task
         from pipelines.search.forecast import forecast
 
-        trainings = self.trainings_on(workers.device)
+        trainings = self.trainings_on(workers.device).with_strategy("random")
         problem = trainings.problem(FoldedData.of(self.data), self.scoring)
         refitted = {stage: row["candidate"] for stage, row in getattr(done, "refits", {}).items()}
-        tasks = trainings.tasks(problem, getattr(done, "rows", {}), refitted)
+        feed = trainings.feed(problem, workers.n, getattr(done, "rows", {}), refitted)
+        tasks = [*feed(0), *feed.waiting]
 
         def run(problem: Problem, task: Any, n_threads: int) -> Iterator[Any]:
             return run_task(problem, task, kind=trainings.kind, n_threads=n_threads)
 
-        yield from forecast(problem, tasks, workers, run=run)
+        is_race = self.options.strategy == "race"
+        yield from forecast(problem, tasks, workers, run=run, at_most=is_race)
 
     def on(self, cluster: Cluster) -> Self:
         """Add the space, and the samples to explain, to the entries."""

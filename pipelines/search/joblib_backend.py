@@ -497,7 +497,7 @@ def fits_of_tasks(
     is_measured : whether with what each took, see ``measured``
     """
     return [
-        measured(work, problem, task, []) if is_measured else {"result": work(problem, task)}
+        measured(work, problem, task) if is_measured else {"result": work(problem, task)}
         for task in tasks
     ]
 
