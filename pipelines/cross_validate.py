@@ -38,7 +38,7 @@ from pipelines.search.candidates import (
     with_labels,
     with_network,
 )
-from pipelines.search.command import Scored, SearchJob, SearchPlan
+from pipelines.search.command import Drawn, DrawnFrom, Scored, SearchJob, SearchPlan
 from pipelines.search.fitting import group_candidates
 from pipelines.search.options import OF_STRATEGIES, SearchOptions
 from pipelines.search.ranking import best_of_each, compare_algorithms, ends_of_lists, with_algorithm
@@ -141,6 +141,7 @@ class ValidationPredictOptions(PredictOptions):
 class ValidationPlan(SearchPlan[Options]):
     """Candidates of any algorithms."""
 
+    algorithms: Sequence[Algorithm]
     candidates: tuple[Candidate, ...]
     network_lines: Sequence[str] = ()
 
@@ -191,6 +192,16 @@ class ValidationPlan(SearchPlan[Options]):
             device=device,
             seed=self.options.seed,
         )
+
+    def sources(self, problem: Problem) -> Sequence[DrawnFrom]:
+        """See ``SearchPlan``."""
+
+        def make(algorithm: Algorithm, point: Point) -> Drawn:
+            candidate = algorithm.candidate(point)
+            (group,) = group_candidates([candidate.estimator], problem.scorer)
+            return candidate, group
+
+        return [(one.branches, partial(make, one)) for one in self.algorithms]
 
     def on(self, cluster: Cluster) -> Self:
         """See ``SearchPlan``; with the number of candidates and the task, too."""
@@ -261,16 +272,23 @@ class CrossValidation(SearchJob[Options]):
             grids = with_network(options.network, chosen, grids)
         if options.strategy not in DRAWING:
             refuse_distributions(grids, options.strategy)
-        candidates = list[Candidate]()
-        for name in chosen:
-            branches = grids.get(name, [Branch({})])
-            algorithm = Algorithm.of(name, branches, dataset, options.seed, options.preprocess)
-            candidates += map(algorithm.candidate, points_of(algorithm, options))
+        algorithms = [
+            Algorithm.of(
+                name, grids.get(name, [Branch({})]), dataset, options.seed, options.preprocess
+            )
+            for name in chosen
+        ]
+        candidates = [
+            algorithm.candidate(point)
+            for algorithm in algorithms
+            for point in points_of(algorithm, options)
+        ]
         return ValidationPlan(
             **fields,
             dataset=dataset,
             options=options,
             scoring=make_scoring(options.scoring, dataset),
+            algorithms=algorithms,
             candidates=tuple(candidates),
             n_candidates=len(candidates),
             network_lines=network_lines(candidates, dataset, options.preprocess),

@@ -25,7 +25,7 @@ from pipelines.run.options import at_least, increasing_log10, number, option, sh
 from pipelines.run.predict import Predicted, PredictOptions
 from pipelines.run_folder import names
 from pipelines.search.candidates import candidates_of
-from pipelines.search.command import Scored, SearchJob, SearchPlan
+from pipelines.search.command import Drawn, DrawnFrom, Scored, SearchJob, SearchPlan
 from pipelines.search.options import OF_STRATEGIES, SearchOptions
 from pipelines.search.scoring import (
     CandidateScorer,
@@ -33,6 +33,7 @@ from pipelines.search.scoring import (
     log_loss,
     make_scoring,
 )
+from pipelines.search.spaces import Branch, Point
 from pipelines.search.strategies import DRAWING
 from pipelines.search.tasks import Problem, Refit
 from pipelines.search.unfinished import without_state
@@ -42,6 +43,7 @@ from pipelines.svm_search.axes import (
     axes_of,
     check_values,
     draw_points,
+    ranges_of,
     read_values,
     words_in_numbers,
 )
@@ -168,8 +170,8 @@ class GridPlan(SearchPlan[Options]):
         n_values = {name: len({point[name] for point in self.points}) for name in self.points[0]}
         shape, what = " x ".join(f"{n} {name}" for name, n in n_values.items()), "grid"
         if self.options.strategy in DRAWING:
-            shape = f"{self.n_candidates} candidates of {n_values['gamma']} gamma"
-            what = self.options.strategy
+            few = "" if self.draws else f" of {n_values['gamma']} gamma"
+            shape, what = f"{self.n_candidates} candidates{few}", self.options.strategy
         scoring = self.scoring[0]
         best_by = "" if scoring == "accuracy" else f", the best by {scoring}"
         return [
@@ -206,6 +208,16 @@ class GridPlan(SearchPlan[Options]):
         settings = self.options.settings(n_threads=n_threads, device=device)
         scorer = CandidateScorer(self.scoring, labels=self.labels)
         return svm_problem(self.rows, self.splits, self.points, solver, settings, scorer)
+
+    def sources(self, problem: Problem) -> Sequence[DrawnFrom]:
+        """See ``SearchPlan``; one, as there is one algorithm."""
+
+        def make(point: Point) -> Drawn:
+            return replace(stand_in, parameters=point, estimator=replace(svm, **point)), group
+
+        (stand_in, *_), (group, *_) = problem.candidates, problem.groups
+        svm = stand_in.estimator
+        return [([Branch(ranges_of(self.options, self.dataset))], make)]
 
     def on(self, cluster: Cluster) -> Self:
         """See ``SearchPlan``; with the solver, too."""

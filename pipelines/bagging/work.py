@@ -305,7 +305,7 @@ class Trainings:
         def add(parameters: Mapping[str, Any]) -> int:
             number = len(feed.problem.parts[stage].candidates)
             network = replace(networks[number], spec=self.space.spec(parameters))
-            return feed.add(stage, candidate_of(member, network), self.kind)
+            return feed.add(stage, candidate_of(member, network), Group((), self.kind))
 
         return TPE(scope, [Source([branch_of(self.space)], add)], len(networks))
 
@@ -356,21 +356,6 @@ class MemberFeed(Feed):
     def waiting(self) -> Sequence[Any]:
         """See ``Feed``."""
         return [*super().waiting, *self.refits]
-
-    def add(self, stage: str, candidate: Candidate, kind: Networks) -> int:
-        """Take up a candidate that was drawn; its place."""
-        part = self.problem.parts[stage]
-        number = len(part.candidates)
-        part = part.with_drawn([candidate], [Group((number,), kind)])
-        self.problem = replace(self.problem, parts={**self.problem.parts, stage: part})
-        # A fit that failed before and does not now changes what is drawn: those rows are of others.
-        for place, row in list(self.done.items()):
-            if place[:2] == (stage, number) and row["params"] != candidate.text:
-                del self.done[place]
-                for search in self.searches:
-                    if search.stage == stage:
-                        search.strategy.rows.pop(place[1:], None)
-        return number
 
 
 def candidate_of(member: int, network: Network) -> Candidate:

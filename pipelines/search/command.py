@@ -26,9 +26,11 @@ from pipelines.run_folder import names
 from pipelines.run_folder.digests import digests_of
 from pipelines.run_folder.record import Answer
 from pipelines.search.budget import Budget
+from pipelines.search.candidates import Candidate
 from pipelines.search.extension import identity_of_candidate, record_extended, rows_to_extend
 from pipelines.search.features import Features
 from pipelines.search.feed import Feed, Search, cut_for_workers, scope_of
+from pipelines.search.fitting import Group
 from pipelines.search.forecast import Pace, forecast
 from pipelines.search.options import SearchOptions
 from pipelines.search.ranking import (
@@ -42,9 +44,11 @@ from pipelines.search.ranking import (
     tabulate,
 )
 from pipelines.search.record import LEARNING_CURVE, NESTED
+from pipelines.search.spaces import N_ITER, Branch, Point
 from pipelines.search.splits import make_splits
 from pipelines.search.strategies import make_strategy, strategy_class
 from pipelines.search.strategies.base import WHOLE, Request, Scope, Stop, Strategy
+from pipelines.search.strategies.grid import Grid
 from pipelines.search.summary import left_by_budget, share_in_words
 from pipelines.search.tasks import (
     CURVE,
@@ -74,6 +78,8 @@ if TYPE_CHECKING:
 
 
 Chosen = TypeVar("Chosen", bound=SearchOptions)
+Drawn = tuple[Candidate, Group]  # a candidate, and the work that it may share
+DrawnFrom = tuple[Sequence[Branch], Callable[[Point], Drawn]]
 
 
 # Distributions of the solvers that are others'.
@@ -147,6 +153,27 @@ class SearchPlan(job.Plan[Chosen]):
         """The strategy of a search, which the options name."""
         return make_strategy(self.options, scope)
 
+    @property
+    def draws(self) -> bool:
+        """Whether candidates are drawn as the search goes; those of the plan stand for them."""
+        return strategy_class(self.options.strategy).draws
+
+    @abstractmethod
+    def sources(self, problem: Problem) -> Sequence[DrawnFrom]:
+        """Of each algorithm where its candidates are drawn from, and what makes one of a point."""
+
+    def drawing(self, feed: Feed, problem: Problem) -> Search:
+        """The search of a strategy that draws, whose candidates the feed takes up."""
+        from pipelines.search.strategies.tpe import TPE, Source
+
+        def add(make: Callable[[Point], Drawn], point: Mapping[str, Any]) -> int:
+            return feed.add(SEARCH, *make(dict(point)))
+
+        n_splits = len(self.splits[SEARCH, WHOLE])
+        scope = scope_of(feed.problem, SEARCH, n_splits, self.options.seed)
+        sources = [Source(branches, partial(add, make)) for branches, make in self.sources(problem)]
+        return Search(SEARCH, TPE(scope, sources, self.options.n_iter or N_ITER))
+
     def searches(self, problem: Problem) -> list[Search]:
         """The searches of the run: that of all rows, and those within outer folds.
 
@@ -155,6 +182,9 @@ class SearchPlan(job.Plan[Chosen]):
         """
         searches, seed = list[Search](), self.options.seed
         decides = strategy_class(self.options.strategy).decides
+        if self.draws:
+            stand_in = scope_of(problem, SEARCH, len(self.splits[SEARCH, WHOLE]), seed)
+            return [Search(SEARCH, Grid(stand_in))]
         algorithms: dict[str, list[int]] = {}
         for place, candidate in enumerate(problem.candidates):
             algorithms.setdefault(candidate.algorithm if decides else "", []).append(place)
@@ -337,7 +367,12 @@ class SearchJob(job.Job[Chosen]):
         if plan.options.time_budget is not None:
             budget = Budget(plan.options.time_budget, session.began, Pace(problem))
         n_workers = cluster.runner.n_workers
-        feed = Feed(problem, plan.searches(problem), n_workers, dict(done.rows), budget)
+        stand_in = problem
+        if plan.draws:
+            problem = replace(problem, candidates=(), groups=())
+        feed = Feed(problem, (), n_workers, {}, budget)
+        feed.searches = [plan.drawing(feed, stand_in)] if plan.draws else plan.searches(problem)
+        feed.tell(done.rows.values())
         score_tasks(problem, feed(0), feed.done, session, cluster, feed)
         # Without what was asked for ahead, and not wanted in the end.
         rows = {place: row for place, row in feed.done.items() if place[0] not in (SEARCH, INNER)}

@@ -15,7 +15,8 @@ from pipelines.run.chunking import split_for_workers
 from pipelines.run.events import ProgressEvent
 from pipelines.run.outcomes import Outcome
 from pipelines.search.budget import Budget
-from pipelines.search.fitting import learns_apart
+from pipelines.search.candidates import Candidate
+from pipelines.search.fitting import Group, learns_apart
 from pipelines.search.shared.base import PlainFits
 from pipelines.search.strategies.base import Cell, Request, Scope, Stop, Strategy
 from pipelines.search.tasks import Place, Problem, Row, Task, make_tasks, place_of
@@ -97,6 +98,29 @@ class Feed:
                     tasks += self._hand_out(search, search.strategy.ahead(), idle)
         self._begun.update((task.name, task) for task in tasks)
         return tasks
+
+    def add(self, stage: str, candidate: Candidate, group: Group) -> int:
+        """Take up a candidate that was drawn while the search runs; its place.
+
+        Parameters
+        ----------
+        stage : of the search
+        group : with the work that it may share
+        """
+        part = self.problem.of(stage)
+        place = len(part.candidates)
+        grown = part.with_drawn([candidate], [replace(group, members=(place,))])
+        if stage in self.problem.parts:
+            grown = replace(self.problem, parts={**self.problem.parts, stage: grown})
+        self.problem = grown
+        # A fit that failed before and does not now changes what is drawn: those rows are of others.
+        for key, row in list(self.done.items()):
+            if key[:2] == (stage, place) and row["params"] != candidate.text:
+                del self.done[key]
+                for search in self.searches:
+                    if search.stage == stage:
+                        search.strategy.rows.pop(key[1:], None)
+        return place
 
     def tell(self, rows: Iterable[Row], event: Outcome[Any] | ProgressEvent | None = None) -> None:
         """Take in new rows, and what they took."""

@@ -219,6 +219,12 @@ class SearchOptions(
                 raise InputError(
                     f"{opt(name)} is for {opt('features')} of a network; leave it out, or name one"
                 )
+        if self.strategy == "tpe" and self.nested is not None:
+            raise InputError(
+                f"{opt('nested')} goes with candidates that are known before, got "
+                f"{opt('strategy', 'tpe')}, which draws them as it goes; use "
+                f"{opt('strategy', 'random')}, or leave one of them out"
+            )
         if self.cv == "group" and self.groups is None:
             raise InputError(
                 f"{opt('groups')} must name the column of groups for {opt('cv', 'group')}, it was "

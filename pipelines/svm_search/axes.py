@@ -132,6 +132,17 @@ def axes_of(options: Any, data: Dataset) -> tuple[dict[str, tuple[float, ...]], 
     return axes, chosen
 
 
+def ranges_of(options: Any, data: Dataset) -> dict[str, Distribution]:
+    """Where C, gamma and, of a regression, epsilon are drawn from: uniform logarithms."""
+    bounds = bounds_of(options, data)
+    ranges: dict[str, Distribution] = {
+        axis: Range(10.0**low, 10.0**high, log=True) for axis, (low, high) in bounds.items()
+    }
+    if options.kernel == "linear":  # it has no gamma
+        ranges["gamma"] = Choice((10.0 ** bounds["gamma"][0],))
+    return ranges
+
+
 def draw_points(options: Any, data: Dataset) -> tuple[list[Point], dict[str, Any]]:
     """Draw C, gamma and, of a regression, epsilon of each candidate, of uniform logarithms.
 
@@ -149,11 +160,7 @@ def draw_points(options: Any, data: Dataset) -> tuple[list[Point], dict[str, Any
     chosen : the bounds, which were left to the rows
     """
     bounds, n = bounds_of(options, data), options.n_iter or N_ITER
-    ranges: dict[str, Distribution] = {
-        axis: Range(10.0**low, 10.0**high, log=True) for axis, (low, high) in bounds.items()
-    }
-    if options.kernel == "linear":  # it has no gamma
-        ranges["gamma"] = Choice((10.0 ** bounds["gamma"][0],))
+    ranges = ranges_of(options, data)
     if options.sampler == "plain":
         points = draw([Branch(ranges)], n, [options.seed])
     else:

@@ -12,7 +12,7 @@ import pytest
 
 from tests.chaos import malformed
 from tests.chaos.runs import KINDS, Chaos
-from tests.chaos.workloads import RACE, SVM
+from tests.chaos.workloads import RACE, SVM, TPE, Workload
 
 
 @pytest.fixture(scope="module")
@@ -30,8 +30,11 @@ def test_a_disturbed_run_ends_as_the_undisturbed_one(name: str, chaos: Chaos) ->
 
 
 @pytest.mark.parametrize("name", ["workers", "launcher"])
-def test_a_disturbed_race_ends_as_the_undisturbed_one(name: str, chaos: Chaos) -> None:
-    result = chaos.disturb(name, 1, RACE)
+@pytest.mark.parametrize(("number", "workload"), [(1, RACE), (2, TPE)])
+def test_what_is_decided_by_rows_is_the_same_in_a_disturbed_run(
+    name: str, number: int, workload: Workload, chaos: Chaos
+) -> None:
+    result = chaos.disturb(name, number, workload)
     assert result.broken == ""
     assert result.done
 

@@ -70,6 +70,15 @@ RACE = Workload(
     asks_ahead=True,
 )
 
+# Candidates are drawn by the scores of those before, and travel with their tasks.
+TPE = Workload(
+    "svm_grid",
+    ("--limit", "300", "--solver", "sklearn", "--strategy", "tpe", "--n-iter", "20"),
+    100,
+    SVM.answers,
+    SVM.files,
+)
+
 # Tasks that need others: a member waits for the candidates of its own search.
 BAGGING = Workload(
     "nn_bagging",

@@ -106,9 +106,11 @@ class Strategy(ABC):
     wanted : the cells it asked for; ``ahead`` may have asked for others
     stopped : when candidates were given up, by their places
     decides : whether what it asks for depends on rows
+    draws : whether it draws candidates as rows come
     """
 
     decides: ClassVar[bool] = True
+    draws: ClassVar[bool] = False
 
     def __init__(self, scope: Scope) -> None:
         self.scope = scope

@@ -174,7 +174,9 @@ class Race(RoundStrategy):
     def _rows_counted(self, candidate: int, splits: Sequence[int], share: float) -> int:
         """The validation rows whose errors the score counts; 0 where it is another score."""
         rows = [self.rows[candidate, split, share] for split in splits]
-        if any(row["error"] is None or abs(1 - row["error"] - row["score"]) > 1e-9 for row in rows):
+        if any(
+            row.get("error") is None or abs(1 - row["error"] - row["score"]) > 1e-9 for row in rows
+        ):
             return 0
         return sum(row["n_validation"] for row in rows)
 

@@ -145,6 +145,8 @@ class TPE(Strategy):
         Optuna is not installed.
     """
 
+    draws = True
+
     def __init__(self, scope: Scope, sources: Sequence[Source], n_iter: int = N_ITER) -> None:
         super().__init__(scope)
         need_optuna()
