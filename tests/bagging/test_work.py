@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -13,6 +14,8 @@ from sklearn.datasets import load_digits
 
 from pipelines.bagging.record import CELL
 from pipelines.bagging.work import (
+    NOTHING,
+    MemberFeed,
     Refits,
     Trainings,
     best_candidate,
@@ -32,6 +35,7 @@ from pipelines.nn.settings import Training
 from pipelines.nn.space import SearchSpace
 from pipelines.nn_bagging import Bagging, Options
 from pipelines.run.tasks import InProcess
+from pipelines.search.candidates import Candidate
 from pipelines.search.ranking import failures
 from pipelines.search.tasks import Place, Row, Task, place_of, rows_of
 
@@ -222,6 +226,99 @@ def test_what_is_done_is_left_out(finished: Finished) -> None:
     changed = refitted | {"member=1": (refitted["member=1"] + 1) % 3}
     _, _, _, made = everything(plan, less, changed)
     np.testing.assert_array_equal(made[1].test.outputs, members[1].test.outputs)
+
+
+Losses = Callable[[Candidate, int], float | None]
+
+
+def play(
+    plan: Trainings,
+    loss: Losses,
+    order: np.random.Generator | None = None,
+    known: Mapping[Place, Row] = NOTHING,
+) -> tuple[MemberFeed, list[Refits]]:
+    """Carry out searches whose losses are made up, one task after another; and the refits."""
+    feed = plan.feed(plan.problem(DATA), 2, known)
+    waiting, refits = list[Any](), list[Refits]()
+    while True:
+        for task in feed(len(waiting)):
+            (refits if isinstance(task, Refits) else waiting).append(task)
+        if not waiting:
+            return feed, refits
+        task = waiting.pop(0 if order is None else int(order.integers(len(waiting))))
+        part = feed.problem.of(task.stage)
+        found = list[Row]()
+        for stage, number, split, _ in task.places:
+            candidate = part.candidate(task, number)
+            assert number not in task.drawn or candidate == part.candidates[number]
+            (row,) = rows(plan.with_strategy("random"), 0, loss(candidate, split))
+            row |= {"candidate": number, "split": split, "fold": split, "stage": stage}
+            found.append(row | {"params": candidate.text} | dict(candidate.parameters))
+        feed.tell(found)
+
+
+def of_rate(candidate: Candidate, split: int) -> float:
+    """Smallest at a learning rate of 0.02."""
+    return abs(np.log10(candidate.parameters["learning_rate"]) + 1.7) + 0.01 * split
+
+
+def test_candidates_that_are_clearly_behind_are_dropped() -> None:
+    plan = plan_of(n_bootstrap=3, n_tuning=8, n_folds=5).with_strategy("race")
+    feed, refits = play(plan, of_rate)
+    again, _ = play(plan, of_rate, np.random.default_rng(0))
+    assert feed.rows.keys() == again.rows.keys()
+    assert 3 * 8 * 2 <= len(feed.rows) < 3 * 8 * 3
+    assert {share for *_, share in feed.rows} == {1.0}
+    whole, chosen = play(plan.with_strategy("random"), of_rate)
+    assert len(whole.rows) == 3 * 8 * 5
+    by_stage = {task.stages: task.number for task in refits}
+    assert by_stage == {task.stages: task.number for task in chosen}
+
+
+def test_candidates_are_drawn_where_earlier_ones_were_good() -> None:
+    pytest.importorskip("optuna", reason="the extra tpe is not installed")
+    plan = plan_of("study", n_tuning=20).with_strategy("tpe")
+    feed, refits = play(plan, of_rate)
+    drawn = {stage: feed.problem.parts[stage].candidates for stage in plan.stages}
+    for stage, given in zip(plan.stages, plan.candidates, strict=True):
+        seeds = [network.random_state for network in given]
+        assert [one.estimator.random_state for one in drawn[stage]] == seeds
+        assert all(1 <= one.parameters["n_conv_layer"] <= 999 for one in drawn[stage])
+        rates = [one.parameters["learning_rate"] for one in drawn[stage]]
+        random = [network.spec.learning_rate for network in given]
+        near = [abs(np.log10(some[10:]) + 1.7).mean() for some in (rates, random)]
+        assert near[0] < near[1] / 1.5
+    assert drawn["member=0"] != drawn["member=1"]
+    (first, _) = refits
+    assert first.candidates == (drawn[first.stages[0]][first.number],)
+
+    other, _ = play(plan, of_rate, np.random.default_rng(0))
+    half = {place: row for place, row in feed.done.items() if place[1] < 9}
+    resumed, _ = play(plan, of_rate, None, half)
+    for one in (other, resumed):
+        assert {stage: one.problem.parts[stage].candidates for stage in plan.stages} == drawn
+        assert one.rows.keys() == feed.rows.keys()
+
+
+def test_rows_of_what_is_no_longer_drawn_are_not_taken_for_others() -> None:
+    """A fit that failed is done again, and what follows it may be drawn otherwise then."""
+    pytest.importorskip("optuna", reason="the extra tpe is not installed")
+    plan = plan_of("study", n_bootstrap=1, n_tuning=16).with_strategy("tpe")
+    second = plan.candidates[0][1].random_state
+
+    def fails(candidate: Candidate, split: int) -> float | None:
+        return None if candidate.estimator.random_state == second else of_rate(candidate, split)
+
+    before, _ = play(plan, fails)
+    kept = {place: row for place, row in before.done.items() if row["score"] is not None}
+    assert len(kept) == 2 * 15
+    after, _ = play(plan, of_rate, None, kept)
+    whole, _ = play(plan, of_rate)
+    candidates = after.problem.parts["member=0"].candidates
+    assert candidates == whole.problem.parts["member=0"].candidates
+    assert candidates != before.problem.parts["member=0"].candidates
+    assert len(after.rows) == 2 * 16
+    assert all(row["params"] == candidates[place[1]].text for place, row in after.rows.items())
 
 
 def test_tables_of_candidates_and_members(finished: Finished) -> None:
