@@ -7,8 +7,9 @@ tasks: it makes tasks of what is asked for, leaves out what is done, and tells s
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import zip_longest
 from typing import Any
 
 from pipelines.run.chunking import split_for_workers
@@ -83,10 +84,7 @@ class Feed:
 
     def __call__(self, n_left: int) -> list[Task]:
         """The tasks that are to be run beside those ``n_left`` that are not done."""
-        asked = list[Task]()
-        for search in self.searches:
-            while requests := search.strategy.ask():
-                asked += self._hand_out(search, requests)
+        asked = list(alternating([list(self._asked(search)) for search in self.searches]))
         if self.budget is not None:  # begun in the order in which they are wanted
             self._queue += asked
             tasks = list(self.budget.chosen(self._queue, n_left, self.n_workers))
@@ -167,6 +165,11 @@ class Feed:
         for search in self.searches:
             search.tell(rows)
 
+    def _asked(self, search: Search) -> Iterator[Task]:
+        """Yield the tasks of what a strategy asks for, until it has to wait for rows."""
+        while requests := search.strategy.ask():
+            yield from self._hand_out(search, requests)
+
     def _hand_out(
         self, search: Search, requests: Sequence[Request], most: int | None = None
     ) -> list[Task]:
@@ -183,6 +186,12 @@ class Feed:
         tasks = [left for task in tasks if (left := task.without(known)) is not None][:most]
         self._handed.update(place for task in tasks for place in task.places)
         return tasks
+
+
+def alternating(lists: Sequence[Sequence[Task]]) -> Iterator[Task]:
+    """Yield the first task of every list, then the second of every list, and so on."""
+    for tasks in zip_longest(*lists):
+        yield from (task for task in tasks if task is not None)
 
 
 def cut_for_workers(problem: Problem, tasks: Sequence[Task], n_workers: int) -> list[Task]:
