@@ -135,7 +135,7 @@ BAD: dict[str, dict[str, str]] = {
         "--n-bootstraps 3": "did you mean --n-bootstrap",
         "--limit 12 --folds 40": "--folds",
         "--strategy grid": "--strategy: invalid choice: 'grid' ",
-        "--race-margin 2": "--race-margin goes with --strategy race, got 2 beside --strategy random",
+        "--race-margin 2": "--race-margin goes with --strategy race, got 2 beside",
         "--strategy race --n-tuning 0": "--strategy is of a search, and --n-tuning 0 makes none",
         "--strategy tpe --extend run": "--extend takes fits of candidates .* beside --strategy tpe",
         "--task regression": "--task is for a table of your own, got --dataset digits",
