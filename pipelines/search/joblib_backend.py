@@ -500,7 +500,7 @@ def fits_of_tasks(
         with compilation_reported(None):
             pass  # what that imports is no part of the first task
     return [
-        measured(work, problem, task, []) if is_measured else {"result": work(problem, task)}
+        measured(work, problem, task) if is_measured else {"result": work(problem, task)}
         for task in tasks
     ]
 
