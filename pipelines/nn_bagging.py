@@ -76,6 +76,7 @@ if TYPE_CHECKING:
 SMALLEST_OF_CNN = 20  # pixels on a side
 MOST_COPIES = 1000
 
+STRATEGIES, MARGIN = ("random", "race", "tpe"), 3.0
 OF_CLASSES = ("defer_error", "explain", "label_smoothing", "rare")  # options
 OF_NUMBERS = ("defer_width",)
 
@@ -175,6 +176,20 @@ class Options(
         "trains the first that is drawn",
         rule=at_least(0, 10_000),
     )
+    strategy: str = option(
+        "random",
+        "who of a member's candidates is tried next: random tries all on every fold; race drops "
+        "those that are clearly behind as the folds come; tpe draws where earlier candidates were "
+        "good",
+        choices=STRATEGIES,
+    )
+    race_margin: float = real(
+        MARGIN,
+        "standard errors that a candidate must be behind the best to be dropped, with "
+        "--strategy race",
+        rule=at_least(1, 100),
+        metavar="N",
+    )
     space: str = option(
         "auto",
         "where candidates are drawn from: small, study, mlp, table, cnn or a .yaml file; auto goes "
@@ -225,13 +240,26 @@ class Options(
 
     def check(self) -> None:
         """Refuse what is of a search where there is none."""
-        for name in ("scoring", "extend") if self.n_tuning == 0 else ():
-            if value := getattr(self, name):
+        for name in ("scoring", "extend", "strategy") if self.n_tuning == 0 else ():
+            value = getattr(self, name)
+            if value and value != STRATEGIES[0]:
                 raise InputError(
                     f"{opt(name)} is of a search, and {opt('n_tuning', 0)} makes none, got "
                     f"{','.join(value) if isinstance(value, tuple) else value}; leave one of them "
                     "out"
                 )
+        if self.race_margin != MARGIN and self.strategy != "race":
+            raise InputError(
+                f"{opt('race_margin')} goes with {opt('strategy', 'race')}, got "
+                f"{self.race_margin:g} beside {opt('strategy', self.strategy)}; leave one of them "
+                "out"
+            )
+        if self.extend is not None and self.strategy == "tpe":
+            raise InputError(
+                f"{opt('extend')} takes fits of candidates that are known before, got "
+                f"{self.extend} beside {opt('strategy', 'tpe')}, which draws them; leave one of "
+                "them out"
+            )
         super().check()
 
 
@@ -315,9 +343,10 @@ class BaggingPlan(job.Plan[Options]):
         plan = f"ensemble   {members}, without a search"
         if options.n_tuning:
             n_tasks = options.n_bootstrap * options.n_tuning
+            at_most = "at most " if options.strategy == "race" else ""
             plan = (
                 f"ensemble   {members} x {counted(options.n_tuning, 'candidate')} x "
-                f"{options.folds} folds = {n_tasks * options.folds:,} fits in "
+                f"{options.folds} folds = {at_most}{n_tasks * options.folds:,} fits in "
                 f"{counted(n_tasks, 'task')}, and {counted(options.n_bootstrap, 'refit')}"
             )
         if options.nested is not None:
@@ -351,20 +380,22 @@ class BaggingPlan(job.Plan[Options]):
         return [*feed(0), *feed.waiting]
 
     def forecast(self, workers: Workers, done: job.Done) -> Iterator[str]:
-        """See ``Plan``."""
+        """See ``Plan``; where candidates are drawn or dropped as it goes, of a random search."""
         from pipelines.bagging.work import run_task
         from pipelines.search.forecast import forecast
 
-        trainings = self.trainings_on(workers.device)
+        trainings = self.trainings_on(workers.device).with_strategy("random")
         problem = trainings.problem(FoldedData.of(self.data), self.scoring)
         refitted = {stage: row["candidate"] for stage, row in getattr(done, "refits", {}).items()}
+        # Of a strategy that decides by rows, all candidates on all folds.
         feed = trainings.feed(problem, workers.n, getattr(done, "rows", {}), refitted)
         tasks = [*feed(0), *feed.waiting]
 
         def run(problem: Problem, task: Any, n_threads: int) -> Iterator[Any]:
             return run_task(problem, task, kind=trainings.kind, n_threads=n_threads)
 
-        yield from forecast(problem, tasks, workers, run=run)
+        is_race = self.options.strategy == "race"
+        yield from forecast(problem, tasks, workers, run=run, at_most=is_race)
 
     def on(self, cluster: Cluster) -> Self:
         """Add the space, and the samples to explain, to the entries."""
@@ -441,7 +472,7 @@ class Bagging(job.Job[Options]):
     )
     reusable = True  # --explain
     lasting = ("space",)  # which run.json has, and candidates are drawn from
-    candidate_options = frozenset(("n_bootstrap", "n_tuning", "space"))
+    candidate_options = frozenset(("n_bootstrap", "n_tuning", "strategy", "race_margin", "space"))
 
     @staticmethod
     def load_model(run: Path, network: Any = None) -> BaggedNets | BaggedNetsRegressor:
@@ -487,8 +518,11 @@ class Bagging(job.Job[Options]):
     def plan(self, options: Options, data: Dataset, record: Mapping[str, Any]) -> BaggingPlan:
         """Draw bootstraps and all candidates, and see what is to be explained."""
         from pipelines.bagging.work import Trainings
+        from pipelines.search.strategies.tpe import need_optuna
 
         refuse_of_other_task(options, data)
+        if options.strategy == "tpe":
+            need_optuna()
         asked = Asked.of(options.explain, options.image or (), data)
         asked.refuse_other_images(record)
         space = space_of(options, data, record)
@@ -512,6 +546,8 @@ class Bagging(job.Job[Options]):
             n_folds=options.folds,
             seed=options.seed,
             nested=outer,
+            strategy=options.strategy,
+            race_margin=options.race_margin,
         )
         if space.network not in BY_HAND:  # an error of the user's module shows now
             from pipelines.nn.networks import network_lines

@@ -5,8 +5,8 @@ file by itself nothing of scikit-learn, whose import takes longer than a short s
 
 Private attributes of its objects stay where they are used: of scorers ``_kwargs``,
 ``_response_method``, ``_score_func`` and ``_scorers``; of fitted estimators ``_fit_method``,
-``_label_binarizer``, ``_validate_X_predict`` and ``_y``; of all estimators ``_get_param_names``,
-``_parameter_constraints`` and ``_validate_params``.
+``_label_binarizer``, ``_validate_X_predict`` and ``_y``; of searches ``_format_results``; of all
+estimators ``_get_param_names``, ``_parameter_constraints`` and ``_validate_params``.
 """
 
 from __future__ import annotations

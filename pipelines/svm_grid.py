@@ -245,8 +245,7 @@ class Search(SearchJob[Options]):
     )
     examples = (
         "--n-c 24 --n-gamma 24 --log-c -3 6 --log-gamma -6 -2",
-        "--c 0.1,1,10,100 --gamma scale,0.01",
-        "--dataset mine.csv --target species --scoring f1_macro",
+        "--dataset mine.csv --target species --c 0.1,1,10,100 --gamma scale,0.01",
         "--resume results/svm_grid-20261120-130849",
     )
 

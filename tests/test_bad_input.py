@@ -134,6 +134,10 @@ BAD: dict[str, dict[str, str]] = {
         "--memory 0": "--memory must be above 0",
         "--n-bootstraps 3": "did you mean --n-bootstrap",
         "--limit 12 --folds 40": "--folds",
+        "--strategy grid": "--strategy: invalid choice: 'grid' ",
+        "--race-margin 2": "--race-margin goes with --strategy race, got 2 beside",
+        "--strategy race --n-tuning 0": "--strategy is of a search, and --n-tuning 0 makes none",
+        "--strategy tpe --extend run": "--extend takes fits of candidates .* beside --strategy tpe",
         "--task regression": "--task is for a table of your own, got --dataset digits",
         "--defer-width 3": "--defer-width is for numbers, and the target is classes, got 3.0",
         OF_X + "--defer-width 0": "--defer-width must be above 0 and finite, got 0.0",
@@ -231,7 +235,11 @@ def test_changed_data_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[
 
 @pytest.mark.parametrize(
     ("command", "place", "words"),
-    [("nn_bagging", "nn.settings", "need torch.*nn"), ("svm_grid", "nn.features", "scikit-image")],
+    [
+        ("nn_bagging", "nn.settings", "need torch.*nn"),
+        ("nn_bagging --strategy tpe", "search.strategies.tpe", "--strategy tpe needs Optuna.*tpe"),
+        ("svm_grid --features hog", "nn.features", "scikit-image"),
+    ],
 )
 def test_a_package_that_is_missing_is_one_line(
     command: str,
@@ -245,8 +253,8 @@ def test_a_package_that_is_missing_is_one_line(
         return None
 
     monkeypatch.setattr(f"pipelines.{place}.find_spec", find_spec)
+    command, *more = command.split()
     main = import_module(f"pipelines.{command}").main
-    more = ["--features", "hog"] if command == "svm_grid" else []
     assert main([*more, "--results", str(tmp_path / "r")]) == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert re.search(words, line), line

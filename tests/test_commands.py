@@ -114,7 +114,8 @@ def test_help_has_its_groups_in_order_and_three_examples(
 ) -> None:
     text = shown(capsys, "svm-grid", "--help")
     headings = re.findall(r"^(\w[\w ]*):$", text, re.MULTILINE)
-    assert headings == ["data", "grid", "validation", "model", "cluster", "run", "examples"]
+    headings_in_order = ["data", "grid", "validation", "strategy", "model", "cluster", "run"]
+    assert headings == [*headings_in_order, "examples"]
     assert text[text.index("examples:") :].count("pleasingly svm-grid") == 3
     assert "2 threads" in text[text.index("--workers") : text.index("--adaptive")]
 

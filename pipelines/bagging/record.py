@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from pipelines.run_folder.record import Answer, OptionMetadata, Record
 from pipelines.run_folder.schema import Count, Number, Part, Share
-from pipelines.search.record import SearchRow
+from pipelines.search.record import SearchRow, StrategyMetadata
 
 MEMBERS = "members.csv"
 MEMBER_FILES = "members"  # a folder
@@ -143,7 +143,8 @@ class DeferralMetadata(Part):
 class BaggingAnswer(Answer):
     """What ``nn_bagging`` answers: errors of the vote, of the mean probability, of the members.
 
-    Of a regression scores of the members' mean, and intervals.
+    Of a regression scores of the members' mean, and intervals. ``strategy`` is there where
+    candidates were dropped, or drawn by what earlier ones scored.
     """
 
     needed: ClassVar[tuple[str, ...]] = (
@@ -173,6 +174,7 @@ class BaggingAnswer(Answer):
     members_best_test_rmse: Number | None = None
     intervals: IntervalMetadata | None = None
     deferral: DeferralMetadata | None = None
+    strategy: StrategyMetadata | None = None
 
 
 class BaggingRecord(BaggingAnswer, Record):

@@ -11,7 +11,7 @@ from pipelines.run.summary import baseline_lines, failed_fits, wall_time
 from pipelines.run_folder.measures import ACCURACY, measure_of
 from pipelines.run_folder.statistics import interval
 from pipelines.search.scoring import DEFAULT_SCORING
-from pipelines.search.summary import nested_lines, test_lines
+from pipelines.search.summary import nested_lines, strategy_lines, test_lines
 
 _percent = measure_of(ACCURACY).text
 
@@ -23,6 +23,7 @@ def of_ensemble(record: Mapping[str, Any]) -> list[str]:
         *(_of_numbers(record) if task == REGRESSION else _of_votes(record)),
         *nested_lines(record, measure_of(DEFAULT_SCORING[task])),
         *baseline_lines(record),
+        *strategy_lines(record),
         wall_time(record),
         *failed_fits(record, ("member", "candidate", "fold")),
     ]

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from pipelines.bagging.reductions import reduce_members
 from pipelines.bagging.work import (
     NO_BEST,
     WHOLE,
+    MemberFeed,
     Refits,
     Trainings,
     refitted_of,
@@ -33,6 +34,9 @@ from pipelines.search.answer import number_scores
 from pipelines.search.command import journal_tasks, run_tasks
 from pipelines.search.ranking import BestSoFar, failures
 from pipelines.search.tasks import Place, Problem, Row, place_of
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -124,8 +128,33 @@ def train_members(
         why = str(failed.mode().iloc[0]) if len(failed) else why
         raise RunStopped(f"no member could be trained: {why}")
     missing = np.setdiff1d(np.arange(len(plan.seeds)), list(trained.members(plan))).tolist()
-    lost_members = {"lost_members": missing, "why_lost": why}
-    return replace(trained, entries=failures(results, CELL) | lost_members)
+    entries = failures(results, CELL) | {"lost_members": missing, "why_lost": why}
+    return replace(trained, entries=entries | strategy_entries(plan, feed, results))
+
+
+def strategy_entries(plan: Trainings, feed: MemberFeed, cells: pd.DataFrame) -> dict[str, Any]:
+    """What a strategy tried and gave up, ``StrategyMetadata``; nothing of a random search.
+
+    Parameters
+    ----------
+    feed : of a run that has ended
+    cells : its table ``cv_results``
+    """
+    if not plan.searches or plan.strategy == "random":
+        return {}
+    n, seconds = sum(map(len, plan.candidates)), cells[["fit_seconds", "score_seconds"]]
+    entries = {
+        "name": plan.strategy,
+        "n_candidates": n,
+        "fits": len(cells),
+        "share_fits": 0,
+        "grid_fits": n * plan.n_folds,
+        "n_stopped": sum(len(feed.stopped(stage)) for stage in plan.stages),
+        "n_out_of_time": 0,
+        "n_not_tried": n - len(cells.drop_duplicates(list(CANDIDATE))),
+        "parts": [{"share": 1.0, "fits": len(cells), "seconds": float(seconds.sum().sum())}],
+    }
+    return {"strategy": entries}
 
 
 def done_before(session: Session, plan: Trainings) -> Trained:

@@ -195,6 +195,11 @@ class Trainings:
         nested = [one.on(device) for one in self.nested]
         return replace(self, training=replace(self.training, device=device), nested=nested)
 
+    def with_strategy(self, strategy: str) -> Trainings:
+        """The same members, searched by another strategy."""
+        nested = [one.with_strategy(strategy) for one in self.nested]
+        return replace(self, strategy=strategy, nested=nested)
+
     def without_search(self) -> Trainings:
         """The same members, each of which takes its first candidate."""
         nested = [one.without_search() for one in self.nested]
@@ -273,15 +278,17 @@ class Trainings:
         for plan in (self, *self.nested):
             for member, stage in enumerate(plan.stages if self.searches else ()):
                 searches.append(Search(stage, plan.strategy_of(member, feed)))
-            for group in plan.groups:
-                stages = tuple(plan.stages[member] for member in group)
-                if not self.searches and all(stage in refitted for stage in stages):
+            for together in plan.groups:
+                group = [i for i in together if self.searches or plan.stages[i] not in refitted]
+                if not group:
                     continue
+                stages = tuple(plan.stages[member] for member in group)
                 candidates = [plan.candidates[member] for member in group]
                 n = len(problem.data.y)
                 cost = sum(self.kind.cost(one, n, 1) / len(one) for one in candidates)
                 seeds = tuple(plan.seeds[member] for member in group)
-                refits.append(Refits(stages, seeds, cost=cost))
+                first = tuple(candidate_of(member, plan.candidates[member][0]) for member in group)
+                refits.append(Refits(stages, seeds, 0, first, cost))
         feed.searches, feed.refits, feed.refitted = searches, refits, refitted
         feed.tell(done.values())
         return feed
@@ -329,21 +336,20 @@ class MemberFeed(Feed):
         tasks, ready = super().__call__(n_left), list[Refits]()
         strategies = {search.stage: search.strategy for search in self.searches}
         for task in list(self.refits):
-            stage, number = task.stages[0], 0
-            strategy = strategies.get(stage)
-            if strategy is not None:
-                if strategy.ask() is not None:
+            stage = task.stages[0]
+            if stage in strategies:
+                if strategies[stage].ask() is not None:
                     continue
                 rows = [row for place, row in self.rows.items() if place[0] == stage]
                 best = best_candidate(rows, stage, self.problem)
-                number = -1 if best is None else best
+                if best is None:
+                    self.without_best.append(stage)
+                elif best != self.refitted.get(stage):
+                    chosen = self.problem.parts[stage].candidates[best]
+                    ready.append(replace(task, number=best, candidates=(chosen,)))
+            else:
+                ready.append(task)
             self.refits.remove(task)
-            if number == -1:
-                self.without_best.append(stage)
-            elif strategy is None or number != self.refitted.get(stage):
-                searches = (self.problem.parts[name] for name in task.stages)
-                chosen = tuple(search.candidates[number] for search in searches)
-                ready.append(replace(task, number=number, candidates=chosen))
         return [*ready, *tasks]
 
     @property

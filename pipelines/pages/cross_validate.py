@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from pipelines.pages.strategy import budget_warnings, strategy_cards
+from pipelines.pages.strategy import are_drawn, budget_warnings, strategy_cards
 from pipelines.report.base import Report
 from pipelines.report.charts import (
     COLOURS,
@@ -253,15 +253,23 @@ class ValidationReport(Report):
             "parameter that was varied; the other parameters are those of the algorithm's best "
             "candidate, which is orange."
         )
+        title = "One parameter at a time"
+        if are_drawn(self.record):
+            title = "The draws, by one parameter at a time"
+            caption = (
+                f"Mean {self.measure.name} of every candidate that was drawn, against each of its "
+                "parameters; the others differ, too. The algorithm's best is orange."
+            )
         if not have_all_folds(self.candidates).all():
             caption += " Candidates without all folds are not drawn."
-        draw = partial(series_chart, panels, "One parameter at a time")
+        draw = partial(series_chart, panels, title)
         return Chart("validation_curves", draw, caption, wide=len(panels) > 1, alt=alt)
 
     def curves_of(self, algorithm: str, best: int) -> dict[str, pd.DataFrame]:
         """Return, for each parameter, the candidates that differ from the best in it alone.
 
-        Each is a table of ``value``, ``score_mean``, ``score_std``.
+        Of draws, which hardly do, those that have it. Each is a table of ``value``, ``score_mean``
+        and ``score_std``.
         """
         some = self.candidates[
             (self.candidates["algorithm"] == algorithm) & self.candidates["score_mean"].notna()
@@ -269,10 +277,15 @@ class ValidationReport(Report):
         some = some.assign(params=some["params"].map(json.loads)).set_index("candidate")
         curves = {}
         for parameter, value in some["params"][best].items():
-            along = [{**one, parameter: value} == some["params"][best] for one in some["params"]]
-            if sum(along) > 1:
-                table = some[along]
-                values = [one.get(parameter) for one in table["params"]]
+            along = [
+                parameter in one
+                if are_drawn(self.record)
+                else {**one, parameter: value} == some["params"][best]
+                for one in some["params"]
+            ]
+            table = some[along]
+            values = [one.get(parameter) for one in table["params"]]
+            if len(set(map(str, values))) > 1:
                 curves[parameter] = table.assign(value=values)
         return curves
 
@@ -285,12 +298,16 @@ class ValidationReport(Report):
             if x.min() > 0 and x.max() >= 20 * x.min():
                 scale = "log"
         else:
-            table, look = table.assign(x=np.arange(len(x))), dots(BLUE)
-            ticks = table["x"].tolist(), [shortened(str(one), 10) for one in table["value"]]
+            places, words = pd.factorize(table["value"].map(str))
+            table, look = table.assign(x=places), dots(BLUE)
+            ticks = list(range(len(words))), [shortened(str(one), 10) for one in words]
         mean, std = self.measure.of(table["score_mean"]), table["score_std"]
-        best = [int(table["score_mean"].argmax())]
+        best = [table.index.tolist().index(self.best_of[algorithm])]
+        band = (mean - std, mean + std)
+        if are_drawn(self.record):
+            look = dots(BLUE, size=4)
         series = [
-            Series(table["x"], mean, band=(mean - std, mean + std), look=look),
+            Series(table["x"], mean, band=None if are_drawn(self.record) else band, look=look),
             Series(table["x"].iloc[best], mean.iloc[best], look=dots(VERMILLION, "o", 7, zorder=3)),
         ]
         title = shortened(_short(algorithm), 28)

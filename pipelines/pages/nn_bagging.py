@@ -13,6 +13,7 @@ import pandas as pd
 
 from pipelines.bagging.record import CANDIDATE, CELL, EXPLAINED, MEMBERS, SIZES, BaggingRecord
 from pipelines.errors import InputError, opt
+from pipelines.pages.strategy import strategy_cards
 from pipelines.report.base import Report, candidates_section
 from pipelines.report.charts import (
     ExplainedSample,
@@ -163,7 +164,7 @@ class BaggingReport(Report):
                 of_scaled = percent(scaled.test_calibration_error)
                 note += f"; {of_scaled} at temperature {scaled.temperature:.2f}"
             cards.append(Card("calibration error", percent(error), note))
-        return [*cards, *self.baseline_cards()]
+        return [*cards, *self.baseline_cards(), *strategy_cards(self.metadata)]
 
     def sections(self) -> list[Section]:
         """Show members, how far to trust predictions, candidates and test samples."""
@@ -337,7 +338,7 @@ class BaggingRegressionReport(BaggingReport):
             if (error := rule.mean_absolute_error) is not None:
                 note += f"; the others are off by {significant(error)} on average"
             cards.append(Card("deferred to a human", f"{n_test - rule.n_kept:,}", note))
-        return [*cards, *self.baseline_cards()]
+        return [*cards, *self.baseline_cards(), *strategy_cards(self.metadata)]
 
     def _trust(self) -> Section:
         table, measured, parts = self.intervals, self.record.intervals, list[Part | None]()

@@ -10,6 +10,8 @@ from typing import Any
 from pipelines.errors import program
 from pipelines.report.parts import Card
 from pipelines.report.wording import count, duration
+from pipelines.search.record import SearchRecord
+from pipelines.search.strategies import DRAWING
 from pipelines.search.summary import left_by_budget, share_in_words
 
 
@@ -48,3 +50,8 @@ def budget_warnings(metadata: Mapping[str, Any], run: Path) -> list[tuple[str, s
         return []
     command = shlex.join([*program(metadata["command"]).split(), "--resume", str(run)])
     return [(f"Not tried: {left}. To go on with it for as long again:", command)]
+
+
+def are_drawn(record: SearchRecord) -> bool:
+    """Whether the candidates of a run were drawn, so that they are no grid."""
+    return record.options.strategy in DRAWING

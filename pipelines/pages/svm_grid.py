@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pandas as pd
 
-from pipelines.pages.strategy import budget_warnings, strategy_cards
+from pipelines.pages.strategy import are_drawn, budget_warnings, strategy_cards
 from pipelines.report.base import Report
 from pipelines.report.charts import Sample, heat_map, how_to_read, samples_chart, scatter_map
 from pipelines.report.classification import test_section
@@ -18,7 +18,6 @@ from pipelines.report.parts import Card, Chart, Columns, Section
 from pipelines.report.wording import count, percent, significant
 from pipelines.run_folder.ranking import candidates_of, have_all_folds
 from pipelines.run_folder.record import Record
-from pipelines.search.strategies import DRAWING
 from pipelines.svm_search.boundary import most_fits, on_grid_boundary, widen
 from pipelines.svm_search.record import CANDIDATE, CELL, SvmBest, SvmRecord
 
@@ -73,8 +72,9 @@ class SvmReport(Report):
     def size(self) -> str:
         """Say how large the grid is, or how many candidates were drawn."""
         options = self.record.options
-        if self.are_drawn:
-            return count(len(self.candidates), "candidate") + " drawn at random"
+        if are_drawn(self.record):
+            how = "at random" if options.strategy == "random" else f"by {options.strategy}"
+            return f"{count(len(self.candidates), 'candidate')} drawn {how}"
         sizes = {
             "C": len(options.c or ()) or options.n_c,
             "gamma": len(options.gamma or ()) or options.n_gamma,
@@ -146,18 +146,18 @@ class SvmReport(Report):
         named = {name: table[name] for name in by if name in table}
         return [
             self.candidates_section(named, more, formats, words),
-            Section("grid", "The draws" if self.are_drawn else "The grid", [charts]),
+            Section("grid", "The draws" if are_drawn(self.record) else "The grid", [charts]),
             test_section(self),
         ]
 
-    @property
-    def are_drawn(self) -> bool:
-        """Whether the candidates were drawn, so that they are no grid."""
-        return self.record.options.strategy in DRAWING
-
     def points(self) -> pd.DataFrame:
-        """Return gamma, C and the mean of every candidate, each by its best epsilon."""
-        best = self.candidates.groupby(["gamma", "C"])["score_mean"].max()
+        """Return gamma, C and the mean of every candidate, each by its best epsilon.
+
+        What was not tried on all folds has none.
+        """
+        table = self.candidates
+        whole = table.assign(score_mean=table["score_mean"].where(have_all_folds(table)))
+        best = whole.groupby(["gamma", "C"])["score_mean"].max()
         return self.measure.of(best).reset_index()
 
     def means(self) -> pd.DataFrame:
@@ -190,7 +190,7 @@ class SvmReport(Report):
         title = f"Mean validation {measure.name}"
         parts, mark, how = self.parts(), "framed", (framed, measure, title, f"best: {words}")
         draw = partial(heat_map, self.means(), *how, parts)
-        if self.are_drawn:  # which are no grid
+        if are_drawn(self.record):  # which are no grid
             mark, draw, parts = "ringed", partial(scatter_map, self.points(), *how), None
         reads = "the darker, the better" if measure.is_loss else "the brighter, the better"
         caption = (
@@ -217,7 +217,7 @@ class SvmReport(Report):
             cells = cells[np.isclose(cells["epsilon"].astype(float), best.epsilon)]
         gamma = significant(best.gamma)
         by_C: list[tuple[Any, pd.DataFrame]] = list(cells.sort_values("fold").groupby("C"))
-        if self.are_drawn and len(by_C) < 2:
+        if are_drawn(self.record) and len(by_C) < 2:
             return None
         samples = [
             Sample(i, measure.of(of_C["score"].to_numpy(float)), bool(np.isclose(C, best.C)))

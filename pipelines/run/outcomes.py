@@ -1,11 +1,7 @@
-"""Tasks, the results they need of others, and their outcomes.
+"""Tasks and their outcomes.
 
 A task is anything with a ``name`` and a ``cost``; the work is a plain function
 ``work(shared, task)``. ``shared`` is scattered once and stays on the workers.
-
-A task may have ``needs``: names of tasks whose results its work takes as a third
-argument, a list in that order, None for each that failed. It begins when
-these are done, whatever the others do.
 """
 
 from __future__ import annotations
@@ -13,13 +9,12 @@ from __future__ import annotations
 import logging
 import sys
 import time
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from inspect import isgeneratorfunction
 from threading import current_thread, main_thread
-from types import MappingProxyType
 from typing import Any, Generic, Protocol, TypeVar
 
 from cluster_setup.workers import peak_memory
@@ -43,18 +38,16 @@ class Task(Protocol):
 
 
 AnyTask = TypeVar("AnyTask", bound=Task)
-# (shared, task), or (shared, task, results of what it needs); see ``event`` on ``report``
-Work = Callable[..., Any]
-NOTHING: Mapping[str, Any] = MappingProxyType({})
+Work = Callable[..., Any]  # (shared, task); see ``event`` on ``report``
 
 
 class TaskEndedError(RuntimeError):
     """Code of the user's ended a task by something that is not an error, such as ``sys.exit``."""
 
 
-def needs_of(task: Any) -> Sequence[str]:
-    """Return names of the tasks whose results a task's work takes."""
-    return getattr(task, "needs", ())
+def is_urgent(task: Any) -> bool:
+    """Whether a task goes before all that waits, as it ends a piece of work."""
+    return getattr(task, "is_urgent", False)
 
 
 @dataclass(frozen=True)
@@ -80,32 +73,7 @@ class Outcome(Generic[AnyTask]):
     exception: BaseException | None = None
 
 
-class Results:
-    """Results that tasks still need of others, each as a task gives it; None of one that failed."""
-
-    def __init__(self, tasks: Sequence[Any], known: Mapping[str, Any]) -> None:
-        self._needed = {name for task in tasks for name in needs_of(task)}
-        self._known = dict(known)
-        if missing := self._needed - {task.name for task in tasks} - set(known):
-            raise ValueError(f"tasks need {sorted(missing)}, which are neither known nor to be run")
-
-    def keep(self, outcome: Outcome[Any]) -> None:
-        """Remember an outcome, if a task needs it."""
-        if outcome.task.name in self._needed:
-            self._known[outcome.task.name] = outcome.result
-
-    def suffice(self, task: Any) -> bool:
-        """Return whether all results that ``task`` needs are there."""
-        return all(name in self._known for name in needs_of(task))
-
-    def of(self, task: Any) -> list[Any]:
-        """Return the results that ``task`` needs, in its order."""
-        return [self._known[name] for name in needs_of(task)]
-
-
-def measured(
-    work: Work, shared: Any, task: AnyTask, needed: list[Any], line: Line | None = None
-) -> dict[str, Any]:
+def measured(work: Work, shared: Any, task: AnyTask, line: Line | None = None) -> dict[str, Any]:
     """Run the task; return its result, with where and when it was computed.
 
     With a ``line`` the work can tell how far it is. What numba finds in its cache it does not
@@ -113,7 +81,6 @@ def measured(
     """
     if isinstance(shared, Placed):
         shared = shared.shared
-    arguments = [shared, task, *([needed] if needs_of(task) else [])]
     worker = _worker()
     address = worker.address if worker else "in process"
     memory = partial(peak_memory, worker, worker.monitor.count - 1) if worker else dict
@@ -122,9 +89,9 @@ def measured(
     with compilation_reported(reporter.compiling if reporter else None) as compilation:
         try:
             if isgeneratorfunction(work):
-                result = _collect(work(*arguments), reporter)
+                result = _collect(work(shared, task), reporter)
             else:
-                result = work(*arguments, **({"report": reporter} if reporter else {}))
+                result = work(shared, task, **({"report": reporter} if reporter else {}))
         except SystemExit as error:  # code of the user's ends its task, not the worker
             raise TaskEndedError(f"the task ended Python with {error!r}") from None
         except BaseException as error:

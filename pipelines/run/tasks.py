@@ -8,7 +8,7 @@ import uuid
 import warnings
 from abc import ABC, abstractmethod
 from collections import Counter, deque
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from concurrent.futures import Future as ThreadFuture
 from contextlib import contextmanager, nullcontext, suppress
@@ -21,14 +21,12 @@ from pipelines.data.placement import Placed, scatter
 from pipelines.run.errors import RunStopped, stop_if_lost
 from pipelines.run.events import Line, Message, ProgressEvent, to_scheduler
 from pipelines.run.outcomes import (
-    NOTHING,
     AnyTask,
     Outcome,
-    Results,
     Work,
     describe,
+    is_urgent,
     measured,
-    needs_of,
 )
 
 if TYPE_CHECKING:
@@ -64,7 +62,7 @@ class _Runner(ABC):
     """Runs tasks of work somewhere."""
 
     def outcomes(
-        self, work: Work, shared: Any, tasks: Sequence[AnyTask], known: Mapping[str, Any] = NOTHING
+        self, work: Work, shared: Any, tasks: Sequence[AnyTask]
     ) -> Iterator[Outcome[AnyTask]]:
         """Yield outcomes of ``tasks`` as they are done, the most costly begun first.
 
@@ -73,8 +71,6 @@ class _Runner(ABC):
         work : function
         shared : anything
         tasks : sequence of tasks
-        known : mapping, optional
-            Results, by name, of tasks that others need and that were done before.
 
         Raises
         ------
@@ -82,7 +78,7 @@ class _Runner(ABC):
             No worker is left and none came.
         """
         with generators_kept():  # where tasks run in this process they seed them
-            for event in self._reached(work, shared, tasks, Results(tasks, known), reports=False):
+            for event in self._reached(work, shared, tasks, reports=False):
                 if isinstance(event, Outcome):
                     yield event
 
@@ -91,19 +87,17 @@ class _Runner(ABC):
         work: Work,
         shared: Any,
         tasks: Sequence[AnyTask],
-        known: Mapping[str, Any] = NOTHING,
         feed: Feed = no_more,
     ) -> Iterator[Outcome[AnyTask] | ProgressEvent]:
         """Yield outcomes like ``outcomes``, and between them the progress events of ``work``.
 
         Parameters
         ----------
-        feed : asked for further tasks, which need no others, in the order in which they are to be
+        feed : asked for further tasks, in the order in which they are to be
             begun, after each outcome; it ends when none is left and the feed has none
         """
         with generators_kept():
-            results = Results(tasks, known)
-            yield from self._reached(work, shared, tasks, results, reports=True, feed=feed)
+            yield from self._reached(work, shared, tasks, reports=True, feed=feed)
 
     @abstractmethod
     def _reached(
@@ -111,7 +105,6 @@ class _Runner(ABC):
         work: Work,
         shared: Any,
         tasks: Sequence[AnyTask],
-        results: Results,
         reports: bool,
         feed: Feed = no_more,
     ) -> Iterator[Outcome[AnyTask] | ProgressEvent]:
@@ -140,12 +133,11 @@ class InProcess(_Runner):
         work: Work,
         shared: Any,
         tasks: Sequence[AnyTask],
-        results: Results,
         reports: bool,
         feed: Feed = no_more,
     ) -> Iterator[Outcome[AnyTask] | ProgressEvent]:
         if self.n_workers == 1 and not reports:  # to start a thread takes longer than a small task
-            yield from self._in_turn(work, shared, tasks, results)
+            yield from self._in_turn(work, shared, tasks)
             return
         inbox: deque[Message] = deque()
         line: Line | None = (lambda: inbox.append) if reports else None
@@ -157,10 +149,9 @@ class InProcess(_Runner):
             try:
                 waiting += feed(len(waiting))
                 while waiting or running:
-                    for task in [task for task in waiting if results.suffice(task)]:
-                        waiting.remove(task)
-                        needed = results.of(task)
-                        running[pool.submit(measured, work, shared, task, needed, line)] = task
+                    for task in waiting:
+                        running[pool.submit(measured, work, shared, task, line)] = task
+                    waiting = []
                     done, _ = wait(running, timeout=patience, return_when=FIRST_COMPLETED)
                     yield from _news(inbox)
                     for future in done:
@@ -169,26 +160,21 @@ class InProcess(_Runner):
                             outcome = Outcome(task, error=describe(error), exception=error)
                         else:
                             outcome = Outcome(task, **future.result())
-                        results.keep(outcome)
                         yield outcome
                     if done:
-                        waiting += feed(len(waiting) + len(running))
+                        waiting = list(feed(len(running)))
             finally:
                 pool.shutdown(wait=True, cancel_futures=True)
 
     def _in_turn(
-        self, work: Work, shared: Any, tasks: Sequence[AnyTask], results: Results
+        self, work: Work, shared: Any, tasks: Sequence[AnyTask]
     ) -> Iterator[Outcome[AnyTask]]:
         """Yield the outcomes of tasks that run one after another on the caller's thread."""
-        waiting = sorted(tasks, key=lambda task: -task.cost)
-        while waiting:
-            task = next(task for task in waiting if results.suffice(task))
-            waiting.remove(task)
+        for task in sorted(tasks, key=lambda task: -task.cost):
             try:
-                outcome = Outcome(task, **measured(work, shared, task, results.of(task)))
+                outcome = Outcome(task, **measured(work, shared, task))
             except Exception as error:
                 outcome = Outcome(task, error=describe(error), exception=error)
-            results.keep(outcome)
             yield outcome
 
 
@@ -198,9 +184,9 @@ class OnCluster(_Runner):
     A task that raises is tried again; one whose worker dies is run by
     another worker. When the last worker dies, the scattered data die with
     it: they are scattered again, and what was not done is submitted again.
-    All tasks that need no others are one static graph; a task goes through a
-    second one only if data were lost, or if it failed where several share one
-    of Dask's.
+    All tasks that are known at the beginning are one static graph; a task goes
+    through a second one only if data were lost, or if it failed where several
+    share one of Dask's.
     """
 
     def __init__(self, client: Client) -> None:
@@ -235,14 +221,13 @@ class OnCluster(_Runner):
         work: Work,
         shared: Any,
         tasks: Sequence[AnyTask],
-        results: Results,
         reports: bool,
         feed: Feed = no_more,
     ) -> Iterator[Outcome[AnyTask] | ProgressEvent]:
         address = self.client.scheduler.address
         try:
             with slot_left(self.client), self._listening() if reports else nullcontext():
-                yield from self._rounds(work, shared, tasks, results, feed)
+                yield from self._rounds(work, shared, tasks, feed)
         except Exception as error:
             stop_if_lost(self.client, address)
             if isinstance(error, OSError):
@@ -265,7 +250,7 @@ class OnCluster(_Runner):
             self._line = None
 
     def _rounds(
-        self, work: Work, shared: Any, tasks: Sequence[AnyTask], results: Results, feed: Feed
+        self, work: Work, shared: Any, tasks: Sequence[AnyTask], feed: Feed
     ) -> Iterator[Outcome[AnyTask] | ProgressEvent]:
         """Submit until every task has an outcome; see the class on why a round may not do."""
         import dask
@@ -285,7 +270,7 @@ class OnCluster(_Runner):
             waiting = sorted(left.values(), key=lambda task: (deaths[task.name], -task.cost))
             lost: list[Batch[AnyTask]] = []
             self._round += 1
-            for event in self._one_round(work, shared, waiting, results, alone, more):
+            for event in self._one_round(work, shared, waiting, alone, more):
                 if isinstance(event, ProgressEvent):
                     yield event
                     continue
@@ -295,7 +280,6 @@ class OnCluster(_Runner):
                 for outcome in outcomes or ():
                     if outcome.error is None or len(batch) == 1:
                         del left[outcome.task.name]
-                        results.keep(outcome)
                         yield outcome
                     else:  # it was tried but once, and may have met another's error
                         alone.add(outcome.task.name)
@@ -309,28 +293,23 @@ class OnCluster(_Runner):
             # Dask's setting, which a kind of cluster may raise.
             most = int(dask.config.get("distributed.scheduler.allowed-failures"))
             for name in [name for name in left if deaths[name] > most]:
-                outcome = Outcome(left.pop(name), error=f"its worker died {deaths[name]} times")
-                results.keep(outcome)
-                yield outcome
+                yield Outcome(left.pop(name), error=f"its worker died {deaths[name]} times")
 
     def _one_round(
         self,
         work: Work,
         shared: Any,
         waiting: Sequence[AnyTask],
-        results: Results,
         alone: Collection[str],
         more: Callable[[], Sequence[AnyTask]],
     ) -> Iterator[tuple[Batch[AnyTask], list[Outcome[AnyTask]] | None] | ProgressEvent]:
-        """Submit tasks, those that need others when these are done; give batches with outcomes.
+        """Submit tasks, and further ones as some are done; give batches with outcomes.
 
         Without, where their data were lost. Between them, the news of those at work.
         """
         from distributed import KilledWorker, as_completed
 
-        ready = [task for task in waiting if results.suffice(task)]
-        blocked = [task for task in waiting if not results.suffice(task)]
-        futures = self._submit(work, shared, in_batches(ready, self.n_workers, alone), results)
+        futures = self._submit(work, shared, in_batches(waiting, self.n_workers, alone))
         lost = False
         try:
             done = as_completed(list(futures), loop=self.client.loop)
@@ -363,11 +342,8 @@ class OnCluster(_Runner):
                         lost = lost or outcomes is None
                         yield batch, outcomes
                         future.release()
-                free = [] if lost else [task for task in blocked if results.suffice(task)]
-                blocked = [task for task in blocked if task not in free]
                 fed = [] if lost or not ended else more()
-                batches = in_batches([*free, *fed], self.n_workers, alone)
-                new = self._submit(work, shared, batches, results)
+                new = self._submit(work, shared, in_batches(fed, self.n_workers, alone))
                 futures |= new
                 done.update(new)
         finally:
@@ -375,7 +351,7 @@ class OnCluster(_Runner):
                 self.client.cancel(list(futures), force=True)
 
     def _submit(
-        self, work: Work, shared: Any, batches: Sequence[Batch[AnyTask]], results: Results
+        self, work: Work, shared: Any, batches: Sequence[Batch[AnyTask]]
     ) -> dict[Future, Batch[AnyTask]]:
         import dask
 
@@ -385,12 +361,11 @@ class OnCluster(_Runner):
         for rank, batch in enumerate(batches):
             task = batch[0]
             run: Any = measured if len(batch) == 1 else measured_together
-            of = (task, results.of(task)) if len(batch) == 1 else (batch,)
-            # What needs others ends a piece of work, and goes before all that waits.
-            priority = 1 if needs_of(task) else -(self._n_submitted + rank)
+            of: Any = task if len(batch) == 1 else batch
+            priority = 1 if is_urgent(task) else -(self._n_submitted + rank)
             with dask.annotate(priority=priority, retries=RETRIES):
                 one = dask.delayed(run, pure=False)(
-                    work, data, *of, self._line, dask_key_name=self._key(batch)
+                    work, data, of, self._line, dask_key_name=self._key(batch)
                 )
             # Queue it at the scheduler, for whichever worker is free first. By itself Dask keeps
             # back only those of a group that is more than twice the cluster's threads and needs
@@ -468,7 +443,7 @@ def in_batches(
     Parameters
     ----------
     tasks : in the order in which they are handed out
-    alone : names of those that share with none; nor do tasks that need others
+    alone : names of those that share with none; nor do urgent ones
     """
     most = max(BATCHES, BATCHES_PER_WORKER * n_workers)
     if len(tasks) <= most:
@@ -478,7 +453,7 @@ def in_batches(
     share, filled = sum(costs) / most, math.inf
     batches: list[tuple[AnyTask, ...]] = []
     for task, cost in zip(tasks, costs, strict=True):
-        shares = not needs_of(task) and task.name not in alone
+        shares = not is_urgent(task) and task.name not in alone
         if shares and filled + cost <= share:
             batches[-1] += (task,)
             filled += cost
@@ -495,7 +470,7 @@ def measured_together(
     found = []
     for task in tasks:
         try:
-            found.append(measured(work, shared, task, [], line))
+            found.append(measured(work, shared, task, line))
         except Exception as error:
             found.append({"error": describe(error)})
     return found

@@ -19,7 +19,7 @@ from pipelines.run.cluster import Cluster, Workers
 from pipelines.run.errors import RunStopped
 from pipelines.run.events import ProgressEvent
 from pipelines.run.lifecycle import Session
-from pipelines.run.outcomes import NOTHING, Outcome, Work, without_compilation
+from pipelines.run.outcomes import Outcome, Work, without_compilation
 from pipelines.run.progress import clock
 from pipelines.run.tasks import no_more
 from pipelines.run_folder import names
@@ -600,7 +600,6 @@ def run_tasks(
     tasks: Sequence[Any],
     n_threads: int = 1,
     work: Work = run_task,
-    known: Mapping[str, Any] = NOTHING,
     feed: Callable[[int], Sequence[Any]] = no_more,
 ) -> Iterator[tuple[Outcome[Any] | ProgressEvent, list[Row]]]:
     """Run tasks; give each outcome, or news of a task at work, with its rows, each row once.
@@ -613,7 +612,6 @@ def run_tasks(
     ----------
     tasks : and others than those of a search, which give pairs of a row and what is beside it
     work : function of problem, task and ``n_threads`` that carries out either
-    known : results that tasks need and that were computed before, by name
     feed : of further tasks; see ``Runner``
     """
     by_name = {task.name: task for task in tasks}
@@ -626,7 +624,7 @@ def run_tasks(
         by_name.update((task.name, task) for task in new)
         return new
 
-    for event in runner.outcomes_and_events(work, problem, tasks, known, more):
+    for event in runner.outcomes_and_events(work, problem, tasks, more):
         task = by_name[event.task] if isinstance(event, ProgressEvent) else event.task
         if not isinstance(task, Task):
             pairs = event.result if isinstance(event, Outcome) else ()

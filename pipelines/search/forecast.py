@@ -16,7 +16,7 @@ from pipelines.errors import error_line
 from pipelines.run.chunking import makespan
 from pipelines.run.cluster import Workers
 from pipelines.run.progress import clock
-from pipelines.search.probes import measure, measure_steps
+from pipelines.search.probes import first_step, measure, measure_steps
 from pipelines.search.shared.base import PlainFits, SharedFit
 from pipelines.search.tasks import Problem, Task, run_task
 
@@ -25,6 +25,7 @@ WORTH_A_FORECAST = 60.0  # seconds of a run
 SHORT = 30.0  # of the most that a run may take by its costs, and is not probed
 SECONDS_OF_A_VALUE = 4e-6  # of a row of a fit, at most but for what is unusually slow
 PATIENCE, LEAST_PATIENCE = 4.0, 0.2  # seconds of all probes, and of one
+LARGE_NETWORKS = 60.0  # predicted seconds of a task, from which one network is timed
 PROBES = 3  # of one kind of work; of several kinds fewer each
 WITHIN = 1.5  # the factor that a forecast keeps within, mostly
 
@@ -162,7 +163,8 @@ def probe(
     kinds: dict[Kind, list[Any]] = defaultdict(list)
     for task in tasks:
         kinds[_kind(problem, task)].append(task)
-    probed = [kind for kind, some in kinds.items() if not getattr(some[0], "needs", ())]
+    # A refit takes the best of its search, which is not known yet.
+    probed = [kind for kind, some in kinds.items() if isinstance(some[0], Task)] or list(kinds)
     n = max(1, PROBES // len(probed))
     patience = max(LEAST_PATIENCE, PATIENCE / (n * len(probed)))
     problem = replace(problem, data=replace(problem.data))  # what probes place goes with them
@@ -201,6 +203,12 @@ def _rates(
     steps = list[tuple[float, float]]()
     for task in (ordered[i] for i in chosen):
         if shared is None or share is not None:
+            if task.cost > LARGE_NETWORKS:  # some steps of all of them would take too long
+                if steps:
+                    break
+                task = task.part(task.splits[:1]) if isinstance(task, Task) else task
+            if not steps:  # imports, and places the rows
+                first_step(run(problem, task, n_threads=n_threads))
             items = run(problem, task, n_threads=n_threads)
             steps.append((measure_steps(items, patience, share or 1.0), task.cost))
             continue

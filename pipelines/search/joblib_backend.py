@@ -26,7 +26,7 @@ from pipelines.data.fits import Fit, Progress
 from pipelines.data.generators import generators_kept, state_of_generators
 from pipelines.data.placement import FoldedData, to_device
 from pipelines.data.scaling import Scaling
-from pipelines.run.outcomes import Outcome, TaskEndedError, measured
+from pipelines.run.outcomes import Outcome, TaskEndedError, compilation_reported, measured
 from pipelines.run.progress import show_progress
 from pipelines.run.tasks import OnCluster, Runner
 from pipelines.search.budget import SHORT, Budget
@@ -496,8 +496,11 @@ def fits_of_tasks(
     ----------
     is_measured : whether with what each took, see ``measured``
     """
+    if is_measured:
+        with compilation_reported(None):
+            pass  # what that imports is no part of the first task
     return [
-        measured(work, problem, task, []) if is_measured else {"result": work(problem, task)}
+        measured(work, problem, task) if is_measured else {"result": work(problem, task)}
         for task in tasks
     ]
 

@@ -17,13 +17,15 @@ import numpy as np
 from pipelines.data.dataset import rows_of
 from pipelines.data.fits import Progress
 from pipelines.data.folds import stratified_subset
+from pipelines.run.outcomes import compilation_reported
 from pipelines.search.shared.base import Split
 from pipelines.search.tasks import Problem, Task, run_task
 
 FEWEST_ROWS, ROWS_OF_A_CLASS = 256, 20
 LEAST, WORST = 0.8, 2.2  # powers of the rows with which a fit's time may grow
-SLOW = 2.0  # seconds on the fewest rows, more than what is to be imported takes
-LARGEST_STEP, SMALLEST_STEP = 8.0, 1.5  # from one number of rows to the next
+MOST_TRIES = 3  # of a task that compiles something
+SLOW = 15.0  # seconds of a task, and of what it imports and loads, on a busy machine
+LARGEST_STEP, SECOND_STEP, SMALLEST_STEP = 8.0, 3.0, 1.5  # from one number of rows to the next
 
 Clock = Callable[[], float]
 
@@ -133,19 +135,35 @@ def measure(problem: Problem, task: Task, n_threads: int, patience: float) -> Me
         measured = Measured(tuple(rows), tuple(seconds), wall)
         power = min(WORST, max(1.0, measured.power))
         step = min(LARGEST_STEP, (max(0.0, left) / wall) ** (1 / power))
+        if len(rows) == 1 and wall < SLOW / 10:  # one size tells nothing of the growth
+            step = max(step, SECOND_STEP)
         if rows[-1] == n or step < SMALLEST_STEP:
             return measured
         rows.append(min(n, math.ceil(rows[-1] * step)))
 
 
 def run_on(problem: Problem, task: Task, n_rows: int, n_threads: int) -> tuple[float, float]:
-    """Run a task on so many rows; its seconds of the processor and of the clock."""
+    """Run a task on so many rows; its seconds of the processor and of the clock.
+
+    Where something had to be compiled, of another run: other sizes may need other functions.
+    """
     few = with_rows(problem, task.stage, task.share, n_rows)
-    cpu, clock = time.process_time(), time.perf_counter()
-    for _ in run_task(few, task, n_threads):
-        pass
-    cpu, clock = time.process_time() - cpu, time.perf_counter() - clock
+    cpu = clock = 0.0
+    for _ in range(MOST_TRIES):
+        cpu, clock = time.process_time(), time.perf_counter()
+        with compilation_reported(None) as compilation:
+            for _ in run_task(few, task, n_threads):
+                pass
+        cpu, clock = time.process_time() - cpu, time.perf_counter() - clock
+        if not compilation.done:
+            break
     return max(1e-4, cpu), max(1e-4, clock)
+
+
+def first_step(items: Iterable[Any]) -> None:
+    """Carry out a task until it first tells how far it is."""
+    with closing(iter(items)) as left:  # type: ignore[type-var]
+        next((item for item in left if isinstance(item, Progress)), None)
 
 
 def measure_steps(

@@ -97,7 +97,7 @@ class RaceSearch(GridSearch):
     >>> tree = DecisionTreeClassifier(random_state=0)
     >>> search = RaceSearch(tree, {"max_depth": [1, 2, 3, 4]}, cv=10).fit(X, y)
     >>> search.best_params_, search.n_splits_done_.tolist()
-    ({'max_depth': 3}, [2, 10, 10, 10])
+    ({'max_depth': 3}, [3, 10, 10, 10])
     """
 
     _parameter_constraints = {  # noqa: RUF012  as scikit-learn has it

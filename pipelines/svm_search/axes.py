@@ -147,8 +147,8 @@ def draw_points(options: Any, data: Dataset) -> tuple[list[Point], dict[str, Any
     """Draw C, gamma and, of a regression, epsilon of each candidate, of uniform logarithms.
 
     As the fits of a gamma share work, few gamma (and epsilon) are drawn, and several C for each of
-    them: scrambled Sobol points both, so that either fills its bounds evenly. With
-    ``--sampler plain`` each candidate is drawn by itself.
+    them, by scrambled Sobol points, so that they fill the bounds evenly. With ``--sampler plain``
+    each candidate is drawn by itself.
 
     Parameters
     ----------
@@ -170,16 +170,20 @@ def draw_points(options: Any, data: Dataset) -> tuple[list[Point], dict[str, Any
 
 
 def _few_with_several(ranges: Mapping[str, Distribution], n: int, seed: int) -> list[Point]:
-    """Draw so many candidates, of which several differ in C alone."""
+    """Draw so many candidates, of which several differ in C alone, at equal distances.
+
+    Where these begin is one more coordinate of the point, so that C of all gamma lie between each
+    other and none of their distances goes with gamma.
+    """
     few = {axis: one for axis, one in ranges.items() if axis != "C"}
     n_few = n_of_few(n) if any(isinstance(one, Range) for one in few.values()) else 1
-    generator = np.random.default_rng(seed)
-    rest, Cs = unit_points(len(few), generator), unit_points(1, generator)
-    points = [
-        {"C": ranges["C"].at(float(next(Cs)[0])), **shared}
-        for i, shared in enumerate(Branch(few).at(next(rest)) for _ in range(n_few))
-        for _ in range(n // n_few + (i < n % n_few))
-    ]
+    units, points = unit_points(len(few) + 1, np.random.default_rng(seed)), list[Point]()
+    for i in range(n_few):
+        *shared, offset = next(units).tolist()
+        n_C = n // n_few + (i < n % n_few)
+        points += [
+            {"C": ranges["C"].at((j + offset) / n_C), **Branch(few).at(shared)} for j in range(n_C)
+        ]
     return list({repr(point): point for point in points}.values())
 
 

@@ -102,8 +102,11 @@ def all_equal(candidate: int, split: int, share: float) -> float | None:
 def row_of(cell: Cell, score: Score, n_validation: int) -> Row:
     """A row as the engine tells it."""
     candidate, split, share = cell
-    row = {"candidate": candidate, "split": split, "share": share, "score": score(*cell)}
-    return row | {"n_validation": n_validation, "n_errors": None}
+    value = score(*cell)
+    row = {"candidate": candidate, "split": split, "share": share, "score": value}
+    n_errors = None if value is None else round((1 - value) * n_validation)
+    row |= {"n_validation": n_validation, "n_errors": n_errors, "error": None}
+    return row | ({} if value is None else {"error": 1 - value})
 
 
 def carry_out(

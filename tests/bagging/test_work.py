@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -13,6 +14,8 @@ from sklearn.datasets import load_digits
 
 from pipelines.bagging.record import CELL
 from pipelines.bagging.work import (
+    NOTHING,
+    MemberFeed,
     Refits,
     Trainings,
     best_candidate,
@@ -32,6 +35,7 @@ from pipelines.nn.settings import Training
 from pipelines.nn.space import SearchSpace
 from pipelines.nn_bagging import Bagging, Options
 from pipelines.run.tasks import InProcess
+from pipelines.search.candidates import Candidate
 from pipelines.search.ranking import failures
 from pipelines.search.tasks import Place, Row, Task, place_of, rows_of
 
@@ -45,6 +49,12 @@ def plan_of(space: str = "small", training: Training | None = None, **counts: in
     settings = {"n_bootstrap": 2, "n_tuning": 3, "n_folds": 2, "seed": 0} | counts
     training = training or Training(max_epochs=2)
     return Trainings.draw(DATA.y, INPUTS, SearchSpace.load(space), training, **settings)
+
+
+def tasks_of(plan: Trainings, *done: Any) -> list[Any]:
+    """Those that are handed out at first, and the refits that wait."""
+    feed = plan.feed(plan.problem(DATA), 1, *done)
+    return [*feed(0), *feed.waiting]
 
 
 def rows(plan: Trainings, candidate: int, *losses: float | None) -> list[Row]:
@@ -66,7 +76,7 @@ def test_a_run_is_laid_out_from_one_seed() -> None:
     assert [len(networks) for networks in plan.candidates] == [3, 3]
     drawn = [network.random_state for networks in plan.candidates for network in networks]
     assert len({*drawn, *plan.seeds}) == 8
-    tasks = plan.tasks(plan.problem(DATA), {}, {})
+    tasks = tasks_of(plan)
     assert len({task.name for task in tasks}) == 8
     assert all(task.cost > 0 for task in tasks)
     # More of either leaves what was there as it was.
@@ -120,33 +130,47 @@ def test_the_best_candidate_has_the_smallest_mean_loss() -> None:
     assert best() is None
 
 
-def test_a_member_needs_its_own_candidates_alone() -> None:
+def test_a_refit_is_handed_out_when_its_own_candidates_are_done() -> None:
     plan = plan_of()
-    *searches, first, second = plan.tasks(plan.problem(DATA), {}, {})
-    assert [first.name, second.name] == ["refit-member=0", "refit-member=1"]
-    assert second.needs == (
-        "member=1",
-        *(f"conv-member=1 candidate={number} 2 folds" for number in range(3)),
-    )
-    assert set(second.needs[1:]) == {task.name for task in searches[3:]}
-    assert second.cost < sum(task.cost for task in searches[3:])
-    assert hash(first) != hash(second)
+    feed = plan.feed(plan.problem(DATA))
+    searches = feed(0)
+    assert sorted(task.stage for task in searches) == ["member=0"] * 3 + ["member=1"] * 3
+    assert [task.name for task in feed.waiting] == ["refit-member=0", "refit-member=1"]
+    assert feed.waiting[1].cost < sum(task.cost for task in searches) / 2
+    feed.tell([*rows(plan, 0, 3, 3), *rows(plan, 1, 1, 1), *rows(plan, 2, 2)])
+    assert feed(3) == []
+    feed.tell([rows(plan, 2, 2, None)[1]])
+    (task,) = feed(3)
+    assert (task.name, task.number) == ("refit-member=0", 1)
+    assert task.candidates == (plan.problem(DATA).parts["member=0"].candidates[1],)
+    assert [task.name for task in feed.waiting] == ["refit-member=1"]
+    assert hash(task) != hash(feed.waiting[0])
+
+
+def test_a_member_without_a_candidate_on_all_folds_is_not_refitted() -> None:
+    plan = plan_of()
+    feed = plan.feed(plan.problem(DATA))
+    feed(0)
+    feed.tell([row for number in range(3) for row in rows(plan, number, 3, None)])
+    assert feed(3) == []
+    assert feed.without_best == ["member=0"]
+    assert [task.name for task in feed.waiting] == ["refit-member=1"]
 
 
 def test_the_task_of_a_member_refits_the_best() -> None:
     plan = plan_of()
     problem = plan.problem(DATA)
-    task = plan.tasks(problem, {}, {})[-2]
-    needed = [rows(plan, 0, 3, 3), rows(plan, 1, 1, 1), None]
-    *progress, (row, made) = run_task(problem, task, needed, kind=plan.kind)
+    feed = plan.feed(problem)
+    feed(0)
+    feed.tell([row for number in range(3) for row in rows(plan, number, 3 - number, 3)])
+    (task,) = feed(3)
+    *progress, (row, made) = run_task(problem, task, kind=plan.kind)
     assert all(isinstance(one, Progress) for one in progress)
     assert isinstance(made, Refitted)
-    assert row["candidate"] == 1
+    assert row["candidate"] == 2
     assert row["fold"] == -1
     assert made.test is not None
     assert made.test.outputs.shape == (50, 10)
-    with pytest.raises(RuntimeError, match="none of its candidates"):
-        list(run_task(problem, task, [None] * 4, kind=plan.kind))
 
 
 Finished = tuple[list[Any], dict[Place, Row], dict[int, Row], dict[int, Any]]
@@ -157,9 +181,9 @@ def everything(
 ) -> Finished:
     """Outcomes, rows of candidates, rows of refits, and what these gave, by member."""
     problem = plan.problem(DATA)
-    tasks = plan.tasks(problem, done or {}, refitted or {})
+    feed = plan.feed(problem, 2, done or {}, refitted or {})
     outcomes, cells, refits, members = [], dict[Place, Row](), dict[int, Row](), dict[int, Any]()
-    for event, new_rows in run_trainings(plan.kind, done or {}, InProcess(2), problem, tasks):
+    for event, new_rows in run_trainings(plan.kind, InProcess(2), problem, feed):
         outcomes.append(event)
         made = refitted_of(event)
         members |= {row["member"]: refitted for row, refitted in made}
@@ -185,15 +209,15 @@ def test_every_candidate_and_every_member_has_rows(finished: Finished) -> None:
 
 def test_what_is_done_is_left_out(finished: Finished) -> None:
     plan, (_, cells, refits, members) = plan_of(), finished
-    problem = plan.problem(DATA)
     refitted = {f"member={one}": row["candidate"] for one, row in refits.items()}
-    assert plan.tasks(problem, cells, refitted) == []
-    assert [task.name for task in plan.tasks(problem, cells, {"member=0": 0})] == ["refit-member=1"]
+    assert tasks_of(plan, cells, refitted) == []
+    first = {"member=0": refitted["member=0"]}
+    assert [task.name for task in tasks_of(plan, cells, first)] == ["refit-member=1"]
 
     less = {place: row for place, row in cells.items() if place[:2] != ("member=1", 2)}
     outcomes, again, _, made = everything(plan, less, refitted)
     names = {event.task.name for event in outcomes}
-    assert names == {"conv-member=1 candidate=2 2 folds", "refit-member=1"}
+    assert names == {"conv-member=1 candidate=2 2 folds"}
     assert {place: row["loss"] for place, row in again.items()} == {
         place: cells[place]["loss"] for place in cells if place not in less
     }
@@ -202,6 +226,99 @@ def test_what_is_done_is_left_out(finished: Finished) -> None:
     changed = refitted | {"member=1": (refitted["member=1"] + 1) % 3}
     _, _, _, made = everything(plan, less, changed)
     np.testing.assert_array_equal(made[1].test.outputs, members[1].test.outputs)
+
+
+Losses = Callable[[Candidate, int], float | None]
+
+
+def play(
+    plan: Trainings,
+    loss: Losses,
+    order: np.random.Generator | None = None,
+    known: Mapping[Place, Row] = NOTHING,
+) -> tuple[MemberFeed, list[Refits]]:
+    """Carry out searches whose losses are made up, one task after another; and the refits."""
+    feed = plan.feed(plan.problem(DATA), 2, known)
+    waiting, refits = list[Any](), list[Refits]()
+    while True:
+        for task in feed(len(waiting)):
+            (refits if isinstance(task, Refits) else waiting).append(task)
+        if not waiting:
+            return feed, refits
+        task = waiting.pop(0 if order is None else int(order.integers(len(waiting))))
+        part = feed.problem.of(task.stage)
+        found = list[Row]()
+        for stage, number, split, _ in task.places:
+            candidate = part.candidate(task, number)
+            assert number not in task.drawn or candidate == part.candidates[number]
+            (row,) = rows(plan.with_strategy("random"), 0, loss(candidate, split))
+            row |= {"candidate": number, "split": split, "fold": split, "stage": stage}
+            found.append(row | {"params": candidate.text} | dict(candidate.parameters))
+        feed.tell(found)
+
+
+def of_rate(candidate: Candidate, split: int) -> float:
+    """Smallest at a learning rate of 0.02."""
+    return abs(np.log10(candidate.parameters["learning_rate"]) + 1.7) + 0.01 * split
+
+
+def test_candidates_that_are_clearly_behind_are_dropped() -> None:
+    plan = plan_of(n_bootstrap=3, n_tuning=8, n_folds=5).with_strategy("race")
+    feed, refits = play(plan, of_rate)
+    again, _ = play(plan, of_rate, np.random.default_rng(0))
+    assert feed.rows.keys() == again.rows.keys()
+    assert 3 * 8 * 2 <= len(feed.rows) < 3 * 8 * 3
+    assert {share for *_, share in feed.rows} == {1.0}
+    whole, chosen = play(plan.with_strategy("random"), of_rate)
+    assert len(whole.rows) == 3 * 8 * 5
+    by_stage = {task.stages: task.number for task in refits}
+    assert by_stage == {task.stages: task.number for task in chosen}
+
+
+def test_candidates_are_drawn_where_earlier_ones_were_good() -> None:
+    pytest.importorskip("optuna", reason="the extra tpe is not installed")
+    plan = plan_of("study", n_tuning=20).with_strategy("tpe")
+    feed, refits = play(plan, of_rate)
+    drawn = {stage: feed.problem.parts[stage].candidates for stage in plan.stages}
+    for stage, given in zip(plan.stages, plan.candidates, strict=True):
+        seeds = [network.random_state for network in given]
+        assert [one.estimator.random_state for one in drawn[stage]] == seeds
+        assert all(1 <= one.parameters["n_conv_layer"] <= 999 for one in drawn[stage])
+        rates = [one.parameters["learning_rate"] for one in drawn[stage]]
+        random = [network.spec.learning_rate for network in given]
+        near = [abs(np.log10(some[10:]) + 1.7).mean() for some in (rates, random)]
+        assert near[0] < near[1] / 1.5
+    assert drawn["member=0"] != drawn["member=1"]
+    (first, _) = refits
+    assert first.candidates == (drawn[first.stages[0]][first.number],)
+
+    other, _ = play(plan, of_rate, np.random.default_rng(0))
+    half = {place: row for place, row in feed.done.items() if place[1] < 9}
+    resumed, _ = play(plan, of_rate, None, half)
+    for one in (other, resumed):
+        assert {stage: one.problem.parts[stage].candidates for stage in plan.stages} == drawn
+        assert one.rows.keys() == feed.rows.keys()
+
+
+def test_rows_of_what_is_no_longer_drawn_are_not_taken_for_others() -> None:
+    """A fit that failed is done again, and what follows it may be drawn otherwise then."""
+    pytest.importorskip("optuna", reason="the extra tpe is not installed")
+    plan = plan_of("study", n_bootstrap=1, n_tuning=16).with_strategy("tpe")
+    second = plan.candidates[0][1].random_state
+
+    def fails(candidate: Candidate, split: int) -> float | None:
+        return None if candidate.estimator.random_state == second else of_rate(candidate, split)
+
+    before, _ = play(plan, fails)
+    kept = {place: row for place, row in before.done.items() if row["score"] is not None}
+    assert len(kept) == 2 * 15
+    after, _ = play(plan, of_rate, None, kept)
+    whole, _ = play(plan, of_rate)
+    candidates = after.problem.parts["member=0"].candidates
+    assert candidates == whole.problem.parts["member=0"].candidates
+    assert candidates != before.problem.parts["member=0"].candidates
+    assert len(after.rows) == 2 * 16
+    assert all(row["params"] == candidates[place[1]].text for place, row in after.rows.items())
 
 
 def test_tables_of_candidates_and_members(finished: Finished) -> None:
@@ -236,8 +353,7 @@ def test_candidates_that_do_not_fit_are_rows_that_say_so() -> None:
     )
     cells = tabulate_cells(rows_of_cells.values())
     assert cells.status.str.fullmatch(r"failed: needs .* GiB, the device has .* GiB").all()
-    errors = [event.error for event in outcomes if getattr(event, "error", None) is not None]
-    assert errors == ["RuntimeError: none of its candidates was trained on all its folds"] * 2
+    assert not any(isinstance(event.task, Refits) for event in outcomes)
     assert failures(cells, CELL)["n_failed"] == 12
     assert refits == {}
     table = reduce_candidates(cells, 2)
@@ -250,19 +366,18 @@ def test_candidates_of_an_architecture_are_trained_together_on_a_gpu() -> None:
     plan = plan_of("cnn", training, n_tuning=5)
     problem = plan.problem(DATA)
     done = {("member=0", 1, fold, 1.0): rows(plan, 1, 9.0, 9.0)[fold] for fold in range(2)}
-    tasks = plan.tasks(problem, done, {})
-    searches = [task for task in tasks if isinstance(task, Task)]
+    searches = [task for task in tasks_of(plan, done) if isinstance(task, Task)]
+    searches.sort(key=lambda task: (task.stage, task.members))
     assert [(task.stage, task.members) for task in searches] == [
         ("member=0", (0, 2)),
         ("member=0", (3, 4)),
         ("member=1", (0, 1, 2)),
         ("member=1", (3, 4)),
     ]
-    first = next(task for task in tasks if isinstance(task, Refits))
-    assert first.needs == ("member=0", *(task.name for task in searches[:2]))
     on_cpu = replace(plan, training=replace(training, device="cpu"))
     problem = on_cpu.problem(DATA)
-    alone = [task for task in on_cpu.tasks(problem, {}, {}) if isinstance(task, Task)]
+    alone = [task for task in tasks_of(on_cpu) if isinstance(task, Task)]
+    alone.sort(key=lambda task: (task.stage, task.members))
     assert [task.members for task in alone] == [(number,) for number in range(5)] * 2
 
     together = rows_of(problem, searches[2])
@@ -278,7 +393,7 @@ def test_candidates_of_an_architecture_are_trained_together_on_a_gpu() -> None:
 def test_other_scores_may_choose() -> None:
     plan = plan_of()
     problem = plan.problem(DATA, ["balanced_accuracy", "roc_auc_ovr"])
-    task = plan.tasks(problem, {}, {})[0]
+    task = tasks_of(plan)[0]
     assert isinstance(task, Task)
     by_loss = rows_of(plan.problem(DATA), task)
     for row, other in zip(rows_of(problem, task), by_loss, strict=True):

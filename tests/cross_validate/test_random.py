@@ -66,3 +66,24 @@ def test_a_distribution_needs_draws(space: Path, capsys: pytest.CaptureFixture[s
     (line,) = capsys.readouterr().err.splitlines()
     assert "--strategy must draw candidates" in line
     assert "as C of svm has, {log: [0.01, 10000]}, got grid; use --strategy random" in line
+
+
+@pytest.mark.figures
+def test_draws_are_dots_against_each_of_their_parameters(tmp_path: Path) -> None:
+    from pipelines.report.page import read_run
+
+    words = ["--estimator", "tree", "--param", "max_depth={int: [1, 9]}", "criterion=gini,entropy"]
+    drawn = [*HERE, *words, "--strategy", "random", "--n-iter", "12"]
+    said_by("cross_validate", *drawn, "--results", str(tmp_path / "run"))
+    report = read_run(tmp_path / "run")
+    (best,) = report.best_of.values()
+    curves = report.curves_of("tree", best)
+    assert {name: len(table) for name, table in curves.items()} == {
+        "max_depth": 12,
+        "criterion": 12,
+    }
+    panel = report._curve("tree", "criterion", curves["criterion"])
+    assert panel.ticks is not None
+    assert sorted(panel.ticks[1]) == ["entropy", "gini"]
+    assert panel.series[0].band is None
+    assert panel.series[0].look["linestyle"] == "none", "draws have no order"

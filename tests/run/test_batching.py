@@ -20,7 +20,7 @@ from pipelines.run.tasks import RETRIES, OnCluster, in_batches
 class Number:
     value: int
     cost: float = 1.0
-    needs: tuple[str, ...] = ()
+    is_urgent: bool = False
 
     @property
     def name(self) -> str:
@@ -51,11 +51,11 @@ def test_a_batch_is_a_small_part_of_a_workers_share() -> None:
 
 
 @pytest.mark.parametrize("cost", [0.0, 1.0])
-def test_what_is_large_or_needs_others_has_its_own(few_tasks: None, cost: float) -> None:
+def test_what_is_large_or_urgent_has_its_own(few_tasks: None, cost: float) -> None:
     tasks = [
         Number(0, cost=1000 * cost),
         *(Number(value, cost) for value in range(1, 50)),
-        Number(50, cost, needs=("number-7",)),
+        Number(50, cost, is_urgent=True),
     ]
     batches = in_batches(tasks, 2, {"number-9"})
     assert [task for batch in batches for task in batch] == tasks

@@ -19,7 +19,7 @@ def test_what_numba_compiles_in_a_task_is_timed() -> None:
     def doubled(x):  # type: ignore[no-untyped-def]
         return 2 * x
 
-    first, second = (measured(lambda x, task: doubled(x), 3, UNIT, []) for _ in range(2))
+    first, second = (measured(lambda x, task: doubled(x), 3, UNIT) for _ in range(2))
     assert first["result"] == second["result"] == 6
     assert first["compile_seconds"] > 0
     assert second["compile_seconds"] == 0
@@ -36,12 +36,12 @@ def test_a_task_says_how_much_memory_its_worker_had_meanwhile(one_worker: Client
             return len(held)
 
         sample()  # the last of a task is the next one's first
-        return measured(work, None, SimpleNamespace(name="a"), [])
+        return measured(work, None, SimpleNamespace(name="a"))
 
     small, large, later = (one_worker.submit(works, n, pure=False).result() for n in (1, 2**28, 2))
     assert large["memory"]["peak_memory"] - small["memory"]["peak_memory"] > 2**27
     assert large["memory"]["peak_memory"] - later["memory"]["peak_memory"] > 2**27
-    assert measured(lambda shared, task: 1, None, UNIT, [])["memory"] == {}
+    assert measured(lambda shared, task: 1, None, UNIT)["memory"] == {}
 
 
 def test_code_that_ends_python_ends_its_task_alone() -> None:
@@ -49,7 +49,7 @@ def test_code_that_ends_python_ends_its_task_alone() -> None:
         sys.exit(3)
 
     with pytest.raises(RuntimeError, match=r"ended Python with SystemExit\(3\)"):
-        measured(work, None, SimpleNamespace(name="a"), [])
+        measured(work, None, SimpleNamespace(name="a"))
 
 
 def test_times_of_fits_are_without_what_was_compiled() -> None:

@@ -15,7 +15,7 @@ import pytest
 from distributed import Client, get_worker
 
 from cluster_setup import open_cluster
-from pipelines.run.tasks import RETRIES, InProcess, OnCluster, Runner
+from pipelines.run.tasks import RETRIES, InProcess, OnCluster, Outcome, Runner
 
 
 @dataclass(frozen=True)
@@ -31,11 +31,11 @@ class Number:
 NUMBERS = [Number(value, cost=value % 7) for value in range(30)]
 
 
-def add(shared: int, task: Number) -> int:
+def add(shared: int, task: Number, report: Any = None) -> int:
     return shared + task.value
 
 
-def fail_on_three(shared: int, task: Number) -> int:
+def fail_on_three(shared: int, task: Number, report: Any = None) -> int:
     if task.value == 3:
         raise ZeroDivisionError("three\nand more")
     return task.value
@@ -69,43 +69,20 @@ def size_of_shared(shared: np.ndarray, task: Number) -> tuple[int, str]:
 
 
 @dataclass(frozen=True)
-class Sum:
-    """A task that needs the results of others."""
+class Urgent(Number):
+    """A task that goes before all that waits."""
 
-    name: str
-    needs: tuple[str, ...]
-    cost: float = 0.5
+    is_urgent: bool = True
 
 
-def add_or_sum(shared: int, task: Number | Sum, needed: list[int | None] | None = None) -> Any:
-    if isinstance(task, Number):
-        return add(shared, task)
-    assert needed is not None
-    return [shared, *needed]
-
-
-def fail_on_three_or_sum(
-    shared: int, task: Number | Sum, needed: list[int | None] | None = None
-) -> Any:
-    if isinstance(task, Number):
-        return fail_on_three(shared, task)
-    if task.name == "bad":
-        raise ZeroDivisionError("bad itself")
-    return needed
-
-
-def die_on_three_or_sum(
-    shared: int, task: Number | Sum, needed: list[int | None] | None = None
-) -> Any:
-    return die_on_three(shared, task) if isinstance(task, Number) else needed
-
-
-def slow_or_sum(shared: Any, task: Number | Sum, needed: list[Any] | None = None) -> Any:
+def slow(shared: Any, task: Number, report: Any = None) -> int:
     time.sleep(0.05)
-    return task.value * int(shared[0]) if isinstance(task, Number) else needed
+    return task.value * int(shared[0])
 
 
-SUMS = [Sum("first", ("number-2", "number-1")), Sum("second", ("number-3", "number-4"))]
+def slow_and_noted(shared: str, task: Number, report: Any = None) -> int:
+    time.sleep(0.05)
+    return note_order(shared, task)
 
 
 @pytest.fixture(params=["in process", "on a cluster"])
@@ -130,62 +107,56 @@ def test_a_consumer_may_stop_early(runner: Runner) -> None:
     assert len(list(runner.outcomes(add, 1, NUMBERS))) == 30
 
 
-def by_name(outcomes: Iterator[Any]) -> dict[str, Any]:
-    return {outcome.task.name: outcome for outcome in outcomes}
+class Feeder:
+    """Gives the next task when one is done, and notes what it was told."""
+
+    def __init__(self, tasks: list[Number]) -> None:
+        self.tasks, self.n_left = tasks, list[int]()
+
+    def __call__(self, n_left: int) -> list[Number]:
+        self.n_left.append(n_left)
+        return [self.tasks.pop(0)] if self.tasks else []
 
 
-def test_a_task_is_given_the_results_it_needs_in_their_order(runner: Runner) -> None:
-    found = by_name(runner.outcomes(add_or_sum, 100, [*SUMS, *NUMBERS]))
-    assert len(found) == 32
-    assert found["first"].result == [100, 102, 101]
-    assert found["second"].result == [100, 103, 104]
+def outcomes_of(runner: Runner, work: Callable[..., Any], shared: Any, feed: Feeder) -> list[Any]:
+    events = runner.outcomes_and_events(work, shared, NUMBERS[:2], feed)
+    return [event for event in events if isinstance(event, Outcome)]
 
 
-def test_what_was_done_before_is_given_and_not_done_again(runner: Runner) -> None:
-    known = {"number-2": 7, "number-3": None}
-    found = by_name(runner.outcomes(add_or_sum, 100, [*SUMS, Number(1), Number(4)], known))
-    assert set(found) == {"first", "second", "number-1", "number-4"}
-    assert found["first"].result == [100, 7, 101]
-    assert found["second"].result == [100, None, 104]
+def test_further_tasks_are_run_as_others_end(runner: Runner) -> None:
+    feed = Feeder(NUMBERS[2:])
+    outcomes = outcomes_of(runner, fail_on_three, 0, feed)
+    assert {one.task.value: one.result for one in outcomes} == {
+        value: None if value == 3 else value for value in range(30)
+    }
+    assert feed.n_left[-1] == 0
+    assert max(feed.n_left) <= 3
 
 
-def test_a_task_does_without_what_failed(runner: Runner) -> None:
-    bad = Sum("bad", ("number-5",))
-    worse = Sum("worse", ("number-3", "bad"))
-    found = by_name(runner.outcomes(fail_on_three_or_sum, 0, [worse, bad, *SUMS, *NUMBERS]))
-    assert found["number-3"].error == "ZeroDivisionError: three"
-    assert found["first"].result == [2, 1]
-    assert found["second"].result == [None, 4]
-    assert found["bad"].error == "ZeroDivisionError: bad itself"
-    assert found["worse"].result == [None, None]
-    assert len(found) == 34
+def test_further_tasks_come_where_there_is_none_at_first(runner: Runner) -> None:
+    events = runner.outcomes_and_events(add, 100, (), Feeder(NUMBERS[:4]))
+    assert [event.result for event in events if isinstance(event, Outcome)] == list(range(100, 104))
 
 
-def test_a_need_that_nobody_meets_is_an_error(runner: Runner) -> None:
-    with pytest.raises(ValueError, match="number-9"):
-        list(runner.outcomes(add_or_sum, 0, [Sum("lone", ("number-9",))]))
-
-
-@pytest.mark.slow
-def test_a_task_does_without_what_killed_its_worker() -> None:
-    with open_cluster("local", 2) as client:
-        found = by_name(OnCluster(client).outcomes(die_on_three_or_sum, 5, [*SUMS, *NUMBERS[:9]]))
-    assert found["number-3"].error == "its worker died 4 times"  # Dask allows three
-    assert found["first"].result == [7, 6]
-    assert found["second"].result == [None, 9]
-
-
-def test_workers_killed_from_outside_cost_no_result_that_others_need() -> None:
-    shared = np.ones(1000)
-    everything = Sum("all", tuple(number.name for number in NUMBERS))
+def test_workers_killed_from_outside_cost_no_further_task() -> None:
+    shared, feed = np.ones(1000), Feeder(NUMBERS[2:])
     with open_cluster("local", 2) as client:
         pids = list(client.run(os.getpid).values())
-        outcomes = OnCluster(client).outcomes(slow_or_sum, shared, [everything, *NUMBERS])
-        found = [next(outcomes)]
+        events = OnCluster(client).outcomes_and_events(slow, shared, NUMBERS[:2], feed)
+        found = [next(events)]
         for pid in pids:
             os.kill(pid, signal.SIGKILL)
-        found += list(outcomes)
-    assert by_name(iter(found))["all"].result == list(range(30))
+        found += list(events)
+    results = [event.result for event in found if isinstance(event, Outcome)]
+    assert sorted(results) == list(range(30))
+
+
+def test_an_urgent_task_goes_before_those_that_wait(tmp_path: Path, one_worker: Client) -> None:
+    log, feed = tmp_path / "order", Feeder([Urgent(99)])
+    runner = OnCluster(one_worker)
+    events = runner.outcomes_and_events(slow_and_noted, str(log), NUMBERS[:20], feed)
+    assert sum(isinstance(event, Outcome) for event in events) == 21
+    assert log.read_text().split().index("99") < 15
 
 
 @pytest.mark.parametrize("where", ["in process", "on a cluster"])
@@ -197,7 +168,7 @@ def test_costly_tasks_begin_first(where: str, tmp_path: Path, one_worker: Client
     assert log.read_text().split() == ["9", "7", "5", "3", "2", "1"]
 
 
-def wait_for_the_file(shared: str, task: Number | Sum, needed: object = None) -> str:
+def wait_for_the_file(shared: str, task: Number) -> str:
     while not Path(shared).exists():
         time.sleep(0.02)
     return task.name
@@ -210,28 +181,23 @@ def where_tasks_are(dask_scheduler: Any) -> tuple[int, int]:
     return states.count("processing"), states.count("queued")
 
 
-# Dask by itself hands out at once a few, and all of one name if any of them needs others.
-@pytest.mark.parametrize(
-    "tasks",
-    [NUMBERS, NUMBERS[:2], [*NUMBERS[:8], Sum("number-sum", ("number-2", "number-1"))]],
-    ids=["many", "few", "some needed by another"],
-)
+# Dask by itself hands out at once a few.
+@pytest.mark.parametrize("tasks", [NUMBERS, NUMBERS[:2]], ids=["many", "few"])
 def test_tasks_wait_at_the_scheduler(
-    tasks: list[Number | Sum], tmp_path: Path, one_worker: Client
+    tasks: list[Number], tmp_path: Path, one_worker: Client
 ) -> None:
     # Pushed to workers at once they would be in their memory, and could not be evenly spread.
     threads, gate, places = sum(one_worker.nthreads().values()), tmp_path / "gate", (0, 0)
-    n_numbers = sum(isinstance(task, Number) for task in tasks)
     with ThreadPoolExecutor(1) as pool:
         found = pool.submit(
             lambda: list(OnCluster(one_worker).outcomes(wait_for_the_file, str(gate), tasks))
         )
-        while (places[0] < threads or sum(places) < n_numbers) and not found.done():
+        while (places[0] < threads or sum(places) < len(tasks)) and not found.done():
             time.sleep(0.05)
             places = one_worker.run_on_scheduler(where_tasks_are)
         gate.touch()
         assert len(found.result()) == len(tasks)
-    assert places == (threads, n_numbers - threads)
+    assert places == (threads, len(tasks) - threads)
 
 
 def test_a_task_that_raises_is_tried_again(tmp_path: Path, one_worker: Client) -> None:

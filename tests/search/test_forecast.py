@@ -130,9 +130,10 @@ def test_probes_grow_as_long_as_the_patience_lasts(monkeypatch: pytest.MonkeyPat
     assert 2e-4 * sum(n**2 for n in measured.rows) <= 1.1
     assert measured.stretch == pytest.approx(2.0)
     assert measure(problem, task, n_threads=1, patience=1e6).rows[-1] == len(y)
-    assert measure(problem, task, n_threads=1, patience=0.0).rows == (12,)
+    assert measure(problem, task, n_threads=1, patience=0.0).rows == (12, 36)
     ran.clear()
-    monkeypatch.setattr(probes, "FEWEST_ROWS", 150)  # 4.5 s on the clock
+    monkeypatch.setattr(probes, "FEWEST_ROWS", 150)
+    monkeypatch.setattr(probes, "SLOW", 2.0)  # and 4.5 s on the clock
     assert measure(problem, task, n_threads=1, patience=1.0).rows == (150,)
     assert ran == [150]
 

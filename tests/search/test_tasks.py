@@ -321,7 +321,7 @@ def test_an_error_of_who_receives_rows_is_not_taken_for_one_of_the_fit(
 
     monkeypatch.setattr("pipelines.run.events.SECONDS_BETWEEN", 0.0)
     with pytest.raises(OSError, match="full"):
-        measured(run_task, problem, task, [], lambda: full)
+        measured(run_task, problem, task, lambda: full)
     assert len(calls) == 1
     # The solver is free for the next task.
     assert len(rows_of(problem, task)) == 6

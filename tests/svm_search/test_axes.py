@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy.interpolate import RegularGridInterpolator
+from scipy.stats import qmc
 from sklearn.svm import SVC
 
 from pipelines.data import load_dataset
@@ -111,6 +112,8 @@ def test_few_gammas_are_drawn_with_several_c_each() -> None:
     Cs = np.log10([point["C"] for point in points])
     assert len(set(Cs)) == 60
     assert np.histogram(Cs, bins=8, range=(-3, 6))[0].min() >= 6
+    unit = [((np.log10(p["C"]) + 3) / 9, (np.log10(p["gamma"]) + 6) / 4) for p in points]
+    assert qmc.discrepancy(unit) < 0.0025, "of plain draws it is 0.006"
     assert points == drawn(log_c=(-3.0, 6.0), log_gamma=(-6.0, -2.0))
     assert points != drawn(log_c=(-3.0, 6.0), log_gamma=(-6.0, -2.0), seed=1)
 

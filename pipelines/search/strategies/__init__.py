@@ -7,6 +7,7 @@ group ``pleasingly.strategies``; the names of those here go before it.
 from __future__ import annotations
 
 from importlib import import_module
+from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any
 
 from pipelines.errors import InputError, error_line, opt
@@ -14,16 +15,16 @@ from pipelines.errors import InputError, error_line, opt
 if TYPE_CHECKING:
     from pipelines.search.strategies.base import Scope, Strategy
 
-STRATEGIES = ("grid", "race", "random", "halving", "tpe")
 DRAWING = ("random", "tpe")  # those that draw candidates
 ENTRY_POINTS = "pleasingly.strategies"
 CLASSES = {
     "grid": "grid:Grid",
-    "random": "grid:Grid",  # its candidates are drawn before the first is tried
     "race": "race:Race",
+    "random": "grid:Grid",  # its candidates are drawn before the first is tried
     "halving": "halving:Halving",
     "tpe": "tpe:TPE",
 }
+STRATEGIES = (*CLASSES, *sorted(entry_points(group=ENTRY_POINTS).names - CLASSES.keys()))
 
 
 def strategy_class(name: str) -> type[Strategy]:
@@ -38,8 +39,6 @@ def strategy_class(name: str) -> type[Strategy]:
         module, _, kind = CLASSES[name].partition(":")
         strategy: type[Strategy] = getattr(import_module(f"{__name__}.{module}"), kind)
         return strategy
-    from importlib.metadata import entry_points
-
     entries = entry_points(group=ENTRY_POINTS)
     places = {entry.value: entry for entry in entries if entry.name == name}
     if len(places) != 1:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -10,6 +12,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.datasets import load_iris
 from sklearn.neighbors import KNeighborsClassifier
@@ -19,18 +22,26 @@ from pipelines.search.grid_search import GridSearch
 from pipelines.search.strategies import make_strategy, strategy_class
 from pipelines.search.strategies.base import Scope
 from pipelines.search.strategies.grid import Grid
+from pipelines.testing.strategies import check_strategy
+
+from ...command_runs import command_line
 
 OTHERS = """
-from pipelines.search.strategies.base import Request, RoundStrategy
+from pipelines.search.strategies.base import Request, RoundStrategy, Stop
 
 
 class FirstSplit(RoundStrategy):
-    '''Every candidate on the first split, and the best on all others.'''
+    # Every candidate on the first split, and the best on all others.
 
     def rounds(self):
         candidates = tuple(self.scope.candidates)
         yield [Request(candidates, (0,))]
-        best = max(candidates, key=lambda candidate: self.score(candidate, 0))
+        scores = {candidate: self.score(candidate, 0) for candidate in candidates}
+        scores = {candidate: score for candidate, score in scores.items() if score is not None}
+        best = max(scores, key=scores.get, default=candidates[0])
+        for candidate in set(candidates) - {best}:
+            behind = scores[best] - scores[candidate] if candidate in scores else None
+            self.stopped[candidate] = Stop(1, 1.0, behind)
         yield [Request((best,), self.scope.splits[1:])]
 
 
@@ -69,6 +80,7 @@ def test_a_strategy_of_another_package_is_made_by_its_name(install: Install) -> 
     assert strategy.scope is scope
     (request,) = strategy.ask() or ()
     assert (request.candidates, request.splits) == ((0, 1), (0,))
+    check_strategy(strategy_class("first"))
 
 
 def test_it_decides_which_fits_are_made(install: Install, monkeypatch: Any) -> None:
@@ -89,6 +101,18 @@ def given_to_searches(monkeypatch: pytest.MonkeyPatch, strategy: Any) -> Iterato
         patch.setattr("pipelines.search.grid_search.Race", lambda scope, margin: strategy(scope))
         patch.setattr(GridSearch, "margin", 3.0)
         yield
+
+
+def test_a_command_takes_it(install: Install, tmp_path: Path) -> None:
+    install("others_typed", first="others_typed:FirstSplit")
+    options = "--limit 200 --n-c 2 --n-gamma 3 --folds 3 --strategy first --cluster threads --quiet"
+    subprocess.run(
+        [*command_line("svm_grid", *options.split()), "--results", str(tmp_path / "run")],
+        env=os.environ | {"PYTHONPATH": f"{tmp_path}{os.pathsep}{os.getcwd()}"},
+        check=True,
+    )
+    cells = pd.read_parquet(tmp_path / "run" / "cv_results.parquet")
+    assert sorted(cells.groupby("candidate").size()) == [1, 1, 1, 1, 1, 3]
 
 
 def test_the_names_of_this_package_go_first(install: Install) -> None:
