@@ -61,7 +61,7 @@ from pipelines.run.predict import (
     PredictOptions,
 )
 from pipelines.search.extension import record_extended, rows_to_extend
-from pipelines.search.options import ExtendOptions, NestedOptions, TaskOptions
+from pipelines.search.options import BudgetOptions, ExtendOptions, NestedOptions, TaskOptions
 from pipelines.search.scoring import make_scoring
 from pipelines.search.splits import splits_of
 
@@ -153,6 +153,7 @@ class TrainingOptions:
 @dataclass(frozen=True)
 class Options(
     TrainingOptions,
+    BudgetOptions,
     ExtendOptions,
     NestedOptions,
     FoldOptions,
@@ -590,7 +591,8 @@ class Bagging(job.Job[Options]):
         trainings = plan.trainings_on(cluster.device)
         problem = trainings.problem(rows, plan.scoring)
         record_extended(done.extended, plan.options, session, cluster)
-        return train_members(session, cluster, problem, trainings, done, data.classes)
+        budget = plan.options.time_budget
+        return train_members(session, cluster, problem, trainings, done, data.classes, budget)
 
     def answer(
         self, plan: BaggingPlan, computed: Trained, session: Session, cluster: Cluster | None

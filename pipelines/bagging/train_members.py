@@ -15,6 +15,7 @@ from pipelines.bagging.record import CANDIDATE, CELL
 from pipelines.bagging.reductions import reduce_members
 from pipelines.bagging.work import (
     NO_BEST,
+    REFIT,
     WHOLE,
     MemberFeed,
     Refits,
@@ -31,8 +32,11 @@ from pipelines.run.outcomes import Outcome
 from pipelines.run_folder import names
 from pipelines.run_folder.names import DIVERGED, FAILED, OK
 from pipelines.search.answer import number_scores
+from pipelines.search.budget import Budget
 from pipelines.search.command import journal_tasks, run_tasks
+from pipelines.search.forecast import Pace
 from pipelines.search.ranking import BestSoFar, failures
+from pipelines.search.summary import left_by_budget
 from pipelines.search.tasks import Place, Problem, Row, place_of
 
 if TYPE_CHECKING:
@@ -69,6 +73,7 @@ def train_members(
     plan: Trainings,
     done: Trained,
     classes: np.ndarray,
+    seconds: float | None = None,
 ) -> Trained:
     """Run the tasks that are left; write ``cv_results``.
 
@@ -77,6 +82,7 @@ def train_members(
     problem : of the plan
     done : what ``done_before`` gave
     classes : labels of shape (n_classes,)
+    seconds : that the run may take, its answer included
 
     Raises
     ------
@@ -85,7 +91,10 @@ def train_members(
     """
     rows, refits, why_lost = dict(done.rows), dict(done.refits), list[str]()
     refitted = {stage: row["candidate"] for stage, row in refits.items()}
-    feed = plan.feed(problem, cluster.runner.n_workers, rows, refitted)
+    budget = None
+    if seconds is not None:
+        budget = Budget(seconds, session.began, Pace(problem), REFIT)
+    feed = plan.feed(problem, cluster.runner.n_workers, rows, refitted, budget)
     todo = feed(0)
     if rows:
         session.echo(
@@ -140,18 +149,22 @@ def strategy_entries(plan: Trainings, feed: MemberFeed, cells: pd.DataFrame) -> 
     feed : of a run that has ended
     cells : its table ``cv_results``
     """
-    if not plan.searches or plan.strategy == "random":
+    if not plan.searches or (plan.strategy == "random" and feed.budget is None):
         return {}
     n, seconds = sum(map(len, plan.candidates)), cells[["fit_seconds", "score_seconds"]]
+    folds, stopped = (
+        cells.groupby(list(CANDIDATE)).size(),
+        sum(len(feed.stopped(stage)) for stage in plan.stages),
+    )
     entries = {
         "name": plan.strategy,
         "n_candidates": n,
         "fits": len(cells),
         "share_fits": 0,
         "grid_fits": n * plan.n_folds,
-        "n_stopped": sum(len(feed.stopped(stage)) for stage in plan.stages),
-        "n_out_of_time": 0,
-        "n_not_tried": n - len(cells.drop_duplicates(list(CANDIDATE))),
+        "n_stopped": stopped,
+        "n_out_of_time": int((folds < plan.n_folds).sum()) - stopped,
+        "n_not_tried": n - len(folds),
         "parts": [{"share": 1.0, "fits": len(cells), "seconds": float(seconds.sum().sum())}],
     }
     return {"strategy": entries}
@@ -175,7 +188,8 @@ def done_before(session: Session, plan: Trainings) -> Trained:
     n_ensembles, n_members = 1 + len(plan.nested), len(plan.seeds)
     n_searched = plan.n_folds * sum(map(len, plan.candidates)) if plan.searches else 0
     n_fits = len(rows) + len(refits), n_ensembles * (n_searched + n_members)
-    return Trained(n_fits=n_fits, rows=rows, refits=refits)
+    ended_early = left_by_budget(session.record) != ""
+    return Trained(n_fits=n_fits, rows=rows, refits=refits, ended_early=ended_early)
 
 
 def nested_estimate(

@@ -29,6 +29,7 @@ from pipelines.nn.space import OF_CONVOLUTION, PARAMETERS, SearchSpace
 from pipelines.nn.stack import OK, Part, place_rows
 from pipelines.run.events import ProgressEvent
 from pipelines.run.tasks import Outcome, Runner
+from pipelines.search.budget import Budget
 from pipelines.search.candidates import Candidate
 from pipelines.search.command import run_tasks
 from pipelines.search.feed import Feed, Search, scope_of
@@ -53,6 +54,7 @@ OF_REGRESSION = ("cv_loss", "out_of_bag_loss", "test_rmse")
 COLUMNS = ("member", "network", *PARAMETERS)  # of rows, beside those of any search
 OF_REFIT = ("losses", "training_error")  # columns of rows in the journal alone
 MEMBERS_TOGETHER = 8
+REFIT = 4.0  # a member alone takes so many times a fold, which is trained with others in one stack
 NOTHING: Mapping[Any, Any] = MappingProxyType({})
 NO_BEST = "none of its candidates was trained on all its folds"
 
@@ -265,6 +267,7 @@ class Trainings:
         n_workers: int = 1,
         done: Mapping[Place, Row] = NOTHING,
         refitted: Mapping[str, int] = NOTHING,
+        budget: Budget | None = None,
     ) -> MemberFeed:
         """What hands out the searches of members and their refits, of ensembles beside, too.
 
@@ -272,8 +275,9 @@ class Trainings:
         ----------
         done : rows of candidates
         refitted : place of the candidate that was refitted, by the name of its search
+        budget : of time
         """
-        feed = MemberFeed(problem, (), n_workers, {})
+        feed = MemberFeed(problem, (), n_workers, {}, budget)
         searches, refits = list[Search](), list[Refits]()
         for plan in (self, *self.nested):
             for member, stage in enumerate(plan.stages if self.searches else ()):
@@ -333,12 +337,14 @@ class MemberFeed(Feed):
 
     def __call__(self, n_left: int) -> list[Any]:
         """See ``Feed``; refits first, as each ends a piece of work."""
+        if self.budget is not None:
+            self.budget.n_refits = math.ceil(len(self.refits) / self.n_workers)
         tasks, ready = super().__call__(n_left), list[Refits]()
         strategies = {search.stage: search.strategy for search in self.searches}
         for task in list(self.refits):
             stage = task.stages[0]
             if stage in strategies:
-                if strategies[stage].ask() is not None:
+                if strategies[stage].ask() is not None and not self._is_out_of_time(stage):
                     continue
                 rows = [row for place, row in self.rows.items() if place[0] == stage]
                 best = best_candidate(rows, stage, self.problem)
@@ -351,6 +357,12 @@ class MemberFeed(Feed):
                 ready.append(task)
             self.refits.remove(task)
         return [*ready, *tasks]
+
+    def _is_out_of_time(self, stage: str) -> bool:
+        """Whether nothing more of a search is done, as its time has ended."""
+        if self.budget is None or any(task.stage == stage for task in self._begun.values()):
+            return False
+        return self.budget.left <= 0 or (self.budget.held_back and not self._begun)
 
     @property
     def waiting(self) -> Sequence[Any]:

@@ -32,14 +32,18 @@ class Budget:
     seconds : that the run may take, its answer included
     began : of the run, as ``time.monotonic`` has it
     pace : predicts the seconds of tasks
+    refit : how many times a split of its search a refit takes
+    n_refits : that follow the search, one after another
     held_back : whether a task was not begun as it would not end in time
     """
 
     seconds: float
     began: float
     pace: Pace
+    refit: float = REFIT
+    n_refits: int = 1
     held_back: bool = False
-    _refit: float = field(default=0.0, init=False)
+    _split: float = field(default=0.0, init=False)  # the longest
 
     @property
     def overtime(self) -> float:
@@ -49,7 +53,8 @@ class Budget:
     @property
     def left(self) -> float:
         """Seconds until the last task of the search has to end."""
-        return self.began + self.seconds - self._refit - time.monotonic()
+        of_refits = self.n_refits * self.refit * self._split
+        return self.began + self.seconds - of_refits - time.monotonic()
 
     def tell(self, task: Task, seconds: float, rows: Iterable[Row]) -> None:
         """Take in what a task took, or a part of it."""
@@ -60,7 +65,7 @@ class Budget:
         self.pace.tell(replace(task, cost=task.cost * len(rows) / n_cells), seconds)
         n_splits = len({row["split"] for row in rows})
         if task.share == 1:
-            self._refit = max(self._refit, REFIT * seconds / n_splits)
+            self._split = max(self._split, seconds / n_splits)
 
     def chosen(self, queue: list[Task], n: int, n_workers: int) -> Iterator[Task]:
         """Yield tasks that end in time and take them off the queue, in its order.

@@ -589,7 +589,7 @@ def journal_tasks(
                 files = digests_of(session.path, list(keep(event)))
                 journal_writer.record(event, rows, files)
             new_rows |= {place_of(row): row for row in rows}
-            if feed and rows:
+            if feed and (rows or isinstance(event, Outcome)):
                 feed.tell(rows, event)
     return new_rows
 

@@ -67,6 +67,7 @@ class Feed:
     n_workers : int
     done : rows that are there, by their places
     budget : of time; None for as long as it takes
+    _begun : the tasks that are not done, by their names
     """
 
     problem: Problem
@@ -123,10 +124,13 @@ class Feed:
     def tell(self, rows: Iterable[Row], event: Outcome[Any] | ProgressEvent | None = None) -> None:
         """Take in new rows, and what they took."""
         rows = list(rows)
-        if self.budget is not None and event is not None:
+        if event is not None:
             name = event.task if isinstance(event, ProgressEvent) else event.task.name
-            seconds = event.seconds - event.compile_seconds
-            self.budget.tell(self._begun[name], seconds, rows)
+            task = self._begun.get(name)
+            if self.budget is not None and task is not None:
+                self.budget.tell(task, event.seconds - event.compile_seconds, rows)
+            if isinstance(event, Outcome):
+                self._begun.pop(name, None)
         self.done.update((place_of(row), row) for row in rows)
         self._told(rows)
 

@@ -115,7 +115,23 @@ def duration(text: str) -> float:
 
 
 @dataclass(frozen=True)
-class StrategyOptions:
+class BudgetOptions:
+    """The option that says how long a run may take."""
+
+    group: ClassVar[str] = "strategy"
+
+    time_budget: float | None = option(
+        None,
+        "end by then, with the best of what was tried: 90s, 10m or 1.5h",
+        parse=duration,
+        rule=rule("at least 1 second", lambda seconds: 1 <= seconds < math.inf),
+        metavar="TIME",
+        changes_results=False,
+    )
+
+
+@dataclass(frozen=True)
+class StrategyOptions(BudgetOptions):
     """Options that choose which candidates are tried, on which splits, and for how long."""
 
     group: ClassVar[str] = "strategy"
@@ -142,14 +158,6 @@ class StrategyOptions:
         "how --strategy random draws: plain, each by itself; sobol, evenly, of an SVM few gamma "
         "with several C each, which share work (default of SVMs)",
         choices=("auto", "plain", "sobol"),
-    )
-    time_budget: float | None = option(
-        None,
-        "end by then, with the best of what was tried: 90s, 10m or 1.5h",
-        parse=duration,
-        rule=rule("at least 1 second", lambda seconds: 1 <= seconds < math.inf),
-        metavar="TIME",
-        changes_results=False,
     )
 
     def check(self) -> None:
