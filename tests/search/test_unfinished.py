@@ -164,7 +164,8 @@ def said(**changes: Any) -> list[str]:
 def test_the_console_says_what_was_spent_and_what_time_left() -> None:
     assert said() == [
         "race       14 of 35 fits, and 12 on 1/3 of the rows: 3 of 7 candidates stopped early",
-        "not tried  1 of 7 candidates, and 1 not on all 5 folds: the time budget of 10:00 min ended",
+        "not tried  1 of 7 candidates, and 1 not on all 5 folds: the time budget of "
+        "10:00 min ended",
     ]
     (line,) = said(n_stopped=0, share_fits=0, n_out_of_time=0)
     assert line == "not tried  1 of 7 candidates: the time budget of 10:00 min ended"
