@@ -13,14 +13,15 @@ from pipelines.data.placement import FoldedData
 from pipelines.nn.fit import Refitted, generator_of
 from pipelines.nn.inputs import Inputs
 from pipelines.nn.settings import Training
-from pipelines.nn.space import NetworkSpec
+from pipelines.nn.space import NetworkSpec, SearchSpace
 from pipelines.search.shared.networks import Network
 from pipelines.search.tasks import Row, make_tasks, rows_of
 
 
 def plan_of(spec: NetworkSpec, inputs: Inputs, training: Training) -> Trainings:
     """One bootstrap in three folds, and its only spec."""
-    return Trainings(inputs, training, 3, 0, [[Network(spec, 11)]], [3], [[0]])
+    space = SearchSpace(spec.network, {})
+    return Trainings(inputs, training, 3, 0, [[Network(spec, 11)]], [3], [[0]], space)
 
 
 def rows_of_folds(
@@ -35,7 +36,8 @@ def refitted(
     data: FoldedData, spec: NetworkSpec, inputs: Inputs, training: Training
 ) -> tuple[Row, Refitted | None]:
     plan = plan_of(spec, inputs, training)
-    problem, task = plan.problem(data), Refits(("member=0",), (3,))
+    problem = plan.problem(data)
+    task = Refits(("member=0",), (3,), candidates=problem.parts["member=0"].candidates)
     (found,) = without_progress(run_task(problem, task, kind=plan.kind))
     return found
 

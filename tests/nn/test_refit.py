@@ -79,7 +79,7 @@ def test_members_together_are_those_trained_alone(digits: FoldedData) -> None:
     on_cpu = replace(plan, training=replace(training, device="cpu")).in_groups()
     assert list(map(len, on_cpu.groups)) == [1] * 9
     problem = on_cpu.problem(digits)
-    group, alone = grouped.tasks(problem, {}, {})[0], on_cpu.tasks(problem, {}, {})
+    group, alone = grouped.feed(problem)(0)[0], on_cpu.feed(problem)(0)
     together = without_progress(run_task(problem, group, kind=on_cpu.kind))
     assert len({row["learning_rate"] for row, _ in together}) == 5
     for (row, one), task in list(zip(together, alone, strict=False))[1::3]:

@@ -177,8 +177,8 @@ def test_images_of_networks_go_once_to_a_device(
     )
     client.register_plugin(OnAGpu())
     problem = plan.problem(data)
-    tasks, runner = plan.tasks(problem, {}, {}), OnCluster(client)
-    events = run_trainings(plan.kind, {}, runner, problem, tasks)
+    runner, feed = OnCluster(client), plan.feed(problem, 4)
+    events = run_trainings(plan.kind, runner, problem, feed)
     rows = [row for _, found in events for row in found]
     assert {row["status"] for row in rows} == {"ok"}
     assert len({row["worker"] for row in rows}) == 4
