@@ -142,7 +142,7 @@ class Race(RoundStrategy):
         A difference has the deviation of its own splits, or where that is larger the median of
         those of the better half of groups: a few splits may differ alike by chance. Of accuracies,
         a difference of m rows has at least the standard error of m coin flips, as at least so many
-        rows are told apart.
+        rows are told apart. What all splits will say is less in doubt the fewer are to come.
 
         Parameters
         ----------
@@ -168,8 +168,18 @@ class Race(RoundStrategy):
         mean = differences.mean(axis=1)
         if n_rows := self._rows_counted(places[best], splits, share):
             errors = np.maximum(errors, np.sqrt(mean.clip(0) / n_rows))
+        errors *= self._left(n, share)
         behind = np.where(mean > self.margin * errors, mean, 0.0)
         return dict(zip(places, behind.tolist(), strict=True))
+
+    def _left(self, n: int, share: float) -> float:
+        """What the standard error of so many of all splits is multiplied by.
+
+        The mean of n of N splits that are drawn without replacement is off the mean of all N by the
+        root of 1 - n / N of what it is off the mean of any (Cochran, Sampling techniques, 1977,
+        2.6). Splits of a share are none of them.
+        """
+        return math.sqrt(max(0.0, 1 - n / self.scope.n_splits)) if share == WHOLE else 1.0
 
     def _rows_counted(self, candidate: int, splits: Sequence[int], share: float) -> int:
         """The validation rows whose errors the score counts; 0 where it is another score."""
@@ -239,6 +249,7 @@ class Race(RoundStrategy):
                 continue
             differences = of_winner - own
             doubt = differences.std(ddof=1) / math.sqrt(len(tried))
+            doubt *= self._left(len(tried), stop.share)
             if differences.mean() - doubt <= error:
                 near.add(place)
         groups = ([place for place in group if place in near] for group in self.scope.groups)
