@@ -177,9 +177,11 @@ class Race(RoundStrategy):
 
         The mean of n of N splits that are drawn without replacement is off the mean of all N by the
         root of 1 - n / N of what it is off the mean of any (Cochran, Sampling techniques, 1977,
-        2.6). Splits of a share are none of them.
+        2.6). Splits of a share are none of them, and of two the deviation is hardly known.
         """
-        return math.sqrt(max(0.0, 1 - n / self.scope.n_splits)) if share == WHOLE else 1.0
+        if share < WHOLE or n <= FIRST_SPLITS:
+            return 1.0
+        return math.sqrt(max(0.0, 1 - n / self.scope.n_splits))
 
     def _rows_counted(self, candidate: int, splits: Sequence[int], share: float) -> int:
         """The validation rows whose errors the score counts; 0 where it is another score."""
