@@ -229,7 +229,7 @@ def test_what_is_of_classes_alone_is_no_parameter(name: str) -> None:
 def test_networks_that_leave_the_numbers_are_told(friedman: tuple[np.ndarray, np.ndarray]) -> None:
     X, y = (part[:100] for part in friedman)
     wild = {"network": "mlp", "n_hidden_layer": 8, "learning_rate": 900.0, "momentum": 0.5}
-    with pytest.raises(ValueError, match=r"no member could be trained: .* none of its candidates"):
+    with pytest.raises(ValueError, match="no member could be trained: none of its candidates"):
         BaggedNetsRegressor(3, 1, space=wild, random_state=0).fit(X, y)
     module = BaggedNetsRegressor(
         2, network=Widened, space={"learning_rate": 900.0, "momentum": 0.9}, random_state=0

@@ -179,10 +179,10 @@ def test_a_function_that_chooses_sees_all_and_the_first_scorer_decides() -> None
 class FailsAt(DecisionTreeClassifier):
     """A tree that fails at one depth."""
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, check_input: bool = True) -> Any:
         if self.max_depth == 3:
             raise ValueError("no depth of 3")
-        return super().fit(X, y, sample_weight)
+        return super().fit(X, y, sample_weight, check_input)
 
 
 def test_what_fails_is_dropped_and_the_others_go_on() -> None:
