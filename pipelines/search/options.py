@@ -100,7 +100,7 @@ class NestedOptions:
 
 
 def duration(text: str) -> float:
-    """The seconds of a time as it is typed: ``90s``, ``10m``, ``1.5h``, ``1h30m``.
+    """The seconds of a time as it is typed: ``90s``, ``10m``, ``1.5h``, ``1h30m``, or ``90``.
 
     Raises
     ------
@@ -108,7 +108,7 @@ def duration(text: str) -> float:
         It is none.
     """
     number = r"(\d+\.?\d*|\.\d+)"
-    parts = re.fullmatch(f"(?:{number}h)?(?:{number}m)?(?:{number}s)?", text.strip().lower())
+    parts = re.fullmatch(f"(?:{number}h)?(?:{number}m)?(?:{number}s?)?", text.strip().lower())
     if not text.strip() or parts is None:
         raise ArgumentTypeError(f"must be a time such as 90s, 10m or 1h30m, got {text!r}")
     return sum(float(n) * unit for n, unit in zip(parts.groups("0"), (3600, 60, 1), strict=True))
@@ -122,7 +122,7 @@ class BudgetOptions:
 
     time_budget: float | None = option(
         None,
-        "end by then, with the best of what was tried: 90s, 10m or 1.5h",
+        "end by then, with the best of what was tried: 90s, 10m or 1.5h; a number alone is seconds",
         parse=duration,
         rule=rule("at least 1 second", lambda seconds: 1 <= seconds < math.inf),
         metavar="TIME",
