@@ -86,9 +86,9 @@ class GridSearch(GridSearchCV):
     fits : Fits
         How many fits of candidates were asked for, and made; the refit is none of them.
     n_splits_done_ : array of int of shape (n_candidates,)
-        Splits on which each candidate was tried, with all their rows. With a ``time_budget``
-        also ``cv_results_["n_splits_done"]``: then scores of fits that were not made are NaN,
-        means are those of the splits that were, and ranks are by the number of these first.
+        With a ``time_budget``: splits on which each candidate was tried, with all their rows; also
+        ``cv_results_["n_splits_done"]``. Then scores of fits that were not made are NaN, means are
+        those of the splits that were, and ranks are by the number of these first.
 
     Warns
     -----
@@ -230,11 +230,11 @@ class GridSearch(GridSearchCV):
         self, candidate_params: Any, n_splits: int, out: Any, more_results: Any = None
     ) -> dict[str, Any]:
         """Give scikit-learn's results; of candidates without all splits, over those they have."""
+        if self.margin is None and self.time_budget is None:
+            return super()._format_results(candidate_params, n_splits, out, more_results)
         times = {name: np.reshape([fit[name] for fit in out], (-1, n_splits)) for name in TIMES}
         done = ~np.isnan(times["fit_time"])
         self.n_splits_done_ = done.sum(axis=1)
-        if self.margin is None and self.time_budget is None:
-            return super()._format_results(candidate_params, n_splits, out, more_results)
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "One or more of the .* scores are non-finite")
             results = super()._format_results(candidate_params, n_splits, out, more_results)

@@ -64,7 +64,7 @@ SVM = Workload(
 RACE = Workload(
     "svm_grid",
     (*SVM.options, "--folds", "10", "--strategy", "race"),
-    111,
+    108,
     SVM.answers,
     SVM.files,
     asks_ahead=True,
