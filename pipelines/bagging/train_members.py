@@ -124,7 +124,9 @@ def train_members(
             refits[place[0].removesuffix(WHOLE)] = row
     rows = feed.rows  # without what was asked for ahead, and not wanted in the end
     trained = Trained(rows=rows, refits=refits)
-    why_lost += [NO_BEST] * bool(feed.without_best)
+    if feed.without_best:
+        in_time = budget is not None and budget.held_back
+        why_lost.append(f"{NO_BEST} in the time it had" if in_time else NO_BEST)
     # Without a search, the rows that each member left out.
     cells = [row for row in rows.values() if row["fold"] >= 0]
     results = tabulate_cells(cells or (refits[one] for one in plan.stages if one in refits))

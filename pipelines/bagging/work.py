@@ -344,10 +344,15 @@ class MemberFeed(Feed):
         for task in list(self.refits):
             stage = task.stages[0]
             if stage in strategies:
-                if strategies[stage].ask() is not None and not self._is_out_of_time(stage):
+                is_over = strategies[stage].ask() is None
+                if not is_over and not self._is_out_of_time(stage):
                     continue
                 rows = [row for place, row in self.rows.items() if place[0] == stage]
                 best = best_candidate(rows, stage, self.problem)
+                if best is None and not is_over and (n_left or tasks or ready):
+                    continue  # time may still suffice, as less is kept for refits
+                # What a member is made of is not to change under it.
+                self._queue = [waiting for waiting in self._queue if waiting.stage != stage]
                 if best is None:
                     self.without_best.append(stage)
                 elif best != self.refitted.get(stage):

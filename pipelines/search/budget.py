@@ -19,7 +19,7 @@ from pipelines.search.tasks import Row, Task
 OVERTIME, SECONDS_OF_OVERTIME = 0.05, 20.0
 # The best is fitted on all rows, alone: of an SVM without the work that its group shared, and on
 # more rows. So many times what a split took.
-REFIT = 2.0
+REFIT = 1.5
 SHORT = 1.0  # seconds; of shorter tasks a worker has the next while it does one
 
 
@@ -43,7 +43,8 @@ class Budget:
     refit: float = REFIT
     n_refits: int = 1
     held_back: bool = False
-    _split: float = field(default=0.0, init=False)  # the longest
+    _of_splits: list[float] = field(default_factory=list, init=False)
+    _has_begun: bool = field(default=False, init=False)
 
     @property
     def overtime(self) -> float:
@@ -53,8 +54,11 @@ class Budget:
     @property
     def left(self) -> float:
         """Seconds until the last task of the search has to end."""
-        of_refits = self.n_refits * self.refit * self._split
-        return self.began + self.seconds - of_refits - time.monotonic()
+        # That of the slower quarter of splits: the slowest may have been the first, which warms up.
+        splits = sorted(self._of_splits)
+        slow = splits[3 * (len(splits) - 1) // 4] if splits else 0.0
+        kept = self.n_refits * self.refit * slow
+        return self.began + self.seconds - kept - time.monotonic()
 
     def tell(self, task: Task, seconds: float, rows: Iterable[Row]) -> None:
         """Take in what a task took, or a part of it."""
@@ -65,10 +69,12 @@ class Budget:
         self.pace.tell(replace(task, cost=task.cost * len(rows) / n_cells), seconds)
         n_splits = len({row["split"] for row in rows})
         if task.share == 1:
-            self._split = max(self._split, seconds / n_splits)
+            self._of_splits.append(seconds / n_splits)
 
     def chosen(self, queue: list[Task], n: int, n_workers: int) -> Iterator[Task]:
         """Yield tasks that end in time and take them off the queue, in its order.
+
+        The first is begun even if the start of the run took all the time: there is an answer then.
 
         Parameters
         ----------
@@ -76,7 +82,7 @@ class Budget:
         n_workers : int
         """
         # The end stands as it is reached by the search; what is cut off then has whole splits.
-        until = time.time() + self.left + self.overtime / 2
+        until = time.time() + max(0.0, self.left) + self.overtime / 2
         place = 0
         while place < len(queue):
             task = queue[place]
@@ -84,7 +90,7 @@ class Budget:
             is_short = seconds < SHORT
             if n >= (2 * n_workers if is_short else n_workers):
                 return
-            unknown, left = math.isnan(seconds), self.left
+            unknown, left = math.isnan(seconds), self.left if self._has_begun else math.inf
             if not (left > 0 and (unknown or seconds <= left)):
                 if left > 0 and len(task.splits) > 1:  # some of its splits may end in time
                     queue[place : place + 1] = task.by_split
@@ -98,4 +104,4 @@ class Budget:
                 queue[place : place + 1] = task.by_split
                 continue
             yield replace(queue.pop(place), until=until)
-            n += 1
+            n, self._has_begun = n + 1, True

@@ -82,6 +82,7 @@ Drawn = tuple[Candidate, Group]  # a candidate, and the work that it may share
 DrawnFrom = tuple[Sequence[Branch], Callable[[Point], Drawn]]
 
 
+LEAST_SECONDS = 60.0  # of a budget, for a forecast before the first task
 # Distributions of the solvers that are others'.
 OF_SOLVERS = {"sklearnex": ("scikit-learn-intelex",), "cuml": ("cuml-cu12", "cuml-cu13")}
 
@@ -217,6 +218,8 @@ class SearchPlan(job.Plan[Chosen]):
         tasks = [left for task in tasks if (left := task.without(known)) is not None]
         decides = strategy_class(self.options.strategy).decides
         budget = self.options.time_budget
+        if budget is not None and budget < LEAST_SECONDS:
+            return  # which probes would take
         yield from forecast(problem, tasks, workers, at_most=decides, budget=budget)
 
     def on(self, cluster: Cluster) -> Self:
@@ -251,6 +254,8 @@ class Scored:
     cells : the table of all rows, those of shares of the rows among them
     chosen : what the inner search of each outer fold chose
     stopped : when candidates were given up, by their places
+    remarks : on what time did not suffice for
+    n_undrawn : candidates that were to be drawn, had there been time
     """
 
     problem: Problem
@@ -258,6 +263,8 @@ class Scored:
     cells: pd.DataFrame
     chosen: Sequence[tuple[dict[str, int], int | None]]
     stopped: Mapping[int, Stop]
+    remarks: Sequence[str] = ()
+    n_undrawn: int = 0
 
     @property
     def whole(self) -> pd.DataFrame:
@@ -381,9 +388,20 @@ class SearchJob(job.Job[Chosen]):
         names.write_table(cells, session.path / names.CELLS)
         # Learning curves and outer folds are of what the rows so far say is best.
         more, n_splits = list[Task](), len(plan.splits[SEARCH, 1.0])
+        no_time, remarks = budget is not None and budget.left <= 0, list[str]()
+        stages = {"nested": OUTER, "learning_curve": CURVE}
+        planned = {stage for stage, _ in plan.splits}
+        asked = [flag_of(name) for name, stage in stages.items() if stage in planned]
+        if no_time and asked:
+            remarks.append(f"no time was left for {' and '.join(asked)}")
+        elif any(search.stage == INNER and search.is_unfinished for search in feed.searches):
+            flag = flag_of("nested")
+            remarks.append(f"{flag} is of searches that ended early, as the time of the run did")
         chosen = list[tuple[dict[str, int], int | None]]()
         for stage, share in plan.splits:
             requests = list[Request]()
+            if no_time and stage in (CURVE, OUTER):
+                continue
             if stage == CURVE:
                 ranked = rank(tabulate(rows.values(), share=WHOLE), n_splits)
                 best = tuple(best_of_each(ranked).values())
@@ -398,7 +416,10 @@ class SearchJob(job.Job[Chosen]):
             more += make_tasks(problem, stage, requests)
         if more:
             rows |= score_tasks(problem, more, rows, session, cluster)
-        return Scored(problem, rows, cells, chosen, feed.stopped(SEARCH))
+        n_undrawn = 0
+        if plan.draws and budget is not None and budget.held_back:
+            n_undrawn = plan.n_candidates - len(problem.candidates)
+        return Scored(problem, rows, cells, chosen, feed.stopped(SEARCH), remarks, n_undrawn)
 
     def refitted_besides(self, options: Chosen) -> str:
         """Return what is fitted beside the best candidate on all rows."""
@@ -446,7 +467,8 @@ class SearchJob(job.Job[Chosen]):
                     f"no fit ended within {flag_of('time_budget')} of {clock(seconds)}; raise it, "
                     f"or take fewer rows with {flag_of('limit')}"
                 )
-            n_splits = min(n_splits, int(cells.groupby("candidate").size().max()))
+            n_scored = int(cells.groupby("candidate")["score"].count().max())
+            n_splits = min(n_splits, n_scored or n_splits)
             if n_splits < len(splits) or cells["share"].max() < WHOLE:
                 share = cells["share"].max()
                 of = f", on {share_in_words(share)} of the rows" if share < WHOLE else ""
@@ -468,6 +490,10 @@ class SearchJob(job.Job[Chosen]):
         if options.strategy != "grid" or (tried["stopped"] != "").any():
             candidates, done = tried, session.journal.records
             strategy = strategy_entries(options.strategy, tried, computed.cells, problem, done)
+            if n := computed.n_undrawn:
+                spent = strategy["strategy"]
+                spent["grid_fits"] += n * len(splits)
+                spent |= {name: spent[name] + n for name in ("n_candidates", "n_not_tried")}
         # Of many rows it takes long.
         n_rows = f"all {len(data.X_train):,} training rows{self.refitted_besides(options)}"
         with phase(session.echo, f"refit      fitting the best candidate on {n_rows}"):
@@ -487,7 +513,7 @@ class SearchJob(job.Job[Chosen]):
         if (OUTER, 1.0) in plan.splits:
             entries["nested"] = nested_estimate(rows, computed.chosen)
             names.write_table(tabulate(rows, columns, OUTER, self.row), path / NESTED)
-        remarks += early + entries.get("remarks", [])
+        remarks += [*early, *computed.remarks, *entries.get("remarks", [])]
         return self.kind_of_answer.of({**entries, "baseline": baseline, "remarks": remarks})
 
 

@@ -47,6 +47,11 @@ class Search:
         candidate, split, share = cell
         return self.stage, candidate, self.first_split + split, share
 
+    @property
+    def is_unfinished(self) -> bool:
+        """Whether a cell that its strategy asked for has no row."""
+        return bool(self.strategy.wanted.keys() - self.strategy.rows.keys())
+
     def tell(self, rows: Iterable[Row]) -> None:
         """Tell the strategy those rows that are of its search."""
         first, n = self.first_split, self.strategy.scope.n_splits
@@ -87,7 +92,10 @@ class Feed:
         """The tasks that are to be run beside those ``n_left`` that are not done."""
         asked = list(alternating([list(self._asked(search)) for search in self.searches]))
         if self.budget is not None:  # begun in the order in which they are wanted
-            self._queue += asked
+            by_algorithm: dict[str, list[Task]] = {}
+            for task in asked:
+                by_algorithm.setdefault(task.label, []).append(task)
+            self._queue += alternating(list(by_algorithm.values()))
             tasks = list(self.budget.chosen(self._queue, n_left, self.n_workers))
         else:
             tasks = cut_for_workers(self.problem, asked, self.n_workers)

@@ -66,10 +66,15 @@ def strategy_lines(record: Mapping[str, Any]) -> Iterator[str]:
         fits += f", and {spent['share_fits']:,} on {of} of the rows"
     if spent["n_stopped"]:
         fits += f": {spent['n_stopped']:,} of {n} stopped early"
-    if spent["n_stopped"] or spent["share_fits"]:
+    if not spent["n_stopped"] and spent["name"] in GIVING_UP:
+        fits += f": none of {n} stopped early"
+    if spent["n_stopped"] or spent["share_fits"] or spent["name"] in GIVING_UP:
         yield f"{spent['name']:10} {fits}"
     if left := left_by_budget(record):
         yield f"not tried  {left}"
+
+
+GIVING_UP = ("race", "halving")  # strategies
 
 
 def left_by_budget(record: Mapping[str, Any]) -> str:
@@ -78,9 +83,10 @@ def left_by_budget(record: Mapping[str, Any]) -> str:
     n_part, n_none = spent.get("n_out_of_time", 0), spent.get("n_not_tried", 0)
     if not n_part and not n_none:
         return ""
-    words = f"{n_none:,} of {spent['n_candidates']:,} candidates"
-    if n_part:
-        words += f", and {n_part:,} not on all {splits_in_words(record)}"
+    of, on = f"of {spent['n_candidates']:,} candidates", f"not on all {splits_in_words(record)}"
+    words = f"{n_none:,} {of}" + (f", and {n_part:,} {on}" if n_part else "")
+    if not n_none:
+        words = f"{n_part:,} {of} {on}"
     budget = record["options"].get("time_budget")
     return words + (f": the time budget of {clock(budget)} ended" if budget else "")
 

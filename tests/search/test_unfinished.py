@@ -167,7 +167,12 @@ def test_the_console_says_what_was_spent_and_what_time_left() -> None:
         "not tried  1 of 7 candidates, and 1 not on all 5 folds: "
         "the time budget of 10:00 min ended",
     ]
-    (line,) = said(n_stopped=0, share_fits=0, n_out_of_time=0)
-    assert line == "not tried  1 of 7 candidates: the time budget of 10:00 min ended"
-    assert said(n_stopped=0, share_fits=0, n_out_of_time=0, n_not_tried=0) == []
+    assert said(n_stopped=0, share_fits=0, n_out_of_time=0) == [
+        "race       14 of 35 fits: none of 7 candidates stopped early",
+        "not tried  1 of 7 candidates: the time budget of 10:00 min ended",
+    ]
+    assert said(n_not_tried=0)[1] == (
+        "not tried  1 of 7 candidates not on all 5 folds: the time budget of 10:00 min ended"
+    )
+    assert said(name="random", n_stopped=0, share_fits=0, n_out_of_time=0, n_not_tried=0) == []
     assert list(strategy_lines({"options": {}})) == [], "of a grid nothing"

@@ -69,9 +69,10 @@ class Halving(RoundStrategy):
 
     def _requests(self, candidates: Sequence[int], share: float) -> list[Request]:
         """A request for each group that has some of these candidates."""
-        wanted = set(candidates)
-        groups = (tuple(i for i in group if i in wanted) for group in self.scope.groups)
-        return [Request(group, self.scope.splits, share) for group in groups if group]
+        places = {candidate: place for place, candidate in enumerate(candidates)}
+        groups = [tuple(i for i in group if i in places) for group in self.scope.groups]
+        groups = sorted(filter(None, groups), key=lambda group: min(places[i] for i in group))
+        return [Request(group, self.scope.splits, share) for group in groups]
 
     def _mean(self, candidate: int, share: float) -> float:
         """The mean score of a candidate on all splits of a share; NaN if a fit failed."""
@@ -92,7 +93,7 @@ class Halving(RoundStrategy):
             self.stopped[i] = Stop(
                 self.scope.n_splits, share, None if math.isnan(behind) else behind
             )
-        self.alive = sorted(ranked[:n_kept])
+        self.alive = ranked[:n_kept]  # the best is tried first, as time may end
 
 
 def _power(number: float) -> int:

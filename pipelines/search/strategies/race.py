@@ -207,7 +207,7 @@ class Race(RoundStrategy):
         # A fit that fails on few rows need not fail on all of them.
         lost = dict.fromkeys(failed, share == WHOLE)
         lost |= {place: difference > 0 for place, difference in behind.items()}
-        alive, scope = list[list[int]](), self.scope
+        alive, means, scope = list[list[int]](), list[float](), self.scope
         for group in self.alive:
             kept = [place for place in group if not lost[place]]
             if kept and len(kept) < len(group):
@@ -216,10 +216,14 @@ class Race(RoundStrategy):
                     kept = group
             if kept:
                 alive.append(kept)
+                best = [float(scores[place].mean()) for place in kept if place in scores]
+                means.append(max(best, default=-math.inf))
             for place in set(group) - set(kept):
                 difference = behind.get(place)
                 self.stopped[place] = Stop(len(splits), share, difference)
-        self.alive = alive
+        # The best is tried first, as time may end.
+        order = sorted(range(len(alive)), key=lambda number: -means[number])
+        self.alive = [alive[number] for number in order]
 
     def _revived(self) -> list[list[int]]:
         """Groups with a candidate that is within one standard error of the winner after all.

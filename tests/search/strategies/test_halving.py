@@ -97,10 +97,10 @@ def test_the_best_third_of_those_that_are_done_is_asked_for_ahead() -> None:
     assert strategy.ahead() == []
     tell(strategy, {i: i / 10 for i in range(6)}, 1 / 9)
     assert [(one.candidates, one.share) for one in strategy.ahead()] == [
-        ((4,), 1 / 3),
         ((5,), 1 / 3),
+        ((4,), 1 / 3),
     ]
     tell(strategy, {6: 0.9, 7: 0.0, 8: 0.0}, 1 / 9)
     requests = strategy.ask()
     assert requests is not None
-    assert [request.candidates for request in requests] == [(4,), (5,), (6,)]
+    assert [request.candidates for request in requests] == [(6,), (5,), (4,)]
