@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import math
 import time
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from pipelines.search.forecast import Pace
 from pipelines.search.tasks import Row, Task
@@ -20,6 +22,7 @@ OVERTIME, SECONDS_OF_OVERTIME = 0.05, 20.0
 # The best is fitted on all rows, alone: of an SVM without the work that its group shared, and on
 # more rows. So many times what a split took.
 REFIT = 1.5
+FIRST_TASKS = 2  # of a kind of work, before it is known what they take
 SHORT = 1.0  # seconds; of shorter tasks a worker has the next while it does one
 
 
@@ -44,6 +47,7 @@ class Budget:
     n_refits: int = 1
     held_back: bool = False
     _of_splits: list[float] = field(default_factory=list, init=False)
+    _n_told: Counter[Any] = field(default_factory=Counter, init=False)
     _has_begun: bool = field(default=False, init=False)
 
     @property
@@ -54,8 +58,8 @@ class Budget:
     @property
     def left(self) -> float:
         """Seconds until the last task of the search has to end."""
-        # That of the slower quarter of splits: the slowest may have been the first, which warms up.
-        splits = sorted(self._of_splits)
+        # That of the slower quarter of splits, without the first: that one warms up.
+        splits = sorted(self._of_splits[1:])
         slow = splits[3 * (len(splits) - 1) // 4] if splits else 0.0
         kept = self.n_refits * self.refit * slow
         return self.began + self.seconds - kept - time.monotonic()
@@ -66,6 +70,7 @@ class Budget:
         n_cells = len(task.members) * len(task.splits)
         if not rows or not n_cells:
             return
+        self._n_told[self.pace.kind(task)] += 1
         self.pace.tell(replace(task, cost=task.cost * len(rows) / n_cells), seconds)
         n_splits = len({row["split"] for row in rows})
         if task.share == 1:
@@ -90,7 +95,9 @@ class Budget:
             is_short = seconds < SHORT
             if n >= (2 * n_workers if is_short else n_workers):
                 return
-            unknown, left = math.isnan(seconds), self.left if self._has_begun else math.inf
+            # The first of a kind warms up: what that took says little of the others.
+            unknown = math.isnan(seconds) or self._n_told[self.pace.kind(task)] < FIRST_TASKS
+            left = self.left if self._has_begun else math.inf
             if not (left > 0 and (unknown or seconds <= left)):
                 if left > 0 and len(task.splits) > 1:  # some of its splits may end in time
                     queue[place : place + 1] = task.by_split
