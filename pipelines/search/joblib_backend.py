@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
@@ -266,26 +267,27 @@ class SearchBackend(ParallelBackendBase):
                     progress.expect(len(expected), cost, feed.seconds_left)
                 return new
 
-            events: Iterator[Any] = (
+            events: Any = (
                 runner.outcomes(work, problem, tasks)
                 if feed is None
                 else runner.outcomes_and_events(work, problem, tasks, feed=more)
             )
-            for event in events:
-                if not isinstance(event, Outcome):
-                    progress.update(by_name[event.task], event.share, event.compiled)
-                    continue
-                task: Task = event.task
-                progress.advance(task, event.error is not None)
-                if event.error is None:
-                    yield event
-                elif event.exception is None or isinstance(event.exception, TaskEndedError):
-                    error = f"a worker could not fit {task.name}: {event.error}"
-                    if as_its_share(problem, task).scorer.error_score == "raise":
-                        raise RuntimeError(error)
-                    yield replace(event, result=failed_fits(problem, task, error))
-                else:  # what scikit-learn would not have caught either
-                    raise event.exception
+            with closing(events):  # by the caller's thread, whatever ends it
+                for event in events:
+                    if not isinstance(event, Outcome):
+                        progress.update(by_name[event.task], event.share, event.compiled)
+                        continue
+                    task: Task = event.task
+                    progress.advance(task, event.error is not None)
+                    if event.error is None:
+                        yield event
+                    elif event.exception is None or isinstance(event.exception, TaskEndedError):
+                        error = f"a worker could not fit {task.name}: {event.error}"
+                        if as_its_share(problem, task).scorer.error_score == "raise":
+                            raise RuntimeError(error)
+                        yield replace(event, result=failed_fits(problem, task, error))
+                    else:  # what scikit-learn would not have caught either
+                        raise event.exception
 
     def _run_by_joblib(
         self, work: Any, problem: Problem, tasks: Sequence[Task], feed: Feed | None
