@@ -12,6 +12,7 @@ import numpy as np
 from pipelines.data import Dataset, load_dataset, make_folds
 from pipelines.data.placement import Fold, FoldedData
 from pipelines.run.tasks import InProcess, OnCluster
+from pipelines.search.candidates import candidates_of
 from pipelines.search.command import run_tasks
 from pipelines.search.feed import cut_for_workers
 from pipelines.search.ranking import reduce_scores, tabulate
@@ -19,7 +20,7 @@ from pipelines.search.scoring import CandidateScorer
 from pipelines.search.tasks import SEARCH, make_tasks, rows_of
 from pipelines.search.tasks import Problem as Search
 from pipelines.svm.settings import Settings
-from pipelines.svm_search.problem import grid_problem, workers_for
+from pipelines.svm_search.problem import svm_problem, workers_for
 from pipelines.svm_search.record import CANDIDATE
 
 if TYPE_CHECKING:
@@ -58,7 +59,9 @@ class Problem:
     def search(self, solver: str, settings: Settings) -> Search:
         """The search of the grid, on new data."""
         splits, axes = {(SEARCH, 1.0): self.folds}, {"C": self.Cs, "gamma": self.gammas}
-        return grid_problem(self.data(), splits, axes, solver, settings, CandidateScorer())
+        return svm_problem(
+            self.data(), splits, candidates_of(axes), solver, settings, CandidateScorer()
+        )
 
     @property
     def n_fits(self) -> int:

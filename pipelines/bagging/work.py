@@ -477,7 +477,7 @@ def run_trainings(
     ----------
     kind : of ``Trainings``, as are problem and feed
     """
-    for event, rows in run_tasks(runner, problem, (), work=partial(run_task, kind=kind), feed=feed):
+    for event, rows in run_tasks(runner, problem, (), work=partial(run_task, kind=kind), more=feed):
         feed.tell(rows)
         yield event, rows
 

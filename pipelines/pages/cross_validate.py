@@ -191,8 +191,13 @@ class ValidationReport(Report):
         ]
 
     def _left_out(self, words: str) -> str:
-        """After these words the algorithms of which no candidate has all folds, and why."""
-        spent = self.record.strategy
+        """After these words the algorithms of which no candidate has all folds, and why.
+
+        Where time ended before any had them, those with the most are compared.
+        """
+        spent, best = self.record.strategy, self.record.best
+        if best is not None and (best.n_splits or best.share):
+            return " No candidate has all folds: of each algorithm that with the most is there."
         left = [f"{_short(name)} ({why})" for name, why in spent.left_out.items()] if spent else []
         return f"{words}{'; '.join(left)}." if left else ""
 

@@ -227,10 +227,13 @@ class Report(RunData):
             state, marks = "state", marks.where(whole, table["stopped"])
             words += (
                 f" {count(n, 'candidate')} {'was' if n == 1 else 'were'} not tried on all folds: "
-                f"the state says why, and the {part} is the mean over what was tried, by which "
-                "nothing is ranked. What is tied, within one standard error or simplest is said of "
-                "the others alone."
+                f"the state says why, and the {part} is the mean over what was tried. "
             )
+            if whole.any():
+                words += (
+                    "Nothing is ranked by that, and what is tied, within one standard error or "
+                    "simplest is said of the others alone."
+                )
             if table["n_ok"][whole].nunique() <= 1:  # no fold failed, and the state has the others
                 counted = {}
         frame = pd.DataFrame(

@@ -49,12 +49,12 @@ BATCHES_PER_WORKER = 200
 RESULTS_AT_ONCE = 100  # taken from workers, so that the first is not kept waiting for all
 
 
-# Gives tasks that are to be run, too; of those before it is told how many are not done.
-Feed = Callable[[int], Sequence[Any]]
+# Gives further tasks that are to be run; it is told how many of those before are not done.
+More = Callable[[int], Sequence[Any]]
 
 
 def no_more(n_left: int) -> Sequence[Any]:
-    """The feed of tasks that are all known."""
+    """Give none: all tasks are known."""
     return ()
 
 
@@ -78,37 +78,28 @@ class _Runner(ABC):
             No worker is left and none came.
         """
         with generators_kept():  # where tasks run in this process they seed them
-            for event in self._reached(work, shared, tasks, reports=False):
+            for event in self._reached(work, shared, tasks, None):
                 if isinstance(event, Outcome):
                     yield event
 
     def outcomes_and_events(
-        self,
-        work: Work,
-        shared: Any,
-        tasks: Sequence[AnyTask],
-        feed: Feed = no_more,
+        self, work: Work, shared: Any, tasks: Sequence[AnyTask], more: More = no_more
     ) -> Iterator[Outcome[AnyTask] | ProgressEvent]:
         """Yield outcomes like ``outcomes``, and between them the progress events of ``work``.
 
         Parameters
         ----------
-        feed : asked for further tasks, in the order in which they are to be
-            begun, after each outcome; it ends when none is left and the feed has none
+        more : asked for further tasks after each outcome, which are begun in their order; it ends
+            when none is left and there are no more
         """
         with generators_kept():
-            yield from self._reached(work, shared, tasks, reports=True, feed=feed)
+            yield from self._reached(work, shared, tasks, more)
 
     @abstractmethod
     def _reached(
-        self,
-        work: Work,
-        shared: Any,
-        tasks: Sequence[AnyTask],
-        reports: bool,
-        feed: Feed = no_more,
+        self, work: Work, shared: Any, tasks: Sequence[AnyTask], more: More | None
     ) -> Iterator[Outcome[AnyTask] | ProgressEvent]:
-        """Yield the outcomes of tasks, and their progress events if ``reports``."""
+        """Yield the outcomes of tasks, and their progress events unless ``more`` is None."""
 
     @abstractmethod
     def close(self) -> None:
@@ -129,25 +120,20 @@ class InProcess(_Runner):
         pass  # the caller has what tasks share
 
     def _reached(
-        self,
-        work: Work,
-        shared: Any,
-        tasks: Sequence[AnyTask],
-        reports: bool,
-        feed: Feed = no_more,
+        self, work: Work, shared: Any, tasks: Sequence[AnyTask], more: More | None
     ) -> Iterator[Outcome[AnyTask] | ProgressEvent]:
-        if self.n_workers == 1 and not reports:  # to start a thread takes longer than a small task
+        if self.n_workers == 1 and more is None:  # to start a thread takes longer than a small task
             yield from self._in_turn(work, shared, tasks)
             return
         inbox: deque[Message] = deque()
-        line: Line | None = (lambda: inbox.append) if reports else None
+        line: Line | None = None if more is None else lambda: inbox.append
         waiting = sorted(tasks, key=lambda task: -task.cost)
         running: dict[ThreadFuture[Any], AnyTask] = {}
         patience = SECONDS_BETWEEN_EVENTS if line else None
         # Python's filters of warnings are all threads': tasks that set some restore one another's.
         with warnings.catch_warnings(), ThreadPoolExecutor(self.n_workers) as pool:
             try:
-                waiting += feed(len(waiting))
+                waiting += more(len(waiting)) if more else ()
                 while waiting or running:
                     for task in waiting:
                         running[pool.submit(measured, work, shared, task, line)] = task
@@ -161,8 +147,8 @@ class InProcess(_Runner):
                         else:
                             outcome = Outcome(task, **future.result())
                         yield outcome
-                    if done:
-                        waiting = list(feed(len(running)))
+                    if done and more:
+                        waiting = list(more(len(running)))
             finally:
                 pool.shutdown(wait=True, cancel_futures=True)
 
@@ -217,17 +203,12 @@ class OnCluster(_Runner):
         return self._scattered[1] if self._scattered else None
 
     def _reached(
-        self,
-        work: Work,
-        shared: Any,
-        tasks: Sequence[AnyTask],
-        reports: bool,
-        feed: Feed = no_more,
+        self, work: Work, shared: Any, tasks: Sequence[AnyTask], more: More | None
     ) -> Iterator[Outcome[AnyTask] | ProgressEvent]:
         address = self.client.scheduler.address
         try:
-            with slot_left(self.client), self._listening() if reports else nullcontext():
-                yield from self._rounds(work, shared, tasks, feed)
+            with slot_left(self.client), self._listening() if more else nullcontext():
+                yield from self._rounds(work, shared, tasks, more or no_more)
         except Exception as error:
             stop_if_lost(self.client, address)
             if isinstance(error, OSError):
@@ -250,7 +231,7 @@ class OnCluster(_Runner):
             self._line = None
 
     def _rounds(
-        self, work: Work, shared: Any, tasks: Sequence[AnyTask], feed: Feed
+        self, work: Work, shared: Any, tasks: Sequence[AnyTask], more: More
     ) -> Iterator[Outcome[AnyTask] | ProgressEvent]:
         """Submit until every task has an outcome; see the class on why a round may not do."""
         import dask
@@ -259,18 +240,18 @@ class OnCluster(_Runner):
         deaths: Counter[str] = Counter()
         alone: set[str] = set()
 
-        def more() -> Sequence[AnyTask]:
-            """Take up what the feed gives."""
-            new = feed(len(left))
+        def taken_up() -> Sequence[AnyTask]:
+            """Further tasks, which are now among those that are left."""
+            new = more(len(left))
             left.update((task.name, task) for task in new)
             return new
 
-        while left or more():
+        while left or taken_up():
             # What may have killed a worker goes last, so that it holds up nothing else.
             waiting = sorted(left.values(), key=lambda task: (deaths[task.name], -task.cost))
             lost: list[Batch[AnyTask]] = []
             self._round += 1
-            for event in self._one_round(work, shared, waiting, alone, more):
+            for event in self._one_round(work, shared, waiting, alone, taken_up):
                 if isinstance(event, ProgressEvent):
                     yield event
                     continue

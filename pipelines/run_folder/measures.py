@@ -52,7 +52,7 @@ class Measure:
         return f"{points:.1f} points" if points >= 0.1 or not points else f"{points:.1g} points"
 
     def mean_and_spread(self, score: float, std: float | None) -> str:
-        """Return the mean of some scores and their standard deviation: ``1.39 % ± 0.38 %``."""
+        """The mean of some scores and their standard deviation: ``1.39 % ± 0.38 %``."""
         spread = "" if std is None else f" ± {self.text(std)}"
         return self.text(self.of(score)) + spread
 

@@ -123,10 +123,12 @@ class OptionMetadata(Part):
 class BestMetadata(Part):
     """The best candidate, by the mean over its folds; what tells it from others is a command's.
 
-    ``n_splits`` is there where time ended before any candidate had all splits.
+    ``n_splits`` is there where time ended before any candidate had all splits, and ``share`` where
+    it ended before any was tried on all rows.
     """
 
     n_splits: Count | None = None
+    share: Share | None = None
     error_mean: Share | None = None
     error_std: Number | None = None
     score_mean: Number | None = None
@@ -277,9 +279,13 @@ def splits_in_words(metadata: Mapping[str, Any]) -> str:
 
 
 def splits_of_best_in_words(metadata: Mapping[str, Any]) -> str:
-    """Return the splits that the best has: all of them, or ``2 of 5 folds``."""
-    n_splits, words = (metadata.get("best") or {}).get("n_splits"), splits_in_words(metadata)
-    return words if n_splits is None else f"{n_splits} of {words}"
+    """The splits that the best has: ``5 folds``, ``2 of 5 folds``, ``5 folds of 33 % of the rows``."""
+    best, words = metadata.get("best") or {}, splits_in_words(metadata)
+    if (n_splits := best.get("n_splits")) is not None:
+        words = f"{n_splits} of {words}"
+    if (share := best.get("share")) is not None:
+        words += f" of {100 * share:.3g} % of the rows"
+    return words
 
 
 def read_record(

@@ -21,7 +21,7 @@ from pipelines.run.events import ProgressEvent
 from pipelines.run.lifecycle import Session
 from pipelines.run.outcomes import Outcome, Work, without_compilation
 from pipelines.run.progress import clock
-from pipelines.run.tasks import no_more
+from pipelines.run.tasks import More, no_more
 from pipelines.run_folder import names
 from pipelines.run_folder.digests import digests_of
 from pipelines.run_folder.record import Answer
@@ -46,7 +46,7 @@ from pipelines.search.ranking import (
 from pipelines.search.record import LEARNING_CURVE, NESTED
 from pipelines.search.spaces import N_ITER, Branch, Point
 from pipelines.search.splits import make_splits
-from pipelines.search.strategies import make_strategy, strategy_class
+from pipelines.search.strategies import make_strategy, packages_of, strategy_class
 from pipelines.search.strategies.base import WHOLE, Request, Scope, Stop, Strategy
 from pipelines.search.strategies.grid import Grid
 from pipelines.search.summary import left_by_budget, share_in_words
@@ -288,6 +288,7 @@ class SearchJob(job.Job[Chosen]):
         """See ``Job``; and what features are computed by."""
         packages, solver = job.PACKAGES, getattr(options, "solver", "auto")
         packages += OF_SOLVERS.get(str(record.get("solver", solver)), ())
+        packages += packages_of(options.strategy)
         if options.features is not None and options.feature_file is None:
             packages += ("scikit-image", *OF_NETWORKS)
         return packages
@@ -505,6 +506,8 @@ class SearchJob(job.Job[Chosen]):
         entries |= strategy | self.answer_of_best(plan, computed, path, candidates, tested.result)
         if n_splits < len(splits):
             entries["best"]["n_splits"] = n_splits
+        if (share := float(cells["share"].max())) < WHOLE:
+            entries["best"]["share"] = share
         with phase(session.echo, "baseline   scoring it"):
             baseline = baseline_of(data, splits, plan.scoring[0], labels=plan.labels)
         remarks = remarks_on(data, baseline, scores.tolist(), entries.get("test_error"))
@@ -606,7 +609,7 @@ def journal_tasks(
                 journal_writer.add(tasks, feed.waiting, feed.seconds_left)
             return tasks
 
-        for event, rows in run(cluster.runner, problem, todo, feed=more):
+        for event, rows in run(cluster.runner, problem, todo, more=more):
             best.add(row for row in rows if row["fold"] >= 0)
             journal_writer.best(best.text)
             if isinstance(event, ProgressEvent):
@@ -626,7 +629,7 @@ def run_tasks(
     tasks: Sequence[Any],
     n_threads: int = 1,
     work: Work = run_task,
-    feed: Callable[[int], Sequence[Any]] = no_more,
+    more: More = no_more,
 ) -> Iterator[tuple[Outcome[Any] | ProgressEvent, list[Row]]]:
     """Run tasks; give each outcome, or news of a task at work, with its rows, each row once.
 
@@ -638,19 +641,19 @@ def run_tasks(
     ----------
     tasks : and others than those of a search, which give pairs of a row and what is beside it
     work : function of problem, task and ``n_threads`` that carries out either
-    feed : of further tasks; see ``Runner``
+    more : gives further tasks; see ``outcomes_and_events``
     """
     by_name = {task.name: task for task in tasks}
     given: set[Place] = set()
     until: dict[str, float] = {}  # when the rows of a task were last told
     work = partial(work, n_threads=n_threads)
 
-    def more(n_left: int) -> Sequence[Any]:
-        new = feed(n_left)
+    def named(n_left: int) -> Sequence[Any]:
+        new = more(n_left)
         by_name.update((task.name, task) for task in new)
         return new
 
-    for event in runner.outcomes_and_events(work, problem, tasks, more):
+    for event in runner.outcomes_and_events(work, problem, tasks, named):
         task = by_name[event.task] if isinstance(event, ProgressEvent) else event.task
         if not isinstance(task, Task):
             pairs = event.result if isinstance(event, Outcome) else ()

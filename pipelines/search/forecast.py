@@ -116,13 +116,13 @@ def forecast(
         try:
             with generators_kept():
                 pace = probe(problem, tasks, workers.threads, run)
-            seconds = makespan([pace.seconds(task) for task in tasks], workers.n)
         except Exception as error:  # whatever an estimator raises is said by the rows of its fits
             yield (
                 f"forecast   {counted}; how long they take cannot be told, a probe failed: "
                 f"{error_line(error)}"
             )
         else:
+            seconds = makespan([pace.seconds(task) for task in tasks], workers.n)
             if not seconds >= WORTH_A_FORECAST:
                 return
             ended = ""

@@ -270,7 +270,7 @@ class SearchBackend(ParallelBackendBase):
             events: Any = (
                 runner.outcomes(work, problem, tasks)
                 if feed is None
-                else runner.outcomes_and_events(work, problem, tasks, feed=more)
+                else runner.outcomes_and_events(work, problem, tasks, more)
             )
             with closing(events):  # by the caller's thread, whatever ends it
                 for event in events:

@@ -36,10 +36,6 @@ class RaceSearch(GridSearch):
         least 1. The wider, the more fits, and the surer the winner of the whole grid.
     random_state : int, RandomState instance or None, default 0
         Decides in which order the splits are taken, and the rows of a share.
-    scoring : str, callable, list, tuple or dict, optional
-        How predictions are scored; by default by the estimator's own ``score``.
-    n_jobs : int, optional
-        Processes of joblib, where there is no ``client``: None means 1, -1 all cores.
     refit : bool, str or callable, default True
         Whether to fit the best candidate on all rows; of several scorers the name of the one
         that chooses, and by which candidates are dropped. With False or a function of
@@ -47,20 +43,11 @@ class RaceSearch(GridSearch):
     cv : int, splitter or iterable of splits, optional
         An int, at least 2, means folds, stratified for a classifier; by default 5. With two
         splits nothing is dropped.
-    verbose : int, default 0
-        Above 0 shows the progress: a bar on a terminal, a widget in a notebook.
-    pre_dispatch : int or str, default "2*n_jobs"
-        Tasks that joblib is given ahead.
     error_score : "raise" or number, default nan
         The score of a fit that fails; "raise" ends the search. With NaN a candidate is dropped
         whose fit fails on all rows of a split.
-    return_train_score : bool, default False
-        Whether to score the training rows, too.
-    client : distributed.Client, optional
-        Where to fit; by default as ``n_jobs`` says, in this process or in others.
-    time_budget : float, optional
-        Seconds, at least 1, by which the search and the refit are to end: no fit is begun that
-        would not end in time. By default as long as it takes.
+    scoring, n_jobs, verbose, pre_dispatch, return_train_score, client, time_budget
+        As ``GridSearch`` takes them.
 
     Attributes
     ----------

@@ -13,7 +13,7 @@ from pipelines.data.dataset import rows_of
 from pipelines.data.fits import Fit
 from pipelines.data.placement import FoldedData
 from pipelines.data.preparation import Preparation
-from pipelines.search.candidates import Candidate, candidates_of
+from pipelines.search.candidates import Candidate
 from pipelines.search.fitting import Group
 from pipelines.search.scoring import CandidateScorer
 from pipelines.search.shared.svm import SVCs, SVMParameters, SVRs
@@ -65,24 +65,6 @@ def svm_problem(
     return Problem(
         data, tuple(candidates), splits, scorer, groups, tuple(points[0]), settings.device
     )
-
-
-def grid_problem(
-    data: FoldedData,
-    splits: Splits,
-    axes: Mapping[str, Sequence[float]],
-    solver: str,
-    settings: Settings,
-    scorer: CandidateScorer,
-) -> Problem:
-    """The search of every C and gamma, of a regression of every epsilon too, in that order.
-
-    Parameters
-    ----------
-    axes : values of C, of gamma and, of a regression, of epsilon
-    splits, solver : see ``svm_problem``
-    """
-    return svm_problem(data, splits, candidates_of(axes), solver, settings, scorer)
 
 
 def refit_and_test(

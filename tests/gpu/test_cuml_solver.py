@@ -9,13 +9,14 @@ from pipelines.data import load_dataset, make_folds
 from pipelines.data.placement import FoldedData
 from pipelines.data.scaling import Scaling
 from pipelines.search import tasks
+from pipelines.search.candidates import candidates_of
 from pipelines.search.scoring import CandidateScorer
 from pipelines.search.tasks import SEARCH, make_tasks
 from pipelines.svm.backends import load_backend
 from pipelines.svm.kernel import RBF
 from pipelines.svm.kernel_machine import KernelMachine
 from pipelines.svm.settings import Settings
-from pipelines.svm_search.problem import grid_problem
+from pipelines.svm_search.problem import svm_problem
 
 CS, GAMMAS = (0.1, 10.0, 1000.0), (1e-3, 1e-2)
 MIB = 2**20
@@ -31,8 +32,8 @@ def rows_of(
 ) -> list[dict]:
     settings = Settings(decision, device="gpu" if solver == "cuml" else "cpu")
     splits = {(SEARCH, 1.0): data.folds}
-    problem = grid_problem(
-        data, splits, {"C": Cs, "gamma": gammas}, solver, settings, CandidateScorer()
+    problem = svm_problem(
+        data, splits, candidates_of({"C": Cs, "gamma": gammas}), solver, settings, CandidateScorer()
     )
     return [row for task in make_tasks(problem) for row in tasks.rows_of(problem, task)]
 

@@ -60,7 +60,7 @@ def feed_of(
 def run(feed: Feed, n_threads: int = 1) -> list[Task]:
     """Run all that a feed gives; the tasks, in the order in which they ended."""
     ended, scattered = list[Task](), feed.problem
-    for event, rows in run_tasks(InProcess(n_threads), scattered, [], feed=feed):
+    for event, rows in run_tasks(InProcess(n_threads), scattered, [], more=feed):
         if rows:
             feed.tell(rows, event)
         if isinstance(event, Outcome):

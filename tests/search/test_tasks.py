@@ -24,7 +24,7 @@ from pipelines.run.events import ProgressEvent
 from pipelines.run.outcomes import Outcome, measured
 from pipelines.run.tasks import InProcess
 from pipelines.search import tasks as search_tasks
-from pipelines.search.candidates import Candidate
+from pipelines.search.candidates import Candidate, candidates_of
 from pipelines.search.command import run_tasks
 from pipelines.search.scoring import CandidateScorer
 from pipelines.search.tasks import (
@@ -41,7 +41,7 @@ from pipelines.search.tasks import (
 from pipelines.svm.backends.base import Work
 from pipelines.svm.backends.path import PathBackend
 from pipelines.svm.settings import Settings
-from pipelines.svm_search.problem import grid_problem
+from pipelines.svm_search.problem import svm_problem
 
 from .problems import problem_of
 
@@ -58,7 +58,9 @@ def wine(
     data = FoldedData(X[::2], y[::2], X[1::2], y[1::2], (), Scaling("standardise"))
     scorer = CandidateScorer((scoring,), labels=np.array(["a", "b", "c"]))
     splits = {(SEARCH, 1.0): make_folds(y[::2], 3, 0)}
-    return grid_problem(data, splits, {"C": Cs, "gamma": gammas}, solver, Settings(), scorer)
+    return svm_problem(
+        data, splits, candidates_of({"C": Cs, "gamma": gammas}), solver, Settings(), scorer
+    )
 
 
 @pytest.fixture(scope="module")
@@ -72,7 +74,9 @@ def grid(
 ) -> Problem:
     splits = {(SEARCH, 1.0): digits.folds}
     scorer = CandidateScorer()
-    return grid_problem(digits, splits, {"C": Cs, "gamma": gammas}, solver, Settings(), scorer)
+    return svm_problem(
+        digits, splits, candidates_of({"C": Cs, "gamma": gammas}), solver, Settings(), scorer
+    )
 
 
 # The path solver shares all C and, where the scaling is the same, all splits.
@@ -127,8 +131,8 @@ def test_a_split_that_cannot_be_scored_is_a_failed_cell() -> None:
     splits = [(np.arange(40, 100), ones), (np.arange(0, 110, 2), np.arange(1, 110, 2))]
     data = FoldedData(X[some], y[some], X[:0], y[:0], (), Scaling("standardise"))
     scorer = CandidateScorer(("roc_auc",), labels=np.array(["a", "b"]))
-    problem = grid_problem(
-        data, {(SEARCH, 1.0): splits}, {"C": (1.0,), "gamma": (0.1,)}, "path", Settings(), scorer
+    problem = svm_problem(
+        data, {(SEARCH, 1.0): splits}, [{"C": 1.0, "gamma": 0.1}], "path", Settings(), scorer
     )
     one, other = (row for task in make_tasks(problem) for row in rows_of(problem, task))
     assert one["status"].startswith("failed: scoring roc_auc: ")

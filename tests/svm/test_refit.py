@@ -20,7 +20,7 @@ from pipelines.svm.kernel_machine import KernelMachine
 from pipelines.svm.multiclass import margins
 from pipelines.svm.path_svc import PathSVC
 from pipelines.svm.settings import Settings
-from pipelines.svm_search.problem import grid_problem, refit_and_test
+from pipelines.svm_search.problem import refit_and_test, svm_problem
 
 X, y = load_wine(return_X_y=True)
 y = y.astype(np.int32)
@@ -39,10 +39,10 @@ DATA = data_of(3)
 
 def refitted(data: FoldedData, solver: str, C: float, probability: bool = False) -> dict[str, Any]:
     labels = CLASSES[: len(np.unique(data.y))]
-    problem = grid_problem(
+    problem = svm_problem(
         data,
         {("search", 1.0): list(data.folds)},
-        {"C": [C], "gamma": [0.1]},
+        [{"C": C, "gamma": 0.1}],
         solver,
         Settings(n_threads=2),
         CandidateScorer(labels=labels),

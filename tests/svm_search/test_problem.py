@@ -10,6 +10,7 @@ from sklearn.svm import SVC
 from pipelines.data import load_dataset, make_folds
 from pipelines.data.placement import FoldedData
 from pipelines.run.tasks import InProcess, OnCluster, Runner
+from pipelines.search.candidates import candidates_of
 from pipelines.search.command import run_tasks
 from pipelines.search.feed import cut_for_workers
 from pipelines.search.ranking import reduce_scores, tabulate
@@ -17,7 +18,7 @@ from pipelines.search.scoring import CandidateScorer
 from pipelines.search.tasks import SEARCH, Problem, make_tasks, run_task
 from pipelines.svm.settings import Settings
 from pipelines.svm_search.axes import default_bounds
-from pipelines.svm_search.problem import grid_problem
+from pipelines.svm_search.problem import svm_problem
 from pipelines.svm_search.record import CANDIDATE, SvmRow
 
 DIGITS = load_dataset("digits", limit=500)
@@ -31,7 +32,7 @@ FOLDS = make_folds(DIGITS.y_train, 3, 0)
 def problem_of(Cs: tuple[float, ...] = CS, gammas: tuple[float, ...] = GAMMAS) -> Problem:
     scorer = CandidateScorer(labels=DIGITS.classes)
     splits, axes = {(SEARCH, 1.0): FOLDS}, {"C": Cs, "gamma": gammas}
-    return grid_problem(DATA, splits, axes, "sklearn", Settings(), scorer)
+    return svm_problem(DATA, splits, candidates_of(axes), "sklearn", Settings(), scorer)
 
 
 def results_of(runner: Runner, problem: Problem | None = None) -> pd.DataFrame:

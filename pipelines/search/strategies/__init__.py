@@ -53,6 +53,14 @@ def strategy_class(name: str) -> type[Strategy]:
     return _loaded(places.popitem()[1])
 
 
+def packages_of(name: str) -> tuple[str, ...]:
+    """The distributions beside ours whose versions decide what a strategy asks for."""
+    if name == "tpe":
+        return ("optuna",)
+    entries = entry_points(group=ENTRY_POINTS) if name not in CLASSES else ()
+    return tuple(entry.dist.name for entry in entries if entry.name == name and entry.dist)
+
+
 def _loaded(entry: Any) -> type[Strategy]:
     """The class that an entry point names."""
     from pipelines.search.strategies.base import Strategy
