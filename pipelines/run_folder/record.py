@@ -279,7 +279,7 @@ def splits_in_words(metadata: Mapping[str, Any]) -> str:
 
 
 def splits_of_best_in_words(metadata: Mapping[str, Any]) -> str:
-    """The splits that the best has: ``5 folds``, ``2 of 5 folds``, ``5 folds of 33 % of the rows``."""
+    """The splits of the best: ``5 folds``, ``2 of 5 folds``, ``5 folds of 33 % of the rows``."""
     best, words = metadata.get("best") or {}, splits_in_words(metadata)
     if (n_splits := best.get("n_splits")) is not None:
         words = f"{n_splits} of {words}"
