@@ -9,10 +9,10 @@ import threading
 from collections.abc import Callable, Hashable, Sequence
 from contextlib import suppress
 from contextvars import Context
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain
-from typing import TYPE_CHECKING, Any, SupportsIndex
+from typing import TYPE_CHECKING, Any, Self, SupportsIndex
 
 import numpy as np
 
@@ -126,6 +126,10 @@ class FoldedData:
             else getattr(array, "nbytes", 0)
             for array in arrays
         )
+
+    def taking(self, rows: np.ndarray) -> Self:
+        """Some of the training rows, with what this process derives from them apart."""
+        return replace(self, X=rows_of(self.X, rows), y=self.y[rows], folds=(), weights=None)
 
     def scaling_for(self, rows: np.ndarray | None) -> Fitted:
         """Return the scaling fitted on ``rows`` of the training set (None: on all)."""

@@ -14,11 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from pipelines.data.dataset import rows_of
 from pipelines.data.fits import Progress
 from pipelines.data.folds import stratified_subset
 from pipelines.run.outcomes import compilation_reported
-from pipelines.search.shared.base import Split
+from pipelines.search.shared.base import renumbered
 from pipelines.search.tasks import Problem, Task, run_task
 
 FEWEST_ROWS, ROWS_OF_A_CLASS = 256, 20
@@ -40,16 +39,8 @@ def with_rows(problem: Problem, stage: str, share: float, n_rows: int) -> Proble
         rows = stratified_subset(np.unique(y, return_inverse=True)[1], n_rows, 0)
     else:
         rows = np.sort(np.random.default_rng(0).permutation(n)[:n_rows])
-    places = np.full(n, -1, np.int64)
-    places[rows] = np.arange(len(rows))
-
-    def within(some: np.ndarray) -> np.ndarray:
-        found = places[np.asarray(some)]
-        return found[found >= 0]
-
-    splits: list[Split] = [(within(a), within(b)) for a, b in part.splits[stage, share]]
-    few = replace(data, X=rows_of(data.X, rows), y=data.y[rows], folds=(), weights=None)
-    return replace(part, data=few, splits={(stage, share): splits})
+    splits = renumbered(part.splits[stage, share], rows, n)
+    return replace(part, data=data.taking(rows), splits={(stage, share): splits})
 
 
 @dataclass(frozen=True)

@@ -28,7 +28,7 @@ from pipelines.search.fitting import (
     with_jobs,
 )
 from pipelines.search.scoring import ACCURACY, CandidateScorer
-from pipelines.search.shared.base import PlainFits, Split, SplitRows
+from pipelines.search.shared.base import PlainFits, Split, SplitRows, renumbered
 from pipelines.search.strategies.base import WHOLE, Request
 from pipelines.search.substitutes import substitute
 
@@ -265,10 +265,10 @@ def fit_task(
         if alone and n_threads is not None:
             estimators = [with_jobs(one, n_threads) for one in estimators]
             limits = limited(n_threads)
-    scorer = problem.scorer
+    scorer, (data, splits) = problem.scorer, rows_of_share(problem, task)
     rows = SplitRows(
-        problem.data,
-        problem.splits[task.stage, task.share],
+        data,
+        splits,
         task.splits,
         (task.stage, task.share),
         n_threads,
@@ -297,6 +297,30 @@ def fit_task(
                         reason=f"{used.implementation} failed: {error_line(error)}",
                     )
             yield item
+
+
+def rows_of_share(problem: Problem, task: Task) -> tuple[FoldedData, Sequence[Split]]:
+    """The rows of a task and its stage's splits of them, without rows that are in no split.
+
+    A kernel of all rows would be made where a share of them is asked for. Made once in a process.
+    """
+    data, splits = problem.data, problem.splits[task.stage, task.share]
+    metadata = problem.scorer.fit_params or problem.scorer.score_params  # of all rows
+    X, y = data.X, data.y
+    is_kernel = isinstance(X, np.ndarray) and X.shape[0] == X.shape[-1]  # it may be one
+    is_table = isinstance(X, np.ndarray) or hasattr(X, "iloc")
+    if task.share == WHOLE or task.stage == CURVE or metadata or is_kernel or not is_table:
+        return data, splits
+    if not isinstance(y, np.ndarray):
+        return data, splits
+
+    def restricted() -> tuple[FoldedData, Sequence[Split]]:
+        rows = np.unique(np.concatenate([part for split in splits for part in split]))
+        return data.taking(rows), renumbered(splits, rows, len(y))
+
+    share: tuple[FoldedData, Sequence[Split]]
+    share = data.placement.get(("rows", task.stage, task.share), restricted)
+    return share
 
 
 def run_task(problem: Problem, task: Task, n_threads: int = 1) -> Iterator[Row | Progress]:

@@ -28,6 +28,24 @@ WEIGHTS = "sample_weight"  # the only metadata of fits that share work
 Split = tuple[np.ndarray, np.ndarray]  # row numbers: training, validation
 
 
+def renumbered(splits: Sequence[Split], rows: np.ndarray, n_rows: int) -> list[Split]:
+    """Splits by the places that their rows have among some rows, those that are there.
+
+    Parameters
+    ----------
+    rows : int array, ascending
+    n_rows : all there are
+    """
+    places = np.full(n_rows, -1, np.int64)
+    places[rows] = np.arange(len(rows))
+
+    def within(part: np.ndarray) -> np.ndarray:
+        among = places[np.asarray(part)]
+        return among[among >= 0]
+
+    return [(within(train), within(test)) for train, test in splits]
+
+
 @dataclass(frozen=True)
 class Rows:
     """The rows of a split on their way through the first steps of a pipeline.
