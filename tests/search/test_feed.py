@@ -26,7 +26,17 @@ from pipelines.search.splits import SplitsOfStages
 from pipelines.search.strategies.base import Request, RoundStrategy, Strategy
 from pipelines.search.strategies.grid import Grid
 from pipelines.search.strategies.race import Race
-from pipelines.search.tasks import INNER, SEARCH, Problem, Row, Task, place_of, rows_of
+from pipelines.search.tasks import (
+    INNER,
+    SEARCH,
+    Problem,
+    Row,
+    Task,
+    make_tasks,
+    place_of,
+    rows_of,
+    rows_of_share,
+)
 
 from .problems import problem_of
 
@@ -208,3 +218,17 @@ def test_a_task_that_takes_longer_gives_up(clock: Clock) -> None:
     assert task.until == clock.now + 60 + 10
     rows = rows_of(problem(), replace(task, until=0.0, splits=(0, 1)))
     assert [row["split"] for row in rows] == [0]
+
+
+def test_a_share_of_the_rows_is_a_data_set_of_its_own() -> None:
+    whole = problem()
+    splits = SplitsOfStages(dict(whole.splits), y, "classification", 0)
+    shared = replace(whole, splits=splits)
+    (task, *_) = make_tasks(shared, requests=[Request((0,), (1,), 0.4)])
+    data, own = rows_of_share(shared, task)
+    assert len(data.y) == len(np.unique(np.concatenate(splits[SEARCH, 0.4][1])))
+    for rows, numbers in zip(splits[SEARCH, 0.4][1], own[1], strict=True):
+        assert np.array_equal(data.X[numbers], X[rows])
+        assert np.array_equal(data.y[numbers], y[rows])
+    (task, *_) = make_tasks(shared)
+    assert rows_of_share(shared, task)[0] is shared.data
