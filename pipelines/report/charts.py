@@ -427,7 +427,7 @@ def heat_map(
     if is_part.any():
         add_hatches(axes, image, values, is_part)
         look = {"facecolor": SKY, "edgecolor": INK, "hatch": HATCH, "lw": 0}
-        key.append(Patch(label="not all folds: mean of a part", **look))
+        key.append(Patch(label="not all folds", **look))
     if len(finite) < values.size:
         look = {"facecolor": PALE, "edgecolor": GREY, "hatch": "////", "lw": 0}
         axes.patch.set(**look)

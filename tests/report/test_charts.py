@@ -88,7 +88,7 @@ def test_what_was_given_up_is_hatched_over_the_mean_of_its_part():
     assert corners == [[0.5, -0.5], [-0.5, 0.5]], "white on the dark one, ink on the bright"
     assert {"2.00", "90.0"} <= {text.get_text() for text in figure.axes[0].texts}
     texts = [one.get_text() for one in figure.legends[0].get_texts()]
-    assert texts[-2:] == ["not all folds: mean of a part", "failed, or not finished"]
+    assert texts[-2:] == ["not all folds", "failed, or not finished"]
 
 
 def test_a_score_far_below_nothing_does_not_take_all_colours():
