@@ -46,8 +46,21 @@ class RaceSearch(GridSearch):
     error_score : "raise" or number, default nan
         The score of a fit that fails; "raise" ends the search. With NaN a candidate is dropped
         whose fit fails on all rows of a split.
-    scoring, n_jobs, verbose, pre_dispatch, return_train_score, client, time_budget
-        As ``GridSearch`` takes them.
+    scoring : str, callable, list, tuple or dict, optional
+        How predictions are scored; by default by the estimator's own ``score``.
+    n_jobs : int, optional
+        Processes of joblib, where there is no ``client``: None means 1, -1 all cores.
+    verbose : int, default 0
+        Above 0 shows the progress: a bar on a terminal, a widget in a notebook.
+    pre_dispatch : int or str, default "2*n_jobs"
+        Tasks that joblib is given ahead.
+    return_train_score : bool, default False
+        Whether to score the training rows, too.
+    client : distributed.Client, optional
+        Where to fit; by default as ``n_jobs`` says, in this process or in others.
+    time_budget : float, optional
+        Seconds, at least 1, by which the search and the refit are to end. By default as long as
+        it takes.
 
     Attributes
     ----------
