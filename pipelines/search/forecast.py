@@ -213,7 +213,7 @@ def _rates(
             steps.append((measure_steps(items, patience, share or 1.0), task.cost))
             continue
         final = problem.of(task.stage).candidate(task, task.members[0]).final
-        slower, _ = shared.beyond_memory(final, n_rows)
+        slower, _ = shared.beyond_memory(final, np.asarray(problem.data.y), n_threads)
         measured = measure(problem, task, n_threads, patience)
         yield task.members[0], slower * measured.on(n_rows, shared.linear_rows) / task.cost
     if steps:  # their costs are of one unit, in no order
@@ -238,11 +238,11 @@ def in_words(seconds: float) -> str:
 
 def memory_lines(problem: Problem, tasks: Sequence[Any], workers: Workers) -> Iterator[str]:
     """Yield what is larger than the memory there is; nothing where all fits."""
-    n_rows, said = len(problem.data.y), dict[str, None]()
+    y, said = np.asarray(problem.data.y), dict[str, None]()
     for task in tasks:
         if isinstance(task, Task) and not task.drawn:
             final = problem.of(task.stage).candidates[task.members[0]].final
-            said[_shared(problem, task).beyond_memory(final, n_rows)[1]] = None
+            said[_shared(problem, task).beyond_memory(final, y, workers.threads)[1]] = None
     for line in filter(None, said):
         yield f"memory     {line}"
     if workers.memory is None:

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_wine
 from sklearn.neighbors import KNeighborsClassifier
+from sklearn.svm import SVC
 from sklearn.tree import DecisionTreeClassifier
 
 from pipelines import nn_bagging, svm_grid
@@ -246,17 +247,25 @@ def test_a_kernel_beyond_the_memory_is_said() -> None:
     def candidate(decision: str = "ovo", gib: float = 4) -> SVMParameters:
         return SVMParameters(1.0, 0.1, Settings(decision=decision, memory_bytes=int(gib * 2**30)))
 
-    assert SVCs().beyond_memory(candidate(), 10_000) == (1.0, "")
-    slower, words = SVCs().beyond_memory(candidate(), 48_000)
+    def of(n_rows: int) -> np.ndarray:
+        return np.arange(n_rows) % 10
+
+    assert SVCs().beyond_memory(candidate(), of(10_000), 2) == (1.0, "")
+    slower, words = SVCs().beyond_memory(candidate(), of(48_000), 2)
     assert slower == 1.0
     assert words.startswith("the kernel of 48,000 rows is 9 GB, --memory is 4 GiB")
-    assert "--limit" not in words
-    slower, words = SVCs().beyond_memory(candidate("ovr"), 240_000)
+    assert words.endswith("pair; with --memory 7 the half that pairs need is kept")
+    assert SVCs().beyond_memory(candidate(gib=7), of(48_000), 2) == (1.0, "")
+    assert SVCs().beyond_memory(candidate("ovr", 7), of(48_000), 2)[0] == 7.0
+    _, words = SVCs().beyond_memory(SVC(), of(48_000), 2)
+    assert "the solver holds at most 4 GiB" in words
+    assert "--memory" not in words
+    slower, words = SVCs().beyond_memory(candidate("ovr"), of(240_000), 2)
     assert slower == 7.0
     assert words.startswith("the kernel of 240,000 rows is 230 GB, --memory is 4 GiB")
     assert "--limit, --strategy race and --time-budget" in words
-    assert SVRs().beyond_memory(candidate(), 48_000)[0] == 7.0
-    assert SVCs("cuml", "gpu").beyond_memory(candidate(), 240_000) == (1.0, "")
+    assert SVRs().beyond_memory(candidate(), of(48_000), 2)[0] == 7.0
+    assert SVCs("cuml", "gpu").beyond_memory(candidate(), of(240_000), 2) == (1.0, "")
 
 
 def test_rows_beyond_the_memory_of_all_workers_are_said(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -274,8 +274,14 @@ class SharedFit(ABC):
         """
         return None
 
-    def beyond_memory(self, estimator: Any, n_rows: int) -> tuple[float, str]:
-        """How many times slower than with few rows it is for want of memory, and a line on it."""
+    def beyond_memory(self, estimator: Any, y: np.ndarray, n_threads: int) -> tuple[float, str]:
+        """How many times slower than with few rows it is for want of memory, and a line on it.
+
+        Parameters
+        ----------
+        y : targets of all rows
+        n_threads : that work on a task
+        """
         return 1.0, ""
 
     @abstractmethod

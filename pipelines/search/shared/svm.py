@@ -128,20 +128,31 @@ class KernelMachines(SharedFit):
             for one in estimators
         )
 
-    def beyond_memory(self, estimator: Any, n_rows: int) -> tuple[float, str]:
+    def beyond_memory(self, estimator: Any, y: np.ndarray, n_threads: int) -> tuple[float, str]:
         """See ``SharedFit``; of the path solver on a CPU."""
-        from pipelines.svm.cpu.threads import fits_in_memory  # numba, too
+        from pipelines.svm.cpu.class_products import memory_needed  # numba, too
+        from pipelines.svm.cpu.threads import fits_in_memory
 
-        settings = getattr(estimator, "settings", None) or Settings.of(estimator)
+        own = getattr(estimator, "settings", None)  # of svm_grid, which has an option for it
+        settings, n_rows = own or Settings.of(estimator), len(y)
         if self.linear_rows is None or fits_in_memory(n_rows, settings.memory_bytes):
             return 1.0, ""
         n_bytes, memory = 4 * n_rows**2, settings.memory_bytes
         pairs = settings.decision == "ovo" and not isinstance(self, SVRs)
-        how = "pair of classes by pair" if pairs else "row by row, about seven times slower"
+        needed = math.inf
+        how = "row by row, about seven times slower"
+        if pairs:
+            needed = memory_needed(np.unique(y, return_counts=True)[1], n_threads)
+            if needed <= memory:
+                return 1.0, ""
+            how = "pair of classes by pair"
+        limit = "--memory is" if own else "the solver holds at most"
         words = (
-            f"the kernel of {n_rows:,} rows is {n_bytes / 1e9:,.0f} GB, --memory is "
+            f"the kernel of {n_rows:,} rows is {n_bytes / 1e9:,.0f} GB, {limit} "
             f"{memory / 2**30:.3g} GiB: it is computed anew in blocks, {how}"
         )
+        if own and needed < FAR_BEYOND * memory:
+            words += f"; with --memory {math.ceil(needed / 2**30)} the half that pairs need is kept"
         if n_bytes > FAR_BEYOND * memory:
             words += "; --limit, --strategy race and --time-budget are the ways to less work"
         return 1.0 if pairs else ON_DEMAND, words

@@ -78,6 +78,19 @@ class ClassProducts:
                 at += stop - start
 
 
+def memory_needed(sizes: np.ndarray, n_threads: int) -> float:
+    """Return the bytes of memory with which products by class are kept, for classes of such sizes.
+
+    Infinite where two classes have more rows than a problem may have.
+    """
+    sizes = np.sort(sizes.astype(np.float64))
+    largest = sizes[-2:].sum()
+    if largest > MAX_ROWS:
+        return float("inf")
+    products = (sizes.sum() ** 2 + (sizes**2).sum()) / 2
+    return float(4 * (products + n_threads * largest**2) / 0.8)
+
+
 def products_by_class(
     search: Search, rows: np.ndarray, resources: Resources
 ) -> ClassProducts | None:
@@ -86,11 +99,8 @@ def products_by_class(
     Returns None where they have no room beside a pair's kernel for every thread.
     """
     if "by class" not in search.kept:
-        sizes = np.sort(np.diff(search.layout.starts).astype(np.float64))
-        largest = sizes[-2:].sum()
-        products = (sizes.sum() ** 2 + (sizes**2).sum()) / 2
-        needed = 4 * (products + resources.n_threads * largest**2)
-        if largest > MAX_ROWS or needed > 0.8 * resources.memory_bytes:
+        needed = memory_needed(np.diff(search.layout.starts), resources.n_threads)
+        if needed > resources.memory_bytes:
             return None
         search.kept["by class"] = ClassProducts(
             rows, search.kernel, search.layout.starts, resources.pool
