@@ -105,12 +105,25 @@ class JournalWriter:
         if event.task in self._tasks:
             self._progress.update(self._tasks[event.task], event.share, event.compiled)
 
-    def add(self, tasks: Sequence[Task], waiting: Sequence[Task] = (), left: float = inf) -> None:
-        """Take up further tasks, beside those that wait; ``left`` are the seconds for all."""
+    def add(
+        self,
+        tasks: Sequence[Task],
+        waiting: Sequence[Task] = (),
+        left: float = inf,
+        *,
+        at_least: bool = False,
+    ) -> None:
+        """Take up further tasks, beside those that wait.
+
+        Parameters
+        ----------
+        left : seconds for all
+        at_least : whether there may be more that are not known yet
+        """
         self._tasks.update((task.name, task) for task in tasks)
         self._cost += sum(task.cost for task in tasks)
         cost = self._cost + sum(task.cost for task in waiting)
-        self._progress.expect(len(self._tasks) + len(waiting), cost, left)
+        self._progress.expect(len(self._tasks) + len(waiting), cost, left, at_least)
 
     def best(self, text: str) -> None:
         """Show what is best by now."""

@@ -60,7 +60,7 @@ class Progress:
         self._n_done = self._n_failed = 0
         self._best = ""  # the best candidate so far, in words
         self._compiled = 0  # functions that the task at work has begun to compile
-        self._cost_done, self._ends = 0.0, math.inf
+        self._cost_done, self._ends, self._at_least = 0.0, math.inf, False
         self._inside: dict[str, tuple[float, float]] = {}  # of a task at work: cost, share done
         self._started = self._looked = time.monotonic()
         self._deserted = 0.0  # seconds without a worker
@@ -68,10 +68,15 @@ class Progress:
         self._guard = threading.Lock()
         self.look_for_workers()
 
-    def expect(self, n_tasks: int, cost: float, left: float = math.inf) -> None:
-        """Take up how many tasks there are, their predicted cost and the seconds left for them."""
+    def expect(
+        self, n_tasks: int, cost: float, left: float = math.inf, at_least: bool = False
+    ) -> None:
+        """Take up how many tasks there are, their predicted cost and the seconds left for them.
+
+        ``at_least`` says that there may be more, which depends on what these give.
+        """
         with self._guard:
-            self._n_tasks, self._total = n_tasks, cost
+            self._n_tasks, self._total, self._at_least = n_tasks, cost, at_least
             self._ends = time.monotonic() + left
 
     def advance(self, task: Task, failed: bool) -> None:
@@ -152,8 +157,9 @@ class Progress:
         if not done or self._n_done == self._n_tasks or compiles or unknown or deserted:
             return clock(elapsed)
         left = (elapsed - self._deserted) * max(0.0, self._total - done) / done
-        left = min(left, max(0.0, self._ends - time.monotonic()))
-        return f"{clock(elapsed)}, about {clock(left)} left"
+        until_end = max(0.0, self._ends - time.monotonic())
+        about = "at least" if self._at_least and left < until_end else "about"
+        return f"{clock(elapsed)}, {about} {clock(min(left, until_end))} left"
 
     @property
     def compiling(self) -> str:

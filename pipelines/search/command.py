@@ -598,15 +598,15 @@ def journal_tasks(
     best.add(row for row in done.values() if row["fold"] >= 0)
     with session.journal_writer(cluster, todo) as journal_writer:
         journal_writer.best(best.text)
-        if feed is not None and feed.waiting:
-            journal_writer.add((), feed.waiting, feed.seconds_left)
+        if feed is not None and (feed.waiting or feed.is_open):
+            journal_writer.add((), feed.waiting, feed.seconds_left, at_least=feed.is_open)
 
         def more(n_left: int) -> Sequence[Any]:
             if feed is None:
                 return ()
             tasks = feed(n_left)
             if tasks:
-                journal_writer.add(tasks, feed.waiting, feed.seconds_left)
+                journal_writer.add(tasks, feed.waiting, feed.seconds_left, at_least=feed.is_open)
             return tasks
 
         for event, rows in run(cluster.runner, problem, todo, more=more):

@@ -83,6 +83,7 @@ class Feed:
     _handed: set[Place] = field(default_factory=set, init=False)
     _queue: list[Task] = field(default_factory=list, init=False)
     _begun: dict[str, Task] = field(default_factory=dict, init=False)
+    _open: set[int] = field(default_factory=set, init=False)  # searches that wait for rows
 
     def __post_init__(self) -> None:
         self._scattered = self.problem
@@ -90,7 +91,8 @@ class Feed:
 
     def __call__(self, n_left: int) -> list[Task]:
         """The tasks that are to be run beside those ``n_left`` that are not done."""
-        asked = list(alternating([list(self._asked(search)) for search in self.searches]))
+        numbers = range(len(self.searches))
+        asked = list(alternating([list(self._asked(number)) for number in numbers]))
         if self.budget is not None:  # begun in the order in which they are wanted
             by_algorithm: dict[str, list[Task]] = {}
             for task in asked:
@@ -154,6 +156,11 @@ class Feed:
         return self._queue
 
     @property
+    def is_open(self) -> bool:
+        """Whether a strategy may ask for more, by rows that are to come."""
+        return bool(self._open)
+
+    @property
     def seconds_left(self) -> float:
         """Until the last task has to end."""
         return math.inf if self.budget is None else self.budget.left
@@ -177,10 +184,14 @@ class Feed:
         for search in self.searches:
             search.tell(rows)
 
-    def _asked(self, search: Search) -> Iterator[Task]:
-        """Yield the tasks of what a strategy asks for, until it has to wait for rows."""
+    def _asked(self, number: int) -> Iterator[Task]:
+        """Yield the tasks of what a search's strategy asks for, until it has to wait for rows."""
+        search = self.searches[number]
         while requests := search.strategy.ask():
             yield from self._hand_out(search, requests)
+        self._open.discard(number)
+        if search.strategy.decides and requests is not None:
+            self._open.add(number)
 
     def _hand_out(
         self, search: Search, requests: Sequence[Request], most: int | None = None

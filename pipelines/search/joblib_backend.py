@@ -264,7 +264,7 @@ class SearchBackend(ParallelBackendBase):
                 if feed is not None and new:
                     expected = [*by_name.values(), *feed.waiting]
                     cost = sum(task.cost for task in expected)
-                    progress.expect(len(expected), cost, feed.seconds_left)
+                    progress.expect(len(expected), cost, feed.seconds_left, feed.is_open)
                 return new
 
             events: Any = (

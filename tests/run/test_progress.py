@@ -93,6 +93,21 @@ def test_a_task_that_tells_of_itself_counts_by_its_share(now: list[float]) -> No
     assert (counts.percent, counts.times, counts.at_work) == (100, "15 s", "")
 
 
+def test_where_tasks_may_follow_that_are_not_known_the_time_left_is_the_least(
+    now: list[float],
+) -> None:
+    counts = Progress()
+    counts.expect(4, 4.0, at_least=True)
+    for name in "ab":
+        counts.advance(task(name), failed=False)
+    now[0] += 20
+    assert counts.times == "20 s, at least 20 s left"
+    counts.expect(4, 4.0, 15.0, at_least=True)  # the time ends before
+    assert counts.times == "20 s, about 15 s left"
+    counts.expect(6, 6.0)
+    assert counts.times == "20 s, about 40 s left"
+
+
 def test_no_time_is_told_while_nobody_works_and_that_time_does_not_count(now: list[float]) -> None:
     present = [Presence(2, 2)]
     counts = Progress(4, 4.0, lambda: present[0])

@@ -106,6 +106,15 @@ def test_a_race_has_the_same_rows_on_any_number_of_workers(n_threads: int) -> No
     assert len(alone.rows) < 200
 
 
+def test_a_feed_is_open_while_a_strategy_waits_for_rows() -> None:
+    grid, race = feed_of(problem(), Grid), feed_of(problem(), Race)
+    for feed in (grid, race):
+        feed(0)
+    assert (grid.is_open, race.is_open) == (False, True)
+    run(whole := feed_of(problem(), Race))
+    assert not whole.is_open
+
+
 def test_a_race_that_is_resumed_has_the_same_rows() -> None:
     run(whole := feed_of(problem(20, 10), Race))
     done = list(whole.done.values())[::3]
