@@ -125,11 +125,11 @@ class Report(RunData):
         """Return scores, what they should beat, and how many candidates are as good."""
         record, measure, best, cards = self.record, self.measure, self.best, []
         if best is not None and best.score_mean is not None:
-            spread = "mean over the folds"
+            words = f"of {splits_of_best_in_words(self.metadata)}"
+            words = words if self.n_splits else "over the folds"
+            spread = f"mean {words}"
             if best.score_std is not None:
-                spread = f"± {measure.text(best.score_std)}, standard deviation"
-                words = splits_of_best_in_words(self.metadata)
-                spread += f" of {words}" if self.n_splits else " over the folds"
+                spread = f"± {measure.text(best.score_std)}, standard deviation {words}"
             value = measure.text(measure.of(best.score_mean))
             cards.append(Card(f"cv {measure.name}", value, spread))
         cards += self.nested_cards(measure)

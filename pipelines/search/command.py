@@ -506,6 +506,9 @@ class SearchJob(job.Job[Chosen]):
         entries |= strategy | self.answer_of_best(plan, computed, path, candidates, tested.result)
         if n_splits < len(splits):
             entries["best"]["n_splits"] = n_splits
+            if n_splits == 1:  # one score has no deviation
+                deviations = entries["best"].keys() & {"error_std", "score_std"}
+                entries["best"] |= dict.fromkeys(deviations)
         if (share := float(cells["share"].max())) < WHOLE:
             entries["best"]["share"] = share
         with phase(session.echo, "baseline   scoring it"):

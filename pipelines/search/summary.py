@@ -27,8 +27,7 @@ def of_algorithms(record: Mapping[str, Any]) -> list[str]:
     lines = [f"best       {best['algorithm']}: {parameters(best)}"]
     if best["score_mean"] is not None:
         lines.append(
-            f"{cv_line(measure, best['score_mean'], best['score_std'])} "
-            f"(standard deviation of {splits_of_best_in_words(record)})"
+            f"{cv_line(measure, best['score_mean'], best['score_std'])} {of_splits(record)}"
         )
     for one in record["algorithms"][1:]:
         lines.append(
@@ -102,6 +101,12 @@ def cv_line(measure: Measure, mean: float, std: float | None) -> str:
     """Return the cross-validated error, or the name of another measure and what it is."""
     label = "cv error   " if measure.is_error else f"cv score   {measure.name} "
     return label + measure.mean_and_spread(mean, std)
+
+
+def of_splits(record: Mapping[str, Any]) -> str:
+    """What the scores of the best are of: ``(standard deviation of 5 folds)``."""
+    has_one = (record.get("best") or {}).get("n_splits") == 1
+    return f"({'' if has_one else 'standard deviation of '}{splits_of_best_in_words(record)})"
 
 
 def nested_lines(record: Mapping[str, Any], measure: Measure) -> Iterator[str]:

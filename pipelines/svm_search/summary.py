@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from pipelines.run.summary import baseline_lines, failed_fits, wall_time
 from pipelines.run_folder.measures import measure_of
-from pipelines.run_folder.record import n_splits_of, splits_of_best_in_words
+from pipelines.run_folder.record import n_splits_of
 from pipelines.run_folder.statistics import within_one_standard_error
-from pipelines.search.summary import cv_line, nested_lines, strategy_lines, test_lines
+from pipelines.search.summary import cv_line, nested_lines, of_splits, strategy_lines, test_lines
 from pipelines.svm_search.boundary import most_fits, on_grid_boundary, widen
 from pipelines.svm_search.record import CANDIDATE, CELL
 
@@ -28,7 +28,7 @@ def of_grid(record: Mapping[str, Any], candidates: pd.DataFrame, run: Path) -> l
     run : its folder
     """
     best, options, n_splits = record["best"], record["options"], n_splits_of(record) or 1
-    spread = f"(standard deviation of {splits_of_best_in_words(record)})"
+    spread = of_splits(record)
     scoring = options.get("scoring") or "accuracy"
     found = [f"{name} = {best[name]:.3g}" for name in ("C", "gamma", "epsilon") if name in best]
     lines = [f"best       {', '.join(found)}"]
@@ -47,8 +47,8 @@ def of_grid(record: Mapping[str, Any], candidates: pd.DataFrame, run: Path) -> l
         )
     if "error_mean" in best:
         lines.append(
-            f"cv error   {best['error_mean'] * 100:.2f} % ± {best['error_std'] * 100:.2f} % "
-            f"{spread}"
+            cv_line(measure_of("accuracy"), 1 - best["error_mean"], best["error_std"])
+            + f" {spread}"
         )
     lines += [*nested_lines(record, measure_of(scoring)), *test_lines(record)]
     if "test_log_loss" in record:

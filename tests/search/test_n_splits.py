@@ -14,6 +14,7 @@ import pytest
 from pipelines.report import write_report
 from pipelines.report.base import Report
 from pipelines.run_folder.statistics import standard_error, within_one_standard_error
+from pipelines.search.budget import Budget
 from pipelines.svm_search.boundary import on_grid_boundary
 from tests.command_runs import ON_THREADS, record, said_by
 
@@ -135,3 +136,19 @@ def test_an_ensemble_without_a_search_has_no_folds(tmp_path: Path) -> None:
     said_by("nn_bagging", *options, *ON_THREADS, "--results", str(tmp_path / "run"))
     assert record(tmp_path / "run")["n_splits"] == 0
     assert "cross-validation" not in (tmp_path / "run" / "report.html").read_text()
+
+
+@pytest.mark.parametrize("command", ["svm_grid", "cross_validate"])
+def test_a_score_of_one_fold_has_no_deviation(
+    command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Budget, "left", property(lambda budget: 0.0))  # ends with the first task
+    options = GRID if command == "svm_grid" else ["--limit", "150", "--estimator", "tree"]
+    folder = tmp_path / "run"
+    said = said_by(command, *options, *ON_THREADS, "--time-budget", "9s", "--results", str(folder))
+    assert re.search(r"cv error   [\d.]+ % \(1 of 5 folds\)", said)
+    best = record(folder)["best"]
+    assert (best["n_splits"], best["score_std"]) == (1, None)
+    page = (folder / "report.html").read_text()
+    assert "mean of 1 of 5 folds" in page
+    assert "standard deviation of 1" not in page + said
