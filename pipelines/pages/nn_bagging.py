@@ -38,6 +38,7 @@ from pipelines.report.regression import (
 from pipelines.report.style import BLUE, INK, figure_style, save
 from pipelines.report.wording import count, percent, significant, wrong_of
 from pipelines.run_folder.measures import ACCURACY, measure_of
+from pipelines.run_folder.names import CELLS
 from pipelines.run_folder.reading import as_pictures, read_table
 from pipelines.run_folder.record import Record
 from pipelines.run_folder.schema import DAMAGE, damaged, one_line
@@ -176,12 +177,29 @@ class BaggingReport(Report):
         words = [Text(self.of_members)] if self.of_members else []
         members = [Listing("Members", self.members, FORMATS), *words, self._ensemble_size()]
         order = f"mean {self.ordered_by} over the folds"
+        of_candidates = f"{self.of_candidates} {self._without_all_folds()}".strip()
         return [
             Section("members", "Members", members),
             self._trust(),
-            candidates_section(table, FORMATS, order, self.of_candidates),
+            candidates_section(table, FORMATS, order, of_candidates),
             test_section(self, self.predicted_by),
         ]
+
+    def _without_all_folds(self) -> str:
+        """How many candidates are not in the table, and why; empty where all are."""
+        if not (spent := self.metadata.get("strategy")):
+            return ""
+        reasons = {
+            "stopped early": spent["n_stopped"],
+            "not on all folds as time ended": spent["n_out_of_time"],
+            "not tried": spent["n_not_tried"],
+        }
+        if not (words := [f"{n:,} {reason}" for reason, n in reasons.items() if n]):
+            return ""
+        return (
+            f"Of {spent['n_candidates']:,} candidates {', '.join(words)}: what folds these have is "
+            f"in {CELLS}."
+        )
 
     def _trust(self) -> Section:
         parts: list[Part | None] = [*map(Text, self._rules()), *map(self._certainty, GROUPS)]

@@ -63,6 +63,15 @@ def test_a_refit_is_no_cell_of_a_stopped_run() -> None:
     assert found.dropna().to_dict() == by_candidate["loss"].mean()[found.notna()].to_dict()
 
 
+def test_candidates_that_are_not_in_the_table_are_counted(tmp_path: Path, edit_run) -> None:
+    folder = write_ensemble(tmp_path / "run")
+    spent = {"name": "race", "n_candidates": 9, "fits": 20, "share_fits": 0, "grid_fits": 27}
+    spent |= {"n_stopped": 3, "n_out_of_time": 0, "n_not_tried": 1, "parts": []}
+    edit_run(folder, strategy=spent)
+    words = "Of 9 candidates 3 stopped early, 1 not tried: what folds these have is in"
+    assert f"{words} cv_results.parquet." in Page(write_report(folder)).text
+
+
 def test_no_code_runs_from_a_run_folder(tmp_path: Path) -> None:
     folder = write_ensemble(tmp_path / "run", name=np.array([print] * 6, dtype=object))
     with pytest.raises(InputError, match=r"explained\.npz"):
