@@ -23,6 +23,7 @@ import numpy as np
 
 from benchmarks.command import add_count, add_results, exit_status
 from benchmarks.keep import keep, markdown_table, stamped
+from pipelines.report.wording import count
 from pipelines.run.options import OneLineParser
 
 COMMAND = "benchmarks.equal_time"
@@ -345,8 +346,8 @@ def page(record: Mapping[str, Any]) -> str:
             "# Searches of equal time",
             "",
             f"{record['date']}, `python -m {COMMAND}`: {record['seconds']} s each, "
-            f"{record['seeds']} seeds, one process. Accuracy, or r2, of what was found, on the "
-            "test rows.",
+            f"{count(record['seeds'], 'seed')}, one process. Accuracy, or r2, of what was found, "
+            "on the test rows; their standard error is sqrt(p (1 - p) / n), a rough one for r2.",
             "",
             markdown_table(["table", "estimator", *CONTESTANTS], rows),
             "",

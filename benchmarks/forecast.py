@@ -38,6 +38,7 @@ RUNS = (
     ("MNIST, 6,000 rows, 24 x 6", "svm_grid", f"{MNIST} --limit 6000 {STUDY} --n-gamma 6"),
     ("MNIST, 10,000 rows, 24 x 6", "svm_grid", f"{MNIST} --limit 10000 {STUDY} --n-gamma 6"),
     ("MNIST, 20,000 rows, 24 x 3", "svm_grid", f"{MNIST} --limit 20000 {STUDY} --n-gamma 3"),
+    ("MNIST, 60,000 rows, 24 x 3", "svm_grid", f"{MNIST} {STUDY} --n-gamma 3 --memory 12"),
     ("noisy table, 4,000 rows, 8 x 8", "svm_grid", f"{TABLE} --limit 4000"),
     ("table, 20,000 rows, the usual estimators", "cross_validate", TABLE),
     ("table, 20,000 rows, six forests", "cross_validate", f"{TABLE} {FOREST}"),
