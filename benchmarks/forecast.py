@@ -103,7 +103,7 @@ def forecast_and_run(command: str, argv: Sequence[str]) -> dict[str, float]:
     probes did; and what the forecast had said by the clock, and the clock then
     """
     from pipelines.search import probes
-    from pipelines.search.forecast import probe
+    from pipelines.search.forecast import Pace, probe
 
     problem, tasks, run = plan_of(command, argv)
     threads = 2 if command == "svm_grid" else 1
@@ -119,7 +119,7 @@ def forecast_and_run(command: str, argv: Sequence[str]) -> dict[str, float]:
         patch("pipelines.search.forecast.measure_steps", of_steps),
     ):
         began, clock = time.process_time(), time.perf_counter()
-        pace = probe(problem, tasks, threads, run)
+        pace = Pace(problem, probe(problem, tasks, threads, run))
         probed, clock_of_probes = time.process_time() - began, time.perf_counter() - clock
     expected = sum(map(pace.seconds, tasks))
     clock = time.perf_counter()

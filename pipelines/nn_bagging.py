@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -72,6 +72,7 @@ if TYPE_CHECKING:
     from pipelines.bagging.train_members import Trained
     from pipelines.bagging.work import Trainings
     from pipelines.run.new_rows import NewRows
+    from pipelines.search.forecast import Kind, Rates
     from pipelines.search.tasks import Problem
 
 SMALLEST_OF_CNN = 20  # pixels on a side
@@ -326,6 +327,7 @@ class BaggingPlan(job.Plan[Options]):
     augment : how training images are changed
     trainings : of members and candidates
     network_lines : what is said of a network that is not the study's
+    rates : what tasks take, by probes; none where nothing was probed
     """
 
     asked: Asked
@@ -334,6 +336,7 @@ class BaggingPlan(job.Plan[Options]):
     trainings: Trainings
     scoring: tuple[str, ...]
     network_lines: Sequence[str] = ()
+    rates: Mapping[Kind, Rates] = field(default_factory=dict)
 
     @property
     def lines(self) -> list[str]:
@@ -381,11 +384,14 @@ class BaggingPlan(job.Plan[Options]):
         feed = trainings.feed(problem, n_workers)
         return [*feed(0), *feed.waiting]
 
-    def forecast(self, workers: Workers, done: job.Done) -> Iterator[str]:
+    def timed(self, workers: Workers, done: job.Done) -> tuple[Self, Sequence[str]]:
         """See ``Plan``; where candidates are drawn or dropped as it goes, of a random search."""
         from pipelines.bagging.work import run_task
         from pipelines.search.forecast import forecast
 
+        budget = self.options.time_budget
+        if self.options.quiet and budget is None:
+            return self, ()
         trainings = self.trainings_on(workers.device).with_strategy("random")
         problem = trainings.problem(FoldedData.of(self.data), self.scoring)
         refitted = {stage: row["candidate"] for stage, row in getattr(done, "refits", {}).items()}
@@ -397,7 +403,8 @@ class BaggingPlan(job.Plan[Options]):
             return run_task(problem, task, kind=trainings.kind, n_threads=n_threads)
 
         is_race = self.options.strategy == "race"
-        yield from forecast(problem, tasks, workers, run=run, at_most=is_race)
+        ahead = forecast(problem, tasks, workers, run=run, at_most=is_race, budget=budget)
+        return replace(self, rates=ahead.rates), ahead.lines
 
     def on(self, cluster: Cluster) -> Self:
         """Add the space, and the samples to explain, to the entries."""
@@ -593,7 +600,9 @@ class Bagging(job.Job[Options]):
         problem = trainings.problem(rows, plan.scoring)
         record_extended(done.extended, plan.options, session, cluster)
         budget = plan.options.time_budget
-        return train_members(session, cluster, problem, trainings, done, data.classes, budget)
+        return train_members(
+            session, cluster, problem, trainings, done, data.classes, budget, plan.rates
+        )
 
     def answer(
         self, plan: BaggingPlan, computed: Trained, session: Session, cluster: Cluster | None

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -34,7 +35,7 @@ from pipelines.run_folder.names import DIVERGED, FAILED, OK
 from pipelines.search.answer import number_scores
 from pipelines.search.budget import Budget
 from pipelines.search.command import journal_tasks, run_tasks
-from pipelines.search.forecast import Pace
+from pipelines.search.forecast import Kind, Pace, Rates
 from pipelines.search.ranking import BestSoFar, failures
 from pipelines.search.summary import left_by_budget
 from pipelines.search.tasks import Place, Problem, Row, place_of
@@ -74,6 +75,7 @@ def train_members(
     done: Trained,
     classes: np.ndarray,
     seconds: float | None = None,
+    rates: Mapping[Kind, Rates] = MappingProxyType({}),
 ) -> Trained:
     """Run the tasks that are left; write ``cv_results``.
 
@@ -83,6 +85,7 @@ def train_members(
     done : what ``done_before`` gave
     classes : labels of shape (n_classes,)
     seconds : that the run may take, its answer included
+    rates : what tasks take, by probes
 
     Raises
     ------
@@ -93,7 +96,7 @@ def train_members(
     refitted = {stage: row["candidate"] for stage, row in refits.items()}
     budget = None
     if seconds is not None:
-        budget = Budget(seconds, session.began, Pace(problem), REFIT)
+        budget = Budget(seconds, session.began, Pace(problem, rates), REFIT)
     feed = plan.feed(problem, cluster.runner.n_workers, rows, refitted, budget)
     todo = feed(0)
     if rows:

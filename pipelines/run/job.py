@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -99,9 +99,12 @@ class Plan(ABC, Generic[Chosen]):
         n_workers: int | None = self.options.workers
         return n_workers
 
-    def forecast(self, workers: Workers, done: Any) -> Iterator[str]:
-        """Yield what the run will take on such workers, less what is ``done``; nothing if short."""
-        return iter(())
+    def timed(self, workers: Workers, done: Any) -> tuple[Self, Sequence[str]]:
+        """Return the plan with what its tasks take, and lines on what the run will, less ``done``.
+
+        There are none of a short run.
+        """
+        return self, ()
 
     def on(self, cluster: Cluster) -> Self:
         """Return the plan with its entries, and what depends on the workers decided."""
@@ -312,8 +315,8 @@ def run_job(kind_of_job: type[Job[Any]], argv: Sequence[str]) -> Path:
                 entries = {**plan.entries, "identity": identity, "accepted": accepted}
                 session.begin(plan.options, argv, data, cluster, entries)
                 with phase(write_line, "forecast   timing a few fits"):
-                    lines = [] if options.quiet else list(plan.forecast(cluster.all_workers, done))
-                for line in lines:
+                    plan, forecast_lines = plan.timed(cluster.all_workers, done)
+                for line in forecast_lines:
                     write_line(line)
                 computed = job.execute(plan, done, session, cluster)
                 try:
@@ -367,8 +370,8 @@ def show_dry_run(job: Job[Any], plan: Plan[Any], session: Session, asked: Cluste
     if not (options.resume or options.pilot or options.quiet):
         workers = Workers.expected(kind, plan.n_workers(kind), options.device)
         with phase(session.echo, "forecast   timing a few fits"):
-            lines = list(plan.forecast(workers, Done()))
-        for line in lines:
+            _, forecast_lines = plan.timed(workers, Done())
+        for line in forecast_lines:
             session.echo(line)
     script = render(replace(asked, kind=kind))
     also = f", {backend}" if (backend := plan.describe_backend(kind)) else ""

@@ -33,11 +33,13 @@ def means_of(cells: pd.DataFrame, parameters: Sequence[str]) -> pd.DataFrame:
     Returns
     -------
     table by parameters: ``error_mean``, ``error_std``, ``score_mean``, ``score_std`` (the
-    deviation not corrected, as scikit-learn's), ``n_ok`` cells with a score of ``n_cells``
+    deviation not corrected, as scikit-learn's; NaN of one cell), ``n_ok`` cells with a score of
+    ``n_cells``
     """
     by_candidate = cells.groupby(list(parameters))
     values = by_candidate[VALUES]
-    table = values.mean().add_suffix("_mean").join(values.std(ddof=0).add_suffix("_std"))
+    deviations = values.std(ddof=0).where(values.count() > 1)
+    table = values.mean().add_suffix("_mean").join(deviations.add_suffix("_std"))
     table = table[[f"{value}_{kind}" for value in VALUES for kind in ("mean", "std")]]
     return table.assign(n_ok=by_candidate["score"].count(), n_cells=by_candidate.size())
 

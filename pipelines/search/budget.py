@@ -95,8 +95,10 @@ class Budget:
             is_short = seconds < SHORT
             if n >= (2 * n_workers if is_short else n_workers):
                 return
-            # The first of a kind warms up: what that took says little of the others.
-            unknown = math.isnan(seconds) or self._n_told[self.pace.kind(task)] < FIRST_TASKS
+            # The first of a kind warms up: what that took says little of the others. Where it took
+            # long, that was no warming up.
+            few = self._n_told[self.pace.kind(task)] < FIRST_TASKS
+            unknown = math.isnan(seconds) or (few and seconds <= self.overtime / 2)
             left = self.left if self._has_begun else math.inf
             if not (left > 0 and (unknown or seconds <= left)):
                 if left > 0 and len(task.splits) > 1:  # some of its splits may end in time

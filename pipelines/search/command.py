@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
@@ -31,7 +31,7 @@ from pipelines.search.extension import identity_of_candidate, record_extended, r
 from pipelines.search.features import Features
 from pipelines.search.feed import Feed, Search, cut_for_workers, scope_of
 from pipelines.search.fitting import Group
-from pipelines.search.forecast import Pace, forecast
+from pipelines.search.forecast import Kind, Pace, Rates, forecast
 from pipelines.search.options import SearchOptions
 from pipelines.search.ranking import (
     BestSoFar,
@@ -82,7 +82,6 @@ Drawn = tuple[Candidate, Group]  # a candidate, and the work that it may share
 DrawnFrom = tuple[Sequence[Branch], Callable[[Point], Drawn]]
 
 
-LEAST_SECONDS = 60.0  # of a budget, for a forecast before the first task
 # Distributions of the solvers that are others'.
 OF_SOLVERS = {"sklearnex": ("scikit-learn-intelex",), "cuml": ("cuml-cu12", "cuml-cu13")}
 
@@ -100,6 +99,7 @@ class SearchPlan(job.Plan[Chosen]):
     scoring : names of scorers; the best candidate is chosen by the first
     n_candidates : int
     labels : what scorers see in place of class codes; None for codes or numbers
+    rates : what tasks take, by probes; none where nothing was probed
     """
 
     dataset: Dataset
@@ -108,6 +108,7 @@ class SearchPlan(job.Plan[Chosen]):
     scoring: tuple[str, ...]
     n_candidates: int
     labels: np.ndarray | None = None
+    rates: Mapping[Kind, Rates] = field(default_factory=dict)
 
     @property
     @abstractmethod
@@ -206,21 +207,21 @@ class SearchPlan(job.Plan[Chosen]):
         problem = self.make_problem("gpu" if on_gpu else "cpu", 1)
         return Feed(problem, self.searches(problem), n_workers, {})(0)
 
-    def forecast(self, workers: Workers, done: job.Done) -> Iterator[str]:
+    def timed(self, workers: Workers, done: job.Done) -> tuple[Self, Sequence[str]]:
         """See ``Plan``; of a strategy that leaves candidates out, of all of them."""
+        budget = self.options.time_budget
+        if self.options.quiet and budget is None:
+            return self, ()
         if self.features is not None and not self.entries:
-            yield "forecast   none before the features are computed"
-            return
+            return self, ["forecast   none before the features are computed"]
         problem = self.make_problem(workers.device, workers.threads)
         tasks = [task for stage, _ in self.first_stages for task in make_tasks(problem, stage)]
         tasks = cut_for_workers(problem, tasks, workers.n)
         known = getattr(done, "rows", {})
         tasks = [left for task in tasks if (left := task.without(known)) is not None]
         decides = strategy_class(self.options.strategy).decides
-        budget = self.options.time_budget
-        if budget is not None and budget < LEAST_SECONDS:
-            return  # which probes would take
-        yield from forecast(problem, tasks, workers, at_most=decides, budget=budget)
+        ahead = forecast(problem, tasks, workers, at_most=decides, budget=budget)
+        return replace(self, rates=ahead.rates), ahead.lines
 
     def on(self, cluster: Cluster) -> Self:
         """Return the plan with the features of all images, computed on the workers.
@@ -373,7 +374,8 @@ class SearchJob(job.Job[Chosen]):
         problem = plan.make_problem(cluster.device, cluster.threads)
         budget = None
         if plan.options.time_budget is not None:
-            budget = Budget(plan.options.time_budget, session.began, Pace(problem))
+            pace = Pace(problem, plan.rates)
+            budget = Budget(plan.options.time_budget, session.began, pace)
         n_workers = cluster.runner.n_workers
         stand_in = problem
         if plan.draws:
@@ -506,9 +508,6 @@ class SearchJob(job.Job[Chosen]):
         entries |= strategy | self.answer_of_best(plan, computed, path, candidates, tested.result)
         if n_splits < len(splits):
             entries["best"]["n_splits"] = n_splits
-            if n_splits == 1:  # one score has no deviation
-                deviations = entries["best"].keys() & {"error_std", "score_std"}
-                entries["best"] |= dict.fromkeys(deviations)
         if (share := float(cells["share"].max())) < WHOLE:
             entries["best"]["share"] = share
         with phase(session.echo, "baseline   scoring it"):

@@ -7,7 +7,8 @@ from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from statistics import median
-from typing import Any
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -16,15 +17,17 @@ from pipelines.errors import error_line
 from pipelines.run.chunking import makespan
 from pipelines.run.cluster import Workers
 from pipelines.run.progress import clock
-from pipelines.search.probes import first_step, measure, measure_steps
+from pipelines.search.probes import LEAST_SLOW, SLOW, first_step, measure, measure_steps
 from pipelines.search.shared.base import PlainFits, SharedFit
 from pipelines.search.tasks import Problem, Task, run_task
 
 LAST = 15  # measured tasks of a kind that correct its predictions
+MOST_OF_OTHERS = 2.0  # times by which those of other kinds do: of short ones they are mostly start
 WORTH_A_FORECAST = 60.0  # seconds of a run
 SHORT = 30.0  # of the most that a run may take by its costs, and is not probed
 SECONDS_OF_A_VALUE = 4e-6  # of a row of a fit, at most but for what is unusually slow
 PATIENCE, LEAST_PATIENCE = 4.0, 0.2  # seconds of all probes, and of one
+SHARE_OF_BUDGET = 0.05  # of a time budget, that all probes take at most; one takes more if slow
 LARGE_NETWORKS = 60.0  # predicted seconds of a task, from which one network is timed
 PROBES = 3  # of one kind of work; of several kinds fewer each
 WITHIN = 1.5  # the factor that a forecast keeps within, mostly
@@ -59,9 +62,9 @@ class Pace:
         kind = self.kind(task)
         ratios = self._ratios.get(kind)
         if not ratios and kind in self._rates:  # the machine as the other kinds found it
-            ratios = deque(
-                [one for other in self._rates for one in self._ratios.get(other, ())] or [1.0]
-            )
+            of_others = [one for other in self._rates for one in self._ratios.get(other, ())]
+            ratio = min(MOST_OF_OTHERS, max(1 / MOST_OF_OTHERS, median(of_others or [1.0])))
+            return self._uncorrected(kind, task) * ratio
         return self._uncorrected(kind, task) * median(ratios) if ratios else math.nan
 
     def tell(self, task: Any, seconds: float) -> None:
@@ -87,6 +90,19 @@ def _kind(problem: Problem, task: Any) -> Kind:
     return problem.of(task.stage).shared_by(task).name, task.label
 
 
+class Forecast(NamedTuple):
+    """What is known of a run before its first task.
+
+    Attributes
+    ----------
+    lines : on what it will take; none of one that is over in a minute
+    rates : for ``Pace``; none where nothing was probed
+    """
+
+    lines: Sequence[str] = ()
+    rates: Mapping[Kind, Rates] = MappingProxyType({})
+
+
 def forecast(
     problem: Problem,
     tasks: Sequence[Any],
@@ -95,8 +111,8 @@ def forecast(
     run: Callable[..., Iterable[Any]] = run_task,
     at_most: bool = False,
     budget: float | None = None,
-) -> Iterator[str]:
-    """Yield what a run of these tasks will take; nothing of one that is over in a minute.
+) -> Forecast:
+    """Return what a run of these tasks will take.
 
     Seconds are measured by a few probes where this process stands for the workers.
 
@@ -107,29 +123,31 @@ def forecast(
     budget : seconds after which the run ends with what it has by then
     """
     if not tasks or most_seconds(problem, tasks) < SHORT * workers.n * workers.threads:
-        return
+        return Forecast()
+    lines, rates = list[str](), dict[Kind, Rates]()
     counted = f"{sum(len(getattr(task, 'places', (task,))) for task in tasks):,} fits"
     counted = f"at most {counted}" if at_most else counted
     if reason := workers.unlike_this_process:
-        yield f"forecast   {counted}; how long they take cannot be told before: {reason}"
+        lines.append(f"forecast   {counted}; how long they take cannot be told before: {reason}")
     else:
         try:
             with generators_kept():
-                pace = probe(problem, tasks, workers.threads, run)
+                rates = probe(problem, tasks, workers.threads, run, budget or math.inf)
         except Exception as error:  # whatever an estimator raises is said by the rows of its fits
-            yield (
+            lines.append(
                 f"forecast   {counted}; how long they take cannot be told, a probe failed: "
                 f"{error_line(error)}"
             )
         else:
+            pace = Pace(problem, rates)
             seconds = makespan([pace.seconds(task) for task in tasks], workers.n)
             if not seconds >= WORTH_A_FORECAST:
-                return
+                return Forecast(rates=rates)
             ended = ""
             if budget is not None and seconds > budget:
                 ended = f"; --time-budget ends them after {clock(budget)}"
-            yield f"forecast   {counted}, about {in_words(seconds)} on {workers}{ended}"
-    yield from memory_lines(problem, tasks, workers)
+            lines.append(f"forecast   {counted}, about {in_words(seconds)} on {workers}{ended}")
+    return Forecast([*lines, *memory_lines(problem, tasks, workers)], rates)
 
 
 def most_seconds(problem: Problem, tasks: Sequence[Any]) -> float:
@@ -153,12 +171,20 @@ def _shared(problem: Problem, task: Task) -> SharedFit:
 
 
 def probe(
-    problem: Problem, tasks: Sequence[Any], n_threads: int, run: Callable[..., Iterable[Any]]
-) -> Pace:
-    """Measure a few tasks of every kind; give the pace of all.
+    problem: Problem,
+    tasks: Sequence[Any],
+    n_threads: int,
+    run: Callable[..., Iterable[Any]],
+    budget: float = math.inf,
+) -> dict[Kind, Rates]:
+    """Measure a few tasks of every kind; give the rates of all.
 
     Of tasks that are in the order of a grid, as those of a path, some between its ends; of others
     some between the cheapest and the dearest.
+
+    Parameters
+    ----------
+    budget : seconds of the run; where they are few, probes take less
     """
     kinds: dict[Kind, list[Any]] = defaultdict(list)
     for task in tasks:
@@ -166,15 +192,17 @@ def probe(
     # A refit takes the best of its search, which is not known yet.
     probed = [kind for kind, some in kinds.items() if isinstance(some[0], Task)] or list(kinds)
     n = max(1, PROBES // len(probed))
-    patience = max(LEAST_PATIENCE, PATIENCE / (n * len(probed)))
+    patience = min(PATIENCE, SHARE_OF_BUDGET * budget)
+    patience = max(LEAST_PATIENCE, patience / (n * len(probed)))
+    slow = min(SLOW, max(LEAST_SLOW, SHARE_OF_BUDGET * budget))
     problem = replace(problem, data=replace(problem.data))  # what probes place goes with them
-    rates: dict[Kind, dict[int, float]] = {}
+    rates: dict[Kind, Rates] = {}
     for kind in probed:
-        rates[kind] = dict(_rates(problem, kinds[kind], n, n_threads, patience, run))
+        rates[kind] = dict(_rates(problem, kinds[kind], n, n_threads, patience, slow, run))
     of_networks = [rate for some in rates.values() for rate in some.values()]
     for kind in kinds.keys() - rates.keys():  # refits, of the costs of their searches
         rates[kind] = {0: median(of_networks)}
-    return Pace(problem, rates)
+    return rates
 
 
 def _rates(
@@ -183,6 +211,7 @@ def _rates(
     n: int,
     n_threads: int,
     patience: float,
+    slow: float,
     run: Callable[..., Iterable[Any]],
 ) -> Iterator[tuple[int, float]]:
     """Yield seconds of a unit of cost by the place of a candidate, of so many of the tasks."""
@@ -214,7 +243,7 @@ def _rates(
             continue
         final = problem.of(task.stage).candidate(task, task.members[0]).final
         slower, _ = shared.beyond_memory(final, np.asarray(problem.data.y), n_threads)
-        measured = measure(problem, task, n_threads, patience)
+        measured = measure(problem, task, n_threads, patience, slow)
         yield task.members[0], slower * measured.on(n_rows, shared.linear_rows) / task.cost
     if steps:  # their costs are of one unit, in no order
         yield 0, sum(seconds for seconds, _ in steps) / sum(cost for _, cost in steps)

@@ -23,7 +23,8 @@ from pipelines.search.tasks import Problem, Task, run_task
 FEWEST_ROWS, ROWS_OF_A_CLASS = 256, 20
 LEAST, WORST = 0.8, 2.2  # powers of the rows with which a fit's time may grow
 MOST_TRIES = 3  # of a task that compiles something
-SLOW = 15.0  # seconds of a task, and of what it imports and loads, on a busy machine
+# Seconds of a task, and of what it imports and loads, on a busy machine; and with little time.
+SLOW, LEAST_SLOW = 15.0, 0.5
 LARGEST_STEP, SECOND_STEP, SMALLEST_STEP = 8.0, 3.0, 1.5  # from one number of rows to the next
 
 Clock = Callable[[], float]
@@ -105,7 +106,9 @@ class Measured:
         return self.stretch * seconds * growth
 
 
-def measure(problem: Problem, task: Task, n_threads: int, patience: float) -> Measured:
+def measure(
+    problem: Problem, task: Task, n_threads: int, patience: float, slow: float = SLOW
+) -> Measured:
     """Measure a task on growing numbers of rows, for so many seconds.
 
     It is run once more before, to compile and import what it needs; where that takes longer than
@@ -117,7 +120,7 @@ def measure(problem: Problem, task: Task, n_threads: int, patience: float) -> Me
     rows, left = [min(n, max(FEWEST_ROWS, ROWS_OF_A_CLASS * n_classes))], patience
     seconds = list[float]()
     of_cpu, wall = run_on(problem, task, rows[0], n_threads)
-    if wall > max(patience, SLOW):
+    if wall > max(patience, slow):
         return Measured(tuple(rows), (of_cpu,), wall)
     while True:
         of_cpu, wall = run_on(problem, task, rows[-1], n_threads)
@@ -126,7 +129,7 @@ def measure(problem: Problem, task: Task, n_threads: int, patience: float) -> Me
         measured = Measured(tuple(rows), tuple(seconds), wall)
         power = min(WORST, max(1.0, measured.power))
         step = min(LARGEST_STEP, (max(0.0, left) / wall) ** (1 / power))
-        if len(rows) == 1 and wall < SLOW / 10:  # one size tells nothing of the growth
+        if len(rows) == 1 and wall < slow / 10:  # one size tells nothing of the growth
             step = max(step, SECOND_STEP)
         if rows[-1] == n or step < SMALLEST_STEP:
             return measured

@@ -42,12 +42,12 @@ def of_grid(record: Mapping[str, Any], candidates: pd.DataFrame, run: Path) -> l
     lines += _as_good(candidates, n_splits)
     if scoring != "accuracy":
         lines.append(
-            cv_line(measure_of(scoring), best["score_mean"], best["score_std"])
+            cv_line(measure_of(scoring), best["score_mean"], best.get("score_std"))
             + ("" if "error_mean" in best else f" {spread}")
         )
     if "error_mean" in best:
         lines.append(
-            cv_line(measure_of("accuracy"), 1 - best["error_mean"], best["error_std"])
+            cv_line(measure_of("accuracy"), 1 - best["error_mean"], best.get("error_std"))
             + f" {spread}"
         )
     lines += [*nested_lines(record, measure_of(scoring)), *test_lines(record)]

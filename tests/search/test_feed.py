@@ -214,6 +214,29 @@ def test_no_task_is_begun_that_would_not_end_in_time(clock: Clock, seconds: floa
     assert budget.held_back == (n < 100)
 
 
+def test_a_task_that_probes_say_is_too_long_is_not_begun(clock: Clock) -> None:
+    search = problem()
+    tasks = make_tasks(search)
+    kind = Pace(search).kind(tasks[0])
+    pace = Pace(search, {kind: {0: 100.0 / tasks[0].cost}})
+    feed = feed_of(search, Grid, n_workers=2, budget=Budget(60.0, clock.now, pace))
+    assert len(feed(0)) == 1  # for there is an answer then
+    assert feed.budget.held_back
+
+
+@pytest.mark.parametrize(("seconds", "more"), [(8.0, 1), (45.0, 0)])
+def test_only_a_short_task_may_have_been_warming_up(
+    clock: Clock, seconds: float, more: int
+) -> None:
+    search = problem()
+    feed = feed_of(search, Grid, budget=Budget(60.0, clock.now, Pace(search)))
+    (task,) = feed(0)
+    clock.now += 56
+    event: Any = Outcome(task, seconds=seconds)
+    feed.tell(rows_of(search, task), event)
+    assert len(feed(0)) == more  # there are 4 s left
+
+
 def test_time_that_suffices_leaves_nothing_out(clock: Clock) -> None:
     budget = Budget(1000.0, clock.now, Pace(problem()))
     assert work(feed := feed_of(problem(), Grid, budget=budget), clock, 5.0)[0] == 30

@@ -134,8 +134,8 @@ def test_probes_grow_as_long_as_the_patience_lasts(monkeypatch: pytest.MonkeyPat
     assert measure(problem, task, n_threads=1, patience=0.0).rows == (12, 36)
     ran.clear()
     monkeypatch.setattr(probes, "FEWEST_ROWS", 150)
-    monkeypatch.setattr(probes, "SLOW", 2.0)  # and 4.5 s on the clock
-    assert measure(problem, task, n_threads=1, patience=1.0).rows == (150,)
+    # Of 4.5 s on the clock.
+    assert measure(problem, task, n_threads=1, patience=1.0, slow=2.0).rows == (150,)
     assert ran == [150]
 
 
@@ -174,21 +174,22 @@ def test_few_rows_keep_classes_and_splits() -> None:
 def test_a_long_run_is_forecast_and_a_short_one_not(monkeypatch: pytest.MonkeyPatch) -> None:
     problem = wine()
     tasks = make_tasks(problem)
-    assert list(forecast(problem, tasks, HERE)) == []
+    assert not forecast(problem, tasks, HERE).lines
     monkeypatch.setattr(of_forecast, "SHORT", 0.0)
     kinds = {Pace(problem).kind(task): {0: 600.0 / task.cost} for task in tasks}
-    monkeypatch.setattr(of_forecast, "probe", lambda *_: Pace(problem, kinds))
-    assert list(forecast(problem, tasks, HERE)) == [
+    monkeypatch.setattr(of_forecast, "probe", lambda *_: kinds)
+    assert forecast(problem, tasks, HERE).lines == [
         "forecast   6 fits, about 60 min (40 to 90 min) on 1 thread"
     ]
     two = Workers("local", 2, 1, "cpu")
-    assert list(forecast(problem, tasks, two, at_most=True)) == [
+    assert forecast(problem, tasks, two, at_most=True).lines == [
         "forecast   at most 6 fits, about 30 min (20 to 45 min) on 2 workers"
     ]
-    (line,) = forecast(problem, tasks, HERE, budget=600.0)
+    (line,), rates = forecast(problem, tasks, HERE, budget=600.0)
+    assert rates is kinds
     assert line.endswith(" on 1 thread; --time-budget ends them after 10:00 min")
     kinds.update({kind: {0: 1.0} for kind in kinds})
-    assert list(forecast(problem, tasks, HERE)) == []
+    assert not forecast(problem, tasks, HERE).lines
 
 
 @pytest.mark.parametrize(
@@ -203,20 +204,21 @@ def test_what_cannot_be_known_is_said(
 ) -> None:
     monkeypatch.setattr(of_forecast, "SHORT", 0.0)
     problem = wine()
-    (line,) = forecast(problem, make_tasks(problem), workers)
+    (line,), rates = forecast(problem, make_tasks(problem), workers)
     assert line.startswith("forecast   6 fits; how long they take cannot be told before: ")
     assert why in line
+    assert not rates
 
 
 def test_a_probe_that_fails_stops_no_run(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(of_forecast, "SHORT", 0.0)
     problem = wine()
 
-    def fail(*_: Any) -> Pace:
+    def fail(*_: Any) -> None:
         raise ValueError("no such neighbour")
 
     monkeypatch.setattr(of_forecast, "probe", fail)
-    (line,) = forecast(problem, make_tasks(problem), HERE)
+    (line,), _ = forecast(problem, make_tasks(problem), HERE)
     assert line.endswith("a probe failed: ValueError: no such neighbour")
 
 
@@ -224,7 +226,7 @@ def test_real_probes_give_a_forecast(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("SHORT", "WORTH_A_FORECAST", "PATIENCE", "LEAST_PATIENCE"):
         monkeypatch.setattr(of_forecast, name, 0.0)
     problem = wine()
-    (line,) = forecast(problem, make_tasks(problem), HERE)
+    (line,), _ = forecast(problem, make_tasks(problem), HERE)
     assert line.startswith("forecast   6 fits, about ")
     assert line.endswith(" s) on 1 thread")
     assert len(problem.data.placement) == 0  # nothing of the probes is left
@@ -283,7 +285,7 @@ def test_rows_beyond_the_memory_of_all_workers_are_said(monkeypatch: pytest.Monk
 def test_small_dry_runs_are_not_probed(
     command: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def fail(*_: Any) -> Pace:
+    def fail(*_: Any) -> None:
         raise AssertionError("a small run was probed")
 
     monkeypatch.setattr(of_forecast, "probe", fail)
