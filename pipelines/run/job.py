@@ -100,9 +100,9 @@ class Plan(ABC, Generic[Chosen]):
         return n_workers
 
     def timed(self, workers: Workers, done: Any) -> tuple[Self, Sequence[str]]:
-        """Return the plan with what its tasks take, and lines on what the run will, less ``done``.
+        """The plan with what its tasks take, and lines on what the run will take, less ``done``.
 
-        There are none of a short run.
+        Of a short run there are no lines.
         """
         return self, ()
 

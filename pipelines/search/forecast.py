@@ -112,7 +112,7 @@ def forecast(
     at_most: bool = False,
     budget: float | None = None,
 ) -> Forecast:
-    """Return what a run of these tasks will take.
+    """What a run of these tasks will take.
 
     Seconds are measured by a few probes where this process stands for the workers.
 

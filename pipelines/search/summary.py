@@ -105,7 +105,8 @@ def cv_line(measure: Measure, mean: float, std: float | None) -> str:
 
 def of_splits(record: Mapping[str, Any]) -> str:
     """What the scores of the best are of: ``(standard deviation of 5 folds)``."""
-    has_one = (record.get("best") or {}).get("n_splits") == 1
+    best = record["best"]
+    has_one = best.get("score_std", best.get("error_std")) is None
     return f"({'' if has_one else 'standard deviation of '}{splits_of_best_in_words(record)})"
 
 

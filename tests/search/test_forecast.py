@@ -256,7 +256,9 @@ def test_a_kernel_beyond_the_memory_is_said() -> None:
     slower, words = SVCs().beyond_memory(candidate(), of(48_000), 2)
     assert slower == 1.0
     assert words.startswith("the kernel of 48,000 rows is 9 GB, --memory is 4 GiB")
-    assert words.endswith("pair; with --memory 7 the half that pairs need is kept")
+    assert words.endswith(
+        "pair; with --memory 7, where there is as much, the half that pairs need is kept"
+    )
     assert SVCs().beyond_memory(candidate(gib=7), of(48_000), 2) == (1.0, "")
     assert SVCs().beyond_memory(candidate("ovr", 7), of(48_000), 2)[0] == 7.0
     _, words = SVCs().beyond_memory(SVC(), of(48_000), 2)

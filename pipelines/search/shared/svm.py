@@ -152,7 +152,10 @@ class KernelMachines(SharedFit):
             f"{memory / 2**30:.3g} GiB: it is computed anew in blocks, {how}"
         )
         if own and needed < FAR_BEYOND * memory:
-            words += f"; with --memory {math.ceil(needed / 2**30)} the half that pairs need is kept"
+            words += (
+                f"; with --memory {math.ceil(needed / 2**30)}, where there is as much, the half "
+                "that pairs need is kept"
+            )
         if n_bytes > FAR_BEYOND * memory:
             words += "; --limit, --strategy race and --time-budget are the ways to less work"
         return 1.0 if pairs else ON_DEMAND, words

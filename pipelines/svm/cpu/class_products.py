@@ -79,7 +79,7 @@ class ClassProducts:
 
 
 def memory_needed(sizes: np.ndarray, n_threads: int) -> float:
-    """Return the bytes of memory with which products by class are kept, for classes of such sizes.
+    """The bytes of memory with which products by class are kept, for classes of such sizes.
 
     Infinite where two classes have more rows than a problem may have.
     """
