@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any
@@ -78,6 +78,11 @@ class FitCalls:
         ]
 
     @cached_property
+    def numbers(self) -> dict[tuple[int, int], int]:
+        """The number of the call of a candidate on a split, by their numbers."""
+        return {cell: number for number, cell in enumerate(self.cells)}
+
+    @cached_property
     def is_grid(self) -> bool:
         """Whether they are every candidate on every split of the same data, once."""
         first, cells = self.first, self.cells
@@ -92,11 +97,6 @@ class FitCalls:
     def has_callbacks(self) -> bool:
         """Whether the search that calls has callbacks, which each fit is to call."""
         return bool(getattr(self.first.get("caller"), "_skl_callbacks", None))
-
-    def run_plainly(self) -> Iterator[Any]:
-        """Yield the result of each call, made as it is asked for."""
-        for function, arguments, named in self.calls:
-            yield function(*arguments, **named)
 
     def result(self, number: int, fit: Fit) -> dict[str, Any]:
         """The result of a call from its fit, with those entries that the call asks for."""
@@ -160,7 +160,9 @@ class SearchData(FoldedData):
         return self.placement.get((device, "dense"), dense)
 
 
-def problem_of(calls: FitCalls, kinds: Sequence[SharedFit] = (), as_called: bool = False) -> Problem:
+def problem_of(
+    calls: FitCalls, kinds: Sequence[SharedFit] = (), as_called: bool = False
+) -> Problem:
     """The search that calls of ``_fit_and_score`` make together.
 
     Parameters

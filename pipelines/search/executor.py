@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 from functools import partial
@@ -110,7 +110,7 @@ class SearchExecutor:
         problem, feed = self._fed(problem_of(calls, self._kinds))
         made = dict[Place, Fit]()
         with generators_kept():
-            for outcome in self._run(problem, feed, options):
+            for outcome in self.outcomes(problem, feed, options):
                 task, fits = outcome.task, outcome.result
                 shared = problem.groups[task.group].shared
                 silent = shared is not None and shared.predictions_only
@@ -151,25 +151,32 @@ class SearchExecutor:
             budget = Budget(self._time_budget, self._began, Pace(problem))
         return problem, Feed(problem, [Search(SEARCH, strategy)], n_workers, {}, budget)
 
-    def _run(
-        self, problem: Problem, feed: Feed | None, options: Mapping[str, Any]
-    ) -> Iterator[Outcome[Task]]:
+    def outcomes(
+        self,
+        problem: Problem,
+        feed: Feed | None,
+        options: Mapping[str, Any],
+        tasks: Sequence[Task] = (),
+    ) -> Generator[Outcome[Task]]:
         """Yield outcomes of tasks; a feed is to be told each before it is asked for further tasks.
 
         Parameters
         ----------
-        feed : of the tasks; None for all tasks of the search
+        feed : of the tasks; None for all tasks of the search, or those that follow
+        options : further arguments of ``_fit_and_score`` for fits that share nothing
         """
         runner = self._runner
         alone = isinstance(runner, OnCluster)
         work = partial(fits_of_task, n_threads=self._n_threads, alone=alone, options=options)
+        if feed is None:
+            tasks = tasks or make_tasks(problem)
         if runner is None:
-            tasks = make_tasks(problem) if feed is None else next_tasks(feed)
+            tasks = tasks if feed is None else next_tasks(feed)
             while tasks:
                 yield from self._run_by_joblib(work, problem, tasks, feed)
                 tasks = [] if feed is None else next_tasks(feed)
             return
-        tasks = make_tasks(problem) if feed is None else feed(0)
+        tasks = tasks if feed is None else feed(0)
         cost = sum(task.cost for task in tasks)
         with show_progress(len(tasks), cost, not self._verbose, runner.presence) as progress:
             by_name = {task.name: task for task in tasks}

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Any, Protocol
 
-from joblib import Parallel
+import joblib
 from joblib.parallel import (
     BACKENDS,
     DEFAULT_THREAD_BACKEND,
@@ -22,6 +22,7 @@ from joblib.parallel import (
     SequentialBackend,
     get_active_backend,
 )
+from sklearn.utils import parallel as of_sklearn
 
 from pipelines.search.calls import Call, FitCalls, is_fit
 
@@ -53,6 +54,17 @@ class UsualWay:
         as_they_come = self.parallel.return_as == "generator_unordered"
         return self.at_once(calls, "generator_unordered" if as_they_come else "generator")
 
+    @property
+    def _is_sklearns(self) -> bool:
+        return isinstance(self.parallel, of_sklearn.Parallel)
+
+    @property
+    def delayed(self) -> Callable[[Any], Callable[..., Call]]:
+        """What turns a function into one that gives a call of it, for ``at_once``."""
+        decorator: Callable[[Any], Callable[..., Call]]
+        decorator = of_sklearn.delayed if self._is_sklearns else joblib.delayed
+        return decorator
+
     def at_once(self, calls: Iterable[Call], return_as: str) -> Iterator[Any]:
         """Yield the results of calls that are made by ``n_jobs`` at once."""
         told = self.parallel
@@ -60,7 +72,9 @@ class UsualWay:
         # A backend that can only give all at the end has joblib wait for them.
         if not self.backend.supports_return_generator:
             return_as = "list"
-        results: Iterable[Any] = Parallel(
+        told.verbose = 0  # what is made is said there
+        kind = of_sklearn.Parallel if self._is_sklearns else joblib.Parallel
+        results: Iterable[Any] = kind(
             n_jobs=told.n_jobs,
             backend=self.backend,
             return_as=return_as,
@@ -80,13 +94,13 @@ class Searches(Protocol):
         """The results of the fits of a search, in their order; None of those it does not take."""
 
 
-class InTurn(SequentialBackend):  # type: ignore[misc]
+class InTurn(SequentialBackend):
     """Calls that joblib makes one after the other, whatever becomes of each."""
 
     supports_timeout = True  # that of the usual way
 
 
-class SearchBackend(ParallelBackendBase):  # type: ignore[misc]
+class SearchBackend(ParallelBackendBase):
     """Gives the fits of searches to what carries them out; other calls go the usual way.
 
     Parameters
@@ -164,7 +178,6 @@ class SearchBackend(ParallelBackendBase):  # type: ignore[misc]
             yield from calls
         else:
             results = usual(calls)
-            usual.parallel.verbose = 0  # they are shown on that way
             yield from ((_result, (result,), {}) for result in results)
 
 
