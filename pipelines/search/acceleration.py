@@ -22,7 +22,7 @@ from pipelines.data.fits import Fit
 from pipelines.search.calls import Call, FitCalls, print_fit, problem_of
 from pipelines.search.fitting import PLAIN, Group
 from pipelines.search.joblib_backend import SearchBackend, UsualWay
-from pipelines.search.search_log import SearchLog, SearchEntry, entry_of
+from pipelines.search.search_log import SearchEntry, SearchLog, entry_of
 from pipelines.search.shared import may_share
 from pipelines.search.shared.pipeline_steps import decompose
 from pipelines.search.strategies.base import WHOLE, Request
