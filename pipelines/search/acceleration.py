@@ -11,7 +11,7 @@ import time
 import warnings
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from joblib import parallel_config
@@ -41,12 +41,14 @@ class MadeFit:
     number : of the call
     n_fits : that were made for it
     in_turn : what is left to do when its turn comes
+    entries : searches that were carried out within it, in another process
     """
 
     number: int
     result: dict[str, Any]
     n_fits: int = 1
     in_turn: Callable[[], None] | None = None
+    entries: Sequence[SearchEntry] = ()
 
 
 class Acceleration:
@@ -81,11 +83,11 @@ class Acceleration:
         with closing(self._made(calls, numbers, usual, entry)) as fits:
             for fit in fits:
                 made[fit.number] = fit
+                self.log.entries += [replace(nested, place=entry.place) for nested in fit.entries]
                 entry.n_made += fit.n_fits
                 entry.seconds = time.perf_counter() - began
-                if self._kept is not None:
+                if self._kept is not None and not entry.note:
                     self._kept.keep(calls, fit.number, fit.result)
-                    self._kept.write(at_once=False)
                 while waiting in made:
                     yield _in_turn(made.pop(waiting))
                     waiting += 1
@@ -101,6 +103,9 @@ class Acceleration:
     def _results_kept(self, calls: FitCalls, entry: SearchEntry) -> dict[int, dict[str, Any]]:
         """The results of an earlier run, by the numbers of their calls."""
         if self._kept is None:
+            return {}
+        if calls.first.get("return_estimator"):
+            entry.note = "its fits are not kept: it wants every fitted estimator"
             return {}
         try:
             results = self._kept.results(calls)
@@ -282,5 +287,7 @@ def called(number: int, call: Call) -> MadeFit:
     from pipelines.search.joblib_backend import SearchBackend
 
     function, arguments, named = call
-    with parallel_config(SearchBackend(Acceleration())):
-        return MadeFit(number, function(*arguments, **named))
+    acceleration = Acceleration()
+    with parallel_config(SearchBackend(acceleration)):
+        result = function(*arguments, **named)
+    return MadeFit(number, result, entries=acceleration.log.entries)

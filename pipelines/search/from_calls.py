@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import clone
+from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, RobustScaler, StandardScaler
 
 from pipelines.data.fits import Fit
 from pipelines.data.generators import state_of_generators
@@ -19,11 +20,12 @@ from pipelines.search.calls import FitCalls
 from pipelines.search.candidates import Candidate
 from pipelines.search.fitting import PLAIN, Group, group_candidates
 from pipelines.search.scoring import CandidateScorer
-from pipelines.search.shared.base import SharedFit
-from pipelines.search.shared.pipeline_steps import decompose
+from pipelines.search.shared.base import SharedFit, is_repeatable
+from pipelines.search.shared.pipeline_steps import decompose, draws
 from pipelines.search.strategies.base import WHOLE, Request
 from pipelines.search.tasks import SEARCH, Place, Problem, Task, fit_task, make_tasks
 
+AS_WIDE = StandardScaler, MinMaxScaler, MaxAbsScaler, RobustScaler  # change no number of columns
 MOST_DENSE = 2**29  # bytes of a sparse matrix as an array; a larger one shares nothing
 
 
@@ -181,7 +183,13 @@ def tasks_of(
 
 def sharing_groups(problem: Problem) -> list[Group]:
     """The groups whose fits have something in common: with each other, or their first steps."""
-    groups = [(group, group.shared) for group in problem.groups if group.shared is not None]
+    n_rows = min(len(train) for train, _ in problem.splits[SEARCH, WHOLE])
+    groups = [
+        (group, group.shared)
+        for group in problem.groups
+        if group.shared is not None
+        and (problem.seed is not None or not draws_in_steps(problem, group, n_rows))
+    ]
     first_steps = {
         member: steps[0].key
         for group, _ in groups
@@ -195,6 +203,26 @@ def sharing_groups(problem: Problem) -> list[Group]:
         if (group.name != PLAIN and (len(group.members) > 1 or shared.splits_together))
         or n_alike[first_steps.get(group.members[0])] > 1
     ]
+
+
+def draws_in_steps(problem: Problem, group: Group, n_rows: int) -> bool:
+    """Whether a first step of a group may draw from the global generators, as each fit would.
+
+    Parameters
+    ----------
+    n_rows : of the smallest split's training rows
+    """
+    steps, _ = decompose(problem.candidates[group.members[0]].estimator) or ((), None)
+    X = problem.data.X
+    shape: tuple[int, ...] | None = (n_rows, *getattr(X, "shape", np.shape(X))[1:])
+    for step in steps:
+        transformer = step.transformer
+        is_drawn = step.width is not None and not is_repeatable(transformer)
+        if is_drawn and (shape is None or draws(transformer, shape)):
+            return True
+        if not isinstance(transformer, AS_WIDE):
+            shape = None  # not known before it is fitted
+    return False
 
 
 def names_of(problem: Problem, tasks: Collection[Task]) -> set[str]:

@@ -129,7 +129,9 @@ class StepCache:
                 if key not in self._transformed:
                     if is_seeded:
                         seed_generators(key)
-                    elif not is_repeatable(step.transformer) and draws(step.transformer, rows.fit):
+                    elif not is_repeatable(step.transformer) and draws(
+                        step.transformer, np.shape(rows.fit)
+                    ):
                         raise ValueError(f"{step.name} draws from numpy's global generator")
                     self._transformed[key] = _fit(step, before, y, most)
                     n_made += 1
@@ -161,9 +163,9 @@ def _holds_narrower(step: Step, most: int, rows: Rows) -> bool:
     return step.width is not None and step.width >= 0.8 * min(n_rows, n_features)
 
 
-def draws(pca: Any, X: Any) -> bool:
-    """Whether a principal component analysis of these rows may begin with random vectors."""
-    n_rows, n_features = np.shape(X)
+def draws(pca: Any, shape: tuple[int, ...]) -> bool:
+    """Whether a principal component analysis of rows of that shape may draw random vectors."""
+    n_rows, n_features = shape
     is_narrow = n_features <= 1000 and n_rows >= 10 * n_features
     is_small = max(n_rows, n_features) <= 500
     return pca.svd_solver not in ("full", "covariance_eigh") and not is_narrow and not is_small
