@@ -20,7 +20,13 @@ from pipelines.data.placement import FoldedData
 from pipelines.errors import error_line
 from pipelines.search.scoring import CandidateScorer
 from pipelines.search.shared import PlainFits, SharedFit, shared_fit_of
-from pipelines.search.shared.base import WEIGHTS, Rows, SplitRows, convergence_noted
+from pipelines.search.shared.base import (
+    WEIGHTS,
+    Rows,
+    SplitRows,
+    convergence_noted,
+    writes_rows,
+)
 from pipelines.search.shared.pipeline_steps import Step, StepCache, decompose
 
 PLAIN = PlainFits.name
@@ -110,7 +116,7 @@ def _parts_of(
         return None
     try:
         parts = decompose(estimator)
-        if parts is None or (parts[0] and scorer.fit_params):
+        if parts is None or (parts[0] and scorer.fit_params) or writes_rows(estimator):
             return None
         steps, final = parts
         shared = shared_fit_of(final, kinds)

@@ -7,6 +7,7 @@ engine scores, journals and shows it.
 
 from __future__ import annotations
 
+import re
 import sys
 import time
 import warnings
@@ -25,6 +26,9 @@ from pipelines.data.placement import FoldedData, Placement, to_device
 
 SEED = "random_state"
 WEIGHTS = "sample_weight"  # the only metadata of fits that share work
+# Beginnings of the names of parameters, and the value with which rows are written to.
+WRITES = {"copy": False, "inplace": True, "in_place": True, "overwrite": True}
+LEAVE_TO_WRITE = re.compile("|".join(WRITES))
 Split = tuple[np.ndarray, np.ndarray]  # row numbers: training, validation
 
 
@@ -416,6 +420,19 @@ def identity(estimator: Any, without: Collection[str] = ()) -> Hashable:
         (name, value if isinstance(value, float | str | None) else joblib.hash(value))
         for name, value in sorted(params.items())
         if name not in without
+    )
+
+
+def writes_rows(estimator: Any) -> bool:
+    """Whether a parameter, here or in an estimator inside, allows a fit to change its rows.
+
+    Such are ``copy=False``, ``copy_X=False`` and ``inplace=True``. What scikit-learn makes of
+    changed rows, the scores of training rows among it, a shared fit does not.
+    """
+    return any(
+        isinstance(value, bool | int | np.bool_) and bool(value) is WRITES[kind.group()]
+        for name, value in estimator.get_params(deep=True).items()
+        if (kind := LEAVE_TO_WRITE.match(name.rsplit("__", 1)[-1]))
     )
 
 
