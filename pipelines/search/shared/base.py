@@ -350,10 +350,11 @@ class SharedEstimators(SharedFit):
             fitted = self.fit(fresh, X, y, **({} if weights is None else {WEIGHTS: weights}))
         seconds = (time.perf_counter() - started) / len(fitted)
 
+        shown = cache(lambda part: self.own(asked[part]))  # the same to all methods
+
         @cache
         def together(method: str, part: str) -> list[np.ndarray] | None:
-            X = self.own(asked[part])
-            return self.predict(fitted, method, X) if len(fitted) > 1 else None
+            return self.predict(fitted, method, shown(part)) if len(fitted) > 1 else None
 
         def predict(i: int, method: str, part: str) -> np.ndarray:
             found = together(method, part)
