@@ -20,7 +20,7 @@ from pipelines.search.calls import FitCalls
 from pipelines.search.candidates import Candidate
 from pipelines.search.fitting import PLAIN, Group, group_candidates
 from pipelines.search.scoring import CandidateScorer
-from pipelines.search.shared.base import SharedFit, is_repeatable
+from pipelines.search.shared.base import SharedFit
 from pipelines.search.shared.pipeline_steps import decompose, draws
 from pipelines.search.strategies.base import WHOLE, Request
 from pipelines.search.tasks import SEARCH, Place, Problem, Task, fit_task, make_tasks
@@ -213,14 +213,13 @@ def draws_in_steps(problem: Problem, group: Group, n_rows: int) -> bool:
     n_rows : of the smallest split's training rows
     """
     steps, _ = decompose(problem.candidates[group.members[0]].estimator) or ((), None)
-    X = problem.data.X
-    shape: tuple[int, ...] | None = (n_rows, *getattr(X, "shape", np.shape(X))[1:])
+    X, shape = problem.data.X, None
+    if not hasattr(X, "tocsr"):
+        shape = (n_rows, *np.shape(X)[1:])
     for step in steps:
-        transformer = step.transformer
-        is_drawn = step.width is not None and not is_repeatable(transformer)
-        if is_drawn and (shape is None or draws(transformer, shape)):
+        if step.width is not None and draws(step.transformer, shape):
             return True
-        if not isinstance(transformer, AS_WIDE):
+        if not isinstance(step.transformer, AS_WIDE):
             shape = None  # not known before it is fitted
     return False
 
