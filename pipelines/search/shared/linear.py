@@ -1,20 +1,99 @@
-"""Linear models: one decomposition for every alpha of ridge regression."""
+"""Linear models of squared errors: what their penalties have in common is computed once."""
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy import linalg
-from sklearn.linear_model import Ridge, RidgeClassifier
+from scipy import linalg, sparse
+from sklearn.linear_model import ElasticNet, Lasso, Ridge, RidgeClassifier, enet_path
+from sklearn.utils.class_weight import compute_sample_weight
+from sklearn.utils.extmath import safe_sparse_dot
+from sklearn.utils.validation import validate_data
 
-from pipelines.data.dataset import read_only
-from pipelines.search.shared.base import SharedEstimators
+from pipelines.search.shared.base import WEIGHTS, SharedEstimators
 
 
-class Ridges(SharedEstimators):
+@dataclass(frozen=True)
+class Centred:
+    """Rows and targets as the solvers take them: centred, then scaled by the roots of weights.
+
+    Attributes
+    ----------
+    rows, targets : arrays of shape (n_samples, n_features) and (n_samples, n_targets)
+    centre, level : means of rows and targets, which were taken off; zeros without an intercept
+    """
+
+    rows: np.ndarray
+    targets: np.ndarray
+    centre: np.ndarray
+    level: np.ndarray
+
+    @classmethod
+    def of(cls, X: Any, y: Any, has_intercept: bool, weights: np.ndarray | None) -> Centred:
+        """Centre dense rows, in single precision where they have that."""
+        rows = np.asarray(X)
+        rows = rows if rows.dtype == np.float32 else rows.astype(np.float64)
+        targets = np.asarray(y).reshape(len(rows), -1).astype(rows.dtype)
+        centre, level = np.zeros(rows.shape[1], rows.dtype), np.zeros(targets.shape[1], rows.dtype)
+        if has_intercept:
+            centre, level = (
+                np.average(part, axis=0, weights=weights).astype(rows.dtype)
+                for part in (rows, targets)
+            )
+        rows, targets = rows - centre, targets - level
+        if weights is not None:
+            roots = np.sqrt(weights).astype(rows.dtype)[:, None]
+            rows, targets = rows * roots, targets * roots
+        return cls(rows, targets, centre, level)
+
+    def model(self, fitted: Any, estimator: Any, coefficients: np.ndarray) -> Any:
+        """Give an estimator its coefficients.
+
+        Parameters
+        ----------
+        fitted : estimator on the same rows, for all that is no coefficient
+        coefficients : of shape (n_targets, n_features)
+        """
+        vars(estimator).update(vars(fitted) | vars(estimator))
+        estimator.coef_ = coefficients.reshape(np.shape(fitted.coef_))
+        if estimator.fit_intercept:
+            intercept = self.level - coefficients @ self.centre
+            estimator.intercept_ = intercept if np.ndim(fitted.intercept_) else intercept[0]
+        return estimator
+
+
+def linear_responses(fitted: Sequence[Any], X: Any) -> list[np.ndarray]:
+    """Rows times coefficients, plus intercepts, of all estimators by one product of matrices.
+
+    Parameters
+    ----------
+    fitted : linear models of the same rows
+
+    Returns
+    -------
+    For each an array of shape (n_samples,), or (n_samples, n_outputs) where it has several.
+    """
+    rows = validate_data(fitted[0], X, accept_sparse=["csr", "csc", "coo"], reset=False)
+    stacked = np.concatenate([np.atleast_2d(model.coef_) for model in fitted])
+    products = safe_sparse_dot(rows, stacked.T, dense_output=True)
+    parts = np.split(products, len(fitted), axis=1)
+    responses = (part + model.intercept_ for part, model in zip(parts, fitted, strict=True))
+    return [part[:, 0] if part.shape[1] == 1 else part for part in responses]
+
+
+class LinearModels(SharedEstimators):
+    """Kinds that give linear models, whose predictions are one product of matrices."""
+
+    def predict(self, fitted: Sequence[Any], method: str, X: Any) -> list[np.ndarray] | None:
+        """See ``SharedEstimators.predict``; of regressors and decision values."""
+        is_linear = method == "decision_function" or not hasattr(fitted[0], "classes_")
+        return linear_responses(fitted, X) if is_linear else None
+
+
+class Ridges(LinearModels):
     """``Ridge`` for all alphas by one singular value decomposition.
 
     With X = Q R and R = U S V', the coefficients are V S / (S² + alpha) U' Q' y. The rows are
@@ -25,45 +104,127 @@ class Ridges(SharedEstimators):
     name = "one decomposition for all alphas"
     types = (Ridge, RidgeClassifier)
     shared = ("alpha",)
-    takes_weights = False
 
     def accepts(self, estimator: Any) -> bool:
-        """Return a solver that gives the exact solution, and one alpha above 0."""
+        """Whether the solver gives the exact solution, for one alpha above 0, of rows it keeps."""
         return (
             estimator.solver in ("auto", "cholesky", "svd")
             and not estimator.positive
+            and estimator.copy_X is True
             and isinstance(estimator.alpha, int | float)
             and estimator.alpha > 0
-            and getattr(estimator, "class_weight", None) is None
         )
 
     def fit(self, estimators: Sequence[Any], X: Any, y: Any, **weights: Any) -> list[Any]:
-        """See ``SharedEstimators.fit``; the first plainly, for all that is no coefficient."""
-        first = estimators[0].fit(read_only(X), y)
-        rows = np.asarray(X)
-        rows = rows if rows.dtype == np.float32 else rows.astype(np.float64)
+        """See ``SharedEstimators.fit``; the first plainly, for all that is no coefficient.
+
+        Raises
+        ------
+        ValueError
+            The rows are sparse.
+        """
+        if sparse.issparse(X):
+            raise ValueError("a decomposition takes dense rows")
+        first = estimators[0].fit(X, y, **weights)
+        importance, targets = weights.get(WEIGHTS), y
         if hasattr(first, "classes_"):
             targets = first._label_binarizer.transform(y)
-        else:
-            targets = np.asarray(y)
-        targets = targets.reshape(len(rows), -1).astype(rows.dtype)
-        centre, level = np.zeros(rows.shape[1], rows.dtype), np.zeros(targets.shape[1], rows.dtype)
-        if first.fit_intercept:
-            centre, level = rows.mean(axis=0), targets.mean(axis=0)
-        triangle = linalg.qr(np.hstack([rows - centre, targets - level]), mode="r")[0]
-        n_features = rows.shape[1]
+            if first.class_weight:
+                importance = compute_sample_weight(first.class_weight, y) * (
+                    1.0 if importance is None else importance
+                )
+        data = Centred.of(X, targets, first.fit_intercept, importance)
+        triangle = linalg.qr(np.hstack([data.rows, data.targets]), mode="r")[0]
+        n_features = data.rows.shape[1]
         U, S, Vt = linalg.svd(triangle[:n_features, :n_features], full_matrices=False)
         turned = U.T @ triangle[:n_features, n_features:]
-        fitted = [first]
-        for other in estimators[1:]:
-            coefficients = (Vt.T @ ((S / (S**2 + other.alpha))[:, None] * turned)).T
-            model = copy.copy(first).set_params(**other.get_params(deep=False))
-            model.coef_ = coefficients.reshape(np.shape(first.coef_))
-            intercept = level - coefficients @ centre
-            if first.fit_intercept:
-                model.intercept_ = intercept if np.ndim(first.intercept_) else float(intercept[0])
-            fitted.append(model)
-        return fitted
+        return [first] + [
+            data.model(first, other, (Vt.T @ ((S / (S**2 + other.alpha))[:, None] * turned)).T)
+            for other in estimators[1:]
+        ]
 
 
-KINDS = (Ridges(),)
+class ElasticNets(LinearModels):
+    """``Lasso`` and ``ElasticNet`` for all penalties from one Gram matrix of the rows.
+
+    Coordinate descent needs of the rows but their products with each other and with the targets
+    (Friedman, Hastie and Tibshirani, Regularization paths for generalized linear models via
+    coordinate descent, Journal of Statistical Software 33, 2010, 2.2). Each candidate begins at
+    zero, as a separate fit does, so that it takes the same steps, to rounding, and as many: where
+    one ends at ``max_iter``, so does the other.
+    """
+
+    name = "one Gram matrix for all penalties"
+    types = (Lasso, ElasticNet)
+    shared = ("alpha", "l1_ratio")
+
+    def accepts(self, estimator: Any) -> bool:
+        """Whether coordinates come in turn, with a penalty, and the tolerance is not rounding."""
+        return (
+            estimator.selection == "cyclic"
+            and isinstance(estimator.precompute, bool)
+            and estimator.copy_X is True
+            and isinstance(estimator.alpha, int | float)
+            and 0 < estimator.alpha < np.inf
+            and isinstance(estimator.l1_ratio, int | float)
+            and 0 <= estimator.l1_ratio <= 1
+            and estimator.tol >= 1e-8
+        )
+
+    def fit(self, estimators: Sequence[Any], X: Any, y: Any, **weights: Any) -> list[Any]:
+        """See ``SharedEstimators.fit``; that of the strongest penalty plainly, as it is soon done.
+
+        Raises
+        ------
+        ValueError
+            The rows are sparse, or no more than the columns, so that their products are no
+            smaller; or they have single precision, in which these lose the tolerance.
+        """
+        if sparse.issparse(X) or np.shape(X)[0] <= np.shape(X)[1]:
+            raise ValueError("a Gram matrix takes dense rows, more than there are columns")
+        if getattr(X, "dtype", None) == np.float32:
+            raise ValueError("a Gram matrix takes double precision")
+        importance = weights.get(WEIGHTS)
+        if importance is not None:
+            importance = importance * (len(importance) / importance.sum())
+        strongest = max(range(len(estimators)), key=lambda i: estimators[i].alpha)
+        first = estimators[strongest].fit(X, y, **weights)
+        data = Centred.of(X, y, first.fit_intercept, importance)
+        gram, products = data.rows.T @ data.rows, data.rows.T @ data.targets
+        return [
+            first if i == strongest else self._descend(first, estimator, data, gram, products)
+            for i, estimator in enumerate(estimators)
+        ]
+
+    def _descend(
+        self, first: Any, estimator: Any, data: Centred, gram: np.ndarray, products: np.ndarray
+    ) -> Any:
+        """Fit an estimator to each target in turn."""
+        coefficients, gaps, steps = [], [], []
+        for target, product in zip(data.targets.T, products.T, strict=True):
+            _, path, gap, n_steps = enet_path(
+                data.rows,
+                np.ascontiguousarray(target),
+                l1_ratio=estimator.l1_ratio,
+                alphas=[estimator.alpha],
+                precompute=gram,
+                Xy=np.ascontiguousarray(product),
+                return_n_iter=True,
+                positive=estimator.positive,
+                check_input=False,
+                tol=estimator.tol,
+                max_iter=estimator.max_iter,
+                random_state=estimator.random_state,
+            )
+            coefficients.append(path[:, 0])
+            gaps.append(gap[0])
+            steps.append(n_steps[0])
+        model = data.model(first, estimator, np.array(coefficients))
+        if not np.isfinite(model.coef_).all():
+            raise ValueError("coordinate descent gave coefficients that are not finite")
+        model.dual_gap_ = np.array(gaps) if len(gaps) > 1 else gaps[0]
+        model.n_iter_ = steps if len(steps) > 1 else steps[0]
+        return model
+
+
+KINDS = (Ridges(), ElasticNets())
