@@ -16,6 +16,7 @@ from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
+from numbers import Integral
 from typing import Any, ClassVar
 
 import numpy as np
@@ -513,10 +514,21 @@ def writes_rows(estimator: Any) -> bool:
     )
 
 
-def is_repeatable(estimator: Any) -> bool:
-    """Return whether fits are repeatable: every ``random_state`` inside is an integer."""
+def is_repeatable(estimator: Any, deep: bool = True) -> bool:
+    """Whether clones of an estimator are fitted alike: nothing in it draws a seed of its own.
+
+    Every ``random_state`` inside is an integer, or, of scikit-learn's own classes, a generator:
+    cloning copies it, so that each clone draws the same. Other classes may draw from it whenever
+    they are called.
+
+    Parameters
+    ----------
+    deep : whether the estimators within count, too
+    """
+    is_usual = type(estimator).__module__.startswith("sklearn.")
     return all(
-        isinstance(value, int) and not isinstance(value, bool)
-        for name, value in estimator.get_params(deep=True).items()
+        (isinstance(value, Integral) and not isinstance(value, bool))
+        or (is_usual and type(value) is np.random.RandomState)
+        for name, value in estimator.get_params(deep=deep).items()
         if name.rsplit("__", 1)[-1] == SEED
     )
