@@ -162,7 +162,7 @@ def fit_group(
     for split, candidate in missing:
         fit = Fit(candidate, split, apart=apart)
         options = fit_options(split, candidate) if fit_options else SILENT
-        seed_generators(rows.seed, *_place(rows, split), group.members[candidate])
+        _seed(rows, split, group.members[candidate])
         _fit_alone(fit, estimators[candidate], rows, scorer, options)
         yield fit
         if group.shared is None:
@@ -172,6 +172,12 @@ def fit_group(
 def _place(rows: SplitRows, split: int) -> tuple[Hashable, int]:
     """Return what names a split among all of the search."""
     return rows.name, int(rows.numbers[split])
+
+
+def _seed(rows: SplitRows, split: int, candidate: int) -> None:
+    """Seed the global generators by a candidate and a split, unless they are to be left."""
+    if rows.seed is not None:
+        seed_generators(rows.seed, *_place(rows, split), candidate)
 
 
 def _fit_alone(
@@ -247,7 +253,7 @@ def _fit_together(
             seconds = (time.perf_counter() - started) / len(candidates)
         finals = [final for _, final in parts]
         if hasattr(candidates[0], "fit"):
-            seed_generators(whole.seed, *_place(whole, places[0]), group.members[0])
+            _seed(whole, places[0], group.members[0])
         for item in shared.fit_splits(rows, finals, scorer.methods):
             if isinstance(item, Progress):
                 yield item.within(places[0] / n, len(places) / n)

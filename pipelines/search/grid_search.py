@@ -11,6 +11,7 @@ from numbers import Real
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
+from joblib import parallel_config
 from numpy.typing import ArrayLike
 from scipy.stats import rankdata
 from sklearn.base import is_classifier
@@ -20,6 +21,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from pipelines.run.tasks import OnCluster, Runner
+from pipelines.search.executor import SearchExecutor
 from pipelines.search.joblib_backend import SearchBackend
 from pipelines.search.shared import SharedFit
 from pipelines.search.strategies.race import Race
@@ -183,7 +185,7 @@ class GridSearch(GridSearchCV):
         n_threads : for each task; by default those that BLAS uses, or the worker has
         cv : the splitter, where it is made already
         """
-        backend = SearchBackend(
+        executor = SearchExecutor(
             runner,
             self.verbose,
             kinds,
@@ -201,26 +203,28 @@ class GridSearch(GridSearchCV):
             check_cv(splitter, y, classifier=is_classifier(self.estimator)) if cv is None else cv
         )
         try:
-            with backend:
+            context = parallel_config(SearchBackend(executor))
+            executor.leave = context.unregister
+            with context:
                 # Without what decorates it: parameters are validated and callbacks called once.
                 inspect.unwrap(GridSearchCV.fit)(self, X, y, **params)
-            if not backend.is_called:
+            if not executor.is_called:
                 message = "joblib did not hand over the fits, so that they shared nothing"
                 warnings.warn(message, stacklevel=3)
-            if backend.n_untried:
-                warnings.warn(self._untried(backend), stacklevel=3)
+            if executor.n_untried:
+                warnings.warn(self._untried(executor), stacklevel=3)
             return self
         finally:
             if runner is not None:
                 runner.close()
             self.cv = splitter
-            fits = backend.fits
+            fits = executor.fits
             self._fits = Fits(len(fits), sum(fit.n_fits for fit in fits))
             self._n_iterations = sum(fit.n_iterations or 0 for fit in fits)
-            if backend.n_at_limit:
+            if executor.n_at_limit:
                 limit = getattr(self.estimator, "max_iter", None)
                 warnings.warn(
-                    f"{backend.n_at_limit} of {len(fits)} fits did not converge within max_iter"
+                    f"{executor.n_at_limit} of {len(fits)} fits did not converge within max_iter"
                     f"{'' if limit is None else f'={limit}'}; raise it or tol, or scale the data",
                     ConvergenceWarning,
                     stacklevel=3,
@@ -248,15 +252,15 @@ class GridSearch(GridSearchCV):
                 results[f"rank_{name}"] = _ranks(results[f"mean_{name}"], self.n_splits_done_)
         return results
 
-    def _untried(self, backend: SearchBackend) -> str:
+    def _untried(self, executor: SearchExecutor) -> str:
         """What was not tried in time."""
         text = (
-            f"{backend.n_untried} fits were not made, as they would not have ended within "
+            f"{executor.n_untried} fits were not made, as they would not have ended within "
             f"time_budget={self.time_budget:g} s; their scores are NaN"
         )
         most = int(self.n_splits_done_.max())
-        if backend.share < 1 or most < self.n_splits_:
-            of_rows = "" if backend.share == 1 else f" of {backend.share:.0%} of the rows"
+        if executor.share < 1 or most < self.n_splits_:
+            of_rows = "" if executor.share == 1 else f" of {executor.share:.0%} of the rows"
             text += (
                 f", and the best candidate is by {most} of {self.n_splits_} splits{of_rows}; raise "
                 f"time_budget, or take fewer rows"

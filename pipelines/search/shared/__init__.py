@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib import import_module
 from typing import Any
 
 from pipelines.search.shared.base import PlainFits, SharedFit
 
-__all__ = ["PlainFits", "SharedFit", "shared_fit_of"]
+__all__ = ["PlainFits", "SharedFit", "may_share", "shared_fit_of"]
 
 # Where a package's estimators share work: the file beside this one, with its ``KINDS``. It is
 # imported when one of its estimators comes: a search of trees does without the path solver.
@@ -20,6 +20,22 @@ FILES = {
     "pipelines.svm": "svm",
     "pipelines.nn": "networks",
 }
+
+
+def may_share(call: Mapping[str, Any]) -> bool:
+    """Whether a fit may share something with others: a quick look at its classes.
+
+    Parameters
+    ----------
+    call : arguments of ``_fit_and_score``, by name
+    """
+    values = [call["estimator"], *(call["parameters"] or {}).values()]
+    return any(hasattr(value, "fit") and _is_known(value) for value in values)
+
+
+def _is_known(estimator: Any) -> bool:
+    steps = getattr(estimator, "steps", ())
+    return len(steps) > 1 or shared_fit_of(steps[-1][1] if steps else estimator) is not None
 
 
 def shared_fit_of(estimator: Any, kinds: Sequence[SharedFit] = ()) -> SharedFit | None:

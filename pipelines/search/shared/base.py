@@ -99,7 +99,7 @@ class SplitRows:
     parts : those that are predicted
     fit_params : metadata of all rows, such as ``sample_weight``
     prepared : the rows of one split as they are after the first steps of pipelines
-    seed : of the search, for what its fits draw from global generators
+    seed : of the search, for what its fits draw from global generators; None leaves these
     """
 
     data: FoldedData
@@ -111,7 +111,7 @@ class SplitRows:
     parts: Sequence[str] = ("test",)
     fit_params: Mapping[str, Any] | None = None
     prepared: Rows | None = None
-    seed: int | str = 0
+    seed: int | str | None = 0
     _found: dict[tuple[int, str], tuple[Any, Any]] = field(default_factory=dict, init=False)
 
     @property
@@ -283,6 +283,13 @@ class SharedFit(ABC):
         n_threads : that work on a task
         """
         return 1.0, ""
+
+    def draw(self, estimator: Any) -> None:  # noqa: B027  most draw nothing
+        """Draw from numpy's global generator what a separate fit would have drawn.
+
+        Where nothing is shared fits draw from it, one after the other; after fits that shared
+        work it is then in the same state.
+        """
 
     @abstractmethod
     def fit_splits(

@@ -90,7 +90,12 @@ class StepCache:
         self._transformed: OrderedDict[Hashable, tuple[Any, Rows]] = OrderedDict()
 
     def prepare(
-        self, steps: Sequence[Step], widest: Sequence[int | None], rows: Rows, y: Any, key: Hashable
+        self,
+        steps: Sequence[Step],
+        widest: Sequence[int | None],
+        rows: Rows,
+        y: Any,
+        key: tuple[Hashable, ...],
     ) -> tuple[dict[str, Any], Rows, int]:
         """Fit steps, or take them from an earlier pipeline on the same rows.
 
@@ -100,15 +105,21 @@ class StepCache:
             None
         rows : Rows, unchanged ones
         y : targets of the training rows
-        key : names these rows among those of the data set
+        key : the seed of the search, None where the global generators are to be left, and what
+            names these rows among those of the data set
 
         Returns
         -------
         fitted : dict of name to transformer
         rows : Rows, after the last step
         n_made : int, how many steps were fitted now
+
+        Raises
+        ------
+        ValueError
+            A fit would draw from the global generators, which are to be left.
         """
-        fitted, n_made = dict[str, Any](), 0
+        fitted, n_made, is_seeded = dict[str, Any](), 0, key[0] is not None
         for step, most in zip(steps, widest, strict=True):
             if step.width is None or most is None or not _holds_narrower(step, most, rows):
                 most = step.width
@@ -116,7 +127,10 @@ class StepCache:
             key = (key, step.key, most)
             with self._lock:
                 if key not in self._transformed:
-                    seed_generators(key)
+                    if is_seeded:
+                        seed_generators(key)
+                    elif not is_repeatable(step.transformer) and draws(step.transformer, rows.fit):
+                        raise ValueError(f"{step.name} draws from numpy's global generator")
                     self._transformed[key] = _fit(step, before, y, most)
                     n_made += 1
                 self._transformed.move_to_end(key)
@@ -145,6 +159,14 @@ def _holds_narrower(step: Step, most: int, rows: Rows) -> bool:
         return True  # the eigenvectors of the covariance, whatever their number
     # Below, scikit-learn takes a randomised solver.
     return step.width is not None and step.width >= 0.8 * min(n_rows, n_features)
+
+
+def draws(pca: Any, X: Any) -> bool:
+    """Whether a principal component analysis of these rows may begin with random vectors."""
+    n_rows, n_features = np.shape(X)
+    is_narrow = n_features <= 1000 and n_rows >= 10 * n_features
+    is_small = max(n_rows, n_features) <= 500
+    return pca.svd_solver not in ("full", "covariance_eigh") and not is_narrow and not is_small
 
 
 def _fit(step: Step, rows: Rows, y: Any, most: int | None) -> tuple[Any, Rows]:
