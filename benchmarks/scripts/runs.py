@@ -83,8 +83,8 @@ def run_script(script: Script, folder: Path, through: tuple[str, ...]) -> Run:
 
 def _environment(script: Script, folder: Path, beside: Path, records: Path) -> dict[str, str]:
     """The environment of a run; ``beside`` is the folder that a notebook imports from."""
-    checkout = folder / script.repository.folder
-    paths = [str(Path(__file__).parent / "probe"), str(ROOT), str(beside), str(checkout)]
+    paths = [str(Path(__file__).parent / "probe"), str(ROOT), str(beside)]
+    paths += [str(folder / path) for path in script.imports]
     inherited = os.environ.get("PYTHONPATH")
     addresses = {
         address: str(folder / path)
