@@ -96,13 +96,13 @@ def accelerate(
     """
     from joblib import register_parallel_backend
 
-    from pipelines.search.joblib_backend import SearchBackend
-
     acceleration = acceleration_of(client, results)
 
     def backend(nesting_level: int | None = None, **options: Any) -> SearchBackend:
         if options:
             return search_backend(nesting_level=nesting_level, **options)
+        from pipelines.search.joblib_backend import SearchBackend  # which needs scikit-learn
+
         return SearchBackend(acceleration, nesting_level)
 
     register_parallel_backend(BACKEND, backend, make_default=True)
@@ -114,11 +114,10 @@ def accelerate(
 def stop() -> None:
     """Make joblib's usual backend the default again."""
     from joblib import register_parallel_backend
-    from joblib.parallel import BACKENDS
+    from joblib.parallel import BACKENDS, DEFAULT_PROCESS_BACKEND
 
-    from pipelines.search.joblib_backend import PROCESSES
-
-    register_parallel_backend(PROCESSES, BACKENDS[PROCESSES], make_default=True)
+    usual = BACKENDS[DEFAULT_PROCESS_BACKEND]
+    register_parallel_backend(DEFAULT_PROCESS_BACKEND, usual, make_default=True)
     register_parallel_backend(BACKEND, search_backend)
 
 

@@ -9,29 +9,25 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections import Counter
-from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from joblib import parallel_config
-from sklearn.exceptions import ConvergenceWarning
 
-from pipelines.data.fits import Fit
-from pipelines.search.calls import Call, FitCalls, print_fit, problem_of
-from pipelines.search.fitting import PLAIN, Group
-from pipelines.search.joblib_backend import SearchBackend, UsualWay
-from pipelines.search.search_log import SearchLog, SearchEntry, entry_of
+from pipelines.search.calls import Call, FitCalls, print_fit
+from pipelines.search.search_log import SearchEntry, SearchLog, entry_of
 from pipelines.search.shared import may_share
-from pipelines.search.shared.pipeline_steps import decompose
-from pipelines.search.strategies.base import WHOLE, Request
-from pipelines.search.tasks import SEARCH, Problem, Task, fit_task, make_tasks
 
 if TYPE_CHECKING:
     from distributed import Client
 
+    from pipelines.data.fits import Fit
+    from pipelines.search.fitting import Group
+    from pipelines.search.joblib_backend import UsualWay
     from pipelines.search.kept_fits import KeptFits
+    from pipelines.search.tasks import Problem, Task
 
 APART = "its fits have nothing in common"
 
@@ -45,12 +41,14 @@ class MadeFit:
     number : of the call
     n_fits : that were made for it
     in_turn : what is left to do when its turn comes
+    entries : searches that were carried out within it, in another process
     """
 
     number: int
     result: dict[str, Any]
     n_fits: int = 1
     in_turn: Callable[[], None] | None = None
+    entries: Sequence[SearchEntry] = ()
 
 
 class Acceleration:
@@ -85,11 +83,11 @@ class Acceleration:
         with closing(self._made(calls, numbers, usual, entry)) as fits:
             for fit in fits:
                 made[fit.number] = fit
+                self.log.entries += [replace(nested, place=entry.place) for nested in fit.entries]
                 entry.n_made += fit.n_fits
                 entry.seconds = time.perf_counter() - began
-                if self._kept is not None:
+                if self._kept is not None and not entry.note:
                     self._kept.keep(calls, fit.number, fit.result)
-                    self._kept.write(at_once=False)
                 while waiting in made:
                     yield _in_turn(made.pop(waiting))
                     waiting += 1
@@ -105,6 +103,9 @@ class Acceleration:
     def _results_kept(self, calls: FitCalls, entry: SearchEntry) -> dict[int, dict[str, Any]]:
         """The results of an earlier run, by the numbers of their calls."""
         if self._kept is None:
+            return {}
+        if calls.first.get("return_estimator"):
+            entry.note = "its fits are not kept: it wants every fitted estimator"
             return {}
         try:
             results = self._kept.results(calls)
@@ -122,6 +123,8 @@ class Acceleration:
         if self._kept is not None:
             self._kept.write()
         if entry.n_at_limit:
+            from sklearn.exceptions import ConvergenceWarning
+
             warnings.warn(
                 f"{entry.n_at_limit} of {entry.n_asked} fits did not converge within max_iter; "
                 "raise it or tol, or scale the data",
@@ -136,17 +139,20 @@ class Acceleration:
         if not numbers:
             entry.reason = "all its fits are kept from before"
             return
-        entry.reason = why_apart(calls)
-        if self._client is not None and not entry.reason:
-            yield from self._by_workers(calls, numbers, entry, self._client)
-            return
-        problem, tasks = None, dict[int, Task]()
-        if not entry.reason and any(map(may_share, calls.arguments)):
+        problem: Problem | None = None
+        tasks: Mapping[int, Task] = {}
+        is_known = self._client is not None or any(map(may_share, calls.arguments))
+        entry.reason = why_apart(calls) if is_known else APART
+        if not entry.reason:
+            from pipelines.search.from_calls import names_of, problem_of, shared_tasks
+
+            if self._client is not None:
+                yield from self._by_workers(calls, numbers, entry, self._client)
+                return
             problem = problem_of(calls, as_called=usual.n_jobs == 1)
             tasks = shared_tasks(problem, calls, numbers)
             entry.shared = names_of(problem, set(tasks.values()))
-        if not tasks:
-            entry.reason = entry.reason or APART
+            entry.reason = "" if tasks else APART
         if usual.n_jobs > 1:
             yield from self._at_once(problem, calls, numbers, tasks, usual, entry)
             return
@@ -156,6 +162,8 @@ class Acceleration:
                 function, arguments, named = calls.calls[number]
                 yield MadeFit(number, function(*arguments, **named))
             elif number not in done:
+                from pipelines.search.from_calls import fits_of_task
+
                 group = problem.groups[tasks[number].group]
                 for fit in fits_of_task(problem, tasks[number]):
                     made = made_fit(problem, calls, group, fit, entry)
@@ -172,11 +180,12 @@ class Acceleration:
         entry: SearchEntry,
     ) -> Iterator[MadeFit]:
         """Yield the results of calls that the usual backend makes, several at once."""
-        from pipelines.search.executor import in_batches
-        from pipelines.search.feed import cut_for_workers
-
         delayed, together = usual.delayed, list[Call]()
-        if problem is not None:
+        if problem is not None and tasks:
+            from pipelines.search.executor import in_batches
+            from pipelines.search.feed import cut_for_workers
+            from pipelines.search.from_calls import fits_of_batch
+
             distinct = cut_for_workers(problem, list(dict.fromkeys(tasks.values())), usual.n_jobs)
             together += [
                 delayed(fits_of_batch)(problem, [distinct[i] for i in batch])
@@ -204,6 +213,7 @@ class Acceleration:
         from cluster_setup.workers import describe_workers, threads_per_task
         from pipelines.run.tasks import OnCluster
         from pipelines.search.executor import SearchExecutor
+        from pipelines.search.from_calls import names_of, problem_of, sharing_groups, tasks_of
 
         problem, runner = problem_of(calls), OnCluster(client)
         n_threads = threads_per_task(describe_workers(client))
@@ -252,13 +262,7 @@ def made_fit(
 
     silent = group.shared is not None and group.shared.predictions_only
     entry.n_at_limit += silent and not (fit.apart or fit.converged)
-    return MadeFit(number, calls.result(number, fit), fit.n_fits, in_turn)
-
-
-def names_of(problem: Problem, tasks: Collection[Task]) -> set[str]:
-    """The names of the work that the fits of tasks share."""
-    names = {problem.groups[task.group].name for task in tasks}
-    return {"equal first steps" if name == PLAIN else name for name in names}
+    return MadeFit(number, calls.result(number, fit.scores), fit.n_fits, in_turn)
 
 
 def why_apart(calls: FitCalls) -> str:
@@ -268,80 +272,6 @@ def why_apart(calls: FitCalls) -> str:
     if calls.has_callbacks:
         return "it has callbacks"
     return "" if calls.is_grid else "its fits are of different data"
-
-
-def shared_tasks(problem: Problem, calls: FitCalls, numbers: Sequence[int]) -> dict[int, Task]:
-    """The tasks of those calls whose fits share work, by the numbers of the calls."""
-    by_place = {
-        place[1:3]: task
-        for task in tasks_of(problem, calls, numbers, sharing_groups(problem))
-        for place in task.places
-    }
-    return {
-        number: by_place[calls.cells[number]]
-        for number in numbers
-        if calls.cells[number] in by_place
-    }
-
-
-def tasks_of(
-    problem: Problem,
-    calls: FitCalls,
-    numbers: Sequence[int],
-    groups: Sequence[Group],
-    n_workers: int = 1,
-) -> list[Task]:
-    """The tasks of groups, without the cells that have a result.
-
-    Parameters
-    ----------
-    numbers : of the calls that have none
-    n_workers : whom they are cut for
-    """
-    splits = tuple(range(len(problem.splits[SEARCH, WHOLE])))
-    requests = [Request(group.members, splits) for group in groups]
-    tasks = make_tasks(problem, requests=requests, n_workers=n_workers)
-    if n_workers > 1:
-        from pipelines.search.feed import cut_for_workers
-
-        tasks = cut_for_workers(problem, tasks, n_workers)
-    missing = {calls.cells[number] for number in numbers}
-    done = {place for task in tasks for place in task.places if place[1:3] not in missing}
-    return [left for task in tasks if (left := task.without(done)) is not None]
-
-
-def sharing_groups(problem: Problem) -> list[Group]:
-    """The groups whose fits have something in common: with each other, or their first steps."""
-    groups = [(group, group.shared) for group in problem.groups if group.shared is not None]
-    first_steps = {
-        member: steps[0].key
-        for group, _ in groups
-        for member in group.members
-        if (steps := (decompose(problem.candidates[member].estimator) or ([],))[0])
-    }
-    n_alike = Counter(first_steps.values())
-    return [
-        group
-        for group, shared in groups
-        if (group.name != PLAIN and (len(group.members) > 1 or shared.splits_together))
-        or n_alike[first_steps.get(group.members[0])] > 1
-    ]
-
-
-def fits_of_task(problem: Problem, task: Task) -> Iterator[Fit]:
-    """Yield the fits of a task, scored, with the numbers of their candidates and splits."""
-    for item in fit_task(problem, task, alone=False):
-        if isinstance(item, Fit):
-            item.candidate, item.split = task.members[item.candidate], task.splits[item.split]
-            yield item
-
-
-def fits_of_batch(problem: Problem, tasks: Sequence[Task]) -> list[tuple[int, Fit]]:
-    """The fits of tasks that one process makes, each with the number of its group.
-
-    Pipelines share their first steps there.
-    """
-    return [(task.group, fit) for task in tasks for fit in fits_of_task(problem, task)]
 
 
 def searches(estimator: Any) -> bool:
@@ -354,6 +284,10 @@ def searches(estimator: Any) -> bool:
 
 def called(number: int, call: Call) -> MadeFit:
     """The result of a call; a search within it shares its work, too."""
+    from pipelines.search.joblib_backend import SearchBackend
+
     function, arguments, named = call
-    with parallel_config(SearchBackend(Acceleration())):
-        return MadeFit(number, function(*arguments, **named))
+    acceleration = Acceleration()
+    with parallel_config(SearchBackend(acceleration)):
+        result = function(*arguments, **named)
+    return MadeFit(number, result, entries=acceleration.log.entries)

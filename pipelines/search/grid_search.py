@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 import warnings
 from collections.abc import Mapping, Sequence
-from copy import copy
 from functools import partial
 from numbers import Real
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
@@ -20,6 +19,7 @@ from sklearn.model_selection import GridSearchCV, check_cv
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
+from pipelines.run.client_parameter import ClientMixin
 from pipelines.run.tasks import OnCluster, Runner
 from pipelines.search.executor import SearchExecutor
 from pipelines.search.joblib_backend import SearchBackend
@@ -41,7 +41,7 @@ class Fits(NamedTuple):
 TIMES = ("fit_time", "score_time")  # NaN of a fit that was not made
 
 
-class GridSearch(GridSearchCV):
+class GridSearch(ClientMixin, GridSearchCV):
     """Exhaustive search over values of parameters, in the place of ``GridSearchCV``.
 
     It is scikit-learn's own search, with its parameters and attributes, but for how candidates
@@ -79,6 +79,8 @@ class GridSearch(GridSearchCV):
         Whether to score the training rows, too.
     client : distributed.Client, optional
         Where to fit; by default as ``n_jobs`` says, in this process or in others.
+        Clones and copies share it, pickles leave it behind: an unpickled search has None, and
+        warns when it is fitted without.
     time_budget : float, optional
         Seconds, at least 1, by which the search and the refit are to end: no fit is begun that
         would not end in time, coarse values come first. By default as long as it takes.
@@ -148,17 +150,10 @@ class GridSearch(GridSearchCV):
         self.client = client
         self.time_budget = time_budget
 
-    def __sklearn_clone__(self) -> Self:
-        """Return an unfitted search of these parameters; the client is shared, not copied."""
-        alike = copy(self)
-        alike.client = None
-        clone: Self = super(GridSearch, alike).__sklearn_clone__()
-        clone.client = self.client
-        return clone
-
     @fit_context(prefer_skip_nested_validation=False)  # type: ignore[untyped-decorator]
     def fit(self, X: ArrayLike, y: ArrayLike | None = None, **params: Any) -> Self:
         """Search, then fit the best candidate on all rows; see ``GridSearchCV.fit``."""
+        self._warn_without_client(stacklevel=4)
         if self.client is None:
             return self._search(X, y, params, None)
         from cluster_setup.workers import describe_workers, threads_per_task
