@@ -2,8 +2,12 @@
 
 The tests of ``SVC`` and of ``GridSearchCV`` that the installed scikit-learn brings are run with
 ``PathSVC`` and ``SVMGridSearch`` in their place, those of ``GridSearchCV`` once more with
-``GridSearch``. What is left is listed, each with why; a
-failure that the list does not know ends with status 1.
+``GridSearch``. What is left is listed, each with why; a failure that the list does not know ends
+with status 1.
+
+Those of all searches and of cross-validation are run with nothing replaced, under the joblib
+backend on which searches share their work, and without it: a failure that a plain run has not ends
+with status 1, too.
 """
 
 from __future__ import annotations
@@ -24,11 +28,17 @@ from benchmarks.peers.left import REASONS, reason_of
 from pipelines.run.options import OneLineParser
 
 COMMAND = "benchmarks.peer_suites"
+BACKEND, NOTHING = "backend", "nothing"
+FAILS_PLAIN = "it fails in a plain run, too"
+TESTS = "sklearn.model_selection.tests"
 # The module of each suite, and what is replaced in it.
 SUITES = {
     "svm": ("sklearn.svm.tests.test_svm", "SVC"),
-    "search": ("sklearn.model_selection.tests.test_search", "SVC"),
-    "grid_search": ("sklearn.model_selection.tests.test_search", "GridSearch"),
+    "search": (f"{TESTS}.test_search", "SVC"),
+    "grid_search": (f"{TESTS}.test_search", "GridSearch"),
+    "backend": (f"{TESTS}.test_search", BACKEND),
+    "backend_halving": (f"{TESTS}.test_successive_halving", BACKEND),
+    "backend_validation": (f"{TESTS}.test_validation", BACKEND),
 }
 
 
@@ -50,17 +60,34 @@ def _parser() -> OneLineParser:
 
 
 def _run(options: argparse.Namespace) -> list[str]:
-
-    suites = {name: run_suite(*SUITES[name]) for name in options.suite or SUITES}
-    record = stamped("peer_suites", suites=suites)
+    suites, fail_plain = dict[str, Any](), dict[str, list[str]]()
+    for name in options.suite or SUITES:
+        module, replaces = SUITES[name]
+        suites[name] = run_suite(module, replaces)
+        if replaces == BACKEND:
+            plain = run_suite(module, NOTHING)
+            fail_plain[name] = [outcome["test"] for outcome in failures(plain)]
+    record = stamped("peer_suites", suites=suites, fail_plain=fail_plain)
     text = page(record)
     print(f"\n{text}\nkept in {keep(Path(options.results), 'peer-suites', record, text)}")
     return [
-        f"{name}: {one['test']}: {one['says']}"
+        f"{name}: {outcome['test']}: {outcome['says']}"
         for name, outcomes in suites.items()
-        for one in failures(outcomes)
-        if reason_of(one["test"]) is None
+        for outcome in failures(outcomes)
+        if why_left(outcome["test"], fail_plain.get(name)) is None
     ]
+
+
+def why_left(test: str, fail_plain: Sequence[str] | None) -> str | None:
+    """Why a test may fail; None for one that may not.
+
+    Parameters
+    ----------
+    fail_plain : tests that fail without the backend, too, where nothing is replaced
+    """
+    if fail_plain is None:
+        return reason_of(test)
+    return FAILS_PLAIN if test in fail_plain else None
 
 
 def run_suite(module: str, replaces: str = "SVC") -> list[dict[str, Any]]:
@@ -69,12 +96,13 @@ def run_suite(module: str, replaces: str = "SVC") -> list[dict[str, Any]]:
     Parameters
     ----------
     module : its name
-    replaces : {"SVC", "GridSearch"}
-        Whether ``SVC`` and the searches of it are ours, or every ``GridSearchCV``.
+    replaces : {"SVC", "GridSearch", "backend", "nothing"}
+        Whether ``SVC`` and the searches of it are ours, or every ``GridSearchCV``; or the backend
+        of joblib is, or nothing.
 
     Returns
     -------
-    list of dict with ``test``, ``outcome``, ``uses``: ours that it made, and ``says``
+    list of dict with ``test``, ``outcome``, ``uses``: ours that it made or met, and ``says``
     """
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "outcomes.json"
@@ -128,7 +156,7 @@ def page(record: dict[str, Any]) -> str:
             ]
         )
         for one in failed:
-            why = reason_of(one["test"])
+            why = why_left(one["test"], record.get("fail_plain", {}).get(name))
             left.append([one["test"], "not on the list" if why is None else why, one["says"]])
     table = markdown_table(
         ["module", "replaced", "tests", "with ours", "passed or skipped", "left"], counts
@@ -137,7 +165,9 @@ def page(record: dict[str, Any]) -> str:
         f"# scikit-learn's own tests on our estimators, {record['date']}\n\n"
         f"scikit-learn {record['versions'].get('scikit-learn', '?')}, its tests as installed, with "
         "`PathSVC` for `SVC` and `SVMGridSearch` for a `GridSearchCV` of it, or `GridSearch` for "
-        "every `GridSearchCV`; tests of other estimators run as they are.\n\n"
+        "every `GridSearchCV`; tests of other estimators run as they are. With the backend, then "
+        "joblib's default, no class is replaced; what a plain run fails, too, is none of its "
+        "failures.\n\n"
         f"{table}\n\n## What is left\n\n"
         f"{markdown_table(['test', 'why', 'it says'], left) if left else 'Nothing.'}\n\n"
         + "".join(f"- **{name}**: {about}\n" for name, about in REASONS.items())

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pipelines.commands import COMMANDS
@@ -75,3 +77,19 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return [*__all__, "__version__"]
+
+
+def _search_backend(
+    client: Any = None, results: str | Path | None = None, nesting_level: int | None = None
+) -> Any:
+    """Make the joblib backend ``"pleasingly"``; see ``pipelines.accelerate``."""
+    from pipelines.accelerate import search_backend
+
+    return search_backend(client, results, nesting_level)
+
+
+# A command begins without joblib, whose import takes longer than a --help.
+if "joblib" in sys.modules or Path(sys.argv[0]).name not in ("-m", "pleasingly"):
+    from joblib import register_parallel_backend
+
+    register_parallel_backend("pleasingly", _search_backend)

@@ -28,6 +28,9 @@ COMMANDS = {
     "data_parallel": Command(
         "pipelines.data_parallel", "one network trained by many workers at once"
     ),
+    "accelerate": Command(
+        "pipelines.accelerate", "a script in which scikit-learn's searches share their work"
+    ),
     "report": Command("pipelines.report.__main__", "redraw the pages of runs, or compare runs"),
 }
 

@@ -3,7 +3,9 @@
 ``python -m pytest -p benchmarks.peers.plugin --pyargs sklearn.svm.tests.test_svm``. Only what
 test modules take from ``sklearn.svm`` and ``sklearn.model_selection`` is replaced;
 scikit-learn's own code keeps its own. ``PEER_SUITE_REPLACES=GridSearch`` leaves ``SVC`` as it is
-and puts ``GridSearch`` in the place of every ``GridSearchCV``.
+and puts ``GridSearch`` in the place of every ``GridSearchCV``. With ``backend`` no class is
+replaced: the joblib backend on which searches share their work is the default of the process;
+with ``nothing`` not even that.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ import sklearn.model_selection
 import sklearn.svm
 
 from pipelines import GridSearch, PathSVC, SVMGridSearch
+from pipelines.accelerate import accelerate
 
 GridSearchCV = sklearn.model_selection.GridSearchCV
 RESULTS = "PEER_SUITE_RESULTS"  # names the file that outcomes are written to
@@ -70,11 +73,23 @@ class CountedGridSearch(GridSearch):
         return super().fit(X, y, **params)
 
 
-if os.environ.get(REPLACES) == "GridSearch":
+_replaces = os.environ.get(REPLACES, "SVC")
+_acceleration = accelerate(report=False) if _replaces == "backend" else None
+if _replaces == "GridSearch":
     sklearn.model_selection.GridSearchCV = CountedGridSearch
-else:
+elif _replaces == "SVC":
     sklearn.svm.SVC = CountedSVC
     sklearn.model_selection.GridSearchCV = search
+
+
+def _noted() -> list[str]:
+    """What of ours a test met: classes, or the backend and the work that fits shared on it."""
+    if _acceleration is None:
+        return sorted(set(_made))
+    entries = _acceleration.log.entries
+    names = {name for entry in entries for name in ("backend", *entry.shared)}
+    entries.clear()
+    return sorted(names)
 
 
 @pytest.hookimpl(wrapper=True)
@@ -84,7 +99,7 @@ def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
     try:
         return (yield)
     finally:
-        item.stash[_used] = sorted(set(_made))
+        item.stash[_used] = _noted()
 
 
 _used = pytest.StashKey[list[str]]()

@@ -48,6 +48,7 @@ from pipelines.nn.inputs import Inputs
 from pipelines.nn.member import Ensemble, OutOfBagPrediction, Prediction
 from pipelines.nn.settings import OPTIMIZERS, PRECISIONS, SCHEDULES, Training
 from pipelines.nn.space import SearchSpace
+from pipelines.run.client_parameter import ClientMixin
 from pipelines.run.new_rows import record_of
 from pipelines.run.tasks import InProcess, OnCluster, Runner
 from pipelines.run_folder.digests import refuse_changed
@@ -60,7 +61,7 @@ if TYPE_CHECKING:
 AT_LEAST_1 = Interval(Integral, 1, None, closed="left")
 
 
-class BaggedNetworks(BaseEstimator):
+class BaggedNetworks(ClientMixin, BaseEstimator):
     """What the ensembles of networks share: parameters, training, and asking members."""
 
     ensemble_: Ensemble
@@ -146,6 +147,7 @@ class BaggedNetworks(BaseEstimator):
                 f"{type(self).__name__} needs torch, which is not installed; run "
                 f"{install_line('nn')}"
             )
+        self._warn_without_client(stacklevel=3)
         shape, X = _flat(X)
         self._image_shape = self.image_shape and tuple(self.image_shape) if shape is None else shape
         dtype = np.float64, np.float32
@@ -399,6 +401,8 @@ class BaggedNets(ClassifierMixin, BaggedNetworks):
         Of ``defer_error``, and of the prediction sets that ``assess`` gives; between 0 and 1.
     client : distributed.Client, optional
         Where to compute; by default on threads of this process, which opens no port.
+        Clones and copies share it, pickles leave it behind: an unpickled ensemble has None, and
+        warns when it is fitted without.
 
     Attributes
     ----------

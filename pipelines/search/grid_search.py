@@ -5,12 +5,12 @@ from __future__ import annotations
 import inspect
 import warnings
 from collections.abc import Mapping, Sequence
-from copy import copy
 from functools import partial
 from numbers import Real
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
+from joblib import parallel_config
 from numpy.typing import ArrayLike
 from scipy.stats import rankdata
 from sklearn.base import is_classifier
@@ -19,7 +19,9 @@ from sklearn.model_selection import GridSearchCV, check_cv
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
+from pipelines.run.client_parameter import ClientMixin
 from pipelines.run.tasks import OnCluster, Runner
+from pipelines.search.executor import SearchExecutor
 from pipelines.search.joblib_backend import SearchBackend
 from pipelines.search.shared import SharedFit
 from pipelines.search.strategies.race import Race
@@ -39,7 +41,7 @@ class Fits(NamedTuple):
 TIMES = ("fit_time", "score_time")  # NaN of a fit that was not made
 
 
-class GridSearch(GridSearchCV):
+class GridSearch(ClientMixin, GridSearchCV):
     """Exhaustive search over values of parameters, in the place of ``GridSearchCV``.
 
     It is scikit-learn's own search, with its parameters and attributes, but for how candidates
@@ -77,6 +79,8 @@ class GridSearch(GridSearchCV):
         Whether to score the training rows, too.
     client : distributed.Client, optional
         Where to fit; by default as ``n_jobs`` says, in this process or in others.
+        Clones and copies share it, pickles leave it behind: an unpickled search has None, and
+        warns when it is fitted without.
     time_budget : float, optional
         Seconds, at least 1, by which the search and the refit are to end: no fit is begun that
         would not end in time, coarse values come first. By default as long as it takes.
@@ -146,17 +150,10 @@ class GridSearch(GridSearchCV):
         self.client = client
         self.time_budget = time_budget
 
-    def __sklearn_clone__(self) -> Self:
-        """Return an unfitted search of these parameters; the client is shared, not copied."""
-        alike = copy(self)
-        alike.client = None
-        clone: Self = super(GridSearch, alike).__sklearn_clone__()
-        clone.client = self.client
-        return clone
-
     @fit_context(prefer_skip_nested_validation=False)  # type: ignore[untyped-decorator]
     def fit(self, X: ArrayLike, y: ArrayLike | None = None, **params: Any) -> Self:
         """Search, then fit the best candidate on all rows; see ``GridSearchCV.fit``."""
+        self._warn_without_client(stacklevel=4)
         if self.client is None:
             return self._search(X, y, params, None)
         from cluster_setup.workers import describe_workers, threads_per_task
@@ -183,7 +180,7 @@ class GridSearch(GridSearchCV):
         n_threads : for each task; by default those that BLAS uses, or the worker has
         cv : the splitter, where it is made already
         """
-        backend = SearchBackend(
+        executor = SearchExecutor(
             runner,
             self.verbose,
             kinds,
@@ -201,26 +198,28 @@ class GridSearch(GridSearchCV):
             check_cv(splitter, y, classifier=is_classifier(self.estimator)) if cv is None else cv
         )
         try:
-            with backend:
+            context = parallel_config(SearchBackend(executor))
+            executor.leave = context.unregister
+            with context:
                 # Without what decorates it: parameters are validated and callbacks called once.
                 inspect.unwrap(GridSearchCV.fit)(self, X, y, **params)
-            if not backend.is_called:
+            if not executor.is_called:
                 message = "joblib did not hand over the fits, so that they shared nothing"
                 warnings.warn(message, stacklevel=3)
-            if backend.n_untried:
-                warnings.warn(self._untried(backend), stacklevel=3)
+            if executor.n_untried:
+                warnings.warn(self._untried(executor), stacklevel=3)
             return self
         finally:
             if runner is not None:
                 runner.close()
             self.cv = splitter
-            fits = backend.fits
+            fits = executor.fits
             self._fits = Fits(len(fits), sum(fit.n_fits for fit in fits))
             self._n_iterations = sum(fit.n_iterations or 0 for fit in fits)
-            if backend.n_at_limit:
+            if executor.n_at_limit:
                 limit = getattr(self.estimator, "max_iter", None)
                 warnings.warn(
-                    f"{backend.n_at_limit} of {len(fits)} fits did not converge within max_iter"
+                    f"{executor.n_at_limit} of {len(fits)} fits did not converge within max_iter"
                     f"{'' if limit is None else f'={limit}'}; raise it or tol, or scale the data",
                     ConvergenceWarning,
                     stacklevel=3,
@@ -248,15 +247,15 @@ class GridSearch(GridSearchCV):
                 results[f"rank_{name}"] = _ranks(results[f"mean_{name}"], self.n_splits_done_)
         return results
 
-    def _untried(self, backend: SearchBackend) -> str:
+    def _untried(self, executor: SearchExecutor) -> str:
         """What was not tried in time."""
         text = (
-            f"{backend.n_untried} fits were not made, as they would not have ended within "
+            f"{executor.n_untried} fits were not made, as they would not have ended within "
             f"time_budget={self.time_budget:g} s; their scores are NaN"
         )
         most = int(self.n_splits_done_.max())
-        if backend.share < 1 or most < self.n_splits_:
-            of_rows = "" if backend.share == 1 else f" of {backend.share:.0%} of the rows"
+        if executor.share < 1 or most < self.n_splits_:
+            of_rows = "" if executor.share == 1 else f" of {executor.share:.0%} of the rows"
             text += (
                 f", and the best candidate is by {most} of {self.n_splits_} splits{of_rows}; raise "
                 f"time_budget, or take fewer rows"

@@ -58,6 +58,8 @@ class RaceSearch(GridSearch):
         Whether to score the training rows, too.
     client : distributed.Client, optional
         Where to fit; by default as ``n_jobs`` says, in this process or in others.
+        Clones and copies share it, pickles leave it behind: an unpickled search has None, and
+        warns when it is fitted without.
     time_budget : float, optional
         Seconds, at least 1, by which the search and the refit are to end. By default as long as
         it takes.

@@ -53,7 +53,8 @@ class Problem:
     groups : tuple of Group, candidates that are fitted together
     columns : names of parameters that rows have as columns of their own
     device : "cpu" or "gpu", where workers compute
-    seed : decides, with candidate and split, what a fit draws from global generators
+    seed : decides, with candidate and split, what a fit draws from global generators; with None it
+        draws from them as they are
     parts : searches of their own on the same rows, by the names of their stages
     search : the stage whose splits are the folds of its rows
     """
@@ -65,7 +66,7 @@ class Problem:
     groups: tuple[Group, ...]
     columns: tuple[str, ...] = ()
     device: str = "cpu"
-    seed: int | str = 0
+    seed: int | str | None = 0
     parts: Mapping[str, Problem] = field(default_factory=dict)
     search: str = SEARCH
 

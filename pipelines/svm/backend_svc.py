@@ -8,13 +8,14 @@ from typing import Any, Self
 import numpy as np
 
 from pipelines.data.placement import Placed, scatter, to_device
+from pipelines.run.client_parameter import ClientMixin
 from pipelines.svm.backends import load_backend
 from pipelines.svm.cpu.fit import FittedPath
 from pipelines.svm.path_svc import PathSVC
 from pipelines.svm.settings import Settings
 
 
-class BackendSVC(PathSVC):
+class BackendSVC(ClientMixin, PathSVC):
     """The parameters of ``PathSVC``, fitted by any backend; ``n_iter_`` and ``fit_status_`` are -1,
     not known.
 
@@ -26,15 +27,11 @@ class BackendSVC(PathSVC):
     """
 
     backend: tuple[str, str] = ("path", "cpu")
-    client: Any = None
 
     def __sklearn_clone__(self) -> Self:
-        copy: Self = super().__sklearn_clone__()
-        copy.backend, copy.client = self.backend, self.client
-        return copy
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in super().__getstate__().items() if name != "client"}
+        clone: Self = super().__sklearn_clone__()
+        clone.backend = self.backend
+        return clone
 
     def _solve(
         self, X: np.ndarray, y: np.ndarray, gamma: float, settings: Settings, weights: Any

@@ -86,6 +86,8 @@ class SVMGridSearch(GridSearch):
         These four as ``PathSVC`` takes them.
     client : distributed.Client, optional
         Where to compute; by default on threads of this process, which opens no port.
+        Clones and copies share it, pickles leave it behind: an unpickled search has None, and
+        warns when it is fitted without.
     verbose : int, default 0
         Above 0 shows the progress: a bar on a terminal, a widget in a notebook.
     time_budget : float, optional
@@ -229,6 +231,7 @@ class SVMGridSearch(GridSearch):
         ValueError
             Parameters or data cannot be used, or every fit failed.
         """
+        self._warn_without_client(stacklevel=4)
         template = self.estimator.set_params(kernel=self.kernel, probability=False)
         rows, labels = template.validated(X, y)
         classes, codes = np.unique(labels, return_inverse=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -41,24 +42,56 @@ def test_a_failure_that_is_not_on_the_list_is_one(
     assert test in kept.read_text()
 
 
+def test_a_failure_under_the_backend_is_one_where_a_plain_run_passes(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    outcomes = {
+        "nothing": [outcome("test_both", "failed"), outcome("test_bad_input")],
+        "backend": [outcome("test_both", "failed"), outcome("test_bad_input", "failed")],
+    }
+    monkeypatch.setattr(peer_suites, "run_suite", lambda module, replaces: outcomes[replaces])
+    options = ["--suite", "backend_halving", "--results", str(tmp_path)]
+    assert peer_suites.main(options) == 1
+    said = capsys.readouterr()
+    assert "not on the list: backend_halving: test_bad_input" in said.err
+    assert "test_both" not in said.err
+    (line,) = [line for line in said.out.splitlines() if "test_both" in line]
+    assert peer_suites.FAILS_PLAIN in line
+
+
 @pytest.mark.slow
-def test_the_suites_tests_meet_our_estimators(tmp_path: Path) -> None:
-    program = """
-import json, sys
-import pytest
-status = pytest.main(["-p", "benchmarks.peers.plugin", "-p", "no:cacheprovider", "-q",
-                      "--pyargs", "sklearn.svm.tests.test_svm", "-k", "test_svc_clone or test_svr"])
-"""
+@pytest.mark.parametrize(
+    ("replaces", "module", "tests", "met"),
+    [
+        ("SVC", "svm.tests.test_svm", "test_svc_clone or test_svr", ["PathSVC"]),
+        (
+            "backend",
+            "model_selection.tests.test_search",
+            "test_grid_search_precomputed_kernel or test_parameter_grid",
+            ["backend"],
+        ),
+    ],
+)
+def test_the_suites_tests_meet_what_is_ours(
+    replaces: str, module: str, tests: str, met: list[str], tmp_path: Path
+) -> None:
     path = tmp_path / "outcomes.json"
     root = str(Path(peer_suites.__file__).parents[1])
+    options = ["-p", "benchmarks.peers.plugin", "-p", "no:cacheprovider", "-q", "-k", tests]
     done = subprocess.run(
-        [sys.executable, "-c", program],
+        [sys.executable, "-m", "pytest", *options, "--pyargs", f"sklearn.{module}"],
         cwd=tmp_path,
         capture_output=True,
         text=True,
         check=False,
-        env={**os.environ, "PEER_SUITE_RESULTS": str(path), "PYTHONPATH": root},
+        env={
+            **os.environ,
+            "PEER_SUITE_RESULTS": str(path),
+            "PEER_SUITE_REPLACES": replaces,
+            "PYTHONPATH": root,
+        },
     )
     assert path.exists(), done.stdout + done.stderr
-    assert '"uses": ["PathSVC"]' in path.read_text()
-    assert '"uses": []' in path.read_text()
+    uses = [outcome["uses"] for outcome in json.loads(path.read_text())]
+    assert met in uses
+    assert [] in uses

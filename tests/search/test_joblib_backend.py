@@ -22,6 +22,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from pipelines import GridSearch
+from pipelines.search.executor import SearchExecutor
 from pipelines.search.joblib_backend import SearchBackend
 from pipelines.search.shared.pipeline_steps import StepCache
 
@@ -85,10 +86,11 @@ def test_a_search_that_fails_leaves_the_backend_as_it_was() -> None:
 
 
 def test_calls_of_something_else_are_carried_out_as_they_are() -> None:
-    with SearchBackend(None) as backend:
+    executor = SearchExecutor(None)
+    with parallel_config(SearchBackend(executor)):
         results = Parallel(n_jobs=2)(delayed(pow)(base, 2) for base in range(5))
     assert results == [0, 1, 4, 9, 16]
-    assert backend.fits == []
+    assert executor.fits == []
 
 
 class Slow(TransformerMixin, BaseEstimator):

@@ -24,7 +24,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from pipelines import GridSearch, RaceSearch, SVMGridSearch
 from pipelines.run import outcomes
-from pipelines.search import budget, joblib_backend
+from pipelines.search import budget, executor
 from pipelines.search.strategies import race
 
 from . import awkward
@@ -335,7 +335,7 @@ class Takes(ClassifierMixin, BaseEstimator):
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Iterator[Clock]:
-    for module in (budget, joblib_backend, outcomes):
+    for module in (budget, executor, outcomes):
         monkeypatch.setattr(module, "time", CLOCK)
     return CLOCK
 
@@ -407,13 +407,13 @@ def test_a_race_that_ends_on_a_share_of_the_rows_has_the_best_of_these(
 ) -> None:
     monkeypatch.setattr(race, "LEAST_ROWS", 100)
     how: dict[str, Any] = {"cv": 5, "time_budget": 5}
-    real = joblib_backend.fits_of_task
+    real = executor.fits_of_task
 
     def slow(*arguments: Any, **options: Any) -> Any:
         clock.now += 1.5
         return real(*arguments, **options)
 
-    monkeypatch.setattr(joblib_backend, "fits_of_task", slow)
+    monkeypatch.setattr(executor, "fits_of_task", slow)
     search = RaceSearch(SVC(), KERNELS, **how)
     with pytest.warns(UserWarning, match=r"is by \d of 5 splits of 33% of the rows; raise"):
         search.fit(*DIGITS)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from pipelines.search.shared.base import PlainFits, SharedFit
+if TYPE_CHECKING:
+    from pipelines.search.shared.base import PlainFits, SharedFit
 
-__all__ = ["PlainFits", "SharedFit", "shared_fit_of"]
+__all__ = ["PlainFits", "SharedFit", "may_share", "shared_fit_of"]
 
 # Where a package's estimators share work: the file beside this one, with its ``KINDS``. It is
 # imported when one of its estimators comes: a search of trees does without the path solver.
@@ -23,6 +24,32 @@ FILES = {
 }
 
 
+def may_share(call: Mapping[str, Any]) -> bool:
+    """Whether a fit may share something with others: a quick look at its classes.
+
+    Parameters
+    ----------
+    call : arguments of ``_fit_and_score``, by name
+    """
+    values = [call["estimator"], *(call["parameters"] or {}).values()]
+    return any(hasattr(value, "fit") and _is_known(value) for value in values)
+
+
+def _is_known(estimator: Any) -> bool:
+    return _package_of(estimator) in FILES or len(getattr(estimator, "steps", ())) > 1
+
+
+def _package_of(estimator: Any) -> str:
+    return ".".join(type(estimator).__module__.split(".")[:2])
+
+
+def __getattr__(name: str) -> Any:
+    # A script whose searches share nothing does without what these import.
+    if name in ("PlainFits", "SharedFit"):
+        return getattr(import_module(f"{__name__}.base"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
 def shared_fit_of(estimator: Any, kinds: Sequence[SharedFit] = ()) -> SharedFit | None:
     """Return the shared work of an estimator's class; None if it has none.
 
@@ -33,6 +60,6 @@ def shared_fit_of(estimator: Any, kinds: Sequence[SharedFit] = ()) -> SharedFit 
     for kind in kinds:
         if kind.knows(estimator):
             return kind
-    file = FILES.get(".".join(type(estimator).__module__.split(".")[:2]))
+    file = FILES.get(_package_of(estimator))
     table = import_module(f"{__name__}.{file}").KINDS if file else ()
     return next((kind for kind in table if type(estimator) in kind.types), None)

@@ -7,6 +7,7 @@ engine scores, journals and shows it.
 
 from __future__ import annotations
 
+import re
 import sys
 import time
 import warnings
@@ -15,6 +16,7 @@ from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
+from numbers import Integral
 from typing import Any, ClassVar
 
 import numpy as np
@@ -25,6 +27,10 @@ from pipelines.data.placement import FoldedData, Placement, to_device
 
 SEED = "random_state"
 WEIGHTS = "sample_weight"  # the only metadata of fits that share work
+# Beginnings of the names of parameters, and the value with which rows are written to.
+WRITES = {"copy": False, "inplace": True, "in_place": True, "overwrite": True}
+LEAVE_TO_WRITE = re.compile("|".join(WRITES))
+PLAIN_VALUES = {float, str, type(None)}  # types of parameters that are equal where they look so
 Split = tuple[np.ndarray, np.ndarray]  # row numbers: training, validation
 
 
@@ -99,7 +105,7 @@ class SplitRows:
     parts : those that are predicted
     fit_params : metadata of all rows, such as ``sample_weight``
     prepared : the rows of one split as they are after the first steps of pipelines
-    seed : of the search, for what its fits draw from global generators
+    seed : of the search, for what its fits draw from global generators; None leaves these
     """
 
     data: FoldedData
@@ -111,7 +117,7 @@ class SplitRows:
     parts: Sequence[str] = ("test",)
     fit_params: Mapping[str, Any] | None = None
     prepared: Rows | None = None
-    seed: int | str = 0
+    seed: int | str | None = 0
     _found: dict[tuple[int, str], tuple[Any, Any]] = field(default_factory=dict, init=False)
 
     @property
@@ -284,6 +290,13 @@ class SharedFit(ABC):
         """
         return 1.0, ""
 
+    def draw(self, estimator: Any) -> None:  # noqa: B027  most draw nothing
+        """Draw from numpy's global generator what a separate fit would have drawn.
+
+        Where nothing is shared fits draw from it, one after the other; after fits that shared
+        work it is then in the same state.
+        """
+
     @abstractmethod
     def fit_splits(
         self, rows: SplitRows, estimators: Sequence[Any], methods: Collection[str]
@@ -351,10 +364,11 @@ class SharedEstimators(SharedFit):
             fitted = kind.fit(fresh, X, y, **({} if weights is None else {WEIGHTS: weights}))
         seconds = (time.perf_counter() - started) / len(fitted)
 
+        shown = cache(lambda part: kind.own(asked[part]))  # the same to all methods
+
         @cache
         def together(method: str, part: str) -> list[np.ndarray] | None:
-            X = kind.own(asked[part])
-            return kind.predict(fitted, method, X) if len(fitted) > 1 else None
+            return kind.predict(fitted, method, shown(part)) if len(fitted) > 1 else None
 
         def predict(i: int, method: str, part: str) -> np.ndarray:
             found = together(method, part)
@@ -425,20 +439,96 @@ def identity(estimator: Any, without: Collection[str] = ()) -> Hashable:
     Exception
         A parameter is such that Python cannot pickle it.
     """
-    import joblib
-
-    params = estimator.get_params(deep=False)
     return type(estimator), *(
-        (name, value if isinstance(value, float | str | None) else joblib.hash(value))
-        for name, value in sorted(params.items())
+        (name, value if type(value) in PLAIN_VALUES else _identity_of_value(value))
+        for name, value in parameters_of(estimator).items()
         if name not in without
     )
 
 
-def is_repeatable(estimator: Any) -> bool:
-    """Return whether fits are repeatable: every ``random_state`` inside is an integer."""
+def _identity_of_value(value: Any) -> Hashable:
+    """What is equal for equal values of a parameter; an unfitted estimator is its parameters."""
+    if isinstance(value, float | str):
+        return value
+    if type(value) in (bool, int):
+        return type(value), value
+    if type(value) in (list, tuple):
+        return type(value), *map(_identity_of_value, value)
+    is_estimator = hasattr(value, "get_params") and not isinstance(value, type)
+    if is_estimator and vars(value).keys() == parameters_of(value).keys():  # it is not fitted
+        return identity(value)
+    import joblib
+
+    return joblib.hash(value)
+
+
+def parameters_of(estimator: Any) -> Mapping[str, Any]:
+    """The parameters of an estimator alone, by name, in the order of the names.
+
+    Those of ``get_params(deep=False)``, which looks at the signature of the class each time, and
+    is slow where a search has thousands of candidates.
+    """
+    names = _parameter_names(type(estimator))
+    if names is None:
+        return dict(sorted(estimator.get_params(deep=False).items()))
+    return {name: getattr(estimator, name) for name in names}
+
+
+@cache
+def _parameter_names(of_class: type) -> list[str] | None:
+    """The names of the parameters of a class; None where it has its own way of giving them."""
+    from sklearn.base import BaseEstimator
+
+    of_sklearn = issubclass(of_class, BaseEstimator) and of_class.__module__.startswith("sklearn.")
+    if of_sklearn or getattr(of_class, "get_params", None) is BaseEstimator.get_params:
+        return of_class._get_param_names()
+    return None
+
+
+def _values_inside(estimator: Any) -> Iterator[tuple[str, Any]]:
+    """The names and values of all parameters, here and of the estimators inside."""
+    for name, value in parameters_of(estimator).items():
+        yield name, value
+        if type(value) not in PLAIN_VALUES:
+            yield from _values_of_estimators(value)
+
+
+def _values_of_estimators(value: Any) -> Iterator[tuple[str, Any]]:
+    if isinstance(value, list | tuple):
+        for part in value:
+            yield from _values_of_estimators(part)
+    elif hasattr(value, "get_params") and not isinstance(value, type):
+        yield from _values_inside(value)
+
+
+def writes_rows(estimator: Any) -> bool:
+    """Whether a parameter, here or in an estimator inside, allows a fit to change its rows.
+
+    Such are ``copy=False``, ``copy_X=False`` and ``inplace=True``. What scikit-learn makes of
+    changed rows, the scores of training rows among it, a shared fit does not.
+    """
+    return any(
+        bool(value) is WRITES[kind.group()]
+        for name, value in _values_inside(estimator)
+        if isinstance(value, bool | int | np.bool_) and (kind := LEAVE_TO_WRITE.match(name))
+    )
+
+
+def is_repeatable(estimator: Any, deep: bool = True) -> bool:
+    """Whether clones of an estimator are fitted alike: nothing in it draws a seed of its own.
+
+    Every ``random_state`` inside is an integer, or, of scikit-learn's own classes, a generator:
+    cloning copies it, so that each clone draws the same. Other classes may draw from it whenever
+    they are called.
+
+    Parameters
+    ----------
+    deep : whether the estimators within count, too
+    """
+    is_usual = type(estimator).__module__.startswith("sklearn.")
     return all(
-        isinstance(value, int) and not isinstance(value, bool)
-        for name, value in estimator.get_params(deep=True).items()
+        (isinstance(value, Integral) and not isinstance(value, bool))
+        or (is_usual and type(value) is np.random.RandomState)
+        for name, value in estimator.get_params(deep=deep).items()
         if name.rsplit("__", 1)[-1] == SEED
     )

@@ -108,6 +108,11 @@ class KernelMachines(SharedFit):
             by_gamma["none" if one.kernel == "linear" else one.gamma].append(i)
         return list(by_gamma.values())
 
+    def draw(self, estimator: Any) -> None:
+        """See ``SharedFit.draw``: scikit-learn draws the seed of libsvm, whether it needs it."""
+        if type(estimator).__module__.startswith("sklearn.") and estimator.random_state is None:
+            np.random.randint(np.iinfo("i").max)  # noqa: NPY002
+
     def describe(self, estimators: Sequence[Any]) -> str:
         gammas = list(dict.fromkeys(one.gamma for one in estimators))
         first = gammas[0] if isinstance(gammas[0], str) else f"{gammas[0]:.6g}"
@@ -122,7 +127,7 @@ class KernelMachines(SharedFit):
         return scale * sum(
             predicted_cost(
                 float(one.C),
-                1 / n_features if isinstance(one.gamma, str) else float(one.gamma),
+                1 / max(n_features, 1) if isinstance(one.gamma, str) else float(one.gamma),
                 n_features,
             )
             for one in estimators
@@ -238,6 +243,7 @@ class SVCs(KernelMachines):
             if decisions and any(np.count_nonzero(n) not in (1, len(classes)) for n in trained):
                 # A fit that knows fewer classes has decision values of another form.
                 raise ValueError("the training rows of a split lack a class")
+            _refuse_weightless(codes, rows, [splits[number][0] for number in rows.numbers])
             if isinstance(settings.class_weight, dict):  # a backend fits class codes
                 from pipelines.svm.path_svc import factors_by_code
 
@@ -275,6 +281,16 @@ class SVCs(KernelMachines):
                 item.classes = classes
                 yield from _members(item, members[Cs[c], gammas[g], item.split], place, made)
             n_done += n_cells
+
+
+def _refuse_weightless(codes: np.ndarray, rows: SplitRows, trains: Sequence[np.ndarray]) -> None:
+    """Refuse training rows of a class that all weigh nothing: ``SVC`` does not know that class."""
+    weights = rows.weights(None)
+    if weights is None:
+        return
+    for train in trains:
+        if np.setdiff1d(codes[train], codes[train][weights[train] > 0]).size:
+            raise ValueError("the training rows of a class weigh nothing")
 
 
 def _members(fit: Fit, members: Sequence[int], split: int, made: bool) -> Iterator[Fit]:

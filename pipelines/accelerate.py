@@ -1,0 +1,307 @@
+"""scikit-learn's own searches, which share their work: ``pleasingly accelerate script.py``."""
+
+from __future__ import annotations
+
+import atexit
+import dataclasses
+import runpy
+import sys
+import traceback
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from importlib.machinery import ModuleSpec
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from pipelines.errors import InputError, flag_of
+from pipelines.run.groups import PlaceOptions, how
+from pipelines.run.options import argument, parse_options
+
+if TYPE_CHECKING:
+    from distributed import Client
+
+    from pipelines.search.acceleration import Acceleration
+    from pipelines.search.joblib_backend import SearchBackend
+
+BACKEND, NO_CLUSTER = "pleasingly", "none"
+DESCRIPTION = (
+    "Run a Python script, unchanged, in which the searches of scikit-learn share their work: "
+    "GridSearchCV, RandomizedSearchCV, the halving searches, cross_validate, cross_val_score, "
+    "validation_curve, learning_curve and what is built on them. What cannot share runs as it "
+    "would have. At the end a line on stderr says of each search how many fits were asked for and "
+    "made."
+)
+EXAMPLES = (
+    "script.py --epochs 3",
+    "--table -m package.module",
+    "--results kept --cluster slurm --profile generic-slurm script.py",
+)
+
+
+@dataclass(frozen=True)
+class Options(PlaceOptions):
+    """Options of ``accelerate``: the script, where its fits run, and where they are kept."""
+
+    group: ClassVar[str] = "script"
+
+    script: Path | None = argument(
+        "SCRIPT", "a Python script, or -m and a module; its arguments follow", default=None
+    )
+    results: str | None = how(
+        None,
+        "folder where every fit is kept at once: a script that was killed, started again, makes "
+        "none of them again",
+        metavar="DIR",
+        path="folder",
+    )
+    table: bool = how(False, "print a table of the searches at the end, with what they shared")
+    quiet: bool = how(False, "print nothing at the end")
+    cluster: str = how(
+        NO_CLUSTER,
+        "where fits are made: none (in the script's process, and as n_jobs says), local, cuda, "
+        "slurm, pbs, sge, mpi, or the address of a running scheduler: tls://host:port",
+        metavar="KIND",
+    )
+
+
+def accelerate(
+    client: Client | None = None, results: str | Path | None = None, *, report: bool = True
+) -> Acceleration:
+    """Have all searches of scikit-learn in this process share their work, from now on.
+
+    The joblib backend ``"pleasingly"`` becomes the default; a script that chooses another by
+    ``joblib.parallel_config`` keeps to that.
+
+    Parameters
+    ----------
+    client : distributed.Client, optional
+        Whose workers make the fits; by default this process, or as many as ``n_jobs`` says.
+    results : path, optional
+        Folder where every fit is kept at once; those that are there are not made again.
+    report : bool, default True
+        Whether a line on stderr says of each search, at the end of the process, how many fits
+        were asked for and made.
+
+    Returns
+    -------
+    Acceleration
+        Its ``log`` has the searches that were carried out.
+
+    Raises
+    ------
+    InputError
+        Another process is using ``results``.
+    """
+    from joblib import register_parallel_backend
+
+    acceleration = acceleration_of(client, results)
+
+    def backend(nesting_level: int | None = None, **options: Any) -> SearchBackend:
+        if options:
+            return search_backend(nesting_level=nesting_level, **options)
+        from pipelines.search.joblib_backend import SearchBackend  # which needs scikit-learn
+
+        return SearchBackend(acceleration, nesting_level)
+
+    register_parallel_backend(BACKEND, backend, make_default=True)
+    if report:
+        atexit.register(print_report, acceleration)
+    return acceleration
+
+
+def stop() -> None:
+    """Make joblib's usual backend the default again."""
+    from joblib import register_parallel_backend
+    from joblib.parallel import BACKENDS, DEFAULT_PROCESS_BACKEND
+
+    usual = BACKENDS[DEFAULT_PROCESS_BACKEND]
+    register_parallel_backend(DEFAULT_PROCESS_BACKEND, usual, make_default=True)
+    register_parallel_backend(BACKEND, search_backend)
+
+
+def search_backend(
+    client: Client | None = None,
+    results: str | Path | None = None,
+    nesting_level: int | None = None,
+) -> SearchBackend:
+    """The joblib backend ``"pleasingly"``, on which searches share their work.
+
+    Parameters
+    ----------
+    client, results : see ``accelerate``
+    nesting_level : int, optional
+        As joblib counts it, where this is the default of the process.
+    """
+    from pipelines.search.joblib_backend import SearchBackend
+
+    return SearchBackend(acceleration_of(client, results), nesting_level)
+
+
+def acceleration_of(client: Client | None, results: str | Path | None) -> Acceleration:
+    """What carries out the fits of searches; see ``accelerate``."""
+    from pipelines.search.acceleration import Acceleration
+
+    if results is None:
+        return Acceleration(client)
+    from pipelines.search.kept_fits import KeptFits
+
+    return Acceleration(client, KeptFits(results))
+
+
+def print_report(acceleration: Acceleration, table: bool = False) -> None:
+    """Print what was searched on stderr, a line for each search or a table."""
+    log = acceleration.log
+    for line in log.table() if table else log.lines():
+        print(line, file=sys.stderr)
+
+
+def load_ipython_extension(ipython: Any) -> None:
+    """``%load_ext pipelines.accelerate``: searches of the notebook share their work."""
+    acceleration = accelerate(report=False)
+
+    def after_cell(result: Any) -> None:
+        print_report(acceleration)
+        acceleration.log.entries.clear()
+
+    ipython.events.register("post_run_cell", after_cell)
+    ipython.pleasingly_after_cell = after_cell
+
+
+def unload_ipython_extension(ipython: Any) -> None:
+    """``%unload_ext pipelines.accelerate``: searches are scikit-learn's own again."""
+    ipython.events.unregister("post_run_cell", ipython.pleasingly_after_cell)
+    stop()
+
+
+def split_command_line(argv: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Our own words of a command line, and the script or ``-m module`` with its arguments."""
+    fields = {flag_of(field.name): field for field in dataclasses.fields(Options)}
+    place = 0
+    while place < len(argv) and argv[place] != "-m" and argv[place].startswith("-"):
+        field, place = fields.get(argv[place]), place + 1
+        if field is not None and field.default is not False:
+            place += field.metadata["nargs"] or 1
+    return list(argv[:place]), list(argv[place:])
+
+
+@contextmanager
+def accelerated(options: Options) -> Iterator[Acceleration]:
+    """Have searches share their work in this process, on the cluster of the options."""
+    with ExitStack() as cluster:
+        client = None
+        if options.cluster != NO_CLUSTER:
+            from cluster_setup import ClusterOptions, join, open_cluster, render
+
+            names = ("workers", "device", "profile", "adaptive", "rmm_pool", "dashboard")
+            asked = ClusterOptions(
+                options.cluster,
+                tls=not options.no_tls,
+                echo=lambda line: print(line, file=sys.stderr),
+                **{name: getattr(options, name) for name in names},
+            )
+            render(asked)
+            join(asked)
+            client = cluster.enter_context(open_cluster(asked))
+        acceleration = accelerate(client, options.results, report=False)
+        try:
+            yield acceleration
+        finally:
+            acceleration.close()
+            stop()
+            if not options.quiet:
+                print_report(acceleration, options.table)
+
+
+def run_script(words: Sequence[str], on_cluster: bool) -> None:
+    """Run a script, or ``-m`` and a module, with its arguments, as ``python`` would.
+
+    Parameters
+    ----------
+    on_cluster : whether workers may be started while it runs, which are not to import it
+    """
+    if words[0] == "-m":
+        sys.argv = list(words[1:])
+        sys.path.insert(0, "")
+        runpy.run_module(words[1], run_name="__main__", alter_sys=True)
+        return
+    path = Path(words[0])
+    sys.argv, main = list(words), ModuleType("__main__")
+    sys.path.insert(0, str(path.resolve().parent))
+    main.__dict__.update(__file__=str(path), __builtins__=__builtins__)
+    # A process that is started imports the main module of this one by its name, if it has one.
+    main.__spec__ = (
+        ModuleSpec(__spec__.name if __spec__ else __name__, None) if on_cluster else None
+    )
+    sys.modules["__main__"] = main
+    exec(compile(path.read_bytes(), str(path), "exec"), main.__dict__)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run a script whose searches share their work; the exit status is the script's."""
+    from cluster_setup import ClusterError
+    from pipelines.console import print_error
+
+    try:
+        own, words = split_command_line(sys.argv[1:] if argv is None else argv)
+        options, _ = parse_options(Options, "accelerate", DESCRIPTION, own, EXAMPLES)
+        check_script(words)
+        with accelerated(options):
+            try:
+                run_script(words, options.cluster != NO_CLUSTER)
+            except Exception as error:
+                print_traceback(error)
+                return 1
+        return 0
+    except InputError as error:
+        print_error("accelerate", error.flagged())
+    except (ClusterError, ImportError, OSError) as error:
+        print_error("accelerate", str(error))
+    return 2
+
+
+def check_script(words: Sequence[str]) -> None:
+    """Check that there is a script to run.
+
+    Raises
+    ------
+    InputError
+        It is missing.
+    """
+    if not words or words == ["-m"]:
+        raise InputError(
+            "SCRIPT must be a Python script, or -m and a module, got none; "
+            "pleasingly accelerate --help shows examples"
+        )
+    if words[0] != "-m" and not Path(words[0]).is_file():
+        raise InputError(f"SCRIPT must be a file, got {words[0]!r}; there is none of that name")
+
+
+def print_traceback(error: BaseException) -> None:
+    """Print the traceback of a script's error as ``python`` would, without what ran it."""
+    frames = error.__traceback__
+    while frames is not None and frames.tb_frame.f_code.co_filename in (__file__, runpy.__file__):
+        frames = frames.tb_next
+    traceback.print_exception(error.with_traceback(frames or error.__traceback__))
+
+
+class CallableModule(ModuleType):
+    """This module, which is called from Python as the function of its name."""
+
+    def __call__(
+        self,
+        client: Client | None = None,
+        results: str | Path | None = None,
+        *,
+        report: bool = True,
+    ) -> Acceleration:
+        """Have all searches of scikit-learn in this process share their work; see below."""
+        return accelerate(client, results, report=report)
+
+
+CallableModule.__call__.__doc__ = accelerate.__doc__
+sys.modules[__name__].__class__ = CallableModule
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,293 @@
+"""scikit-learn's own searches, whose fits share work where that gives what each would give.
+
+A fit that shares nothing is made by the very call that scikit-learn meant for it. In one process
+the calls keep their order, so that all of them draw from the global generators of random numbers
+as they would have: a script that seeds numpy gets its own numbers.
+"""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from joblib import parallel_config
+
+from pipelines.search.calls import Call, FitCalls, print_fit
+from pipelines.search.search_log import SearchEntry, SearchLog, entry_of
+from pipelines.search.shared import may_share
+
+if TYPE_CHECKING:
+    from distributed import Client
+
+    from pipelines.data.fits import Fit
+    from pipelines.search.fitting import Group
+    from pipelines.search.joblib_backend import UsualWay
+    from pipelines.search.kept_fits import KeptFits
+    from pipelines.search.tasks import Problem, Task
+
+APART = "its fits have nothing in common"
+
+
+@dataclass(frozen=True)
+class MadeFit:
+    """The result of a call.
+
+    Attributes
+    ----------
+    number : of the call
+    n_fits : that were made for it
+    in_turn : what is left to do when its turn comes
+    entries : searches that were carried out within it, in another process
+    """
+
+    number: int
+    result: dict[str, Any]
+    n_fits: int = 1
+    in_turn: Callable[[], None] | None = None
+    entries: Sequence[SearchEntry] = ()
+
+
+class Acceleration:
+    """Carries out the fits of any search, those that share work together.
+
+    Parameters
+    ----------
+    client : distributed.Client, optional
+        Whose workers fit; by default this process, or as many as the search's ``n_jobs`` says.
+    kept : KeptFits, optional
+        Where fits are kept, and those of an earlier run are found.
+
+    Attributes
+    ----------
+    log : SearchLog
+        What was searched.
+    """
+
+    def __init__(self, client: Client | None = None, kept: KeptFits | None = None) -> None:
+        self.log = SearchLog()
+        self._client, self._kept = client, kept
+
+    def results(self, calls: FitCalls, usual: UsualWay) -> Iterator[dict[str, Any]]:
+        """The results of the fits of a search, in their order; see ``Searches``."""
+        entry, began = entry_of(calls.first["estimator"]), time.perf_counter()
+        entry.n_asked = len(calls.calls)
+        self.log.entries.append(entry)
+        kept = self._results_kept(calls, entry)
+        made = {number: MadeFit(number, result, 0) for number, result in kept.items()}
+        numbers = [number for number in range(entry.n_asked) if number not in made]
+        waiting = 0
+        with closing(self._made(calls, numbers, usual, entry)) as fits:
+            for fit in fits:
+                made[fit.number] = fit
+                self.log.entries += [replace(nested, place=entry.place) for nested in fit.entries]
+                entry.n_made += fit.n_fits
+                entry.seconds = time.perf_counter() - began
+                if self._kept is not None and not entry.note:
+                    self._kept.keep(calls, fit.number, fit.result)
+                while waiting in made:
+                    yield _in_turn(made.pop(waiting))
+                    waiting += 1
+        yield from (_in_turn(made.pop(number)) for number in range(waiting, entry.n_asked))
+        self._end(calls, entry)
+
+    def close(self) -> None:
+        """Write what is kept, and let others write to its folder."""
+        if self._kept is not None:
+            self._kept.close()
+            self._kept = None
+
+    def _results_kept(self, calls: FitCalls, entry: SearchEntry) -> dict[int, dict[str, Any]]:
+        """The results of an earlier run, by the numbers of their calls."""
+        if self._kept is None:
+            return {}
+        if calls.first.get("return_estimator"):
+            entry.note = "its fits are not kept: it wants every fitted estimator"
+            return {}
+        try:
+            results = self._kept.results(calls)
+        except ValueError as error:
+            entry.note = f"its fits are not kept: {error}"
+            return {}
+        entry.n_kept = len(results)
+        if calls.first.get("return_parameters"):
+            for number, result in results.items():
+                result["parameters"] = calls.arguments[number]["parameters"]
+        return results
+
+    def _end(self, calls: FitCalls, entry: SearchEntry) -> None:
+        """Write what is kept, and warn of fits that share work and did not converge."""
+        if self._kept is not None:
+            self._kept.write()
+        if entry.n_at_limit:
+            from sklearn.exceptions import ConvergenceWarning
+
+            warnings.warn(
+                f"{entry.n_at_limit} of {entry.n_asked} fits did not converge within max_iter; "
+                "raise it or tol, or scale the data",
+                ConvergenceWarning,
+                stacklevel=2,
+            )
+
+    def _made(
+        self, calls: FitCalls, numbers: Sequence[int], usual: UsualWay, entry: SearchEntry
+    ) -> Generator[MadeFit]:
+        """Yield the results of the calls of these numbers, each as soon as it is there."""
+        if not numbers:
+            entry.reason = "all its fits are kept from before"
+            return
+        problem: Problem | None = None
+        tasks: Mapping[int, Task] = {}
+        is_known = self._client is not None or any(map(may_share, calls.arguments))
+        entry.reason = why_apart(calls) if is_known else APART
+        if not entry.reason:
+            from pipelines.search.from_calls import names_of, problem_of, shared_tasks
+
+            if self._client is not None:
+                yield from self._by_workers(calls, numbers, entry, self._client)
+                return
+            problem = problem_of(calls, as_called=usual.n_jobs == 1)
+            tasks = shared_tasks(problem, calls, numbers)
+            entry.shared = names_of(problem, set(tasks.values()))
+            entry.reason = "" if tasks else APART
+        if usual.n_jobs > 1:
+            yield from self._at_once(problem, calls, numbers, tasks, usual, entry)
+            return
+        done = set[int]()
+        for number in numbers:
+            if problem is None or number not in tasks:
+                function, arguments, named = calls.calls[number]
+                yield MadeFit(number, function(*arguments, **named))
+            elif number not in done:
+                from pipelines.search.from_calls import fits_of_task
+
+                group = problem.groups[tasks[number].group]
+                for fit in fits_of_task(problem, tasks[number]):
+                    made = made_fit(problem, calls, group, fit, entry)
+                    done.add(made.number)
+                    yield made
+
+    def _at_once(
+        self,
+        problem: Problem | None,
+        calls: FitCalls,
+        numbers: Sequence[int],
+        tasks: Mapping[int, Task],
+        usual: UsualWay,
+        entry: SearchEntry,
+    ) -> Iterator[MadeFit]:
+        """Yield the results of calls that the usual backend makes, several at once."""
+        delayed, together = usual.delayed, list[Call]()
+        if problem is not None and tasks:
+            from pipelines.search.executor import in_batches
+            from pipelines.search.feed import cut_for_workers
+            from pipelines.search.from_calls import fits_of_batch
+
+            distinct = cut_for_workers(problem, list(dict.fromkeys(tasks.values())), usual.n_jobs)
+            together += [
+                delayed(fits_of_batch)(problem, [distinct[i] for i in batch])
+                for batch in in_batches(problem, distinct, usual.n_jobs)
+            ]
+        apart = [number for number in numbers if number not in tasks]
+        if not together and self._kept is None and not any(map(searches, calls.first.values())):
+            results = zip(apart, usual([calls.calls[number] for number in apart]), strict=True)
+            yield from (MadeFit(number, result) for number, result in results)
+            return
+        together += [delayed(called)(number, calls.calls[number]) for number in apart]
+        for result in usual.at_once(together, "generator_unordered"):
+            if isinstance(result, MadeFit):
+                yield result
+            else:
+                assert problem is not None
+                for number, fit in result:
+                    group = problem.groups[number]
+                    yield made_fit(problem, calls, group, fit, entry, as_called=False)
+
+    def _by_workers(
+        self, calls: FitCalls, numbers: Sequence[int], entry: SearchEntry, client: Client
+    ) -> Iterator[MadeFit]:
+        """Yield the results of fits that the workers of a cluster make."""
+        from cluster_setup.workers import describe_workers, threads_per_task
+        from pipelines.run.tasks import OnCluster
+        from pipelines.search.executor import SearchExecutor
+        from pipelines.search.from_calls import names_of, problem_of, sharing_groups, tasks_of
+
+        problem, runner = problem_of(calls), OnCluster(client)
+        n_threads = threads_per_task(describe_workers(client))
+        executor = SearchExecutor(runner, n_threads=n_threads)
+        shared = tasks_of(problem, calls, numbers, sharing_groups(problem))
+        entry.shared = names_of(problem, shared)
+        entry.reason = "" if shared else APART
+        tasks = tasks_of(problem, calls, numbers, problem.groups, runner.n_workers)
+        try:
+            with closing(executor.outcomes(problem, None, {"verbose": 0}, tasks)) as outcomes:
+                for outcome in outcomes:
+                    group = problem.groups[outcome.task.group]
+                    for fit in outcome.result:
+                        yield made_fit(problem, calls, group, fit, entry, as_called=False)
+        finally:
+            runner.close()
+
+
+def _in_turn(fit: MadeFit) -> dict[str, Any]:
+    if fit.in_turn is not None:
+        fit.in_turn()
+    return fit.result
+
+
+def made_fit(
+    problem: Problem,
+    calls: FitCalls,
+    group: Group,
+    fit: Fit,
+    entry: SearchEntry,
+    as_called: bool = True,
+) -> MadeFit:
+    """A fit of the engine's as the result of a call; what did not converge is counted.
+
+    Parameters
+    ----------
+    group : of its candidate
+    as_called : whether the global generator is to be left as the calls would have left it
+    """
+    number = calls.numbers[fit.candidate, fit.split]
+
+    def in_turn() -> None:
+        print_fit(calls.arguments[number], fit.scores)
+        if as_called and group.shared is not None:
+            group.shared.draw(problem.candidates[fit.candidate].final)
+
+    silent = group.shared is not None and group.shared.predictions_only
+    entry.n_at_limit += silent and not (fit.apart or fit.converged)
+    return MadeFit(number, calls.result(number, fit.scores), fit.n_fits, in_turn)
+
+
+def why_apart(calls: FitCalls) -> str:
+    """Why the fits of a search can share nothing; empty where they may."""
+    if calls.first.get("return_estimator"):
+        return "it keeps every fitted estimator"
+    if calls.has_callbacks:
+        return "it has callbacks"
+    return "" if calls.is_grid else "its fits are of different data"
+
+
+def searches(estimator: Any) -> bool:
+    """Whether an estimator is a search, or has one within."""
+    if not hasattr(estimator, "get_params"):
+        return False
+    parts = [estimator, *estimator.get_params(deep=True).values()]
+    return any(hasattr(part, "_run_search") for part in parts)
+
+
+def called(number: int, call: Call) -> MadeFit:
+    """The result of a call; a search within it shares its work, too."""
+    from pipelines.search.joblib_backend import SearchBackend
+
+    function, arguments, named = call
+    acceleration = Acceleration()
+    with parallel_config(SearchBackend(acceleration)):
+        result = function(*arguments, **named)
+    return MadeFit(number, result, entries=acceleration.log.entries)

@@ -1,0 +1,377 @@
+"""Carries out the fits of one search of scikit-learn's in groups: all, or those wanted.
+
+On joblib, or as a runner makes them; a strategy or a budget of time says which are made.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import replace
+from functools import partial
+from itertools import chain
+from typing import Any
+
+import numpy as np
+from joblib import effective_n_jobs
+from sklearn.base import is_classifier
+from sklearn.utils.parallel import Parallel, delayed
+
+from pipelines.data.dataset import CLASSIFICATION
+from pipelines.data.fits import Fit, Progress
+from pipelines.data.generators import generators_kept
+from pipelines.run.outcomes import Outcome, TaskEndedError, compilation_reported, measured
+from pipelines.run.progress import show_progress
+from pipelines.run.tasks import OnCluster, Runner
+from pipelines.search.budget import SHORT, Budget
+from pipelines.search.calls import FitCalls
+from pipelines.search.feed import Feed, Search, scope_of
+from pipelines.search.forecast import Pace
+from pipelines.search.from_calls import problem_of, results_of
+from pipelines.search.joblib_backend import UsualWay
+from pipelines.search.shared import SharedFit
+from pipelines.search.splits import SplitsOfStages
+from pipelines.search.strategies.base import WHOLE, Scope, Strategy
+from pipelines.search.strategies.grid import Grid
+from pipelines.search.tasks import (
+    SEARCH,
+    Place,
+    Problem,
+    Row,
+    Task,
+    finite,
+    fit_task,
+    make_tasks,
+)
+
+
+class SearchExecutor:
+    """Carries out the fits of one search, those that share work together.
+
+    Parameters
+    ----------
+    runner : of tasks; None for joblib as ``n_jobs`` and ``pre_dispatch`` say
+    verbose : above 0 shows the progress of a runner
+    kinds : ways of sharing that go before the usual ones
+    n_threads : for each task; by default those that BLAS uses, or the worker has
+    strategy : function of a ``Scope`` that gives what says which fits are made; None for all
+    metric : the scorer by whose name it decides; by default the first
+    seed : int
+        Decides in which order it takes splits, and the rows of a share.
+    time_budget : seconds from now on, by which all and the refit are to end
+
+    Attributes
+    ----------
+    is_called : whether it was given the fits of a search
+    leave : what is called before the first fit
+    fits : that were made, scored
+    n_at_limit : fits that share work and ended at a limit of iterations, of which none has warned
+    n_untried : fits that were wanted, and would not have ended in time
+    share : of the rows that the results are of: below 1 where time ended before any fit on all
+    """
+
+    def __init__(
+        self,
+        runner: Runner | None,
+        verbose: int = 0,
+        kinds: Sequence[SharedFit] = (),
+        n_threads: int | None = None,
+        n_jobs: int | None = None,
+        pre_dispatch: Any = "2*n_jobs",
+        strategy: Callable[[Scope], Strategy] | None = None,
+        metric: str | None = None,
+        seed: int = 0,
+        time_budget: float | None = None,
+    ) -> None:
+        self.is_called = False
+        self.leave: Callable[[], object] = int
+        self.fits: list[Fit] = []
+        self.n_at_limit = self.n_untried = 0
+        self.share = WHOLE
+        self._time_budget, self._began = time_budget, time.monotonic()
+        self._strategy, self._metric, self._seed = strategy, metric, seed
+        self._runner, self._verbose = runner, verbose
+        self._kinds, self._n_threads = kinds, n_threads
+        if runner is None:  # made here, these take the backend that is in force outside
+            self._n_jobs = effective_n_jobs(n_jobs)
+            self._tasks_in_parallel = Parallel(n_jobs=n_jobs, pre_dispatch=pre_dispatch)
+
+    def results(self, calls: FitCalls, usual: UsualWay) -> Sequence[dict[str, Any]] | None:
+        """The results of the fits of the first search that comes; see ``Searches``."""
+        first = calls.first
+        if self.is_called or first.get("candidate_progress") is None:
+            return None
+        self.is_called = True
+        self.leave()  # nothing that the search calls is for this
+        # Callbacks stay with the process that has them.
+        local = () if isinstance(self._runner, OnCluster) else ("caller", "callback_ctx")
+        options = {name: first[name] for name in ("verbose", *local) if name in first}
+        problem, feed = self._fed(problem_of(calls, self._kinds))
+        made = dict[Place, Fit]()
+        with generators_kept():
+            for outcome in self.outcomes(problem, feed, options):
+                task, fits = outcome.task, outcome.result
+                shared = problem.groups[task.group].shared
+                silent = shared is not None and shared.predictions_only
+                # Fits of an estimator by itself have warned.
+                self.n_at_limit += sum(silent and not (fit.apart or fit.converged) for fit in fits)
+                self.fits += fits
+                made |= {(SEARCH, fit.candidate, fit.split, task.share): fit for fit in fits}
+                if feed:
+                    feed.tell((row_of(problem, task, fit, self._metric) for fit in fits), outcome)
+        np.random.random()  # noqa: NPY002 - the next search draws others
+        if feed is not None:
+            made = {place: made[place] for place in feed.rows}
+            self.n_untried = feed.n_untried if feed.budget else 0
+        if not made:
+            raise ValueError(
+                f"time_budget must leave time for a fit, got {self._time_budget}; raise it, or "
+                f"take fewer rows"
+            )
+        self.share = max(share for _, _, _, share in made)
+        return results_of(problem, made, self.share)
+
+    def _fed(self, problem: Problem) -> tuple[Problem, Feed | None]:
+        """The search, with the splits that its strategy may ask for, and what feeds its tasks."""
+        if self._strategy is None and self._time_budget is None:
+            return problem, None
+        data, splits = problem.data, problem.splits[SEARCH, WHOLE]
+        codes = np.zeros(n_rows_of(data.X), int)
+        if is_classifier(problem.candidates[0].estimator) and np.ndim(data.y) == 1:
+            codes = np.unique(np.asarray(data.y), return_inverse=True)[1]
+        of_stages = SplitsOfStages(
+            {(SEARCH, WHOLE): list(splits)}, codes, CLASSIFICATION, self._seed
+        )
+        problem = replace(problem, splits=of_stages)
+        strategy = (self._strategy or Grid)(scope_of(problem, SEARCH, len(splits), self._seed))
+        n_workers = self._n_jobs if self._runner is None else self._runner.n_workers
+        budget = None
+        if self._time_budget is not None:
+            budget = Budget(self._time_budget, self._began, Pace(problem))
+        return problem, Feed(problem, [Search(SEARCH, strategy)], n_workers, {}, budget)
+
+    def outcomes(
+        self,
+        problem: Problem,
+        feed: Feed | None,
+        options: Mapping[str, Any],
+        tasks: Sequence[Task] = (),
+    ) -> Generator[Outcome[Task]]:
+        """Yield outcomes of tasks; a feed is to be told each before it is asked for further tasks.
+
+        Parameters
+        ----------
+        feed : of the tasks; None for all tasks of the search, or those that follow
+        options : further arguments of ``_fit_and_score`` for fits that share nothing
+        """
+        runner = self._runner
+        alone = isinstance(runner, OnCluster)
+        work = partial(fits_of_task, n_threads=self._n_threads, alone=alone, options=options)
+        if feed is None:
+            tasks = tasks or make_tasks(problem)
+        if runner is None:
+            tasks = tasks if feed is None else next_tasks(feed)
+            while tasks:
+                yield from self._run_by_joblib(work, problem, tasks, feed)
+                tasks = [] if feed is None else next_tasks(feed)
+            return
+        tasks = tasks if feed is None else feed(0)
+        cost = sum(task.cost for task in tasks)
+        with show_progress(len(tasks), cost, not self._verbose, runner.presence) as progress:
+            by_name = {task.name: task for task in tasks}
+
+            def more(n_left: int) -> Sequence[Task]:
+                new = [] if feed is None else feed(n_left)
+                by_name.update((task.name, task) for task in new)
+                if feed is not None and new:
+                    expected = [*by_name.values(), *feed.waiting]
+                    cost = sum(task.cost for task in expected)
+                    progress.expect(len(expected), cost, feed.seconds_left, feed.is_open)
+                return new
+
+            events: Any = (
+                runner.outcomes(work, problem, tasks)
+                if feed is None
+                else runner.outcomes_and_events(work, problem, tasks, more)
+            )
+            with closing(events):  # by the caller's thread, whatever ends it
+                for event in events:
+                    if not isinstance(event, Outcome):
+                        progress.update(by_name[event.task], event.share, event.compiled)
+                        continue
+                    task: Task = event.task
+                    progress.advance(task, event.error is not None)
+                    if event.error is None:
+                        yield event
+                    elif event.exception is None or isinstance(event.exception, TaskEndedError):
+                        error = f"a worker could not fit {task.name}: {event.error}"
+                        if as_its_share(problem, task).scorer.error_score == "raise":
+                            raise RuntimeError(error)
+                        yield replace(event, result=failed_fits(problem, task, error))
+                    else:  # what scikit-learn would not have caught either
+                        raise event.exception
+
+    def _run_by_joblib(
+        self, work: Any, problem: Problem, tasks: Sequence[Task], feed: Feed | None
+    ) -> Iterator[Outcome[Task]]:
+        """Yield the outcomes of tasks, in their order; with a budget, with what they took."""
+        is_measured = feed is not None and feed.budget is not None
+        batches = in_batches(problem, tasks, self._n_jobs)
+        by_batch = self._tasks_in_parallel(
+            delayed(fits_of_tasks)(work, problem, [tasks[i] for i in batch], is_measured)
+            for batch in batches
+        )
+        in_order = zip(chain(*batches), chain(*by_batch), strict=True)
+        for i, outcome in sorted(in_order, key=lambda pair: pair[0]):
+            yield Outcome(tasks[i], **outcome)
+
+
+def in_batches(problem: Problem, tasks: Sequence[Task], n_jobs: int) -> list[list[int]]:
+    """Return numbers of tasks, those of a batch to be carried out by one process.
+
+    Pipelines share their first steps within a process: of these, the tasks on a split are as many
+    batches as there are jobs. Any other task is a batch by itself.
+    """
+    batches, with_steps = list[list[int]](), dict[Sequence[int], list[int]]()
+    for number, task in enumerate(tasks):
+        if problem.groups[task.group].most:
+            with_steps.setdefault(task.splits, []).append(number)
+        else:
+            batches.append([number])
+    for numbers in with_steps.values():
+        size = -(-len(numbers) // n_jobs)
+        batches += [numbers[start : start + size] for start in range(0, len(numbers), size)]
+    return batches
+
+
+def n_rows_of(X: Any) -> int:
+    """The number of rows of an array, a table or a list."""
+    return int(X.shape[0]) if hasattr(X, "shape") else len(X)
+
+
+def as_its_share(problem: Problem, task: Task) -> Problem:
+    """The search, whose fits on a share of the rows may fail: they need not do so on all."""
+    if task.share == WHOLE or problem.scorer.error_score != "raise":
+        return problem
+    return replace(problem, scorer=replace(problem.scorer, error_score=np.nan))
+
+
+def failed_fits(problem: Problem, task: Task, error: str) -> list[Fit]:
+    """Return the fits of a task that gave none, with the numbers of candidates and splits."""
+    fits, problem = [], as_its_share(problem, task)
+    for stage, candidate, split, share in task.places:
+        n_rows = len(problem.splits[stage, share][split][1])
+        scores = problem.scorer.failed(error, n_rows)
+        fits.append(Fit(candidate, split, scores=scores, n_fits=0))
+    return fits
+
+
+def row_of(problem: Problem, task: Task, fit: Fit, metric: str | None) -> Row:
+    """The row of a fit as strategies are told it.
+
+    Parameters
+    ----------
+    metric : name of a score, where there are several; by default the first
+    """
+    score = fit.scores["test_scores"]
+    if isinstance(score, dict):
+        score = score.get(next(iter(score)) if metric is None else metric)
+    score = finite(score)
+    n_rows = len(problem.splits[task.stage, task.share][fit.split][1])
+    n_errors = fit.n_errors
+    if n_errors is None and score is not None and problem.scorer.is_accuracy:
+        right = score * n_rows
+        # An estimator's own score is perhaps none of right rows.
+        if 0 <= right <= n_rows and abs(right - round(right)) < 1e-6:
+            n_errors = n_rows - round(right)
+    return {
+        "stage": task.stage,
+        "candidate": fit.candidate,
+        "split": fit.split,
+        "share": task.share,
+        "score": score,
+        "n_errors": n_errors,
+        "n_validation": n_rows,
+        "error": None if n_errors is None or not n_rows else n_errors / n_rows,
+    }
+
+
+def next_tasks(feed: Feed) -> list[Task]:
+    """The tasks that joblib is given together: a round, or what fits in the budget.
+
+    Of short tasks so many that each worker has a second's work; joblib takes a while to begin.
+    """
+    tasks, new, seconds = list[Task](), feed(0), 0.0
+    while new:
+        tasks += new
+        if feed.budget is None:
+            break
+        seconds += sum(map(feed.budget.pace.seconds, new))
+        # Of the first of a kind that is not known, and what it takes may leave no time for more.
+        new = feed(0) if seconds < SHORT * feed.n_workers else []
+    return tasks
+
+
+def fits_of_tasks(
+    work: Callable[[Problem, Task], list[Fit]],
+    problem: Problem,
+    tasks: Sequence[Task],
+    is_measured: bool = False,
+) -> list[dict[str, Any]]:
+    """The ``result`` of every task, its fits; what they share stays in this process.
+
+    Parameters
+    ----------
+    is_measured : whether with what each took, see ``measured``
+    """
+    if is_measured:
+        with compilation_reported(None):
+            pass  # what that imports is no part of the first task
+    return [
+        measured(work, problem, task) if is_measured else {"result": work(problem, task)}
+        for task in tasks
+    ]
+
+
+def fits_of_task(
+    problem: Problem,
+    task: Task,
+    n_threads: int | None,
+    alone: bool,
+    options: Mapping[str, Any],
+    report: Callable[[float], None] | None = None,
+) -> list[Fit]:
+    """Fit and score the candidates of a task; return the fits with the numbers of both.
+
+    Where its time is over, those of the splits that are done.
+
+    Parameters
+    ----------
+    options : further arguments of ``_fit_and_score`` for fits that share nothing
+    report : is told which share of the task is done
+    """
+    n_splits, n_candidates = len(problem.splits[SEARCH, WHOLE]), len(problem.candidates)
+    problem, fits, n_done = as_its_share(problem, task), list[Fit](), Counter[int]()
+
+    def fit_options(split: int, candidate: int) -> dict[str, Any]:
+        member, split = task.members[candidate], task.splits[split]
+        return {
+            **options,
+            "parameters": problem.candidates[member].parameters,
+            "split_progress": (split, n_splits),
+            "candidate_progress": (member, n_candidates),
+        }
+
+    for item in fit_task(problem, task, n_threads, alone=alone, fit_options=fit_options):
+        if isinstance(item, Progress):
+            if report is not None:
+                report(item.fraction)
+            continue
+        item.candidate, item.split = task.members[item.candidate], task.splits[item.split]
+        fits.append(item)
+        n_done[item.split] += 1
+        if n_done[item.split] == len(task.members) and time.time() > task.until:
+            break
+    return [fit for fit in fits if n_done[fit.split] == len(task.members)]

@@ -1,0 +1,153 @@
+"""What was searched in a process: which search, how many fits it asked for and were made."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from types import FrameType
+from typing import Any
+
+SKIPPED = ("sklearn", "joblib", "pipelines", "imblearn", "skopt")  # packages that are no script
+
+
+@dataclass
+class SearchEntry:
+    """A search, with all calls that it made.
+
+    Attributes
+    ----------
+    name : of its class or function
+    estimator : what it fits
+    place : file and line of the script that called it
+    n_asked, n_made, n_kept : fits that were asked for; made; and taken from an earlier run
+    seconds : wall time
+    shared : names of the work that fits shared
+    n_at_limit : fits that share work and ended at a limit of iterations
+    reason : why nothing was shared, where that is known
+    note : what else is to be said
+    times : how often it was called
+    """
+
+    name: str
+    estimator: str
+    place: str = ""
+    n_asked: int = 0
+    n_made: int = 0
+    n_kept: int = 0
+    seconds: float = 0.0
+    shared: set[str] = field(default_factory=set)
+    n_at_limit: int = 0
+    reason: str = ""
+    note: str = ""
+    times: int = 1
+
+    @property
+    def key(self) -> tuple[str, str, str]:
+        """What tells it from other searches of a script."""
+        return self.name, self.estimator, self.place
+
+    def __str__(self) -> str:
+        times = "" if self.times == 1 else f", {self.times:,} times"
+        kept = f", {self.n_kept:,} kept from before" if self.n_kept else ""
+        return (
+            f"{self.name}({self.estimator}){times}: {self.n_asked:,} "
+            f"fit{'s' * (self.n_asked != 1)} asked{kept}, {self.n_made:,} made, "
+            f"{self.seconds:.3g} s" + (f"; {self.note}" if self.note else "")
+        )
+
+    def add(self, entry: SearchEntry) -> None:
+        """Count a further call of the same search."""
+        self.n_asked += entry.n_asked
+        self.n_made += entry.n_made
+        self.n_kept += entry.n_kept
+        self.seconds += entry.seconds
+        self.shared |= entry.shared
+        self.n_at_limit += entry.n_at_limit
+        self.reason = self.reason or entry.reason
+        self.note = self.note or entry.note
+        self.times += entry.times
+
+
+class SearchLog:
+    """The searches of a process, in the order in which they ended.
+
+    Attributes
+    ----------
+    entries : list of SearchEntry
+    """
+
+    def __init__(self) -> None:
+        self.entries: list[SearchEntry] = []
+
+    def by_search(self) -> list[SearchEntry]:
+        """The searches; those that a script called several times, as in a loop, as one entry."""
+        together = dict[tuple[str, str, str], SearchEntry]()
+        for entry in self.entries:
+            if entry.key in together:
+                together[entry.key].add(entry)
+            else:
+                together[entry.key] = SearchEntry(**vars(entry) | {"shared": set(entry.shared)})
+        return list(together.values())
+
+    def lines(self) -> list[str]:
+        """A line for each search."""
+        return [str(entry) for entry in self.by_search()]
+
+    def table(self) -> list[str]:
+        """A table of the searches: lines of text, the first the heading."""
+        rows = [("search", "estimator", "at", "asked", "kept", "made", "seconds", "shared")]
+        rows += [
+            (
+                entry.name if entry.times == 1 else f"{entry.name} × {entry.times:,}",
+                entry.estimator,
+                entry.place,
+                f"{entry.n_asked:,}",
+                f"{entry.n_kept:,}",
+                f"{entry.n_made:,}",
+                f"{entry.seconds:.3g}",
+                ", ".join(sorted(entry.shared)) or f"nothing: {entry.reason}",
+            )
+            for entry in self.by_search()
+        ]
+        widths = [max(map(len, cells)) for cells in zip(*rows, strict=True)]
+        is_number = [name in ("asked", "kept", "made", "seconds") for name in rows[0]]
+        return ["  ".join(_aligned(row, widths, is_number)).rstrip() for row in rows]
+
+
+def _aligned(row: Sequence[str], widths: Sequence[int], right: Sequence[bool]) -> Iterator[str]:
+    for cell, width, is_right in zip(row, widths, right, strict=True):
+        yield f"{cell:>{width}}" if is_right else f"{cell:<{width}}"
+
+
+def entry_of(estimator: Any) -> SearchEntry:
+    """The search whose fits joblib is given on this thread, by the functions that call."""
+    name, is_class = "search", False
+    caller: FrameType | None = sys._getframe(1)
+    while caller is not None:
+        module, frame_locals = caller.f_globals.get("__name__", ""), caller.f_locals
+        if module.partition(".")[0] not in SKIPPED:
+            break
+        search = frame_locals.get("self")
+        if not is_class and (hasattr(search, "_run_search") or _is_selector(module, search)):
+            name, is_class = type(search).__name__, True
+        elif not is_class and module.startswith("sklearn.model_selection") and search is None:
+            function = caller.f_code.co_name  # the outermost is what the script calls
+            name = name if function.startswith(("_", "<")) else function
+        caller = caller.f_back
+    place = ""
+    if caller is not None:
+        place = f"{caller.f_code.co_filename.rpartition('/')[2]}:{caller.f_lineno}"
+    return SearchEntry(name, label_of(estimator), place)
+
+
+def _is_selector(module: str, search: Any) -> bool:
+    return module.startswith("sklearn.feature_selection") and hasattr(search, "fit")
+
+
+def label_of(estimator: Any) -> str:
+    """What a line calls an estimator: its class, of a pipeline those of its steps."""
+    steps = getattr(estimator, "steps", None)
+    if type(estimator).__name__ == "Pipeline" and steps:
+        return " + ".join(label_of(step) for _, step in steps)
+    return estimator if isinstance(estimator, str) else type(estimator).__name__
