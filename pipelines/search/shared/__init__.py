@@ -14,6 +14,7 @@ __all__ = ["PlainFits", "SharedFit", "may_share", "shared_fit_of"]
 # Where a package's estimators share work: the file beside this one, with its ``KINDS``. It is
 # imported when one of its estimators comes: a search of trees does without the path solver.
 FILES = {
+    "sklearn.compose": "transformed_targets",
     "sklearn.ensemble": "ensembles",
     "sklearn.linear_model": "linear",
     "sklearn.neighbors": "neighbors",

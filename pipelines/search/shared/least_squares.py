@@ -94,6 +94,8 @@ class Ridges(LinearModels):
     def fit(self, estimators: Sequence[Any], X: Any, y: Any, **weights: Any) -> list[Any]:
         """See ``SharedEstimators.fit``; the first plainly, for all that is no coefficient."""
         first = estimators[0].fit(X, y, **weights)
+        if len(estimators) == 1:
+            return [first]
         importance, targets = weights.get(WEIGHTS), y
         if hasattr(first, "classes_"):
             targets = first._label_binarizer.transform(y)
@@ -153,6 +155,8 @@ class ElasticNets(LinearModels):
             importance = importance * (len(importance) / importance.sum())
         strongest = max(range(len(estimators)), key=lambda i: estimators[i].alpha)
         first = estimators[strongest].fit(X, y, **weights)
+        if len(estimators) == 1:
+            return [first]
         data = Centred.of(X, y, first.fit_intercept, importance)
         gram, products = data.rows.T @ data.rows, data.rows.T @ data.targets
         return [
