@@ -251,7 +251,7 @@ def run_script(words: Sequence[str], on_cluster: bool) -> None:
         ModuleSpec(__spec__.name if __spec__ else __name__, None) if on_cluster else None
     )
     sys.modules["__main__"] = main
-    exec(compile(path.read_bytes(), words[0], "exec"), main.__dict__)
+    exec(compile(path.read_bytes(), str(path), "exec"), main.__dict__)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
