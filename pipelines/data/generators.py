@@ -128,7 +128,7 @@ def _bytes_watched() -> tuple[bytes, bytes]:
     Numpy takes a tenth of a millisecond to copy the state of its Mersenne twister, 624 words and
     the place among them; they are read where they lie.
     """
-    generator = np.random.get_bit_generator()
+    generator = np.random.get_bit_generator()  # type: ignore[attr-defined]  # it is public
     if type(generator) is np.random.MT19937:
         of_numpy = ctypes.string_at(generator.ctypes.state_address, BYTES_OF_TWISTER)
     else:

@@ -444,20 +444,22 @@ def parameters_of(estimator: Any) -> Mapping[str, Any]:
     Those of ``get_params(deep=False)``, which looks at the signature of the class each time, and
     is slow where a search has thousands of candidates.
     """
-    names = _parameter_names(type(estimator))
+    of_class: Any = type(estimator)
+    names = _parameter_names(of_class)
     if names is None:
         return dict(sorted(estimator.get_params(deep=False).items()))
     return {name: getattr(estimator, name) for name in names}
 
 
 @cache
-def _parameter_names(of_class: type) -> list[str] | None:
+def _parameter_names(of_class: Any) -> list[str] | None:
     """The names of the parameters of a class; None where it has its own way of giving them."""
     from sklearn.base import BaseEstimator
 
     of_sklearn = issubclass(of_class, BaseEstimator) and of_class.__module__.startswith("sklearn.")
     if of_sklearn or getattr(of_class, "get_params", None) is BaseEstimator.get_params:
-        return of_class._get_param_names()
+        names: list[str] = of_class._get_param_names()
+        return names
     return None
 
 
