@@ -463,20 +463,20 @@ def _parameter_names(of_class: Any) -> list[str] | None:
     return None
 
 
-def _values_inside(estimator: Any) -> Iterator[tuple[str, Any]]:
-    """The names and values of all parameters, here and of the estimators inside."""
+def values_inside(estimator: Any) -> Iterator[tuple[Any, str, Any]]:
+    """All parameters, here and of the estimators inside: whose, their names and their values."""
     for name, value in parameters_of(estimator).items():
-        yield name, value
+        yield estimator, name, value
         if type(value) not in PLAIN_VALUES:
             yield from _values_of_estimators(value)
 
 
-def _values_of_estimators(value: Any) -> Iterator[tuple[str, Any]]:
+def _values_of_estimators(value: Any) -> Iterator[tuple[Any, str, Any]]:
     if isinstance(value, list | tuple):
         for part in value:
             yield from _values_of_estimators(part)
     elif hasattr(value, "get_params") and not isinstance(value, type):
-        yield from _values_inside(value)
+        yield from values_inside(value)
 
 
 def writes_rows(estimator: Any) -> bool:
@@ -487,7 +487,7 @@ def writes_rows(estimator: Any) -> bool:
     """
     return any(
         bool(value) is WRITES[kind.group()]
-        for name, value in _values_inside(estimator)
+        for _, name, value in values_inside(estimator)
         if isinstance(value, bool | int | np.bool_) and (kind := LEAVE_TO_WRITE.match(name))
     )
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 from abc import ABC, abstractmethod
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from pipelines.data.dataset import read_only
-from pipelines.search.shared.base import SEED, Rows, is_repeatable
+from pipelines.search.shared.base import SEED, Rows, values_inside
 
 EXACT_OR_BY_SHAPE = ("auto", "full", "covariance_eigh")  # solvers of ``PCA``
 # Scores of features that draw no random numbers; others may.
@@ -165,30 +165,48 @@ COMPONENTS = Components("n_components", (SEED,))
 def is_deterministic(transformer: Any) -> bool:
     """Whether equal transformers give equal rows, as far as can be known without the rows.
 
-    A score of features that is neither known nor has a seed may draw random numbers.
+    Of what draws, here or inside, each has an integer as its seed. Analyses whose solver depends
+    on the rows may have none, see ``drew``. A score of features may draw unless it is known.
     """
-    if narrowing_of(transformer) is COMPONENTS:
-        return True
-    score = getattr(transformer, "score_func", None)
-    if callable(score):
-        seeded = isinstance(score, partial) and isinstance(score.keywords.get(SEED), int)
-        known = (*SCORES, *DRAWING_SCORES) if seeded else SCORES
-        of_sklearn = import_module("sklearn.feature_selection")
-        function = score.func if isinstance(score, partial) else score
-        if not any(function is getattr(of_sklearn, name) for name in known):
-            return False
-    return is_repeatable(transformer)
+    return not any(
+        (name == SEED and not is_seed(value) and narrowing_of(owner) is not COMPONENTS)
+        or (name == "score_func" and not _is_known_score(value))
+        or (getattr(value, "shuffle", False) and not is_seed(getattr(value, SEED, 0)))
+        for owner, name, value in values_inside(transformer)
+    )
 
 
-def draws(transformer: Any, X: Any) -> bool:
-    """Whether an analysis starts from random numbers for these rows, and has no seed for them."""
-    if getattr(transformer, "svd_solver", "") != "auto" or is_repeatable(transformer):
-        return False
-    if hasattr(X, "tocsr"):
-        return True
-    (n_rows, n_features), width = np.shape(X), transformer.n_components
-    narrow = isinstance(width, int) and width < 0.8 * min(n_rows, n_features)
-    return narrow and not is_exact_by_shape(n_rows, n_features)
+def is_seed(value: Any) -> bool:
+    """Whether what a parameter says makes fits repeatable."""
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _is_known_score(score: Any) -> bool:
+    is_seeded = isinstance(score, partial) and is_seed(score.keywords.get(SEED))
+    function = score.func if isinstance(score, partial) else score
+    of_sklearn = import_module("sklearn.feature_selection")
+    names = (*SCORES, *DRAWING_SCORES) if is_seeded else SCORES
+    return any(function is getattr(of_sklearn, name) for name in names)
+
+
+def drew(transformer: Any) -> bool:
+    """Whether an analysis, here or inside, started from random numbers, and has no seed."""
+    return any(
+        getattr(analysis, "_fit_svd_solver", "") in ("randomized", "arpack")
+        and not is_seed(analysis.random_state)
+        for analysis in fitted_inside(transformer)
+    )
+
+
+def fitted_inside(value: Any) -> Iterator[Any]:
+    """The analyses that a fitted transformer, or its fitted parts, are."""
+    if isinstance(value, list | tuple):
+        for part in value:
+            yield from fitted_inside(part)
+    elif narrowing_of(value) is COMPONENTS:
+        yield value
+    elif hasattr(value, "get_params") and not isinstance(value, type):
+        yield from fitted_inside(list(vars(value).values()))
 
 
 def is_exact_by_shape(n_rows: int, n_features: int) -> bool:

@@ -11,8 +11,9 @@ from typing import Any
 
 from pipelines.data.dataset import copy_of
 from pipelines.data.generators import seed_generators
+from pipelines.errors import error_line
 from pipelines.search.shared.base import Rows, identity
-from pipelines.search.shared.narrowing import Narrowing, draws, is_deterministic, narrowing_of
+from pipelines.search.shared.narrowing import Narrowing, drew, is_deterministic, narrowing_of
 
 MOST_BYTES = 2**30  # of transformed rows that are kept for the next pipelines
 
@@ -66,7 +67,7 @@ def decompose(
         step = _step(name, transformer)
         if step.key not in judged:
             judged[step.key] = is_deterministic(transformer)
-        if not judged[step.key] or hasattr(transformer, "_sklearn_output_config"):
+        if not judged[step.key]:
             return None
         steps.append(step)
     return steps, final
@@ -78,9 +79,10 @@ def last_of(estimator: Any) -> Any:
 
 
 def _step(name: str, transformer: Any) -> Step:
-    narrowing = narrowing_of(transformer)
+    output = vars(transformer).get("_sklearn_output_config")  # a table, or an array
+    narrowing = narrowing_of(transformer) if output is None else None
     if narrowing is None or (width := narrowing.width_of(transformer)) is None:
-        return Step(name, transformer, identity(transformer))
+        return Step(name, transformer, (identity(transformer), repr(output)))
     key = identity(transformer, {narrowing.parameter, *narrowing.ignored})
     return Step(name, transformer, key, width, narrowing)
 
@@ -95,6 +97,7 @@ class StepCache:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._transformed: OrderedDict[Hashable, tuple[Any, Rows]] = OrderedDict()
+        self._refused = dict[Hashable, str]()  # why: pipelines by themselves say so, each
 
     def prepare(
         self, steps: Sequence[Step], widest: Sequence[Any], rows: Rows, y: Any, key: Hashable
@@ -121,8 +124,6 @@ class StepCache:
         """
         fitted, n_made = dict[str, Any](), 0
         for step, most in zip(steps, widest, strict=True):
-            if draws(step.transformer, rows.fit):
-                raise ValueError(f"{step.name} draws without a seed: pipelines do not share it")
             narrowing, before = step.narrowing, rows
             if narrowing is None or not narrowing.holds(step.transformer, most, rows):
                 most = step.width
@@ -141,9 +142,15 @@ class StepCache:
     ) -> tuple[tuple[Any, Rows], bool]:
         """A transformer and its rows, and whether they were made now."""
         with self._lock:
+            if error := self._refused.get(key):
+                raise ValueError(error)
             if is_new := key not in self._transformed:
                 seed_generators(key)
-                self._transformed[key] = make()
+                try:
+                    self._transformed[key] = make()
+                except Exception as error:
+                    self._refused[key] = error_line(error)
+                    raise
             self._transformed.move_to_end(key)
             while len(self._transformed) > 1 and self._n_bytes > MOST_BYTES:
                 self._transformed.popitem(last=False)
@@ -168,5 +175,7 @@ def _fit(step: Step, rows: Rows, y: Any, most: Any) -> tuple[Any, Rows]:
         trained = transformer.fit_transform(X, y)
     else:
         trained = transformer.fit(X, y).transform(X)
+    if drew(transformer):
+        raise ValueError(f"{step.name} draws without a seed: pipelines do not share it")
     asked = {name: transformer.transform(copy_of(part)) for name, part in rows.asked.items()}
     return transformer, Rows(trained, asked)
