@@ -34,7 +34,7 @@ def record_searches(path: str | Path) -> None:
     path : str or Path
         JSON: a list with a dict of each call, see ``_recorded``.
     """
-    np.random.seed(0)  # noqa: NPY002: it is this one that scripts draw from
+    np.random.seed(0)  # noqa: NPY002
     BaseSearchCV.fit = _recorded(BaseSearchCV.fit, None, _of_search)
     for name in FUNCTIONS:
         original = getattr(model_selection, name)

@@ -113,7 +113,10 @@ def test_a_missing_checkout_is_named(
     [
         ({"seconds": 2.0}, "equal"),
         ({"scores": {"mean_test_score": [0.5 + 1e-12, float("nan")]}}, "equal"),
-        ({"scores": {"mean_test_score": [0.75, float("nan")]}}, "50.0% of scores differ, by 2.5e-01 at most"),
+        (
+            {"scores": {"mean_test_score": [0.75, float("nan")]}},
+            "50.0% of scores differ, by 2.5e-01 at most",
+        ),
         ({"scores": {"mean_test_score": [0.5, 0.5]}}, "50.0% of scores differ, by inf at most"),
         ({"best": "{'C': 2}"}, "equal scores; another best candidate"),
         ({"scores": {"mean_test_score": [0.5]}}, "other searches"),

@@ -19,6 +19,7 @@ FILES = {
     "sklearn.linear_model": "linear",
     "sklearn.neighbors": "neighbors",
     "sklearn.svm": "svm",
+    "sklearn.tree": "trees",
     "pipelines.svm": "svm",
     "pipelines.nn": "networks",
 }
