@@ -45,7 +45,7 @@ CASES: dict[str, Case] = {
     ),
     "pipeline": (
         TransformedTargetRegressor(
-            make_pipeline(StandardScaler(copy=False), PolynomialFeatures(2), Ridge()), **LOGARITHM
+            make_pipeline(StandardScaler(), PolynomialFeatures(2), Ridge()), **LOGARITHM
         ),
         {"regressor__ridge__alpha": ALPHAS},
     ),
