@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import atexit
 import dataclasses
+import importlib.util
+import os
 import runpy
 import sys
 import traceback
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from importlib.machinery import ModuleSpec
 from pathlib import Path
@@ -65,6 +67,21 @@ class Options(PlaceOptions):
         metavar="KIND",
     )
 
+    def check(self) -> None:
+        """Check options against each other.
+
+        Raises
+        ------
+        InputError
+            One is for a cluster, and there is none.
+        """
+        for field in dataclasses.fields(PlaceOptions):
+            is_for_cluster = field.name != "cluster" and self.cluster == NO_CLUSTER
+            if is_for_cluster and getattr(self, field.name) != field.default:
+                raise InputError(
+                    f"{flag_of(field.name)} is for a cluster; add {flag_of('cluster')}"
+                )
+
 
 def accelerate(
     client: Client | None = None, results: str | Path | None = None, *, report: bool = True
@@ -96,13 +113,13 @@ def accelerate(
     """
     from joblib import register_parallel_backend
 
-    from pipelines.search.joblib_backend import SearchBackend
-
     acceleration = acceleration_of(client, results)
 
     def backend(nesting_level: int | None = None, **options: Any) -> SearchBackend:
         if options:
             return search_backend(nesting_level=nesting_level, **options)
+        from pipelines.search.joblib_backend import SearchBackend  # which needs scikit-learn
+
         return SearchBackend(acceleration, nesting_level)
 
     register_parallel_backend(BACKEND, backend, make_default=True)
@@ -114,11 +131,10 @@ def accelerate(
 def stop() -> None:
     """Make joblib's usual backend the default again."""
     from joblib import register_parallel_backend
-    from joblib.parallel import BACKENDS
+    from joblib.parallel import BACKENDS, DEFAULT_PROCESS_BACKEND
 
-    from pipelines.search.joblib_backend import PROCESSES
-
-    register_parallel_backend(PROCESSES, BACKENDS[PROCESSES], make_default=True)
+    usual = BACKENDS[DEFAULT_PROCESS_BACKEND]
+    register_parallel_backend(DEFAULT_PROCESS_BACKEND, usual, make_default=True)
     register_parallel_backend(BACKEND, search_backend)
 
 
@@ -224,10 +240,9 @@ def run_script(words: Sequence[str], on_cluster: bool) -> None:
     """
     if words[0] == "-m":
         sys.argv = list(words[1:])
-        sys.path.insert(0, "")
         runpy.run_module(words[1], run_name="__main__", alter_sys=True)
         return
-    path = Path(words[0])
+    path = Path(words[0]).absolute()
     sys.argv, main = list(words), ModuleType("__main__")
     sys.path.insert(0, str(path.resolve().parent))
     main.__dict__.update(__file__=str(path), __builtins__=__builtins__)
@@ -268,7 +283,7 @@ def check_script(words: Sequence[str]) -> None:
     Raises
     ------
     InputError
-        It is missing.
+        There is none, or none of its name.
     """
     if not words or words == ["-m"]:
         raise InputError(
@@ -277,6 +292,12 @@ def check_script(words: Sequence[str]) -> None:
         )
     if words[0] != "-m" and not Path(words[0]).is_file():
         raise InputError(f"SCRIPT must be a file, got {words[0]!r}; there is none of that name")
+    if words[0] == "-m":
+        sys.path.insert(0, os.getcwd())
+        with suppress(ModuleNotFoundError):
+            if importlib.util.find_spec(words[1]) is not None:
+                return
+        raise InputError(f"SCRIPT must be a module, got -m {words[1]}; there is none of that name")
 
 
 def print_traceback(error: BaseException) -> None:

@@ -9,29 +9,26 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections import Counter
-from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from joblib import parallel_config
-from sklearn.exceptions import ConvergenceWarning
 
-from pipelines.data.fits import Fit
-from pipelines.search.calls import Call, FitCalls, print_fit, problem_of
-from pipelines.search.fitting import PLAIN, Group
-from pipelines.search.joblib_backend import SearchBackend, UsualWay
+from pipelines.errors import error_line
+from pipelines.search.calls import Call, FitCalls, print_fit
 from pipelines.search.search_log import SearchEntry, SearchLog, entry_of
 from pipelines.search.shared import may_share
-from pipelines.search.shared.pipeline_steps import decompose
-from pipelines.search.strategies.base import WHOLE, Request
-from pipelines.search.tasks import SEARCH, Problem, Task, fit_task, make_tasks
 
 if TYPE_CHECKING:
     from distributed import Client
 
+    from pipelines.data.fits import Fit
+    from pipelines.search.fitting import Group
+    from pipelines.search.joblib_backend import UsualWay
     from pipelines.search.kept_fits import KeptFits
+    from pipelines.search.tasks import Problem, Task
 
 APART = "its fits have nothing in common"
 
@@ -45,12 +42,14 @@ class MadeFit:
     number : of the call
     n_fits : that were made for it
     in_turn : what is left to do when its turn comes
+    entries : searches that were carried out within it, in another process
     """
 
     number: int
     result: dict[str, Any]
     n_fits: int = 1
     in_turn: Callable[[], None] | None = None
+    entries: Sequence[SearchEntry] = ()
 
 
 class Acceleration:
@@ -85,11 +84,11 @@ class Acceleration:
         with closing(self._made(calls, numbers, usual, entry)) as fits:
             for fit in fits:
                 made[fit.number] = fit
+                self.log.entries += [replace(nested, place=entry.place) for nested in fit.entries]
                 entry.n_made += fit.n_fits
                 entry.seconds = time.perf_counter() - began
-                if self._kept is not None:
+                if self._kept is not None and not entry.note:
                     self._kept.keep(calls, fit.number, fit.result)
-                    self._kept.write(at_once=False)
                 while waiting in made:
                     yield _in_turn(made.pop(waiting))
                     waiting += 1
@@ -105,6 +104,9 @@ class Acceleration:
     def _results_kept(self, calls: FitCalls, entry: SearchEntry) -> dict[int, dict[str, Any]]:
         """The results of an earlier run, by the numbers of their calls."""
         if self._kept is None:
+            return {}
+        if calls.first.get("return_estimator"):
+            entry.note = "its fits are not kept: it wants every fitted estimator"
             return {}
         try:
             results = self._kept.results(calls)
@@ -122,6 +124,8 @@ class Acceleration:
         if self._kept is not None:
             self._kept.write()
         if entry.n_at_limit:
+            from sklearn.exceptions import ConvergenceWarning
+
             warnings.warn(
                 f"{entry.n_at_limit} of {entry.n_asked} fits did not converge within max_iter; "
                 "raise it or tol, or scale the data",
@@ -136,31 +140,52 @@ class Acceleration:
         if not numbers:
             entry.reason = "all its fits are kept from before"
             return
-        entry.reason = why_apart(calls)
-        if self._client is not None and not entry.reason:
-            yield from self._by_workers(calls, numbers, entry, self._client)
+        problem: Problem | None = None
+        tasks: Mapping[int, Task] = {}
+        # What searches itself is fitted here, so that its own fits are made by the workers.
+        client = None if calls.has_searches else self._client
+        is_known = client is not None or any(map(may_share, calls.arguments))
+        entry.reason = why_apart(calls) if is_known else APART
+        if client is not None and not entry.reason:
+            yield from self._by_workers(calls, numbers, entry, client)
             return
-        problem, tasks = None, dict[int, Task]()
-        if not entry.reason and any(map(may_share, calls.arguments)):
-            problem = problem_of(calls, as_called=usual.n_jobs == 1)
-            tasks = shared_tasks(problem, calls, numbers)
-            entry.shared = names_of(problem, set(tasks.values()))
-        if not tasks:
-            entry.reason = entry.reason or APART
-        if usual.n_jobs > 1:
+        n_jobs = usual.n_jobs if self._client is None else 1
+        if not entry.reason:
+            from pipelines.search.from_calls import names_of, problem_of, shared_tasks
+
+            try:
+                problem = problem_of(calls, as_called=n_jobs == 1)
+                tasks = shared_tasks(problem, calls, numbers)
+            except Exception as error:  # what is wrong with a call, the call says itself
+                entry.reason = error_line(error)
+            else:
+                entry.shared = names_of(problem, set(tasks.values()))
+                entry.reason = "" if tasks else APART
+        if n_jobs > 1:
             yield from self._at_once(problem, calls, numbers, tasks, usual, entry)
             return
         done = set[int]()
         for number in numbers:
-            if problem is None or number not in tasks:
-                function, arguments, named = calls.calls[number]
-                yield MadeFit(number, function(*arguments, **named))
-            elif number not in done:
-                group = problem.groups[tasks[number].group]
-                for fit in fits_of_task(problem, tasks[number]):
-                    made = made_fit(problem, calls, group, fit, entry)
+            if problem is not None and number in tasks and number not in done:
+                for made in self._shared(problem, calls, tasks[number], entry):
                     done.add(made.number)
                     yield made
+            if number not in done:
+                function, arguments, named = calls.calls[number]
+                yield MadeFit(number, function(*arguments, **named))
+
+    def _shared(
+        self, problem: Problem, calls: FitCalls, task: Task, entry: SearchEntry
+    ) -> Iterator[MadeFit]:
+        """Yield the results of a task; where it fails, those that are there."""
+        from pipelines.search.from_calls import fits_of_task
+
+        group = problem.groups[task.group]
+        try:
+            for fit in fits_of_task(problem, task):
+                yield made_fit(problem, calls, group, fit, entry)
+        except Exception as error:  # its calls, each by itself, say what is wrong
+            entry.note = error_line(error)
 
     def _at_once(
         self,
@@ -172,18 +197,19 @@ class Acceleration:
         entry: SearchEntry,
     ) -> Iterator[MadeFit]:
         """Yield the results of calls that the usual backend makes, several at once."""
-        from pipelines.search.executor import in_batches
-        from pipelines.search.feed import cut_for_workers
-
         delayed, together = usual.delayed, list[Call]()
-        if problem is not None:
+        if problem is not None and tasks:
+            from pipelines.search.executor import in_batches
+            from pipelines.search.feed import cut_for_workers
+            from pipelines.search.from_calls import fits_of_batch
+
             distinct = cut_for_workers(problem, list(dict.fromkeys(tasks.values())), usual.n_jobs)
             together += [
                 delayed(fits_of_batch)(problem, [distinct[i] for i in batch])
                 for batch in in_batches(problem, distinct, usual.n_jobs)
             ]
         apart = [number for number in numbers if number not in tasks]
-        if not together and self._kept is None and not any(map(searches, calls.first.values())):
+        if not together and self._kept is None and not calls.has_searches:
             results = zip(apart, usual([calls.calls[number] for number in apart]), strict=True)
             yield from (MadeFit(number, result) for number, result in results)
             return
@@ -204,6 +230,7 @@ class Acceleration:
         from cluster_setup.workers import describe_workers, threads_per_task
         from pipelines.run.tasks import OnCluster
         from pipelines.search.executor import SearchExecutor
+        from pipelines.search.from_calls import names_of, problem_of, sharing_groups, tasks_of
 
         problem, runner = problem_of(calls), OnCluster(client)
         n_threads = threads_per_task(describe_workers(client))
@@ -252,13 +279,7 @@ def made_fit(
 
     silent = group.shared is not None and group.shared.predictions_only
     entry.n_at_limit += silent and not (fit.apart or fit.converged)
-    return MadeFit(number, calls.result(number, fit), fit.n_fits, in_turn)
-
-
-def names_of(problem: Problem, tasks: Collection[Task]) -> set[str]:
-    """The names of the work that the fits of tasks share."""
-    names = {problem.groups[task.group].name for task in tasks}
-    return {"equal first steps" if name == PLAIN else name for name in names}
+    return MadeFit(number, calls.result(number, fit.scores), fit.n_fits, in_turn)
 
 
 def why_apart(calls: FitCalls) -> str:
@@ -270,90 +291,12 @@ def why_apart(calls: FitCalls) -> str:
     return "" if calls.is_grid else "its fits are of different data"
 
 
-def shared_tasks(problem: Problem, calls: FitCalls, numbers: Sequence[int]) -> dict[int, Task]:
-    """The tasks of those calls whose fits share work, by the numbers of the calls."""
-    by_place = {
-        place[1:3]: task
-        for task in tasks_of(problem, calls, numbers, sharing_groups(problem))
-        for place in task.places
-    }
-    return {
-        number: by_place[calls.cells[number]]
-        for number in numbers
-        if calls.cells[number] in by_place
-    }
-
-
-def tasks_of(
-    problem: Problem,
-    calls: FitCalls,
-    numbers: Sequence[int],
-    groups: Sequence[Group],
-    n_workers: int = 1,
-) -> list[Task]:
-    """The tasks of groups, without the cells that have a result.
-
-    Parameters
-    ----------
-    numbers : of the calls that have none
-    n_workers : whom they are cut for
-    """
-    splits = tuple(range(len(problem.splits[SEARCH, WHOLE])))
-    requests = [Request(group.members, splits) for group in groups]
-    tasks = make_tasks(problem, requests=requests, n_workers=n_workers)
-    if n_workers > 1:
-        from pipelines.search.feed import cut_for_workers
-
-        tasks = cut_for_workers(problem, tasks, n_workers)
-    missing = {calls.cells[number] for number in numbers}
-    done = {place for task in tasks for place in task.places if place[1:3] not in missing}
-    return [left for task in tasks if (left := task.without(done)) is not None]
-
-
-def sharing_groups(problem: Problem) -> list[Group]:
-    """The groups whose fits have something in common: with each other, or their first steps."""
-    groups = [(group, group.shared) for group in problem.groups if group.shared is not None]
-    first_steps = {
-        member: steps[0].key
-        for group, _ in groups
-        for member in group.members
-        if (steps := (decompose(problem.candidates[member].estimator) or ([],))[0])
-    }
-    n_alike = Counter(first_steps.values())
-    return [
-        group
-        for group, shared in groups
-        if (group.name != PLAIN and (len(group.members) > 1 or shared.splits_together))
-        or n_alike[first_steps.get(group.members[0])] > 1
-    ]
-
-
-def fits_of_task(problem: Problem, task: Task) -> Iterator[Fit]:
-    """Yield the fits of a task, scored, with the numbers of their candidates and splits."""
-    for item in fit_task(problem, task, alone=False):
-        if isinstance(item, Fit):
-            item.candidate, item.split = task.members[item.candidate], task.splits[item.split]
-            yield item
-
-
-def fits_of_batch(problem: Problem, tasks: Sequence[Task]) -> list[tuple[int, Fit]]:
-    """The fits of tasks that one process makes, each with the number of its group.
-
-    Pipelines share their first steps there.
-    """
-    return [(task.group, fit) for task in tasks for fit in fits_of_task(problem, task)]
-
-
-def searches(estimator: Any) -> bool:
-    """Whether an estimator is a search, or has one within."""
-    if not hasattr(estimator, "get_params"):
-        return False
-    parts = [estimator, *estimator.get_params(deep=True).values()]
-    return any(hasattr(part, "_run_search") for part in parts)
-
-
 def called(number: int, call: Call) -> MadeFit:
     """The result of a call; a search within it shares its work, too."""
+    from pipelines.search.joblib_backend import SearchBackend
+
     function, arguments, named = call
-    with parallel_config(SearchBackend(Acceleration())):
-        return MadeFit(number, function(*arguments, **named))
+    acceleration = Acceleration()
+    with parallel_config(SearchBackend(acceleration)):
+        result = function(*arguments, **named)
+    return MadeFit(number, result, entries=acceleration.log.entries)

@@ -26,9 +26,10 @@ from pipelines.run.outcomes import Outcome, TaskEndedError, compilation_reported
 from pipelines.run.progress import show_progress
 from pipelines.run.tasks import OnCluster, Runner
 from pipelines.search.budget import SHORT, Budget
-from pipelines.search.calls import FitCalls, problem_of, results_of
+from pipelines.search.calls import FitCalls
 from pipelines.search.feed import Feed, Search, scope_of
 from pipelines.search.forecast import Pace
+from pipelines.search.from_calls import problem_of, results_of
 from pipelines.search.joblib_backend import UsualWay
 from pipelines.search.shared import SharedFit
 from pipelines.search.splits import SplitsOfStages

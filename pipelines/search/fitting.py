@@ -20,8 +20,14 @@ from pipelines.data.placement import FoldedData
 from pipelines.errors import error_line
 from pipelines.search.scoring import CandidateScorer
 from pipelines.search.shared import PlainFits, SharedFit, shared_fit_of
-from pipelines.search.shared.base import WEIGHTS, Rows, SplitRows, convergence_noted
-from pipelines.search.shared.pipeline_steps import Step, StepCache, decompose
+from pipelines.search.shared.base import (
+    WEIGHTS,
+    Rows,
+    SplitRows,
+    convergence_noted,
+    writes_rows,
+)
+from pipelines.search.shared.pipeline_steps import Step, StepCache, decompose, last_of
 
 PLAIN = PlainFits.name
 
@@ -81,8 +87,9 @@ def group_candidates(
     apart, together = list[Group](), dict[Hashable, list[int]]()
     found: dict[int, tuple[list[Step], SharedFit | None]] = {}
     most: dict[Hashable, int | None] = {}
+    judged = dict[Hashable, bool]()
     for i, estimator in enumerate(estimators):
-        parts = _parts_of(estimator, scorer, kinds)
+        parts = _parts_of(estimator, scorer, kinds, judged)
         if parts is None:
             apart.append(Group((i,)))
             continue
@@ -103,14 +110,17 @@ def group_candidates(
 
 
 def _parts_of(
-    estimator: Any, scorer: CandidateScorer, kinds: Sequence[SharedFit]
+    estimator: Any,
+    scorer: CandidateScorer,
+    kinds: Sequence[SharedFit],
+    judged: dict[Hashable, bool],
 ) -> tuple[list[Step], SharedFit | None, Hashable] | None:
     """Return first steps, how the last shares, and its key; None if there is nothing to share."""
     if getattr(estimator, "_skl_callbacks", None) or set(scorer.fit_params or ()) - {WEIGHTS}:
         return None
     try:
-        parts = decompose(estimator)
-        if parts is None or (parts[0] and scorer.fit_params):
+        parts = decompose(estimator, judged)
+        if parts is None or (parts[0] and scorer.fit_params) or writes_rows(estimator):
             return None
         steps, final = parts
         shared = shared_fit_of(final, kinds)
@@ -159,11 +169,18 @@ def fit_group(
             if not hasattr(estimators[0], "fit"):
                 raise
             apart = error_line(error)
+    if not missing:
+        return
+    from sklearn.base import clone
+
     for split, candidate in missing:
         fit = Fit(candidate, split, apart=apart)
         options = fit_options(split, candidate) if fit_options else SILENT
+        estimator = estimators[candidate]
+        if group.shared is not None or rows.n_splits > 1:  # it was used, or will be again
+            estimator = clone(estimator)
         _seed(rows, split, group.members[candidate])
-        _fit_alone(fit, estimators[candidate], rows, scorer, options)
+        _fit_alone(fit, estimator, rows, scorer, options)
         yield fit
         if group.shared is None:
             yield Progress((split + (candidate + 1) / len(estimators)) / rows.n_splits)
@@ -187,9 +204,12 @@ def _fit_alone(
     scorer: CandidateScorer,
     options: Mapping[str, Any],
 ) -> None:
-    """Fit and score a candidate by scikit-learn's own function; write to ``fit``."""
-    from sklearn.base import clone
+    """Fit and score a candidate by scikit-learn's own function; write to ``fit``.
 
+    Parameters
+    ----------
+    estimator : unfitted; it is used up
+    """
     from pipelines.sklearn_private import fit_and_score
 
     train, test = (rows.of_part(fit.split, name) for name in ("train", "test"))
@@ -202,7 +222,7 @@ def _fit_alone(
 
     with convergence_noted() as noted:
         fit.scores = fit_and_score(
-            clone(estimator),
+            estimator,
             rows.data.X,
             rows.data.y,
             train=train,
@@ -239,7 +259,6 @@ def _fit_together(
             from sklearn.base import clone
 
             candidates = [clone(estimator) for estimator in candidates]
-        parts = [part for one in candidates if (part := decompose(one)) is not None]
         rows, seconds, n_made = whole if together else whole.alone(places[0]), 0.0, 0
         steps: dict[str, Any] = {}
         if group.most:
@@ -247,11 +266,11 @@ def _fit_together(
             X, y = rows.train(0)
             cache = whole.data.placement.get("steps", StepCache)
             unprepared, key = Rows(X, rows.asked(0)), (whole.seed, *_place(whole, places[0]))
-            steps, rows.prepared, n_made = cache.prepare(
-                parts[0][0], group.most, unprepared, y, key
-            )
+            parts = decompose(candidates[0])
+            assert parts is not None
+            steps, rows.prepared, n_made = cache.prepare(parts[0], group.most, unprepared, y, key)
             seconds = (time.perf_counter() - started) / len(candidates)
-        finals = [final for _, final in parts]
+        finals = [last_of(candidate) for candidate in candidates]
         if hasattr(candidates[0], "fit"):
             _seed(whole, places[0], group.members[0])
         for item in shared.fit_splits(rows, finals, scorer.methods):

@@ -16,6 +16,7 @@ from typing import Any, Protocol
 import joblib
 from joblib.parallel import (
     BACKENDS,
+    DEFAULT_PROCESS_BACKEND,
     DEFAULT_THREAD_BACKEND,
     FallbackToBackend,
     ParallelBackendBase,
@@ -26,7 +27,6 @@ from sklearn.utils import parallel as of_sklearn
 
 from pipelines.search.calls import Call, FitCalls, is_fit
 
-PROCESSES = "loky"  # joblib's default where nothing else is asked for
 TOLD = ("max_nbytes", "temp_folder", "mmap_mode", "prefer", "require")
 
 
@@ -131,7 +131,9 @@ class SearchBackend(ParallelBackendBase):
         """The backend that joblib would take with these hints if this were not there."""
         shared = require == "sharedmem"
         if self._outside is None:
-            name = DEFAULT_THREAD_BACKEND if shared or prefer == "threads" else PROCESSES
+            name = (
+                DEFAULT_THREAD_BACKEND if shared or prefer == "threads" else DEFAULT_PROCESS_BACKEND
+            )
             return BACKENDS[name](nesting_level=self.nesting_level)
         if shared and not self._outside.supports_sharedmem:
             return BACKENDS[DEFAULT_THREAD_BACKEND](nesting_level=self.nesting_level)

@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import joblib
 
@@ -60,7 +61,7 @@ class KeptFits:
         self._journal.records.clear()
         self._rows: list[dict[str, str]] = []
         self._written = 0.0
-        self._digests: tuple[FitCalls | None, list[str]] = (None, [])
+        self._digests = WeakKeyDictionary[FitCalls, list[str]]()
         self._hashes: list[tuple[Any, str]] = []  # of the last rows and targets
 
     def results(self, calls: FitCalls) -> dict[int, dict[str, Any]]:
@@ -74,9 +75,8 @@ class KeptFits:
         try:
             digests = list(self._digests_of(calls))
         except Exception as error:  # whatever pickle says of an object that is not for it
-            self._digests = (calls, [])
             raise ValueError(error_line(error)) from error
-        self._digests = (calls, digests)
+        self._digests[calls] = digests
         return {
             number: self._results[digest]
             for number, digest in enumerate(digests)
@@ -84,29 +84,21 @@ class KeptFits:
         }
 
     def keep(self, calls: FitCalls, number: int, result: dict[str, Any]) -> None:
-        """Keep the result of a call; ``write`` sees to it that it is durable."""
-        known, digests = self._digests
-        if known is not calls:  # another search was carried out within this
-            digests = list(self._digests_of(calls))
-            self._digests = (calls, digests)
-        if not digests:
-            return
+        """Keep the result of a call; it is durable by the next ``write`` at the latest."""
+        digest = self._digests[calls][number]
         plain = {name: value for name, value in result.items() if name != "parameters"}
-        self._results[digests[number]] = plain
+        self._results[digest] = plain
         text = json.dumps(plain, default=lambda value: value.item())
-        self._rows.append({"fit": digests[number], "result": text})
+        self._rows.append({"fit": digest, "result": text})
+        if time.time() - self._written > SECONDS_BETWEEN_WRITES:
+            self.write()
 
-    def write(self, at_once: bool = True) -> None:
-        """Make durable what is kept.
-
-        Parameters
-        ----------
-        at_once : otherwise only what was kept longer than ``SECONDS_BETWEEN_WRITES`` ago
-        """
-        now = time.time()
-        if self._rows and (at_once or now - self._written > SECONDS_BETWEEN_WRITES):
-            rows, self._rows, self._written = self._rows, [], now
-            self._journal.append({"task": "fits", "started": now, "seconds": 0.0, "rows": rows})
+    def write(self) -> None:
+        """Make durable what is kept."""
+        if self._rows:
+            rows, self._rows, self._written = self._rows, [], time.time()
+            record = {"task": "fits", "started": self._written, "seconds": 0.0, "rows": rows}
+            self._journal.append(record)
             self._journal.records.clear()
 
     def close(self) -> None:

@@ -81,6 +81,11 @@ class CandidateScorer:
         return methods_of(self.scorer)
 
     @cached_property
+    def may_write(self) -> bool:
+        """Whether a function that is not of scikit-learn's metrics is given the predictions."""
+        return self.given is not None and not is_of_metrics(self.given)
+
+    @cached_property
     def is_accuracy(self) -> bool:
         """Whether the only score is accuracy, so that the number of errors suffices."""
         if self.score_params:
@@ -158,10 +163,12 @@ class CandidateScorer:
             return self.by_name(estimator, X, truth, fit, part)
         from pipelines.sklearn_private import score
 
-        if "?" in self.methods:  # it may look at all, and write to what it is given
-            X, truth = copy_of(X), copy_of(truth)
+        if self.may_write:  # to targets and predictions that others share
+            truth = copy_of(truth)
+        if "?" in self.methods:  # it may look at all
+            X = copy_of(X)
         else:
-            estimator = PredictedEstimator(estimator, fit, X, part, self.labels)
+            estimator = PredictedEstimator(estimator, fit, X, part, self.labels, self.may_write)
         params = rows.metadata(self.score_params, rows.of_part(fit.split, part))
         return score(estimator, X, truth, self.given, params, self.error_score)
 
@@ -223,6 +230,15 @@ def methods_of(scorer: Any) -> set[str]:
     return {"decision_function" if "decision_function" in methods else methods[0]}
 
 
+def is_of_metrics(scorer: Any) -> bool:
+    """Whether all that a scorer calls is of scikit-learn's metrics, which write to no argument."""
+    several = getattr(scorer, "_scorers", None)
+    if several is not None:
+        return all(map(is_of_metrics, several.values()))
+    function = getattr(scorer, "_score_func", None)
+    return str(getattr(function, "__module__", "")).startswith("sklearn.metrics.")
+
+
 def predictions_as(kind: np.dtype[Any], values: Any) -> np.ndarray:
     """Return what an estimator predicts in the form of targets of that type.
 
@@ -250,10 +266,11 @@ class PredictedEstimator:
         X: Any,
         part: str,
         labels: np.ndarray | None,
+        copies: bool = False,
         as_targets: np.dtype[Any] | None = None,
     ) -> None:
         self._estimator, self._fit, self._X, self._part = estimator, fit, X, part
-        self._labels, self._as_targets = labels, as_targets
+        self._labels, self._copies, self._as_targets = labels, copies, as_targets
 
     def __getattr__(self, name: str) -> Any:
         if name == "classes_" and self._fit.classes is not None:
@@ -267,6 +284,7 @@ class PredictedEstimator:
                 values = found(copy_of(X) if X is self._X else X, **how)
             else:
                 values = self._fit.predict(name, self._part)
+                values = copy_of(values) if self._copies else values
             if name != "predict":
                 return values
             if self._as_targets is not None:
@@ -292,7 +310,7 @@ class PredictedEstimator:
                 type(final).score is usual.score or shared_fit_of(final) is not None
             ):
                 return float(usual.score(self, X, y, **weights))
-        return float(self._estimator.score(copy_of(X), y, **weights))
+        return float(self._estimator.score(copy_of(X), copy_of(y), **weights))
 
     def __sklearn_tags__(self) -> Any:
         return self._estimator.__sklearn_tags__()

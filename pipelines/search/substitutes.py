@@ -45,9 +45,12 @@ def substitute(estimator: Any, device: str) -> Substitute:
     from sklearn.pipeline import Pipeline
 
     if isinstance(estimator, Pipeline):
-        found = substitute(estimator.steps[-1][1], device)
+        name, final = estimator.steps[-1]
+        found = substitute(final, device)
+        if found.estimator is final:
+            return replace(found, estimator=estimator)
         whole = clone(estimator)
-        whole.steps[-1] = (whole.steps[-1][0], found.estimator)
+        whole.steps[-1] = (name, found.estimator)
         return replace(found, estimator=whole)
     kind = type(estimator)
     package, _, rest = kind.__module__.partition(".")

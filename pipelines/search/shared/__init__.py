@@ -4,19 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from pipelines.search.shared.base import PlainFits, SharedFit
+if TYPE_CHECKING:
+    from pipelines.search.shared.base import PlainFits, SharedFit
 
 __all__ = ["PlainFits", "SharedFit", "may_share", "shared_fit_of"]
 
 # Where a package's estimators share work: the file beside this one, with its ``KINDS``. It is
 # imported when one of its estimators comes: a search of trees does without the path solver.
 FILES = {
+    "sklearn.compose": "transformed_targets",
     "sklearn.ensemble": "ensembles",
     "sklearn.linear_model": "linear",
     "sklearn.neighbors": "neighbors",
     "sklearn.svm": "svm",
+    "sklearn.tree": "trees",
     "pipelines.svm": "svm",
     "pipelines.nn": "networks",
 }
@@ -34,8 +37,18 @@ def may_share(call: Mapping[str, Any]) -> bool:
 
 
 def _is_known(estimator: Any) -> bool:
-    steps = getattr(estimator, "steps", ())
-    return len(steps) > 1 or shared_fit_of(steps[-1][1] if steps else estimator) is not None
+    return _package_of(estimator) in FILES or len(getattr(estimator, "steps", ())) > 1
+
+
+def _package_of(estimator: Any) -> str:
+    return ".".join(type(estimator).__module__.split(".")[:2])
+
+
+def __getattr__(name: str) -> Any:
+    # A script whose searches share nothing does without what these import.
+    if name in ("PlainFits", "SharedFit"):
+        return getattr(import_module(f"{__name__}.base"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def shared_fit_of(estimator: Any, kinds: Sequence[SharedFit] = ()) -> SharedFit | None:
@@ -48,6 +61,6 @@ def shared_fit_of(estimator: Any, kinds: Sequence[SharedFit] = ()) -> SharedFit 
     for kind in kinds:
         if kind.knows(estimator):
             return kind
-    file = FILES.get(".".join(type(estimator).__module__.split(".")[:2]))
+    file = FILES.get(_package_of(estimator))
     table = import_module(f"{__name__}.{file}").KINDS if file else ()
     return next((kind for kind in table if type(estimator) in kind.types), None)

@@ -7,6 +7,7 @@ engine scores, journals and shows it.
 
 from __future__ import annotations
 
+import re
 import sys
 import time
 import warnings
@@ -15,6 +16,7 @@ from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
+from numbers import Integral
 from typing import Any, ClassVar
 
 import numpy as np
@@ -25,6 +27,10 @@ from pipelines.data.placement import FoldedData, Placement, to_device
 
 SEED = "random_state"
 WEIGHTS = "sample_weight"  # the only metadata of fits that share work
+# Beginnings of the names of parameters, and the value with which rows are written to.
+WRITES = {"copy": False, "inplace": True, "in_place": True, "overwrite": True}
+LEAVE_TO_WRITE = re.compile("|".join(WRITES))
+PLAIN_VALUES = {float, str, type(None)}  # types of parameters that are equal where they look so
 Split = tuple[np.ndarray, np.ndarray]  # row numbers: training, validation
 
 
@@ -319,6 +325,10 @@ class SharedEstimators(SharedFit):
 
     own = staticmethod(read_only)
 
+    def shares_on(self, X: Any) -> bool:
+        """Whether fits on these training rows share work; if not, each is a plain one."""
+        return True
+
     @abstractmethod
     def fit(self, estimators: Sequence[Any], X: Any, y: Any, **weights: Any) -> list[Any]:
         """Fit all estimators, each as a separate fit would have left it.
@@ -347,29 +357,42 @@ class SharedEstimators(SharedFit):
         (X, y), weights, asked = rows.train(split), rows.weights(split), rows.asked(split)
         fresh = [clone(one) for one in estimators] if rows.n_splits > 1 else estimators
         # Others are fitted on these rows, too; what fails on them is fitted by itself on a copy.
-        X, y = self.own(X), self.own(y)
+        kind: SharedEstimators = self if self.shares_on(X) else PlainFits()
+        X, y = kind.own(X), kind.own(y)
         started = time.perf_counter()
         with convergence_noted() as noted:
-            fitted = self.fit(fresh, X, y, **({} if weights is None else {WEIGHTS: weights}))
+            fitted = kind.fit(fresh, X, y, **({} if weights is None else {WEIGHTS: weights}))
         seconds = (time.perf_counter() - started) / len(fitted)
+
+        shown = cache(lambda part: kind.own(asked[part]))  # the same to all methods
 
         @cache
         def together(method: str, part: str) -> list[np.ndarray] | None:
-            X = self.own(asked[part])
-            return self.predict(fitted, method, X) if len(fitted) > 1 else None
+            return kind.predict(fitted, method, shown(part)) if len(fitted) > 1 else None
 
         def predict(i: int, method: str, part: str) -> np.ndarray:
             found = together(method, part)
             if found is not None:
                 return found[i]
-            predicted: np.ndarray = getattr(fitted[i], method)(self.own(asked[part]))
+            predicted: np.ndarray = getattr(fitted[i], method)(kind.own(asked[part]))
             return predicted
 
+        at_limit = _at_limit(fitted) if noted else []
         for i, estimator in enumerate(fitted):
             fit = Fit(i, split, partial(predict, i), estimator, fit_seconds=seconds)
-            fit.converged = not noted
-            fit.n_fits = int(i == 0 or isinstance(self, PlainFits))
+            fit.converged = not noted or (any(at_limit) and not at_limit[i])
+            fit.n_fits = int(i == 0 or isinstance(kind, PlainFits))
             yield fit
+
+
+def _at_limit(fitted: Sequence[Any]) -> list[bool]:
+    """Whether each estimator ended at its limit of iterations, as far as its attributes tell."""
+    limits = (getattr(estimator, "max_iter", None) for estimator in fitted)
+    steps = (getattr(estimator, "n_iter_", None) for estimator in fitted)
+    return [
+        limit is not None and n_steps is not None and bool(np.max(n_steps) >= limit)
+        for limit, n_steps in zip(limits, steps, strict=True)
+    ]
 
 
 @contextmanager
@@ -416,20 +439,96 @@ def identity(estimator: Any, without: Collection[str] = ()) -> Hashable:
     Exception
         A parameter is such that Python cannot pickle it.
     """
-    import joblib
-
-    params = estimator.get_params(deep=False)
     return type(estimator), *(
-        (name, value if isinstance(value, float | str | None) else joblib.hash(value))
-        for name, value in sorted(params.items())
+        (name, value if type(value) in PLAIN_VALUES else _identity_of_value(value))
+        for name, value in parameters_of(estimator).items()
         if name not in without
     )
 
 
-def is_repeatable(estimator: Any) -> bool:
-    """Return whether fits are repeatable: every ``random_state`` inside is an integer."""
+def _identity_of_value(value: Any) -> Hashable:
+    """What is equal for equal values of a parameter; an unfitted estimator is its parameters."""
+    if isinstance(value, float | str):
+        return value
+    if type(value) in (bool, int):
+        return type(value), value
+    if type(value) in (list, tuple):
+        return type(value), *map(_identity_of_value, value)
+    is_estimator = hasattr(value, "get_params") and not isinstance(value, type)
+    if is_estimator and vars(value).keys() == parameters_of(value).keys():  # it is not fitted
+        return identity(value)
+    import joblib
+
+    return joblib.hash(value)
+
+
+def parameters_of(estimator: Any) -> Mapping[str, Any]:
+    """The parameters of an estimator alone, by name, in the order of the names.
+
+    Those of ``get_params(deep=False)``, which looks at the signature of the class each time, and
+    is slow where a search has thousands of candidates.
+    """
+    names = _parameter_names(type(estimator))
+    if names is None:
+        return dict(sorted(estimator.get_params(deep=False).items()))
+    return {name: getattr(estimator, name) for name in names}
+
+
+@cache
+def _parameter_names(of_class: type) -> list[str] | None:
+    """The names of the parameters of a class; None where it has its own way of giving them."""
+    from sklearn.base import BaseEstimator
+
+    of_sklearn = issubclass(of_class, BaseEstimator) and of_class.__module__.startswith("sklearn.")
+    if of_sklearn or getattr(of_class, "get_params", None) is BaseEstimator.get_params:
+        return of_class._get_param_names()
+    return None
+
+
+def _values_inside(estimator: Any) -> Iterator[tuple[str, Any]]:
+    """The names and values of all parameters, here and of the estimators inside."""
+    for name, value in parameters_of(estimator).items():
+        yield name, value
+        if type(value) not in PLAIN_VALUES:
+            yield from _values_of_estimators(value)
+
+
+def _values_of_estimators(value: Any) -> Iterator[tuple[str, Any]]:
+    if isinstance(value, list | tuple):
+        for part in value:
+            yield from _values_of_estimators(part)
+    elif hasattr(value, "get_params") and not isinstance(value, type):
+        yield from _values_inside(value)
+
+
+def writes_rows(estimator: Any) -> bool:
+    """Whether a parameter, here or in an estimator inside, allows a fit to change its rows.
+
+    Such are ``copy=False``, ``copy_X=False`` and ``inplace=True``. What scikit-learn makes of
+    changed rows, the scores of training rows among it, a shared fit does not.
+    """
+    return any(
+        bool(value) is WRITES[kind.group()]
+        for name, value in _values_inside(estimator)
+        if isinstance(value, bool | int | np.bool_) and (kind := LEAVE_TO_WRITE.match(name))
+    )
+
+
+def is_repeatable(estimator: Any, deep: bool = True) -> bool:
+    """Whether clones of an estimator are fitted alike: nothing in it draws a seed of its own.
+
+    Every ``random_state`` inside is an integer, or, of scikit-learn's own classes, a generator:
+    cloning copies it, so that each clone draws the same. Other classes may draw from it whenever
+    they are called.
+
+    Parameters
+    ----------
+    deep : whether the estimators within count, too
+    """
+    is_usual = type(estimator).__module__.startswith("sklearn.")
     return all(
-        isinstance(value, int) and not isinstance(value, bool)
-        for name, value in estimator.get_params(deep=True).items()
+        (isinstance(value, Integral) and not isinstance(value, bool))
+        or (is_usual and type(value) is np.random.RandomState)
+        for name, value in estimator.get_params(deep=deep).items()
         if name.rsplit("__", 1)[-1] == SEED
     )

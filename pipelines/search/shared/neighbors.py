@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Sequence
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
@@ -43,9 +44,7 @@ class Neighbors(SharedEstimators):
 
     def predict(self, fitted: Sequence[Any], method: str, X: Any) -> list[np.ndarray] | None:
         """Return the responses for all ``n_neighbors`` from one query of the most and one more."""
-        most = max(one.n_neighbors for one in fitted)
-        n = min(most + 1, fitted[0].n_samples_fit_)
-        distances, indices = fitted[0].kneighbors(X, n_neighbors=n)
+        distances, indices = _queried(fitted, X)
         plain = method == "predict" and not getattr(fitted[0], "outputs_2d_", True)
         if not plain or any(one.weights != "uniform" for one in fitted):
             return [_respond(one, method, X, distances, indices) for one in fitted]
@@ -59,6 +58,21 @@ class Neighbors(SharedEstimators):
             if len(tied := _tied(distances, counted)):
                 winners[counted][tied] = one.predict(rows_of(X, tied))
         return [winners[one.n_neighbors] for one in fitted]
+
+
+# What the first of a group was last asked: scorers that need different methods ask the same rows.
+_latest: WeakKeyDictionary[Any, tuple[Any, tuple[np.ndarray, np.ndarray]]] = WeakKeyDictionary()
+
+
+def _queried(fitted: Sequence[Any], X: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Distances to the most neighbours and one more, nearest first, and which they are."""
+    first, most = fitted[0], max(estimator.n_neighbors for estimator in fitted)
+    rows, neighbors = _latest.get(first, (None, None))
+    if neighbors is None or rows is not X:
+        n = min(most + 1, first.n_samples_fit_)
+        neighbors = first.kneighbors(X, n_neighbors=n)
+        _latest[first] = X, neighbors
+    return neighbors
 
 
 def _tied(distances: np.ndarray, k: int) -> np.ndarray:

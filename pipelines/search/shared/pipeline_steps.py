@@ -17,6 +17,7 @@ from pipelines.search.shared.base import Rows, identity, is_repeatable
 
 MOST_BYTES = 2**30  # of transformed rows that are kept for the next pipelines
 WIDTH = "n_components"
+EXACT_OR_BY_SHAPE = ("auto", "full", "covariance_eigh")  # solvers of ``PCA``
 
 
 @dataclass(frozen=True)
@@ -37,11 +38,18 @@ class Step:
     width: int | None = None
 
 
-def decompose(estimator: Any) -> tuple[list[Step], Any] | None:
+def decompose(
+    estimator: Any, judged: dict[Hashable, bool] | None = None
+) -> tuple[list[Step], Any] | None:
     """Return the first steps of a pipeline and its last; None for one that has to stay whole.
 
     An estimator that is no pipeline is its own last step.
+
+    Parameters
+    ----------
+    judged : whether a step can be shared, by its key; what is judged here is added
     """
+    judged = {} if judged is None else judged
     if type(estimator).__name__ != "Pipeline":  # a search without scikit-learn comes here, too
         return [], estimator
     from sklearn.pipeline import Pipeline
@@ -58,24 +66,53 @@ def decompose(estimator: Any) -> tuple[list[Step], Any] | None:
         if transformer is None or transformer == "passthrough":
             continue
         step = _step(name, transformer)
-        if step is None:
+        if step.key not in judged:
+            judged[step.key] = _can_be_shared(transformer)
+        if not judged[step.key] or hasattr(transformer, "_sklearn_output_config"):
             return None
         steps.append(step)
     return steps, final
 
 
-def _step(name: str, transformer: Any) -> Step | None:
+def last_of(estimator: Any) -> Any:
+    """The last step of a pipeline that ``decompose`` takes apart; else the estimator itself."""
+    return estimator.steps[-1][1] if type(estimator).__name__ == "Pipeline" else estimator
+
+
+def _step(name: str, transformer: Any) -> Step:
     from sklearn.decomposition import PCA
 
-    if hasattr(transformer, "_sklearn_output_config"):
-        return None
-    if type(transformer) is PCA and transformer.svd_solver in ("auto", "full", "covariance_eigh"):
+    if type(transformer) is PCA and transformer.svd_solver in EXACT_OR_BY_SHAPE:
         width = transformer.n_components
         if isinstance(width, int) and width > 0 and not isinstance(width, bool):
             return Step(name, transformer, identity(transformer, {WIDTH, "random_state"}), width)
-    if not is_repeatable(transformer) and type(transformer) is not PCA:
-        return None
     return Step(name, transformer, identity(transformer))
+
+
+def _can_be_shared(transformer: Any) -> bool:
+    """Whether equal transformers give equal rows, as far as that can be known without the rows."""
+    from sklearn.decomposition import PCA
+
+    if type(transformer) is PCA and transformer.svd_solver in EXACT_OR_BY_SHAPE:
+        return True
+    return is_repeatable(transformer)
+
+
+def draws(transformer: Any, shape: tuple[int, ...] | None) -> bool:
+    """Whether an analysis starts from random numbers, and has no seed for them.
+
+    Parameters
+    ----------
+    shape : of the rows that it is fitted on; None of a sparse matrix, or where it is not known
+    """
+    if getattr(transformer, "svd_solver", "") != "auto" or is_repeatable(transformer):
+        return False
+    if shape is None:
+        return True
+    (n_rows, n_features), width = shape, transformer.n_components
+    is_tall = n_features <= 1000 and n_rows >= 10 * n_features
+    is_exact = is_tall or max(n_rows, n_features) <= 500
+    return not is_exact and isinstance(width, int) and width < 0.8 * min(n_rows, n_features)
 
 
 class StepCache:
@@ -117,10 +154,12 @@ class StepCache:
         Raises
         ------
         ValueError
-            A fit would draw from the global generators, which are to be left.
+            A step draws random numbers, which pipelines by themselves would each draw.
         """
         fitted, n_made, is_seeded = dict[str, Any](), 0, key[0] is not None
         for step, most in zip(steps, widest, strict=True):
+            if draws(step.transformer, None if hasattr(rows.fit, "tocsr") else np.shape(rows.fit)):
+                raise ValueError(f"{step.name} draws without a seed: pipelines do not share it")
             if step.width is None or most is None or not _holds_narrower(step, most, rows):
                 most = step.width
             before = rows
@@ -129,8 +168,6 @@ class StepCache:
                 if key not in self._transformed:
                     if is_seeded:
                         seed_generators(key)
-                    elif not is_repeatable(step.transformer) and draws(step.transformer, rows.fit):
-                        raise ValueError(f"{step.name} draws from numpy's global generator")
                     self._transformed[key] = _fit(step, before, y, most)
                     n_made += 1
                 self._transformed.move_to_end(key)
@@ -159,14 +196,6 @@ def _holds_narrower(step: Step, most: int, rows: Rows) -> bool:
         return True  # the eigenvectors of the covariance, whatever their number
     # Below, scikit-learn takes a randomised solver.
     return step.width is not None and step.width >= 0.8 * min(n_rows, n_features)
-
-
-def draws(pca: Any, X: Any) -> bool:
-    """Whether a principal component analysis of these rows may begin with random vectors."""
-    n_rows, n_features = np.shape(X)
-    is_narrow = n_features <= 1000 and n_rows >= 10 * n_features
-    is_small = max(n_rows, n_features) <= 500
-    return pca.svd_solver not in ("full", "covariance_eigh") and not is_narrow and not is_small
 
 
 def _fit(step: Step, rows: Rows, y: Any, most: int | None) -> tuple[Any, Rows]:

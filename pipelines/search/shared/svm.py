@@ -108,6 +108,11 @@ class KernelMachines(SharedFit):
             by_gamma["none" if one.kernel == "linear" else one.gamma].append(i)
         return list(by_gamma.values())
 
+    def draw(self, estimator: Any) -> None:
+        """See ``SharedFit.draw``: scikit-learn draws the seed of libsvm, whether it needs it."""
+        if type(estimator).__module__.startswith("sklearn.") and estimator.random_state is None:
+            np.random.randint(np.iinfo("i").max)  # noqa: NPY002
+
     def describe(self, estimators: Sequence[Any]) -> str:
         gammas = list(dict.fromkeys(one.gamma for one in estimators))
         first = gammas[0] if isinstance(gammas[0], str) else f"{gammas[0]:.6g}"

@@ -1,0 +1,246 @@
+"""A search of scikit-learn's as the engine has it: from the calls of its fits, and back."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, RobustScaler, StandardScaler
+
+from pipelines.data.fits import Fit
+from pipelines.data.generators import state_of_generators
+from pipelines.data.placement import FoldedData, to_device
+from pipelines.data.scaling import Scaling
+from pipelines.search.calls import FitCalls
+from pipelines.search.candidates import Candidate
+from pipelines.search.fitting import PLAIN, Group, group_candidates
+from pipelines.search.scoring import CandidateScorer
+from pipelines.search.shared.base import SharedFit
+from pipelines.search.shared.pipeline_steps import decompose, draws
+from pipelines.search.strategies.base import WHOLE, Request
+from pipelines.search.tasks import SEARCH, Place, Problem, Task, fit_task, make_tasks
+
+AS_WIDE = StandardScaler, MinMaxScaler, MaxAbsScaler, RobustScaler  # change no number of columns
+MOST_DENSE = 2**29  # bytes of a sparse matrix as an array; a larger one shares nothing
+
+
+@dataclass(frozen=True, eq=False)
+class SearchData(FoldedData):
+    """Rows of any form that scikit-learn takes, as an array where a kind of sharing needs one."""
+
+    def scaled(self, device: str, rows: np.ndarray | None = None) -> Any:
+        """All rows as a float64 array on a device, made once.
+
+        Raises
+        ------
+        ValueError
+            They have no two dimensions, or are a sparse matrix that is too large as an array.
+        """
+
+        def dense() -> Any:
+            is_sparse = hasattr(self.X, "toarray")
+            if is_sparse and 8 * np.prod(self.X.shape, dtype=float) > MOST_DENSE:
+                raise ValueError(f"X is sparse, and as an array has over {MOST_DENSE:,} bytes")
+            X = np.asarray(self.X.toarray() if is_sparse else self.X, np.float64)
+            if X.ndim != 2:
+                raise ValueError(f"X must have two dimensions, got {X.ndim}")
+            return to_device(X, device)
+
+        return self.placement.get((device, "dense"), dense)
+
+
+def problem_of(
+    calls: FitCalls, kinds: Sequence[SharedFit] = (), as_called: bool = False
+) -> Problem:
+    """The search that calls of ``_fit_and_score`` make together.
+
+    Parameters
+    ----------
+    calls : every candidate on every split
+    kinds : ways of sharing that go before the usual ones
+    as_called : whether fits meet the global generators of random numbers as the calls would
+    """
+    first = calls.first
+    scorer = CandidateScorer(
+        (),
+        first["scorer"],
+        error_score=first.get("error_score", np.nan),
+        train_scores=first.get("return_train_score", False),
+        fit_params=first["fit_params"],
+        score_params=first["score_params"],
+    )
+    candidates, splits = dict[int, Candidate](), dict[int, tuple[np.ndarray, np.ndarray]]()
+    for (candidate, split), call in zip(calls.cells, calls.arguments, strict=True):
+        if candidate not in candidates:
+            parameters = call["parameters"] or {}
+            estimator = clone(call["estimator"]).set_params(**clone(parameters, safe=False))
+            candidates[candidate] = Candidate("search", parameters, estimator)
+        if split not in splits:
+            splits[split] = _numbers(call["train"]), _numbers(call["test"])
+    devices = [kind.device for kind in kinds if hasattr(kind, "device")]
+    place = partial(SearchData.scaled, device=devices[0]) if devices else None
+    nothing: Any = None  # a search tests no rows at its end
+    data = SearchData(first["X"], first["y"], nothing, nothing, (), Scaling("none"), place=place)
+    estimators = [candidate.estimator for candidate in candidates.values()]
+    return Problem(
+        data,
+        tuple(candidates.values()),
+        {(SEARCH, WHOLE): list(splits.values())},
+        scorer,
+        tuple(group_candidates(estimators, scorer, kinds=kinds)),
+        # As their draws would have done, those of this search depend on the state that it meets.
+        seed=None if as_called else state_of_generators(),
+    )
+
+
+def _numbers(rows: Any) -> np.ndarray:
+    """The numbers of rows, which may be a mask."""
+    rows = np.asarray(rows)
+    return np.flatnonzero(rows) if rows.dtype == np.bool_ else rows
+
+
+def results_of(
+    problem: Problem, fits: Mapping[Place, Fit], share: float = WHOLE
+) -> list[dict[str, Any]]:
+    """The results of all fits of a search in scikit-learn's form, those of a candidate together.
+
+    One that was not made has NaN for its scores and its times.
+
+    Parameters
+    ----------
+    fits : by their places
+    share : of the rows, by which fits are taken
+    """
+    results = list[dict[str, Any]]()
+    scored = [fit.scores for fit in fits.values()]
+    # Of scorers that are a function, only a fit that did not fail has the names.
+    scored.sort(key=lambda scores: scores["fit_error"] is not None)
+    for candidate in range(len(problem.candidates)):
+        for split, (_, test) in enumerate(problem.splits[SEARCH, share]):
+            fit = fits.get((SEARCH, candidate, split, share))
+            results.append(not_made(scored[0], len(test)) if fit is None else fit.scores)
+    return results
+
+
+def not_made(like: Mapping[str, Any], n_rows: int) -> dict[str, Any]:
+    """The result of a fit that was not made, in the form of one that was.
+
+    Where even that has failed, all did: then scikit-learn raises an error.
+    """
+    nan = float("nan")
+    result = dict(like) | {"fit_time": nan, "score_time": nan}
+    for name in ("test_scores", "train_scores"):
+        if name in like:
+            several = isinstance(like[name], dict)
+            result[name] = dict.fromkeys(like[name], nan) if several else nan
+    return result | {"n_test_samples": n_rows}
+
+
+def shared_tasks(problem: Problem, calls: FitCalls, numbers: Sequence[int]) -> dict[int, Task]:
+    """The tasks of those calls whose fits share work, by the numbers of the calls."""
+    by_place = {
+        place[1:3]: task
+        for task in tasks_of(problem, calls, numbers, sharing_groups(problem))
+        for place in task.places
+    }
+    return {
+        number: by_place[calls.cells[number]]
+        for number in numbers
+        if calls.cells[number] in by_place
+    }
+
+
+def tasks_of(
+    problem: Problem,
+    calls: FitCalls,
+    numbers: Sequence[int],
+    groups: Sequence[Group],
+    n_workers: int = 1,
+) -> list[Task]:
+    """The tasks of groups, without the cells that have a result.
+
+    Parameters
+    ----------
+    numbers : of the calls that have none
+    n_workers : whom they are cut for
+    """
+    splits = tuple(range(len(problem.splits[SEARCH, WHOLE])))
+    requests = [Request(group.members, splits) for group in groups]
+    tasks = make_tasks(problem, requests=requests, n_workers=n_workers)
+    if n_workers > 1:
+        from pipelines.search.feed import cut_for_workers
+
+        tasks = cut_for_workers(problem, tasks, n_workers)
+    missing = {calls.cells[number] for number in numbers}
+    done = {place for task in tasks for place in task.places if place[1:3] not in missing}
+    return [left for task in tasks if (left := task.without(done)) is not None]
+
+
+def sharing_groups(problem: Problem) -> list[Group]:
+    """The groups whose fits have something in common: with each other, or their first steps."""
+    n_rows = min(len(train) for train, _ in problem.splits[SEARCH, WHOLE])
+    groups = [
+        (group, group.shared)
+        for group in problem.groups
+        if group.shared is not None
+        and (problem.seed is not None or not draws_in_steps(problem, group, n_rows))
+    ]
+    first_steps = {
+        member: steps[0].key
+        for group, _ in groups
+        for member in group.members
+        if (steps := (decompose(problem.candidates[member].estimator) or ([],))[0])
+    }
+    n_alike = Counter(first_steps.values())
+    return [
+        group
+        for group, shared in groups
+        if (group.name != PLAIN and (len(group.members) > 1 or shared.splits_together))
+        or n_alike[first_steps.get(group.members[0])] > 1
+    ]
+
+
+def draws_in_steps(problem: Problem, group: Group, n_rows: int) -> bool:
+    """Whether a first step of a group may draw from the global generators, as each fit would.
+
+    Parameters
+    ----------
+    n_rows : of the smallest split's training rows
+    """
+    steps, _ = decompose(problem.candidates[group.members[0]].estimator) or ((), None)
+    X, shape = problem.data.X, None
+    if not hasattr(X, "tocsr"):
+        shape = (n_rows, *np.shape(X)[1:])
+    for step in steps:
+        if step.width is not None and draws(step.transformer, shape):
+            return True
+        if not isinstance(step.transformer, AS_WIDE):
+            shape = None  # not known before it is fitted
+    return False
+
+
+def names_of(problem: Problem, tasks: Collection[Task]) -> set[str]:
+    """The names of the work that the fits of tasks share."""
+    names = {problem.groups[task.group].name for task in tasks}
+    return {"equal first steps" if name == PLAIN else name for name in names}
+
+
+def fits_of_task(problem: Problem, task: Task) -> Iterator[Fit]:
+    """Yield the fits of a task, scored, with the numbers of their candidates and splits."""
+    for item in fit_task(problem, task, alone=False):
+        if isinstance(item, Fit):
+            item.candidate, item.split = task.members[item.candidate], task.splits[item.split]
+            yield item
+
+
+def fits_of_batch(problem: Problem, tasks: Sequence[Task]) -> list[tuple[int, Fit]]:
+    """The fits of tasks that one process makes, each with the number of its group.
+
+    Pipelines share their first steps there.
+    """
+    return [(task.group, fit) for task in tasks for fit in fits_of_task(problem, task)]

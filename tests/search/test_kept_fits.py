@@ -1,0 +1,216 @@
+"""A script that was killed, started again, makes no finished fit again."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from joblib import parallel_config
+from numpy.testing import assert_allclose
+from sklearn.base import clone
+from sklearn.datasets import load_iris
+from sklearn.metrics import make_scorer
+from sklearn.model_selection import GridSearchCV, cross_validate
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.tree import DecisionTreeClassifier
+
+from pipelines.errors import InputError
+from pipelines.search.acceleration import Acceleration
+from pipelines.search.joblib_backend import SearchBackend
+from pipelines.search.kept_fits import JOURNAL, KeptFits
+from pipelines.search.search_log import SearchEntry
+
+X, y = load_iris(return_X_y=True)
+TREES = GridSearchCV(DecisionTreeClassifier(random_state=0), {"max_leaf_nodes": [2, 4, 8]}, cv=3)
+
+
+def searched(
+    folder: Path, search: Any = TREES, X: Any = X, y: Any = y, **params: Any
+) -> tuple[Any, SearchEntry]:
+    """A search with its fits kept in a folder, and how many were asked for and made."""
+    acceleration, search = Acceleration(kept=KeptFits(folder)), clone(search)
+    try:
+        with parallel_config(SearchBackend(acceleration)):
+            search.fit(X, y, **params)
+    finally:
+        acceleration.close()
+    return search, acceleration.log.entries[0]
+
+
+def test_a_second_run_makes_none(tmp_path: Path) -> None:
+    first, entry = searched(tmp_path)
+    assert (entry.n_asked, entry.n_kept, entry.n_made) == (9, 0, 9)
+    second, entry = searched(tmp_path)
+    assert (entry.n_asked, entry.n_kept, entry.n_made) == (9, 9, 0)
+    assert entry.reason == "all its fits are kept from before"
+    for name, values in first.cv_results_.items():
+        assert np.array_equal(values, second.cv_results_[name]), name
+
+
+def test_more_candidates_are_made_alone(tmp_path: Path) -> None:
+    searched(tmp_path)
+    more = clone(TREES).set_params(param_grid={"max_leaf_nodes": [16, 4, 8]})
+    search, entry = searched(tmp_path, more)
+    assert (entry.n_kept, entry.n_made) == (6, 3)
+    plain = more.fit(X, y)
+    assert_allclose(
+        search.cv_results_["mean_test_score"], plain.cv_results_["mean_test_score"], rtol=0
+    )
+
+
+def test_what_shares_is_kept_and_a_part_of_it_taken(tmp_path: Path) -> None:
+    search = GridSearchCV(KNeighborsClassifier(), {"n_neighbors": [1, 3]}, cv=3)
+    searched(tmp_path, search)
+    search.set_params(param_grid={"n_neighbors": [1, 3, 5, 7]})
+    result, entry = searched(tmp_path, search)
+    assert (entry.n_kept, entry.n_made) == (6, 3)
+    assert_allclose(
+        result.cv_results_["mean_test_score"],
+        search.fit(X, y).cv_results_["mean_test_score"],
+    )
+
+
+CHANGED: dict[str, dict[str, Any]] = {
+    "rows": {"X": X + 1e-9},
+    "targets": {"y": np.where(np.arange(len(y)) == 3, 1, y)},
+    "splits": {"search": clone(TREES).set_params(cv=4)},
+    "estimator": {"search": clone(TREES).set_params(estimator__criterion="entropy")},
+    "seed": {"search": clone(TREES).set_params(estimator__random_state=1)},
+    "scorer": {"search": clone(TREES).set_params(scoring="f1_macro")},
+    "train scores": {"search": clone(TREES).set_params(return_train_score=True)},
+    "error score": {"search": clone(TREES).set_params(error_score=0.0)},
+    "weights": {"sample_weight": np.ones(len(y))},
+}
+
+
+@pytest.mark.parametrize("name", CHANGED)
+def test_what_has_changed_is_made_again(tmp_path: Path, name: str) -> None:
+    searched(tmp_path)
+    _, entry = searched(tmp_path, **CHANGED[name])
+    assert entry.n_kept == 0
+    assert entry.n_made == entry.n_asked
+
+
+def test_a_failed_fit_is_kept_with_its_error(tmp_path: Path) -> None:
+    search = clone(TREES).set_params(param_grid={"max_leaf_nodes": [2, 0]})
+    for n_made in (6, 0):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            result, entry = searched(tmp_path, search)
+        assert any(
+            "3 fits failed out of a total of 6" in str(warning.message) for warning in caught
+        )
+        assert entry.n_made == n_made
+        assert np.isnan(result.cv_results_["mean_test_score"][1])
+
+
+def test_what_cannot_be_told_from_others_is_said(tmp_path: Path) -> None:
+    scorer = make_scorer(lambda truth, predicted: np.mean(truth == predicted))
+    for _ in range(2):
+        search, entry = searched(tmp_path, clone(TREES).set_params(scoring=scorer))
+        assert entry.n_made == 9
+        assert entry.note.startswith("its fits are not kept: ")
+        assert entry.note in str(entry)
+        assert search.best_score_ > 0.9
+
+
+def test_one_process_at_a_time_writes(tmp_path: Path) -> None:
+    kept = KeptFits(tmp_path)
+    with pytest.raises(InputError, match="in use by another process"):
+        KeptFits(tmp_path)
+    kept.close()
+    KeptFits(tmp_path).close()
+
+
+def test_a_damaged_line_costs_its_own_fits(tmp_path: Path) -> None:
+    searched(tmp_path)
+    path = tmp_path / JOURNAL
+    lines = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(b"".join([lines[0].replace(b"fit", b"fat", 1), *lines[1:]]))
+    _, entry = searched(tmp_path)
+    assert 0 < entry.n_made <= 9
+    assert entry.n_made + entry.n_kept == 9
+
+
+SCRIPT = """
+import time
+import numpy as np
+from pathlib import Path
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.datasets import load_iris
+from sklearn.model_selection import GridSearchCV
+
+class Slow(ClassifierMixin, BaseEstimator):
+    def __init__(self, level=0):
+        self.level = level
+    def fit(self, X, y):
+        self.classes_ = np.unique(y)
+        time.sleep(0.1)
+        return self
+    def predict(self, X):
+        with open("fits", "a") as file:
+            file.write(f"{self.level}\\n")
+        return np.full(len(X), self.classes_[self.level % 3])
+
+X, y = load_iris(return_X_y=True)
+grid = {"level": list(range(8))}
+search = GridSearchCV(Slow(), grid, cv=3, refit=False, n_jobs=JOBS).fit(X, y)
+print(search.cv_results_["mean_test_score"].tolist())
+"""
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_a_script_that_is_killed(tmp_path: Path, n_jobs: int) -> None:
+    (tmp_path / "script.py").write_text(SCRIPT.replace("JOBS", str(n_jobs)))
+    command = [sys.executable, "-m", "pipelines.accelerate", "--results", "kept", "script.py"]
+    path = os.pathsep.join([str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH", "")])
+    options: dict[str, Any] = {
+        "cwd": tmp_path,
+        "env": os.environ | {"PYTHONPATH": path},
+        "text": True,
+        "stdout": subprocess.PIPE,
+        "stderr": subprocess.PIPE,
+    }
+    fits = tmp_path / "fits"
+    with subprocess.Popen(command, start_new_session=True, **options) as process:
+        while process.poll() is None and (not fits.exists() or len(fits.read_text()) < 16):
+            time.sleep(0.01)
+        assert process.poll() is None, process.communicate()
+        os.killpg(process.pid, signal.SIGKILL)
+    n_kept = sum(
+        line.count('\\"fit_time\\"') for line in (tmp_path / "kept" / JOURNAL).read_text().split()
+    )
+    assert n_kept > 0
+    n_before = len(fits.read_text().split())
+    # What was being written when the signal came, at most one for each process, and one on its way.
+    assert n_kept >= n_before - 1 - n_jobs
+    done = subprocess.run(command, check=True, **options)
+    assert len(fits.read_text().split()) - n_before == 24 - n_kept
+    assert f"24 fits asked, {n_kept} kept from before, {24 - n_kept} made" in done.stderr
+    again = subprocess.run(command, check=True, **options)
+    assert "24 kept from before, 0 made" in again.stderr
+    assert again.stdout == done.stdout
+    # Another class of that name is another estimator.
+    script = tmp_path / "script.py"
+    script.write_text(script.read_text().replace("self.level % 3", "(self.level + 1) % 3"))
+    changed = subprocess.run(command, check=True, **options)
+    assert "24 fits asked, 24 made" in changed.stderr
+
+
+def test_the_estimators_of_a_validation_are_not_kept(tmp_path: Path) -> None:
+    acceleration = Acceleration(kept=KeptFits(tmp_path))
+    with parallel_config(SearchBackend(acceleration)):
+        for _ in range(2):
+            result = cross_validate(DecisionTreeClassifier(), X, y, return_estimator=True, cv=3)
+            assert all(hasattr(estimator, "tree_") for estimator in result["estimator"])
+    acceleration.close()
+    assert [entry.n_made for entry in acceleration.log.entries] == [3, 3]
+    assert "wants every fitted estimator" in acceleration.log.entries[0].note
