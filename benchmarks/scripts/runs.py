@@ -86,10 +86,7 @@ def _environment(script: Script, folder: Path, beside: Path, records: Path) -> d
     paths = [str(Path(__file__).parent / "probe"), str(ROOT), str(beside)]
     paths += [str(folder / path) for path in script.imports]
     inherited = os.environ.get("PYTHONPATH")
-    addresses = {
-        address: str(folder / path)
-        for address, path in script.addresses.items()
-    }
+    addresses = {address: str(folder / path) for address, path in script.addresses.items()}
     return os.environ | {
         "PYTHONPATH": os.pathsep.join([*paths, inherited] if inherited else paths),
         "MPLBACKEND": "Agg",

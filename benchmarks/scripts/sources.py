@@ -96,9 +96,7 @@ _IMBALANCED = Repository(
     "scikit-learn-contrib/imbalanced-learn", "8504e95f0160f61d1b617ca66f779646d2ee609e"
 )
 _SKOPT = Repository("scikit-optimize/scikit-optimize", "a2369ddbc332d16d8ff173b12404b03fea472492")
-_ISLP = Repository(
-    "intro-stat-learning/ISLP_labs", "4854ffe66a58d6055ea5fbb01d98b61515519dbe"
-)
+_ISLP = Repository("intro-stat-learning/ISLP_labs", "4854ffe66a58d6055ea5fbb01d98b61515519dbe")
 _WDBC = {
     "https://archive.ics.uci.edu/ml/machine-learning-databases/breast-cancer-wisconsin/"
     "wdbc.data": "machine-learning-book/ch06/wdbc.data"
@@ -135,9 +133,7 @@ SCRIPTS: tuple[Script, ...] = (
     ),
     Script(_GERON, "05_support_vector_machines.ipynb", (7, 14, *range(36, 50))),
     Script(_GERON, "06_decision_trees.ipynb", (4, *range(48, 53))),
-    Script(
-        _SCIPY, "notebooks/14.Model_Complexity_and_GridSearchCV.ipynb", tuple(range(17))
-    ),
+    Script(_SCIPY, "notebooks/14.Model_Complexity_and_GridSearchCV.ipynb", tuple(range(17))),
     Script(_SCIPY, "notebooks/solutions/17A_logreg_grid.py"),
     Script(_VIDEOS, "08_grid_search.ipynb"),
     Script(
