@@ -19,6 +19,8 @@ TRIED = ("1.7.0", "1.9.1")
 
 PLACES = {
     "BaseScorer": ("sklearn.metrics._scorer", "_BaseScorer"),
+    "HalfBinomialLoss": ("sklearn._loss.loss", "HalfBinomialLoss"),
+    "HalfMultinomialLoss": ("sklearn._loss.loss", "HalfMultinomialLoss"),
     "Interval": ("sklearn.utils._param_validation", "Interval"),
     "MultimetricScorer": ("sklearn.metrics._scorer", "_MultimetricScorer"),
     "Options": ("sklearn.utils._param_validation", "Options"),
@@ -26,6 +28,7 @@ PLACES = {
     "SigmoidCalibration": ("sklearn.calibration", "_SigmoidCalibration"),
     "StrOptions": ("sklearn.utils._param_validation", "StrOptions"),
     "check_method_params": ("sklearn.utils.validation", "_check_method_params"),
+    "check_optimize_result": ("sklearn.utils.optimize", "_check_optimize_result"),
     "check_sample_weight": ("sklearn.utils.validation", "_check_sample_weight"),
     "check_y": ("sklearn.utils.validation", "_check_y"),
     "fit_and_score": ("sklearn.model_selection._validation", "_fit_and_score"),

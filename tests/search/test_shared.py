@@ -223,8 +223,6 @@ def test_a_wide_analysis_serves_the_narrow_ones() -> None:
         RandomForestClassifier(),
         RandomForestClassifier(random_state=0, oob_score=True),
         RandomForestClassifier(random_state=0, warm_start=True),
-        GradientBoostingClassifier(random_state=0, n_iter_no_change=3),
-        HistGradientBoostingClassifier(early_stopping=True, random_state=0),
         Ridge(solver="sag"),
         Ridge(positive=True),
         SVC(probability=True),
@@ -234,7 +232,7 @@ def test_a_wide_analysis_serves_the_narrow_ones() -> None:
         type("Mine", (RandomForestClassifier,), {})(random_state=0),
     ],
 )
-def test_what_chance_or_an_early_end_decides_is_not_shared(estimator: Any) -> None:
+def test_what_chance_decides_or_a_kind_does_not_give_is_not_shared(estimator: Any) -> None:
     assert [
         one.name for one in group_candidates([estimator, clone(estimator)], CandidateScorer())
     ] == [PLAIN, PLAIN]

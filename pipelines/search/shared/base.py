@@ -16,6 +16,7 @@ from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
+from numbers import Integral
 from typing import Any, ClassVar
 
 import numpy as np
@@ -324,6 +325,10 @@ class SharedEstimators(SharedFit):
 
     own = staticmethod(read_only)
 
+    def shares_on(self, X: Any) -> bool:
+        """Whether fits on these training rows share work; if not, each is a plain one."""
+        return True
+
     @abstractmethod
     def fit(self, estimators: Sequence[Any], X: Any, y: Any, **weights: Any) -> list[Any]:
         """Fit all estimators, each as a separate fit would have left it.
@@ -352,30 +357,42 @@ class SharedEstimators(SharedFit):
         (X, y), weights, asked = rows.train(split), rows.weights(split), rows.asked(split)
         fresh = [clone(one) for one in estimators] if rows.n_splits > 1 else estimators
         # Others are fitted on these rows, too; what fails on them is fitted by itself on a copy.
-        X, y = self.own(X), self.own(y)
+        kind: SharedEstimators = self if self.shares_on(X) else PlainFits()
+        X, y = kind.own(X), kind.own(y)
         started = time.perf_counter()
         with convergence_noted() as noted:
-            fitted = self.fit(fresh, X, y, **({} if weights is None else {WEIGHTS: weights}))
+            fitted = kind.fit(fresh, X, y, **({} if weights is None else {WEIGHTS: weights}))
         seconds = (time.perf_counter() - started) / len(fitted)
 
-        shown = cache(lambda part: self.own(asked[part]))  # the same to all methods
+        shown = cache(lambda part: kind.own(asked[part]))  # the same to all methods
 
         @cache
         def together(method: str, part: str) -> list[np.ndarray] | None:
-            return self.predict(fitted, method, shown(part)) if len(fitted) > 1 else None
+            return kind.predict(fitted, method, shown(part)) if len(fitted) > 1 else None
 
         def predict(i: int, method: str, part: str) -> np.ndarray:
             found = together(method, part)
             if found is not None:
                 return found[i]
-            predicted: np.ndarray = getattr(fitted[i], method)(self.own(asked[part]))
+            predicted: np.ndarray = getattr(fitted[i], method)(kind.own(asked[part]))
             return predicted
 
+        at_limit = _at_limit(fitted) if noted else []
         for i, estimator in enumerate(fitted):
             fit = Fit(i, split, partial(predict, i), estimator, fit_seconds=seconds)
-            fit.converged = not noted
-            fit.n_fits = int(i == 0 or isinstance(self, PlainFits))
+            fit.converged = not noted or (any(at_limit) and not at_limit[i])
+            fit.n_fits = int(i == 0 or isinstance(kind, PlainFits))
             yield fit
+
+
+def _at_limit(fitted: Sequence[Any]) -> list[bool]:
+    """Whether each estimator ended at its limit of iterations, as far as its attributes tell."""
+    limits = (getattr(estimator, "max_iter", None) for estimator in fitted)
+    steps = (getattr(estimator, "n_iter_", None) for estimator in fitted)
+    return [
+        limit is not None and n_steps is not None and bool(np.max(n_steps) >= limit)
+        for limit, n_steps in zip(limits, steps, strict=True)
+    ]
 
 
 @contextmanager
@@ -497,10 +514,21 @@ def writes_rows(estimator: Any) -> bool:
     )
 
 
-def is_repeatable(estimator: Any) -> bool:
-    """Return whether fits are repeatable: every ``random_state`` inside is an integer."""
+def is_repeatable(estimator: Any, deep: bool = True) -> bool:
+    """Whether clones of an estimator are fitted alike: nothing in it draws a seed of its own.
+
+    Every ``random_state`` inside is an integer, or, of scikit-learn's own classes, a generator:
+    cloning copies it, so that each clone draws the same. Other classes may draw from it whenever
+    they are called.
+
+    Parameters
+    ----------
+    deep : whether the estimators within count, too
+    """
+    is_usual = type(estimator).__module__.startswith("sklearn.")
     return all(
-        isinstance(value, int) and not isinstance(value, bool)
-        for name, value in estimator.get_params(deep=True).items()
+        (isinstance(value, Integral) and not isinstance(value, bool))
+        or (is_usual and type(value) is np.random.RandomState)
+        for name, value in estimator.get_params(deep=deep).items()
         if name.rsplit("__", 1)[-1] == SEED
     )

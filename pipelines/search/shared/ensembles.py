@@ -7,55 +7,87 @@ trees one by one. So what is fitted with the most members has all smaller ones i
 from __future__ import annotations
 
 import copy
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Hashable, Sequence
 from itertools import islice
+from numbers import Integral
 from typing import Any
 
 import numpy as np
 from joblib import Parallel, delayed
 from sklearn import ensemble
+from sklearn.base import clone
 
-from pipelines.search.shared.base import SharedEstimators
+from pipelines.search.shared.base import SharedEstimators, identity, is_repeatable
 
+MOST_ANSWERS = 2**26  # of members about rows, that are held at once
 TREES_AT_ONCE = 8  # for each thread: what they say is held until it is added up, in order
 
 
 class Prefixes(SharedEstimators):
-    """Ensembles of several sizes from one fit of the largest, whose first members they are."""
+    """Ensembles of several sizes from one fit of the largest, whose first members they are.
+
+    Attributes
+    ----------
+    size : str
+        The parameter that is the number of members.
+    lists : names of fitted attributes with an element for each member
+    seeds_members : bool
+        Whether it gives each member its seeds, whatever those of ``estimator`` are.
+    draws_ahead : bool
+        Whether what it draws from its generator does not depend on what was fitted before: of
+        others, a generator would end in a state that no separate fit leaves.
+    """
 
     by_chance = True
     size = "n_estimators"
-    lists: Sequence[str] = ("estimators_",)  # fitted attributes with an element for each member
+    lists: Sequence[str] = ("estimators_",)
+    seeds_members = False
+    draws_ahead = True
 
     @property
     def shared(self) -> Collection[str]:  # type: ignore[override]
         """The number of members alone."""
         return (self.size,)
 
+    def group_key(self, estimator: Any) -> Hashable | None:
+        """See ``SharedFit.group_key``."""
+        if not self.accepts(estimator) or not is_repeatable(estimator, not self.seeds_members):
+            return None
+        return identity(estimator, self.shared)
+
     def accepts(self, estimator: Any) -> bool:
         """Return a number of members, and nothing that depends on members to come."""
         size = getattr(estimator, self.size)
         # Rows out of the bag are estimated for all members at once.
         of_all = any(getattr(estimator, name, False) for name in ("warm_start", "oob_score"))
-        return isinstance(size, int) and size > 0 and not of_all
+        draws = self.draws_ahead or not isinstance(estimator.random_state, np.random.RandomState)
+        return isinstance(size, Integral) and int(size) > 0 and not of_all and draws
 
     def fit(self, estimators: Sequence[Any], X: Any, y: Any, **weights: Any) -> list[Any]:
-        largest = max(estimators, key=self.size_of)
-        largest.fit(X, y, **weights)
-        return [self.cut(largest, self.size_of(one)) for one in estimators]
+        # A clone, as the others need the generator as it was.
+        largest = clone(max(estimators, key=self.size_of)).fit(X, y, **weights)
+        return [self.cut(largest, estimator) for estimator in estimators]
 
     def size_of(self, estimator: Any) -> int:
         """Return the number of members of an ensemble."""
         return int(getattr(estimator, self.size))
 
-    def cut(self, largest: Any, n: int) -> Any:
-        """Return the estimator of the first ``n`` members."""
-        smaller = copy.copy(largest)
-        setattr(smaller, self.size, n)
+    def cut(self, largest: Any, estimator: Any) -> Any:
+        """Return the fitted ensemble with as many first members as an unfitted one asks for."""
+        smaller, n = copy.copy(largest), self.size_of(estimator)
+        setattr(smaller, self.size, getattr(estimator, self.size))
         for name in self.lists:
             if hasattr(largest, name):
                 setattr(smaller, name, getattr(largest, name)[:n])
+        if isinstance(estimator.random_state, np.random.RandomState):
+            smaller.random_state = self.generator_after(largest, estimator)
         return smaller
+
+    def generator_after(self, largest: Any, estimator: Any) -> np.random.RandomState:
+        """Return the generator as a separate fit leaves it, which draws a seed for each member."""
+        generator: np.random.RandomState = copy.deepcopy(estimator.random_state)
+        generator.randint(np.iinfo(np.int32).max, size=self.size_of(estimator))
+        return generator
 
 
 class Forests(Prefixes):
@@ -100,27 +132,33 @@ class Bags(Prefixes):
 
     name = "prefixes of one bag"
     types = (ensemble.BaggingClassifier, ensemble.BaggingRegressor)
+    seeds_members = True
     lists = ("estimators_", "estimators_features_", "_seeds")
 
 
 class Boosting(Prefixes):
-    """Gradient boosting; the stages are asked once, one after the other."""
+    """Gradient boosting; the stages are asked once, one after the other.
+
+    One that ends early ends at the same stage whatever its size, if that is not smaller: the rows
+    that are held out, and the scores so far, are the same.
+    """
 
     name = "stages of one boosting"
     types = (ensemble.GradientBoostingClassifier, ensemble.GradientBoostingRegressor)
     lists: Sequence[str] = ("estimators_", "train_score_", "oob_improvement_", "oob_scores_")
+    draws_ahead = False
 
-    def accepts(self, estimator: Any) -> bool:
-        """See ``SharedFit.accepts``; one that may end early does not end by its size."""
-        return super().accepts(estimator) and estimator.n_iter_no_change is None
-
-    def cut(self, largest: Any, n: int) -> Any:
-        smaller = super().cut(largest, n)
+    def cut(self, largest: Any, estimator: Any) -> Any:
+        smaller = super().cut(largest, estimator)
         if hasattr(smaller, "n_estimators_"):
-            smaller.n_estimators_ = n
+            smaller.n_estimators_ = self.n_stages(smaller)
         if hasattr(smaller, "oob_scores_"):
             smaller.oob_score_ = smaller.oob_scores_[-1]
         return smaller
+
+    def n_stages(self, fitted: Any) -> int:
+        """Return the number of stages, below that which was asked for where it ended early."""
+        return len(getattr(fitted, self.lists[0]))
 
     def predict(self, fitted: Sequence[Any], method: str, X: Any) -> list[np.ndarray] | None:
         """Predict with ensembles of all sizes in one pass through the stages."""
@@ -128,37 +166,78 @@ class Boosting(Prefixes):
         staged = getattr(largest, f"staged_{method}", None)
         if staged is None:
             return None
-        wanted = {self.size_of(one) for one in fitted}
-        # A stage may be an array that the next one is added to.
+        wanted = {self.n_stages(model) for model in fitted}
+        # A stage may be an array that the next one is added to; of two classes it is a column.
         found = {
-            n: np.array(stage, copy=True) for n, stage in enumerate(staged(X), 1) if n in wanted
+            n: np.array(stage[:, 0] if np.shape(stage)[1:] == (1,) else stage, copy=True)
+            for n, stage in enumerate(staged(X), 1)
+            if n in wanted
         }
-        return [found[self.size_of(one)] for one in fitted]
+        return [found[self.n_stages(model)] for model in fitted]
 
 
 class HistogramBoosting(Boosting):
-    """Gradient boosting on histograms, where no row is held out to end it early."""
+    """Gradient boosting on histograms."""
 
     types = (ensemble.HistGradientBoostingClassifier, ensemble.HistGradientBoostingRegressor)
     size = "max_iter"
     lists = ("_predictors",)
+    draws_ahead = True
 
-    def accepts(self, estimator: Any) -> bool:
-        """See ``SharedFit.accepts``; ``"auto"`` depends on the number of rows."""
-        return Prefixes.accepts(self, estimator) and estimator.early_stopping in (False, "auto")
+    def cut(self, largest: Any, estimator: Any) -> Any:
+        smaller = super().cut(largest, estimator)
+        for name in ("train_score_", "validation_score_"):  # the first is of no stage
+            setattr(smaller, name, getattr(largest, name)[: self.size_of(estimator) + 1])
+        # Early ends by a scorer's name leave this method with the instance, bound to the largest.
+        vars(smaller).pop("_raw_predict", None)
+        return smaller
 
-    def fit(self, estimators: Sequence[Any], X: Any, y: Any, **weights: Any) -> list[Any]:
-        """Fit as ``SharedEstimators.fit`` says.
+    def generator_after(self, largest: Any, estimator: Any) -> np.random.RandomState:
+        """See ``Prefixes``; every fit draws as many seeds, whatever the number of members."""
+        return copy.deepcopy(largest.random_state)
 
-        Raises
-        ------
-        ValueError
-            It ended early: sizes are not what was asked for.
+
+class AdaBoosts(Prefixes):
+    """AdaBoost; each member is asked once.
+
+    One that ends early, as a member makes no error or too many, does so at the same member
+    whatever its size, if that is not smaller; the weights of members to come are 0.
+    """
+
+    name = "members of one AdaBoost"
+    types = (ensemble.AdaBoostClassifier, ensemble.AdaBoostRegressor)
+    lists = ("estimators_", "estimator_weights_", "estimator_errors_")
+    seeds_members = True
+    draws_ahead = False
+
+    def predict(self, fitted: Sequence[Any], method: str, X: Any) -> list[np.ndarray] | None:
+        """Have every ensemble add up what its members said when the first of them asked.
+
+        ``staged_predict`` sums weights in another order, so that its last bits are others.
         """
-        fitted = super().fit(estimators, X, y, **weights)
-        if fitted[0].do_early_stopping_:
-            raise ValueError("boosting that may end early shares nothing")
-        return fitted
+        members = [_Member(member) for member in max(fitted, key=self.size_of).estimators_]
+        n_rows = X.shape[0] if hasattr(X, "shape") else len(X)
+        if len(members) * n_rows > MOST_ANSWERS:
+            return None
+        predicted = []
+        for model in fitted:
+            model = copy.copy(model)
+            model.estimators_ = members[: len(model.estimators_)]
+            predicted.append(getattr(model, method)(X))
+        return predicted
 
 
-KINDS = (Forests(), Bags(), Boosting(), HistogramBoosting())
+class _Member:
+    """A member of an ensemble, asked about the same rows time and again."""
+
+    def __init__(self, member: Any) -> None:
+        self._member, self._answer = member, None
+
+    def predict(self, X: Any) -> Any:
+        """Return its predictions, made at the first call."""
+        if self._answer is None:
+            self._answer = self._member.predict(X)
+        return self._answer
+
+
+KINDS = (Forests(), Bags(), Boosting(), HistogramBoosting(), AdaBoosts())

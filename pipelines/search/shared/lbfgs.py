@@ -1,0 +1,115 @@
+"""Several minimisations by L-BFGS-B side by side, whose losses are evaluated together.
+
+``scipy.optimize.minimize`` asks one function for one value at a time. Its solver itself hands
+back control wherever it wants a value, so that many solvers can wait for one evaluation of all.
+Each takes the steps that ``minimize`` takes, and as many. The names of scipy's that are private
+are in this file alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+from scipy import optimize
+
+N_CORRECTIONS = 10  # the default of ``minimize``, with the next
+MOST_EVALUATIONS = 15000
+SIGNATURE = "setulb(m,x,l,u,nbd,f,g,factr,pgtol,wa,iwa,task,lsave,isave,dsave,maxls,ln_task)"
+NEW_STEP, CONVERGED, STOPPED, WANTED = 1, 4, 5, 3  # what the solver says of its state
+AT_MAX_ITER, AT_MOST_EVALUATIONS = 504, 502
+Evaluate = Callable[[Sequence[int], np.ndarray], tuple[Iterable[float], Iterable[np.ndarray]]]
+
+
+def is_known() -> bool:
+    """Whether scipy's solver is called as in the versions that this file was written for."""
+    setulb = getattr(getattr(optimize, "_lbfgsb", None), "setulb", None)
+    return getattr(setulb, "__doc__", None) == SIGNATURE
+
+
+class Minimisation:
+    """One minimisation without bounds, from zero, that waits for values.
+
+    Attributes
+    ----------
+    x : float array of shape (n_variables,), where the next value is wanted; at the end the minimum
+    n_steps : iterations that were made
+    """
+
+    def __init__(self, n_variables: int, options: dict[str, Any]) -> None:
+        n, m = n_variables, N_CORRECTIONS
+        self.options, self.n_steps, self.n_evaluations = options, 0, 0
+        self.x = np.zeros(n)
+        self.bounds = np.zeros(n), np.zeros(n), np.zeros(n, np.int32)  # 0: a variable has none
+        self.work = np.zeros(2 * m * n + 5 * n + 11 * m * m + 8 * m), np.zeros(3 * n, np.int32)
+        self.task, self.search_task = np.zeros(2, np.int32), np.zeros(2, np.int32)
+        self.saved = np.zeros(4, np.int32), np.zeros(44, np.int32), np.zeros(29)
+
+    def goes_on(self, value: float, gradient: np.ndarray) -> bool:
+        """Go on with the value and the gradient at ``x``; whether others are wanted.
+
+        Parameters
+        ----------
+        gradient : float array of shape (n_variables,), which is kept
+        """
+        options, task = self.options, self.task
+        self.n_evaluations += bool(self.task[0])
+        while True:
+            optimize._lbfgsb.setulb(
+                N_CORRECTIONS,
+                self.x,
+                *self.bounds,
+                value,
+                gradient,
+                options["ftol"] / np.finfo(float).eps,
+                options["gtol"],
+                *self.work,
+                task,
+                *self.saved,
+                options["maxls"],
+                self.search_task,
+            )
+            if task[0] != NEW_STEP:
+                return bool(task[0] == WANTED)
+            self.n_steps += 1
+            if self.n_steps >= options["maxiter"]:
+                task[:] = STOPPED, AT_MAX_ITER
+            elif self.n_evaluations > MOST_EVALUATIONS:
+                task[:] = STOPPED, AT_MOST_EVALUATIONS
+
+    @property
+    def result(self) -> optimize.OptimizeResult:
+        """What ``minimize`` tells of the end: ``x``, ``nit``, ``status`` and ``message``."""
+        from scipy.optimize import _lbfgsb_py as texts
+
+        at_limit = self.n_evaluations > MOST_EVALUATIONS or self.n_steps >= self.options["maxiter"]
+        message = f"{texts.status_messages[self.task[0]]}: {texts.task_messages[self.task[1]]}"
+        status = 0 if self.task[0] == CONVERGED else 1 if at_limit else 2
+        return optimize.OptimizeResult(x=self.x, nit=self.n_steps, status=status, message=message)
+
+
+def minimise_together(
+    evaluate: Evaluate, n_functions: int, n_variables: int, **options: Any
+) -> list[optimize.OptimizeResult]:
+    """Minimise several functions from zero, each as ``minimize(method="L-BFGS-B")`` does.
+
+    Parameters
+    ----------
+    evaluate : function of the places of some functions, and an array of shape (n_some,
+        n_variables), their variables
+        Gives values of shape (n_some,) and gradients of shape (n_some, n_variables).
+    options : ``maxiter``, ``maxls``, ``gtol`` and ``ftol`` of scipy's method
+    """
+    descents = [Minimisation(n_variables, options) for _ in range(n_functions)]
+    waiting = [
+        i for i, descent in enumerate(descents) if descent.goes_on(0.0, np.zeros(n_variables))
+    ]
+    while waiting:
+        values, gradients = evaluate(waiting, np.stack([descents[i].x for i in waiting]))
+        waiting = [
+            i
+            for i, value, gradient in zip(waiting, values, gradients, strict=True)
+            if descents[i].goes_on(value, gradient)
+        ]
+    return [descent.result for descent in descents]

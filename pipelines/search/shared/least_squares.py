@@ -1,0 +1,191 @@
+"""Linear least squares with penalties: what all penalties have in common is computed once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from numbers import Real
+from typing import Any
+
+import numpy as np
+from scipy import linalg, sparse
+from sklearn.linear_model import ElasticNet, Lasso, Ridge, RidgeClassifier, enet_path
+from sklearn.utils.class_weight import compute_sample_weight
+
+from pipelines.search.shared.base import WEIGHTS
+from pipelines.search.shared.linear_responses import LinearModels
+
+
+@dataclass(frozen=True)
+class Centred:
+    """Rows and targets as the solvers take them: centred, then scaled by the roots of weights.
+
+    Attributes
+    ----------
+    rows, targets : arrays of shape (n_samples, n_features) and (n_samples, n_targets)
+    centre, level : means of rows and targets, which were taken off; zeros without an intercept
+    """
+
+    rows: np.ndarray
+    targets: np.ndarray
+    centre: np.ndarray
+    level: np.ndarray
+
+    @classmethod
+    def of(cls, X: Any, y: Any, has_intercept: bool, weights: np.ndarray | None) -> Centred:
+        """Centre dense rows, in single precision where they have that."""
+        rows = np.asarray(X)
+        rows = rows if rows.dtype == np.float32 else rows.astype(np.float64)
+        targets = np.asarray(y).reshape(len(rows), -1).astype(rows.dtype)
+        centre, level = np.zeros(rows.shape[1], rows.dtype), np.zeros(targets.shape[1], rows.dtype)
+        if has_intercept:
+            centre, level = (
+                np.average(part, axis=0, weights=weights).astype(rows.dtype)
+                for part in (rows, targets)
+            )
+        rows, targets = rows - centre, targets - level
+        if weights is not None:
+            roots = np.sqrt(weights).astype(rows.dtype)[:, None]
+            rows, targets = rows * roots, targets * roots
+        return cls(rows, targets, centre, level)
+
+    def model(self, fitted: Any, estimator: Any, coefficients: np.ndarray) -> Any:
+        """Give an estimator its coefficients.
+
+        Parameters
+        ----------
+        fitted : estimator on the same rows, for all that is no coefficient
+        coefficients : of shape (n_targets, n_features)
+        """
+        vars(estimator).update(vars(fitted) | vars(estimator))
+        estimator.coef_ = coefficients.reshape(np.shape(fitted.coef_))
+        if estimator.fit_intercept:
+            intercept = self.level - coefficients @ self.centre
+            estimator.intercept_ = intercept if np.ndim(fitted.intercept_) else intercept[0]
+        return estimator
+
+
+class Ridges(LinearModels):
+    """``Ridge`` for all alphas by one singular value decomposition.
+
+    With X = Q R and R = U S V', the coefficients are V S / (S² + alpha) U' Q' y. The rows are
+    first turned into the triangle R, whose decomposition does not depend on their number
+    (Golub and Van Loan, Matrix Computations, 8.6.3).
+    """
+
+    name = "one decomposition for all alphas"
+    types = (Ridge, RidgeClassifier)
+    shared = ("alpha",)
+
+    def accepts(self, estimator: Any) -> bool:
+        """Whether the solver gives the exact solution, for one alpha above 0, of rows it keeps."""
+        return (
+            estimator.solver in ("auto", "cholesky", "svd")
+            and not estimator.positive
+            and estimator.copy_X is True
+            and isinstance(estimator.alpha, Real)
+            and float(estimator.alpha) > 0
+        )
+
+    def shares_on(self, X: Any) -> bool:
+        """Whether the rows are dense."""
+        return not sparse.issparse(X)
+
+    def fit(self, estimators: Sequence[Any], X: Any, y: Any, **weights: Any) -> list[Any]:
+        """See ``SharedEstimators.fit``; the first plainly, for all that is no coefficient."""
+        first = estimators[0].fit(X, y, **weights)
+        importance, targets = weights.get(WEIGHTS), y
+        if hasattr(first, "classes_"):
+            targets = first._label_binarizer.transform(y)
+            if first.class_weight:
+                importance = compute_sample_weight(first.class_weight, y) * (
+                    1.0 if importance is None else importance
+                )
+        data = Centred.of(X, targets, first.fit_intercept, importance)
+        triangle = linalg.qr(np.hstack([data.rows, data.targets]), mode="r")[0]
+        n_features = data.rows.shape[1]
+        U, S, Vt = linalg.svd(triangle[:n_features, :n_features], full_matrices=False)
+        turned = U.T @ triangle[:n_features, n_features:]
+        return [first] + [
+            data.model(first, other, (Vt.T @ ((S / (S**2 + other.alpha))[:, None] * turned)).T)
+            for other in estimators[1:]
+        ]
+
+
+class ElasticNets(LinearModels):
+    """``Lasso`` and ``ElasticNet`` for all penalties from one Gram matrix of the rows.
+
+    Coordinate descent needs of the rows but their products with each other and with the targets
+    (Friedman, Hastie and Tibshirani, Regularization paths for generalized linear models via
+    coordinate descent, Journal of Statistical Software 33, 2010, 2.2). Each candidate begins at
+    zero, as a separate fit does, so that it takes the same steps, to rounding, and as many: where
+    one ends at ``max_iter``, so does the other.
+    """
+
+    name = "one Gram matrix for all penalties"
+    types = (Lasso, ElasticNet)
+    shared = ("alpha", "l1_ratio")
+
+    def accepts(self, estimator: Any) -> bool:
+        """Whether coordinates come in turn, with a penalty, and the tolerance is not rounding."""
+        return (
+            estimator.selection == "cyclic"
+            and isinstance(estimator.precompute, bool)
+            and estimator.copy_X is True
+            and isinstance(estimator.alpha, Real)
+            and 0 < float(estimator.alpha) < np.inf
+            and isinstance(estimator.l1_ratio, Real)
+            and 0 <= float(estimator.l1_ratio) <= 1
+            and estimator.tol >= 1e-8
+        )
+
+    def shares_on(self, X: Any) -> bool:
+        """Whether the products of dense rows are smaller than these, and keep the tolerance."""
+        if sparse.issparse(X) or np.asarray(X[:1]).dtype == np.float32:
+            return False
+        n_rows, n_columns = np.shape(X)
+        return bool(n_rows > n_columns)
+
+    def fit(self, estimators: Sequence[Any], X: Any, y: Any, **weights: Any) -> list[Any]:
+        """See ``SharedEstimators.fit``; the strongest penalty plainly, as that is soon done."""
+        importance = weights.get(WEIGHTS)
+        if importance is not None:
+            importance = importance * (len(importance) / importance.sum())
+        strongest = max(range(len(estimators)), key=lambda i: estimators[i].alpha)
+        first = estimators[strongest].fit(X, y, **weights)
+        data = Centred.of(X, y, first.fit_intercept, importance)
+        gram, products = data.rows.T @ data.rows, data.rows.T @ data.targets
+        return [
+            first if i == strongest else self._descend(first, estimator, data, gram, products)
+            for i, estimator in enumerate(estimators)
+        ]
+
+    def _descend(
+        self, first: Any, estimator: Any, data: Centred, gram: np.ndarray, products: np.ndarray
+    ) -> Any:
+        """Fit an estimator to each target in turn."""
+        coefficients, gaps, steps = [], [], []
+        for target, product in zip(data.targets.T, products.T, strict=True):
+            _, path, gap, n_steps = enet_path(
+                data.rows,
+                np.ascontiguousarray(target),
+                l1_ratio=estimator.l1_ratio,
+                alphas=[estimator.alpha],
+                precompute=gram,
+                Xy=np.ascontiguousarray(product),
+                return_n_iter=True,
+                positive=estimator.positive,
+                check_input=False,
+                tol=estimator.tol,
+                max_iter=estimator.max_iter,
+                random_state=estimator.random_state,
+            )
+            coefficients.append(path[:, 0])
+            gaps.append(gap[0])
+            steps.append(n_steps[0])
+        model = data.model(first, estimator, np.array(coefficients))
+        if not np.isfinite(model.coef_).all():
+            raise ValueError("coordinate descent gave coefficients that are not finite")
+        model.dual_gap_ = np.array(gaps) if len(gaps) > 1 else gaps[0]
+        model.n_iter_ = steps if len(steps) > 1 else steps[0]
+        return model
