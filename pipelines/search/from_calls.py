@@ -221,7 +221,8 @@ def draws_in_steps(problem: Problem, group: Group, n_rows: int) -> bool:
         for analysis in fitted_inside(transformer):
             is_exact = n_features is not None and is_exact_by_shape(n_rows, n_features)
             is_known = analysis is transformer and is_exact
-            if analysis.svd_solver == "auto" and not is_seed(analysis.random_state) | is_known:
+            is_settled = is_known or is_seed(analysis.random_state)
+            if analysis.svd_solver == "auto" and not is_settled:
                 return True
         if not isinstance(transformer, AS_WIDE):
             n_features = None  # not known before it is fitted
