@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from pipelines.search.kept_fits import KeptFits
     from pipelines.search.tasks import Problem, Task
 
-APART = "its fits have nothing in common"
+APART = "its fits have nothing in common, or are over too soon"
 
 
 @dataclass(frozen=True)
@@ -71,6 +71,7 @@ class Acceleration:
     def __init__(self, client: Client | None = None, kept: KeptFits | None = None) -> None:
         self.log = SearchLog()
         self._client, self._kept = client, kept
+        self._apart = dict[str, float]()  # see ``sharing_groups``
 
     def results(self, calls: FitCalls, usual: UsualWay) -> Iterator[dict[str, Any]]:
         """The results of the fits of a search, in their order; see ``Searches``."""
@@ -155,7 +156,7 @@ class Acceleration:
 
             try:
                 problem = problem_of(calls, as_called=n_jobs == 1)
-                tasks = shared_tasks(problem, calls, numbers)
+                tasks = shared_tasks(problem, calls, numbers, self._apart)
             except Exception as error:  # what is wrong with a call, the call says itself
                 entry.reason = error_line(error)
             else:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -27,6 +27,7 @@ from pipelines.search.strategies.base import WHOLE, Request
 from pipelines.search.tasks import SEARCH, Place, Problem, Task, fit_task, make_tasks
 
 AS_WIDE = StandardScaler, MinMaxScaler, MaxAbsScaler, RobustScaler  # change no number of columns
+ROWS_OF_ONE = 1000  # with fewer, the splits of one candidate have little to share
 MOST_DENSE = 2**29  # bytes of a sparse matrix as an array; a larger one shares nothing
 
 
@@ -142,11 +143,18 @@ def not_made(like: Mapping[str, Any], n_rows: int) -> dict[str, Any]:
     return result | {"n_test_samples": n_rows}
 
 
-def shared_tasks(problem: Problem, calls: FitCalls, numbers: Sequence[int]) -> dict[int, Task]:
-    """The tasks of those calls whose fits share work, by the numbers of the calls."""
+def shared_tasks(
+    problem: Problem, calls: FitCalls, numbers: Sequence[int], apart: dict[str, float]
+) -> dict[int, Task]:
+    """The tasks of those calls whose fits share work, by the numbers of the calls.
+
+    Parameters
+    ----------
+    apart : see ``sharing_groups``
+    """
     by_place = {
         place[1:3]: task
-        for task in tasks_of(problem, calls, numbers, sharing_groups(problem))
+        for task in tasks_of(problem, calls, numbers, sharing_groups(problem, apart))
         for place in task.places
     }
     return {
@@ -182,9 +190,17 @@ def tasks_of(
     return [left for task in tasks if (left := task.without(done)) is not None]
 
 
-def sharing_groups(problem: Problem) -> list[Group]:
-    """The groups whose fits have something in common: with each other, or their first steps."""
-    n_rows = min(len(train) for train, _ in problem.splits[SEARCH, WHOLE])
+def sharing_groups(problem: Problem, apart: dict[str, float] | None = None) -> list[Group]:
+    """The groups whose fits have something in common: with each other, or their first steps.
+
+    Parameters
+    ----------
+    apart : seconds that this process has spent on separate fits of kinds for which much would be
+        loaded first, by the names of these. They are loaded when that was spent which loading
+        takes, so that no script takes twice as long as it might have. None where workers fit.
+    """
+    sizes = [len(train) for train, _ in problem.splits[SEARCH, WHOLE]]
+    n_rows, n_most = min(sizes), max(sizes)
     groups = [
         (group, group.shared)
         for group in problem.groups
@@ -198,12 +214,37 @@ def sharing_groups(problem: Problem) -> list[Group]:
         if (steps := (decompose(problem.candidates[member].estimator) or ([],))[0])
     }
     n_alike = Counter(first_steps.values())
+    brief = set() if apart is None else brief_kinds(problem, [group for group, _ in groups], apart)
     return [
         group
         for group, shared in groups
-        if (group.name != PLAIN and (len(group.members) > 1 or shared.splits_together))
-        or n_alike[first_steps.get(group.members[0])] > 1
+        if group.name not in brief
+        and (
+            (group.name != PLAIN and len(group.members) > 1)
+            or (n_most >= ROWS_OF_ONE and shared.splits_together)
+            or n_alike[first_steps.get(group.members[0])] > 1
+        )
     ]
+
+
+def brief_kinds(problem: Problem, groups: Sequence[Group], apart: dict[str, float]) -> set[str]:
+    """The names of kinds whose fits are over sooner than what they need is loaded; see above."""
+    seconds, starts = defaultdict[str, float](float), dict[str, float]()
+    X = problem.data.X
+    n_features = X.shape[1] if hasattr(X, "shape") and len(X.shape) > 1 else 1
+    for group in groups:
+        shared = group.shared
+        assert shared is not None
+        if start := shared.seconds_to_start():
+            finals = [problem.candidates[member].final for member in group.members]
+            starts[shared.name] = start
+            seconds[shared.name] += sum(
+                shared.seconds_apart(finals, len(train), n_features)
+                for train, _ in problem.splits[SEARCH, WHOLE]
+            )
+    spent = {name: apart.get(name, 0.0) + seconds[name] for name in starts}
+    apart.update(spent)
+    return {name for name, start in starts.items() if spent[name] < start}
 
 
 def draws_in_steps(problem: Problem, group: Group, n_rows: int) -> bool:

@@ -63,4 +63,4 @@ def shared_fit_of(estimator: Any, kinds: Sequence[SharedFit] = ()) -> SharedFit 
             return kind
     file = FILES.get(_package_of(estimator))
     table = import_module(f"{__name__}.{file}").KINDS if file else ()
-    return next((kind for kind in table if type(estimator) in kind.types), None)
+    return next((kind for kind in table if kind.knows(estimator)), None)

@@ -290,6 +290,14 @@ class SharedFit(ABC):
         """
         return 1.0, ""
 
+    def seconds_to_start(self) -> float:
+        """CPU seconds that go by in this process before its first fit, as code is loaded for it."""
+        return 0.0
+
+    def seconds_apart(self, estimators: Sequence[Any], n_rows: int, n_features: int) -> float:
+        """CPU seconds that separate fits take at least on one split; 0 where that is not known."""
+        return 0.0
+
     def draw(self, estimator: Any) -> None:  # noqa: B027  most draw nothing
         """Draw from numpy's global generator what a separate fit would have drawn.
 

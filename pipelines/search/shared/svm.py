@@ -7,15 +7,19 @@ it predicts of the rows that are asked about.
 from __future__ import annotations
 
 import math
+import os
+import sys
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from itertools import product
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from pipelines import svm
 from pipelines.data.fits import Fit, Predictions, Progress
 from pipelines.search.shared.base import SharedFit, Split, SplitRows
 from pipelines.svm.backends import load_backend
@@ -28,6 +32,9 @@ ROWS_OF_A_UNIT_OF_TIME = 1000
 SECONDS_OF_COST = 3.3e-4  # at most, of a core; on 60,000 rows of MNIST it is a quarter of that
 # Seconds of all C of a gamma go as n (n + this): measured from 1,000 to 60,000 rows of MNIST.
 LINEAR_ROWS = 1800
+# CPU seconds: before the first fit in a process; of a fit of libsvm's, and for each entry of a row.
+SECONDS_TO_LOAD, SECONDS_TO_COMPILE = 0.4, 10.0
+SECONDS_OF_A_FIT, SECONDS_OF_AN_ENTRY = 5e-4, 3e-10
 ON_DEMAND = 7.0  # times slower than a kernel in memory, measured
 FAR_BEYOND = 10  # kernels of so many times the memory
 
@@ -114,6 +121,18 @@ class KernelMachines(SharedFit):
         if type(estimator).__module__.startswith("sklearn.") and estimator.random_state is None:
             np.random.randint(np.iinfo("i").max)  # noqa: NPY002
 
+    def seconds_to_start(self) -> float:
+        """See ``SharedFit``: numba is imported, and on its first use on a machine compiles."""
+        if "numba" in sys.modules:
+            return 0.0
+        folder = Path(svm.__file__).parent / "cpu" / "__pycache__"
+        is_compiled = "NUMBA_CACHE_DIR" in os.environ or any(folder.glob("*.nbi"))
+        return SECONDS_TO_LOAD if is_compiled else SECONDS_TO_COMPILE
+
+    def seconds_apart(self, estimators: Sequence[Any], n_rows: int, n_features: int) -> float:
+        """See ``SharedFit``; measured with libsvm on iris, digits and MNIST."""
+        return len(estimators) * (SECONDS_OF_A_FIT + SECONDS_OF_AN_ENTRY * n_rows**2 * n_features)
+
     def describe(self, estimators: Sequence[Any]) -> str:
         gammas = list(dict.fromkeys(one.gamma for one in estimators))
         first = gammas[0] if isinstance(gammas[0], str) else f"{gammas[0]:.6g}"
@@ -195,6 +214,8 @@ class SVCs(KernelMachines):
         return SVC, PathSVC, BackendSVC
 
     def knows(self, estimator: Any) -> bool:
+        if type(estimator).__module__.startswith("sklearn."):  # without numba
+            return type(estimator).__name__ == "SVC"
         # One of another backend than this has its own.
         own = getattr(estimator, "backend", (self.solver, self.device))
         return super().knows(estimator) and own == (self.solver, self.device)
@@ -341,6 +362,11 @@ class SVRs(KernelMachines):
     """``SVR`` and ``PathSVR``: one walk along C for each gamma and epsilon."""
 
     shared = ("C", "gamma", "epsilon", "cache_size", "shrinking", "verbose", "n_jobs")
+
+    def knows(self, estimator: Any) -> bool:
+        if type(estimator).__module__.startswith("sklearn."):  # without numba
+            return type(estimator).__name__ == "SVR"
+        return super().knows(estimator)
 
     @property
     def types(self) -> Collection[type]:  # type: ignore[override]
