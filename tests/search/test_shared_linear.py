@@ -9,8 +9,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from joblib import parallel_config
 from scipy.sparse import csr_array
 from sklearn.base import clone
+from sklearn.compose import TransformedTargetRegressor
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris, make_regression
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import ElasticNet, Lasso, Ridge, RidgeClassifier
@@ -59,7 +61,7 @@ CASES: dict[str, Case] = {
         {"alpha": ALPHAS},
         (pd.DataFrame(NUMBERS[0]).add_prefix("x"), pd.Series(NUMBERS[1])),
     ),
-    "lasso, two targets": (Lasso(), {"alpha": ALPHAS}, TWO_TARGETS),
+    "lasso, two targets": (Lasso(random_state=0), {"alpha": ALPHAS}, TWO_TARGETS),
     "lasso, targets in a column": (Lasso(), {"alpha": ALPHAS}, SHIFTED),
     "lasso, coefficients above 0": (Lasso(positive=True), {"alpha": ALPHAS}, NUMBERS),
     "lasso at its limit": (Lasso(max_iter=30), {"alpha": ALPHAS}, CURVED),
@@ -208,3 +210,22 @@ def test_a_pipeline_with_a_scaler_shares_work() -> None:
     np.testing.assert_allclose(
         ours.cv_results_["mean_test_score"], theirs.cv_results_["mean_test_score"], rtol=1e-9
     )
+
+
+@pytest.mark.parametrize("y", [NUMBERS[1], np.stack([NUMBERS[1], NUMBERS[1]], axis=1)])
+@pytest.mark.parametrize(
+    "estimator",
+    [Lasso(), make_pipeline(StandardScaler(), Lasso()), TransformedTargetRegressor(Lasso())],
+)
+def test_an_accelerated_search_draws_what_separate_descents_would_have_drawn(
+    estimator: Any, y: np.ndarray
+) -> None:
+    name = next(name for name in estimator.get_params() if name.endswith("alpha"))
+    search = GridSearchCV(estimator, {name: ALPHAS[1:]}, cv=3)
+    drawn = []
+    for backend in ("sequential", "pleasingly"):
+        np.random.seed(0)  # noqa: NPY002
+        with parallel_config(backend):
+            search.fit(NUMBERS[0], y)
+        drawn.append(np.random.random())  # noqa: NPY002
+    assert drawn[0] == drawn[1]

@@ -86,6 +86,13 @@ class TransformedTargets(SharedEstimators):
                 estimator.feature_names_in_ = estimator.regressor_.feature_names_in_
         return list(estimators)
 
+    def draw(self, estimator: Any) -> None:
+        """See ``SharedFit.draw``: what the regressor draws."""
+        parts = decompose(estimator.regressor)
+        inner = None if parts is None else _shared_fit_of(parts[1])
+        if parts is not None and inner is not None:
+            inner.draw(parts[1])
+
     def predict(self, fitted: Sequence[Any], method: str, X: Any) -> list[np.ndarray] | None:
         """See ``SharedEstimators.predict``; as the regressors do, transformed back."""
         finals, rows = [estimator.regressor_ for estimator in fitted], X
