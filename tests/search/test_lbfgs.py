@@ -1,4 +1,4 @@
-"""Minimisations side by side end where scipy's end, after as many steps, with as many words."""
+"""Minimisations side by side end where scipy's end, after as many steps, with the same message."""
 
 from __future__ import annotations
 
@@ -31,24 +31,24 @@ FUNCTIONS: Sequence[Function] = (valley(1.0), valley(0.1), wrong_way, valley(7.0
 @pytest.mark.parametrize("gtol", [1e-1, 1e-5])
 def test_each_minimisation_is_that_of_scipy(maxiter: int, gtol: float) -> None:
     options = {"maxiter": maxiter, "maxls": 50, "gtol": gtol, "ftol": 1e-14}
-    asked: list[int] = []
+    n_asked: list[int] = []
 
     def evaluate(
         places: Sequence[int], variables: np.ndarray
     ) -> tuple[list[float], list[np.ndarray]]:
-        asked.append(len(places))
-        found = [FUNCTIONS[place](x) for place, x in zip(places, variables, strict=True)]
-        return [value for value, _ in found], [gradient for _, gradient in found]
+        n_asked.append(len(places))
+        pairs = [FUNCTIONS[place](x) for place, x in zip(places, variables, strict=True)]
+        return [value for value, _ in pairs], [gradient for _, gradient in pairs]
 
-    together = minimise_together(evaluate, len(FUNCTIONS), N_VARIABLES, **options)
+    minima = minimise_together(evaluate, len(FUNCTIONS), N_VARIABLES, **options)
     steps = set()
-    for function, mine in zip(FUNCTIONS, together, strict=True):
-        theirs = minimize(
+    for function, minimum in zip(FUNCTIONS, minima, strict=True):
+        expected = minimize(
             function, np.zeros(N_VARIABLES), method="L-BFGS-B", jac=True, options=options
         )
-        np.testing.assert_array_equal(mine.x, theirs.x)
-        assert (mine.nit, mine.status) == (theirs.nit, theirs.status)
-        assert mine.message == theirs.message
-        steps.add(theirs.nit)
-    assert asked[0] == len(FUNCTIONS)
-    assert maxiter < 1000 or (len(steps) > 2 and asked[-1] == 1)
+        np.testing.assert_array_equal(minimum.x, expected.x)
+        assert (minimum.nit, minimum.status) == (expected.nit, expected.status)
+        assert minimum.message == expected.message
+        steps.add(expected.nit)
+    assert n_asked[0] == len(FUNCTIONS)
+    assert maxiter < 1000 or (len(steps) > 2 and n_asked[-1] == 1)

@@ -111,8 +111,8 @@ class Ridges(LinearModels):
         U, S, Vt = linalg.svd(triangle[:n_features, :n_features], full_matrices=False)
         turned = U.T @ triangle[:n_features, n_features:]
         return [first] + [
-            data.model(first, other, (Vt.T @ ((S / (S**2 + other.alpha))[:, None] * turned)).T)
-            for other in estimators[1:]
+            data.model(first, model, (Vt.T @ ((S / (S**2 + model.alpha))[:, None] * turned)).T)
+            for model in estimators[1:]
         ]
 
 
