@@ -231,6 +231,16 @@ def accelerated(options: Options) -> Iterator[Acceleration]:
                 print_report(acceleration, options.table)
 
 
+@contextmanager
+def main_module_kept() -> Iterator[None]:
+    """Have this process's own main module, arguments and path again when a script has ended."""
+    main, argv, path = sys.modules["__main__"], sys.argv, list(sys.path)
+    try:
+        yield
+    finally:
+        sys.modules["__main__"], sys.argv, sys.path[:] = main, argv, path
+
+
 def run_script(words: Sequence[str], on_cluster: bool) -> None:
     """Run a script, or ``-m`` and a module, with its arguments, as ``python`` would.
 
@@ -243,15 +253,13 @@ def run_script(words: Sequence[str], on_cluster: bool) -> None:
         runpy.run_module(words[1], run_name="__main__", alter_sys=True)
         return
     path = Path(words[0]).absolute()
-    sys.argv, main = list(words), ModuleType("__main__")
+    sys.argv, script = list(words), ModuleType("__main__")
     sys.path.insert(0, str(path.resolve().parent))
-    main.__dict__.update(__file__=str(path), __builtins__=__builtins__)
-    # A process that is started imports the main module of this one by its name, if it has one.
-    main.__spec__ = (
-        ModuleSpec(__spec__.name if __spec__ else __name__, None) if on_cluster else None
-    )
-    sys.modules["__main__"] = main
-    exec(compile(path.read_bytes(), str(path), "exec"), main.__dict__)
+    script.__dict__.update(__file__=str(path), __builtins__=__builtins__)
+    if on_cluster:  # a process that is started imports the main module by its name, if it has one
+        script.__spec__ = ModuleSpec("pipelines.accelerate", None)
+    sys.modules["__main__"] = script
+    exec(compile(path.read_bytes(), str(path), "exec"), script.__dict__)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -262,19 +270,20 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         own, words = split_command_line(sys.argv[1:] if argv is None else argv)
         options, _ = parse_options(Options, "accelerate", DESCRIPTION, own, EXAMPLES)
-        check_script(words)
-        with accelerated(options):
-            try:
-                run_script(words, options.cluster != NO_CLUSTER)
-            except Exception as error:
-                print_traceback(error)
-                return 1
+        with main_module_kept():
+            check_script(words)
+            with accelerated(options):
+                try:
+                    run_script(words, options.cluster != NO_CLUSTER)
+                except Exception as error:
+                    print_traceback(error)
+                    return 1
         return 0
     except InputError as error:
         print_error("accelerate", error.flagged())
     except (ClusterError, ImportError, OSError) as error:
         print_error("accelerate", str(error))
-    return 2
+    return 2  # of a script's own errors the status is 1
 
 
 def check_script(words: Sequence[str]) -> None:

@@ -30,12 +30,16 @@ class Agreement:
         number by infinity.
     apart : float
         The fraction of scores that differ.
+    chosen : float
+        The largest difference between the scores of the best candidates, and between those of
+        searches that choose none.
     """
 
     same_searches: bool
     same_best: bool
     furthest: float
     apart: float
+    chosen: float
 
     @property
     def equal(self) -> bool:
@@ -48,7 +52,7 @@ class Agreement:
 
         Candidates that are not chosen may differ further: a kernel of ones leaves a solver free.
         """
-        return self.same_searches and self.same_best
+        return self.same_searches and self.same_best and self.chosen <= TOLERANCE
 
     @property
     def rank(self) -> tuple[bool, bool, float]:
@@ -70,11 +74,13 @@ class Agreement:
 def compare(left: Sequence[dict[str, Any]], right: Sequence[dict[str, Any]]) -> Agreement:
     """The records of two runs, in the order of their searches."""
     if [_shape(search) for search in left] != [_shape(search) for search in right]:
-        return Agreement(False, False, float("inf"), 1.0)
+        return Agreement(False, False, float("inf"), 1.0, float("inf"))
     pairs = list(zip(left, right, strict=True))
     same_best = all(before["best"] == after["best"] for before, after in pairs)
     apart = np.concatenate([_apart(*pair) for pair in pairs]) if pairs else np.zeros(1)
-    return Agreement(True, same_best, float(apart.max()), float((apart > ROUNDING).mean()))
+    chosen = max((_chosen(*pair) for pair in pairs), default=0.0)
+    share = float((apart > ROUNDING).mean())
+    return Agreement(True, same_best, float(apart.max()), share, chosen)
 
 
 def searches_in_words(searches: Sequence[dict[str, Any]], most: int = 3) -> str:
@@ -111,3 +117,9 @@ def _apart(left: dict[str, Any], right: dict[str, Any]) -> np.ndarray:
     apart = np.abs(before - after)
     apart[np.isnan(before) & np.isnan(after)] = 0.0
     return np.nan_to_num(apart[1:] if len(apart) > 1 else apart, nan=np.inf)
+
+
+def _chosen(left: dict[str, Any], right: dict[str, Any]) -> float:
+    """How far the best scores are apart; without a best, the largest difference of all."""
+    best = left.get("best_score")
+    return float(_apart(left, right).max() if best is None else abs(best - right["best_score"]))

@@ -62,7 +62,7 @@ def answer_addresses(copies: Mapping[str, str]) -> None:
         known = copies.get(source, source) if isinstance(source, str) else source
         return read_csv(known, *args, **kwargs)
 
-    pd.read_csv = read
+    setattr(pd, "read_csv", read)  # noqa: B010  of its many overloads one serves
 
 
 def _recorded(
@@ -72,7 +72,7 @@ def _recorded(
 
     @functools.wraps(function)
     def wrapper(*args: Any, **kwargs: Any) -> Any:
-        global _depth  # noqa: PLW0603: of the one script of this process
+        global _depth
         began, _depth = _cpu_seconds(), _depth + 1
         try:
             result = function(*args, **kwargs)
@@ -109,7 +109,11 @@ def _of_search(search: Any) -> dict[str, Any]:
         if key.startswith(("mean_t", "split")) or key in ("n_resources", "iter")
     }
     best = getattr(search, "best_params_", None)
-    return {"best": None if best is None else repr(best), "scores": _listed(scores)}
+    return {
+        "best": None if best is None else repr(best),
+        "best_score": getattr(search, "best_score_", None),
+        "scores": _listed(scores),
+    }
 
 
 def _of_arrays(result: Any) -> dict[str, Any]:

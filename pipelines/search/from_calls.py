@@ -21,7 +21,8 @@ from pipelines.search.candidates import Candidate
 from pipelines.search.fitting import PLAIN, Group, group_candidates
 from pipelines.search.scoring import CandidateScorer
 from pipelines.search.shared.base import SharedFit
-from pipelines.search.shared.pipeline_steps import decompose, draws
+from pipelines.search.shared.narrowing import fitted_inside, is_exact_by_shape, is_seed
+from pipelines.search.shared.pipeline_steps import decompose
 from pipelines.search.strategies.base import WHOLE, Request
 from pipelines.search.tasks import SEARCH, Place, Problem, Task, fit_task, make_tasks
 
@@ -213,14 +214,18 @@ def draws_in_steps(problem: Problem, group: Group, n_rows: int) -> bool:
     n_rows : of the smallest split's training rows
     """
     steps, _ = decompose(problem.candidates[group.members[0]].estimator) or ((), None)
-    X, shape = problem.data.X, None
-    if not hasattr(X, "tocsr"):
-        shape = (n_rows, *np.shape(X)[1:])
-    for step in steps:
-        if step.width is not None and draws(step.transformer, shape):
-            return True
-        if not isinstance(step.transformer, AS_WIDE):
-            shape = None  # not known before it is fitted
+    X, n_features = problem.data.X, None
+    if not hasattr(X, "tocsr") and np.ndim(X) == 2:
+        n_features = np.shape(X)[1]
+    for transformer in (step.transformer for step in steps):
+        for analysis in fitted_inside(transformer):
+            is_exact = n_features is not None and is_exact_by_shape(n_rows, n_features)
+            is_known = analysis is transformer and is_exact
+            is_settled = is_known or is_seed(analysis.random_state)
+            if analysis.svd_solver == "auto" and not is_settled:
+                return True
+        if not isinstance(transformer, AS_WIDE):
+            n_features = None  # not known before it is fitted
     return False
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import re
 import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -167,7 +168,7 @@ def test_without_a_seed_none_is_shared(name: str) -> None:
         ensemble.RandomForestClassifier(random_state=True),
         ensemble.RandomForestClassifier(random_state=0, n_estimators=2.0),
     ],
-    ids=repr,
+    ids=lambda estimator: re.sub(" at 0x[^)]*", "", repr(estimator)),
 )
 def test_what_a_prefix_does_not_give_is_not_shared(estimator: Any) -> None:
     groups = group_candidates([estimator, copy.deepcopy(estimator)], CandidateScorer())

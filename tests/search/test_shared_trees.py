@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Mapping
 from typing import Any
@@ -159,7 +160,7 @@ def test_many_small_trees_are_pruned_alike() -> None:
         ensemble.RandomForestClassifier(3, random_state=np.random.RandomState(0)),
         ensemble.ExtraTreesClassifier(3, random_state=0),
     ],
-    ids=repr,
+    ids=lambda estimator: re.sub(" at 0x[^)]*", "", repr(estimator)),
 )
 def test_searches_are_those_of_scikit_learn(estimator: Any, grid: Any, n_made: int) -> None:
     X, y = THREE
@@ -190,7 +191,7 @@ def test_searches_are_those_of_scikit_learn(estimator: Any, grid: Any, n_made: i
         ensemble.RandomForestClassifier(random_state=0, max_leaf_nodes=1),
         ensemble.RandomForestRegressor(ccp_alpha=0.1),
     ],
-    ids=repr,
+    ids=lambda estimator: re.sub(" at 0x[^)]*", "", repr(estimator)),
 )
 def test_what_chance_decides_or_scikit_learn_refuses_is_not_shared(estimator: Any) -> None:
     groups = group_candidates([estimator, clone(estimator)], CandidateScorer())

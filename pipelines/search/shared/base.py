@@ -469,37 +469,39 @@ def parameters_of(estimator: Any) -> Mapping[str, Any]:
     Those of ``get_params(deep=False)``, which looks at the signature of the class each time, and
     is slow where a search has thousands of candidates.
     """
-    names = _parameter_names(type(estimator))
+    of_class: Any = type(estimator)
+    names = _parameter_names(of_class)
     if names is None:
         return dict(sorted(estimator.get_params(deep=False).items()))
     return {name: getattr(estimator, name) for name in names}
 
 
 @cache
-def _parameter_names(of_class: type) -> list[str] | None:
+def _parameter_names(of_class: Any) -> list[str] | None:
     """The names of the parameters of a class; None where it has its own way of giving them."""
     from sklearn.base import BaseEstimator
 
     of_sklearn = issubclass(of_class, BaseEstimator) and of_class.__module__.startswith("sklearn.")
     if of_sklearn or getattr(of_class, "get_params", None) is BaseEstimator.get_params:
-        return of_class._get_param_names()
+        names: list[str] = of_class._get_param_names()
+        return names
     return None
 
 
-def _values_inside(estimator: Any) -> Iterator[tuple[str, Any]]:
-    """The names and values of all parameters, here and of the estimators inside."""
+def values_inside(estimator: Any) -> Iterator[tuple[Any, str, Any]]:
+    """All parameters, here and of the estimators inside: whose, their names and their values."""
     for name, value in parameters_of(estimator).items():
-        yield name, value
+        yield estimator, name, value
         if type(value) not in PLAIN_VALUES:
             yield from _values_of_estimators(value)
 
 
-def _values_of_estimators(value: Any) -> Iterator[tuple[str, Any]]:
+def _values_of_estimators(value: Any) -> Iterator[tuple[Any, str, Any]]:
     if isinstance(value, list | tuple):
         for part in value:
             yield from _values_of_estimators(part)
     elif hasattr(value, "get_params") and not isinstance(value, type):
-        yield from _values_inside(value)
+        yield from values_inside(value)
 
 
 def writes_rows(estimator: Any) -> bool:
@@ -510,7 +512,7 @@ def writes_rows(estimator: Any) -> bool:
     """
     return any(
         bool(value) is WRITES[kind.group()]
-        for name, value in _values_inside(estimator)
+        for _, name, value in values_inside(estimator)
         if isinstance(value, bool | int | np.bool_) and (kind := LEAVE_TO_WRITE.match(name))
     )
 

@@ -10,6 +10,7 @@ import math
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from itertools import product
 from typing import Any
 
@@ -404,9 +405,16 @@ class SVRs(KernelMachines):
 
 def usable_threads() -> int:
     """Return the number of threads that BLAS may use in this worker."""
-    from threadpoolctl import threadpool_info
+    return max([one.num_threads for one in _libraries()], default=1)
 
-    return max([one["num_threads"] for one in threadpool_info()], default=1)
+
+@cache
+def _libraries() -> list[Any]:
+    """The libraries with threads that are loaded: to look for them takes longer than some fits."""
+    from threadpoolctl import ThreadpoolController
+
+    found: list[Any] = ThreadpoolController().lib_controllers
+    return found
 
 
 KINDS = (SVCs(), SVRs())
