@@ -275,7 +275,7 @@ def made_fit(
 
     def in_turn() -> None:
         print_fit(calls.arguments[number], fit.scores)
-        if as_called and group.shared is not None:
+        if as_called and group.shared is not None and not fit.apart:  # else it has drawn itself
             group.shared.draw(problem.candidates[fit.candidate].final)
 
     silent = group.shared is not None and group.shared.predictions_only

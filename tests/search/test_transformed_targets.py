@@ -34,7 +34,7 @@ CASES: dict[str, Case] = {
         {"regressor__alpha": ALPHAS},
     ),
     "scaled": (
-        TransformedTargetRegressor(Lasso(), transformer=StandardScaler()),
+        TransformedTargetRegressor(Lasso(random_state=0), transformer=StandardScaler()),
         {"regressor__alpha": ALPHAS},
     ),
     "quantiles": (
@@ -64,18 +64,18 @@ def test_they_predict_as_separate_fits_do(name: str, shape: str) -> None:
     base, grid = CASES[name]
     estimators = [clone(base).set_params(**values) for values in ParameterGrid(grid)]
     rows, targets = pd.DataFrame(X).add_prefix("x"), TARGETS[shape]
-    apart = [clone(estimator).fit(rows.copy(), targets) for estimator in estimators]
+    separate_fits = [clone(estimator).fit(rows.copy(), targets) for estimator in estimators]
     kind: Any = shared_fit_of(base)
     assert len({kind.group_key(estimator) for estimator in estimators} - {None}) == 1
-    together = kind.fit(estimators, read_only(rows), read_only(targets))
-    at_once = kind.predict(together, "predict", read_only(rows))
-    for i, (mine, theirs) in enumerate(zip(together, apart, strict=True)):
-        assert vars(mine).keys() == vars(theirs).keys()
-        assert mine.n_features_in_ == theirs.n_features_in_ == 10
-        assert list(mine.feature_names_in_) == list(rows)
-        assert repr(mine.regressor_) == repr(theirs.regressor_)
-        expected = theirs.predict(rows.copy())
-        np.testing.assert_allclose(mine.predict(rows.copy()), expected, rtol=1e-8)
+    shared_fits = kind.fit(estimators, read_only(rows), read_only(targets))
+    at_once = kind.predict(shared_fits, "predict", read_only(rows))
+    for i, (shared_fit, separate_fit) in enumerate(zip(shared_fits, separate_fits, strict=True)):
+        assert vars(shared_fit).keys() == vars(separate_fit).keys()
+        assert shared_fit.n_features_in_ == separate_fit.n_features_in_ == 10
+        assert list(shared_fit.feature_names_in_) == list(rows)
+        assert repr(shared_fit.regressor_) == repr(separate_fit.regressor_)
+        expected = separate_fit.predict(rows.copy())
+        np.testing.assert_allclose(shared_fit.predict(rows.copy()), expected, rtol=1e-8)
         if at_once is not None:
             np.testing.assert_allclose(at_once[i], expected, rtol=1e-8)
             assert at_once[i].shape == expected.shape
@@ -95,24 +95,26 @@ def test_they_share_arrays_that_cannot_be_written_to() -> None:
 def test_searches_have_the_results_of_scikit_learn(name: str) -> None:
     base, grid = CASES[name]
     how: dict[str, Any] = {"cv": 3, "scoring": ["r2", "neg_mean_absolute_error"], "refit": "r2"}
-    theirs = GridSearchCV(base, grid, **how).fit(X, y)
-    ours = GridSearch(base, grid, **how).fit(X, y)
-    assert ours.fits == (9, 3)
-    assert ours.best_params_ == theirs.best_params_
-    for column, scores in theirs.cv_results_.items():
+    plain_search = GridSearchCV(base, grid, **how).fit(X, y)
+    shared_search = GridSearch(base, grid, **how).fit(X, y)
+    assert shared_search.fits == (9, 3)
+    assert shared_search.best_params_ == plain_search.best_params_
+    for column, scores in plain_search.cv_results_.items():
         if column.startswith("split"):
-            np.testing.assert_allclose(ours.cv_results_[column], scores, rtol=1e-8)
+            np.testing.assert_allclose(shared_search.cv_results_[column], scores, rtol=1e-8)
 
 
 def test_weights_reach_the_regressors() -> None:
     weights = np.random.default_rng(0).uniform(0.1, 3, len(y))
     how: dict[str, Any] = {"param_grid": {"regressor__alpha": ALPHAS}, "cv": 3}
     estimator = TransformedTargetRegressor(Ridge(), **LOGARITHM)
-    theirs = GridSearchCV(estimator, **how).fit(X, y, sample_weight=weights)
-    ours = GridSearch(estimator, **how).fit(X, y, sample_weight=weights)
-    assert ours.fits == (9, 3)
+    plain_search = GridSearchCV(estimator, **how).fit(X, y, sample_weight=weights)
+    shared_search = GridSearch(estimator, **how).fit(X, y, sample_weight=weights)
+    assert shared_search.fits == (9, 3)
     np.testing.assert_allclose(
-        ours.cv_results_["mean_test_score"], theirs.cv_results_["mean_test_score"], rtol=1e-8
+        shared_search.cv_results_["mean_test_score"],
+        plain_search.cv_results_["mean_test_score"],
+        rtol=1e-8,
     )
 
 
@@ -120,11 +122,11 @@ def test_on_rows_that_share_nothing_each_is_fitted_by_itself() -> None:
     estimator = TransformedTargetRegressor(Lasso(), transformer=StandardScaler())
     grid = {"regressor__alpha": ALPHAS[1:]}
     rows = np.random.default_rng(0).normal(size=(len(y), len(y)))
-    theirs = GridSearchCV(estimator, grid, cv=3, refit=False).fit(rows, y)
-    ours = GridSearch(estimator, grid, cv=3, refit=False).fit(rows, y)
-    assert ours.fits == (6, 6)
+    plain_search = GridSearchCV(estimator, grid, cv=3, refit=False).fit(rows, y)
+    shared_search = GridSearch(estimator, grid, cv=3, refit=False).fit(rows, y)
+    assert shared_search.fits == (6, 6)
     np.testing.assert_array_equal(
-        ours.cv_results_["mean_test_score"], theirs.cv_results_["mean_test_score"]
+        shared_search.cv_results_["mean_test_score"], plain_search.cv_results_["mean_test_score"]
     )
 
 

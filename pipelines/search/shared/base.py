@@ -390,6 +390,7 @@ class SharedEstimators(SharedFit):
             fit = Fit(i, split, partial(predict, i), estimator, fit_seconds=seconds)
             fit.converged = not noted or (any(at_limit) and not at_limit[i])
             fit.n_fits = int(i == 0 or isinstance(kind, PlainFits))
+            fit.apart = "" if kind is self else "rows like these share nothing"
             yield fit
 
 

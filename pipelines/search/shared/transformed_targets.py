@@ -17,14 +17,14 @@ from pipelines.search.shared.pipeline_steps import decompose
 
 
 class StandIn(RegressorMixin, BaseEstimator):
-    """In the place of a regressor: keeps the targets it is given, predicts what is known.
+    """In the place of a regressor: keeps the targets it is given, gives an answer.
 
     Attributes
     ----------
     targets_ : array of shape (n_samples,) or (n_samples, n_outputs), those of ``fit``
     """
 
-    known: Any = None
+    answer: Any = None
 
     def fit(self, X: Any, y: Any) -> StandIn:
         """Keep the targets."""
@@ -32,8 +32,8 @@ class StandIn(RegressorMixin, BaseEstimator):
         return self
 
     def predict(self, X: Any) -> Any:
-        """What is known."""
-        return self.known
+        """The answer."""
+        return self.answer
 
 
 class TransformedTargets(SharedEstimators):
@@ -64,9 +64,9 @@ class TransformedTargets(SharedEstimators):
         ValueError
             Regressors on rows like these share nothing, or take no weights.
         """
-        fitted = clone(estimators[0]).set_params(regressor=StandIn()).fit(X, y)
+        wrapper = clone(estimators[0]).set_params(regressor=StandIn()).fit(X, y)
         regressors = [clone(estimator.regressor) for estimator in estimators]
-        targets = read_only(fitted.regressor_.targets_)
+        targets = read_only(wrapper.regressor_.targets_)
         rows, steps = X, dict[str, Any]()
         parts = [part for part in map(decompose, regressors) if part is not None]
         for step in parts[0][0]:
@@ -77,7 +77,7 @@ class TransformedTargets(SharedEstimators):
             raise ValueError("these regressors share nothing on rows like these")
         finals = inner.fit([final for _, final in parts], read_only(rows), targets, **weights)
         for estimator, regressor, final in zip(estimators, regressors, finals, strict=True):
-            vars(estimator).update(vars(fitted) | vars(estimator))
+            vars(estimator).update(vars(wrapper) | vars(estimator))
             estimator.regressor_ = final
             if isinstance(regressor, Pipeline):
                 ends = dict(regressor.steps) | steps | {regressor.steps[-1][0]: final}
@@ -86,6 +86,13 @@ class TransformedTargets(SharedEstimators):
                 estimator.feature_names_in_ = estimator.regressor_.feature_names_in_
         return list(estimators)
 
+    def draw(self, estimator: Any) -> None:
+        """See ``SharedFit.draw``: what the regressor draws."""
+        parts = decompose(estimator.regressor)
+        inner = None if parts is None else _shared_fit_of(parts[1])
+        if parts is not None and inner is not None:
+            inner.draw(parts[1])
+
     def predict(self, fitted: Sequence[Any], method: str, X: Any) -> list[np.ndarray] | None:
         """See ``SharedEstimators.predict``; as the regressors do, transformed back."""
         finals, rows = [estimator.regressor_ for estimator in fitted], X
@@ -93,15 +100,15 @@ class TransformedTargets(SharedEstimators):
             rows = finals[0][:-1].transform(copy_of(X))
             finals = [pipeline.steps[-1][1] for pipeline in finals]
         inner = _shared_fit_of(finals[0])
-        known = None if inner is None else inner.predict(finals, method, rows)
-        if known is None:
+        answers = None if inner is None else inner.predict(finals, method, rows)
+        if answers is None:
             return None
         predictions = []
-        for estimator, values in zip(fitted, known, strict=True):
-            alike = copy.copy(estimator)
-            alike.regressor_ = StandIn()
-            alike.regressor_.known = values
-            predictions.append(alike.predict(rows))
+        for estimator, values in zip(fitted, answers, strict=True):
+            wrapper = copy.copy(estimator)
+            wrapper.regressor_ = StandIn()
+            wrapper.regressor_.answer = values
+            predictions.append(wrapper.predict(rows))
         return predictions
 
 
