@@ -10,7 +10,7 @@ import copy
 from collections.abc import Collection, Hashable, Sequence
 from itertools import islice
 from numbers import Integral
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from joblib import Parallel, delayed
@@ -191,9 +191,40 @@ class Bags(Prefixes):
     """Bagging of any estimator."""
 
     name = "prefixes of one bag"
-    types = (ensemble.BaggingClassifier, ensemble.BaggingRegressor)
+    types: ClassVar[Collection[type]] = (ensemble.BaggingClassifier, ensemble.BaggingRegressor)
     seeds_members = True
-    lists = ("estimators_", "estimators_features_", "_seeds")
+    lists: Sequence[str] = ("estimators_", "estimators_features_", "_seeds")
+
+
+class IsolationForests(Bags):
+    """Isolation forests; ``contamination`` decides no more than where scores are cut."""
+
+    name = "prefixes of one isolation forest"
+    types = (ensemble.IsolationForest,)
+    lists = (*Bags.lists, "_average_path_length_per_tree", "_decision_path_lengths")
+    draws_ahead = False
+
+    @property
+    def shared(self) -> Collection[str]:  # type: ignore[override]
+        """The number of trees, and the share of outliers."""
+        return self.size, "contamination"
+
+    def accepts(self, estimator: Any) -> bool:
+        """See ``SharedFit.accepts``."""
+        outliers = estimator.contamination
+        is_share = isinstance(outliers, float) and 0 < outliers <= 0.5
+        return super().accepts(estimator) and (is_share or outliers == "auto")
+
+    def fit(self, estimators: Sequence[Any], X: Any, y: Any, **weights: Any) -> list[Any]:
+        usual = [clone(estimator).set_params(contamination="auto") for estimator in estimators]
+        fitted, scores = super().fit(usual, X, y, **weights), dict[int, np.ndarray]()
+        for model, estimator in zip(fitted, estimators, strict=True):
+            model.contamination = share = estimator.contamination
+            if share != "auto":
+                n = self.size_of(model)
+                scores[n] = scores[n] if n in scores else model.score_samples(X)
+                model.offset_ = np.percentile(scores[n], 100.0 * share)
+        return fitted
 
 
 class Boosting(Prefixes):
@@ -300,4 +331,4 @@ class _Member:
         return self._answer
 
 
-KINDS = (Forests(), Bags(), Boosting(), HistogramBoosting(), AdaBoosts())
+KINDS = (Forests(), Bags(), IsolationForests(), Boosting(), HistogramBoosting(), AdaBoosts())

@@ -53,6 +53,8 @@ class Trees(SharedEstimators):
         return is_usual and can_be_cut(estimator)
 
     def fit(self, estimators: Sequence[Any], X: Any, y: Any, **weights: Any) -> list[Any]:
+        if len(estimators) == 1:  # its own pruning is the faster
+            return [estimators[0].fit(X, y, **weights)]
         grown = uncut(estimators).fit(X, y, **weights)
         growth, fitted = Growth(grown.tree_, most_alpha(estimators)), []
         for estimator in estimators:
