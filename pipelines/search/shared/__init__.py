@@ -10,10 +10,10 @@ from pipelines.search.shared.base import PlainFits, SharedFit
 
 __all__ = ["PlainFits", "SharedFit", "shared_fit_of"]
 
-# Where a package's estimators share work: the file beside this one, with its ``KINDS``. It is
+# Where a package's estimators share work: the files beside this one, with their ``KINDS``. They are
 # imported when one of its estimators comes: a search of trees does without the path solver.
 FILES = {
-    "sklearn.ensemble": "ensembles",
+    "sklearn.ensemble": "ensembles composites",
     "sklearn.linear_model": "linear",
     "sklearn.neighbors": "neighbors",
     "sklearn.svm": "svm",
@@ -32,6 +32,10 @@ def shared_fit_of(estimator: Any, kinds: Sequence[SharedFit] = ()) -> SharedFit 
     for kind in kinds:
         if kind.knows(estimator):
             return kind
-    file = FILES.get(".".join(type(estimator).__module__.split(".")[:2]))
-    table = import_module(f"{__name__}.{file}").KINDS if file else ()
-    return next((kind for kind in table if type(estimator) in kind.types), None)
+    package = ".".join(type(estimator).__module__.split(".")[:2])
+    for file in FILES.get(package, "").split():
+        for kind in import_module(f"{__name__}.{file}").KINDS:
+            if type(estimator) in kind.types:
+                shared: SharedFit = kind
+                return shared
+    return None

@@ -313,9 +313,12 @@ class SharedEstimators(SharedFit):
     ----------
     own : function of rows or targets that others share
         Returns them as the estimators are given them, who may write to them.
+    fits_each : bool
+        Whether every candidate is fitted, at most with parts of others.
     """
 
     own = staticmethod(read_only)
+    fits_each: ClassVar[bool] = False
 
     @abstractmethod
     def fit(self, estimators: Sequence[Any], X: Any, y: Any, **weights: Any) -> list[Any]:
@@ -367,7 +370,7 @@ class SharedEstimators(SharedFit):
         for i, estimator in enumerate(fitted):
             fit = Fit(i, split, partial(predict, i), estimator, fit_seconds=seconds)
             fit.converged = not noted
-            fit.n_fits = int(i == 0 or isinstance(self, PlainFits))
+            fit.n_fits = int(i == 0 or self.fits_each)
             yield fit
 
 
@@ -395,6 +398,7 @@ class PlainFits(SharedEstimators):
     types = ()
     shared = ()
     own = staticmethod(copy_of)
+    fits_each = True
 
     def fit(self, estimators: Sequence[Any], X: Any, y: Any, **weights: Any) -> list[Any]:
         for estimator in estimators:  # a group has one; what its fit returns may be anything

@@ -142,8 +142,8 @@ class StepCache:
     ) -> tuple[tuple[Any, Rows], bool]:
         """A transformer and its rows, and whether they were made now."""
         with self._lock:
-            if error := self._refused.get(key):
-                raise ValueError(error)
+            if reason := self._refused.get(key):
+                raise ValueError(reason)
             if is_new := key not in self._transformed:
                 seed_generators(key)
                 try:
