@@ -329,9 +329,12 @@ class SharedEstimators(SharedFit):
     ----------
     own : function of rows or targets that others share
         Returns them as the estimators are given them, who may write to them.
+    fits_each : bool
+        Whether every candidate is fitted, at most with parts of others.
     """
 
     own = staticmethod(read_only)
+    fits_each: ClassVar[bool] = False
 
     def shares_on(self, X: Any) -> bool:
         """Whether fits on these training rows share work; if not, each is a plain one."""
@@ -389,7 +392,7 @@ class SharedEstimators(SharedFit):
         for i, estimator in enumerate(fitted):
             fit = Fit(i, split, partial(predict, i), estimator, fit_seconds=seconds)
             fit.converged = not noted or (any(at_limit) and not at_limit[i])
-            fit.n_fits = int(i == 0 or isinstance(kind, PlainFits))
+            fit.n_fits = int(i == 0 or kind.fits_each)
             fit.apart = "" if kind is self else "rows like these share nothing"
             yield fit
 
@@ -428,6 +431,7 @@ class PlainFits(SharedEstimators):
     types = ()
     shared = ()
     own = staticmethod(copy_of)
+    fits_each = True
 
     def fit(self, estimators: Sequence[Any], X: Any, y: Any, **weights: Any) -> list[Any]:
         for estimator in estimators:  # a group has one; what its fit returns may be anything
