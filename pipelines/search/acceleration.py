@@ -71,7 +71,7 @@ class Acceleration:
     def __init__(self, client: Client | None = None, kept: KeptFits | None = None) -> None:
         self.log = SearchLog()
         self._client, self._kept = client, kept
-        self._apart = dict[str, float]()  # see ``sharing_groups``
+        self._saved_not = dict[str, float]()  # see ``sharing_groups``
 
     def results(self, calls: FitCalls, usual: UsualWay) -> Iterator[dict[str, Any]]:
         """The results of the fits of a search, in their order; see ``Searches``."""
@@ -156,7 +156,7 @@ class Acceleration:
 
             try:
                 problem = problem_of(calls, as_called=n_jobs == 1)
-                tasks = shared_tasks(problem, calls, numbers, self._apart)
+                tasks = shared_tasks(problem, calls, numbers, self._saved_not)
             except Exception as error:  # what is wrong with a call, the call says itself
                 entry.reason = error_line(error)
             else:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -144,17 +144,17 @@ def not_made(like: Mapping[str, Any], n_rows: int) -> dict[str, Any]:
 
 
 def shared_tasks(
-    problem: Problem, calls: FitCalls, numbers: Sequence[int], apart: dict[str, float]
+    problem: Problem, calls: FitCalls, numbers: Sequence[int], saved_not: dict[str, float]
 ) -> dict[int, Task]:
     """The tasks of those calls whose fits share work, by the numbers of the calls.
 
     Parameters
     ----------
-    apart : see ``sharing_groups``
+    saved_not : see ``sharing_groups``
     """
     by_place = {
         place[1:3]: task
-        for task in tasks_of(problem, calls, numbers, sharing_groups(problem, apart))
+        for task in tasks_of(problem, calls, numbers, sharing_groups(problem, saved_not))
         for place in task.places
     }
     return {
@@ -190,14 +190,14 @@ def tasks_of(
     return [left for task in tasks if (left := task.without(done)) is not None]
 
 
-def sharing_groups(problem: Problem, apart: dict[str, float] | None = None) -> list[Group]:
+def sharing_groups(problem: Problem, saved_not: dict[str, float] | None = None) -> list[Group]:
     """The groups whose fits have something in common: with each other, or their first steps.
 
     Parameters
     ----------
-    apart : seconds that this process has spent on separate fits of kinds for which much would be
-        loaded first, by the names of these. They are loaded when that was spent which loading
-        takes, so that no script takes twice as long as it might have. None where workers fit.
+    saved_not : seconds that this process might have saved had it loaded what kinds need, by the
+        names of these; a kind is loaded when as much would have been saved as loading takes, so
+        that no script takes much longer than it might have. None where workers fit.
     """
     sizes = [len(train) for train, _ in problem.splits[SEARCH, WHOLE]]
     n_rows, n_most = min(sizes), max(sizes)
@@ -214,7 +214,9 @@ def sharing_groups(problem: Problem, apart: dict[str, float] | None = None) -> l
         if (steps := (decompose(problem.candidates[member].estimator) or ([],))[0])
     }
     n_alike = Counter(first_steps.values())
-    brief = set() if apart is None else brief_kinds(problem, [group for group, _ in groups], apart)
+    brief = set[str]()
+    if saved_not is not None:
+        brief = kinds_to_load_later(problem, [group for group, _ in groups], saved_not)
     return [
         group
         for group, shared in groups
@@ -227,9 +229,12 @@ def sharing_groups(problem: Problem, apart: dict[str, float] | None = None) -> l
     ]
 
 
-def brief_kinds(problem: Problem, groups: Sequence[Group], apart: dict[str, float]) -> set[str]:
-    """The names of kinds whose fits are over sooner than what they need is loaded; see above."""
-    seconds, starts = defaultdict[str, float](float), dict[str, float]()
+def kinds_to_load_later(
+    problem: Problem, groups: Sequence[Group], saved_not: dict[str, float]
+) -> set[str]:
+    """The names of kinds that would save less than it takes to load them; see above."""
+    starts, splits = dict[str, float](), problem.splits[SEARCH, WHOLE]
+    n_rows = round(sum(len(train) for train, _ in splits) / len(splits))
     X = problem.data.X
     n_features = X.shape[1] if hasattr(X, "shape") and len(X.shape) > 1 else 1
     for group in groups:
@@ -237,14 +242,10 @@ def brief_kinds(problem: Problem, groups: Sequence[Group], apart: dict[str, floa
         assert shared is not None
         if start := shared.seconds_to_start():
             finals = [problem.candidates[member].final for member in group.members]
+            saved = shared.seconds_saved(finals, n_rows, n_features, len(splits))
             starts[shared.name] = start
-            seconds[shared.name] += sum(
-                shared.seconds_apart(finals, len(train), n_features)
-                for train, _ in problem.splits[SEARCH, WHOLE]
-            )
-    spent = {name: apart.get(name, 0.0) + seconds[name] for name in starts}
-    apart.update(spent)
-    return {name for name, start in starts.items() if spent[name] < start}
+            saved_not[shared.name] = saved_not.get(shared.name, 0.0) + saved
+    return {name for name, start in starts.items() if saved_not[name] < start}
 
 
 def draws_in_steps(problem: Problem, group: Group, n_rows: int) -> bool:

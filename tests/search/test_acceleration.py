@@ -457,11 +457,11 @@ def test_a_table_says_what_was_shared() -> None:
 
 
 def test_what_is_over_soon_loads_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Until a process has spent on separate fits what loading the solver takes."""
+    """Until a process might have saved what loading the solver takes."""
     monkeypatch.setattr(KernelMachines, "seconds_to_start", lambda kind: 1.0)
-    monkeypatch.setattr(KernelMachines, "seconds_apart", lambda kind, estimators, *shape: 0.1)
+    monkeypatch.setattr(KernelMachines, "seconds_saved", lambda kind, *problem: 0.3)
     with accelerated() as acceleration:
-        for _ in range(4):  # 0.3 s each
+        for _ in range(4):
             GridSearchCV(SVC(), {"C": [0.1, 1, 10]}, cv=3).fit(X, y)
     entries = acceleration.log.entries
     assert [entry.n_made for entry in entries] == [9, 9, 9, 3]

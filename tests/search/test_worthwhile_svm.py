@@ -11,9 +11,18 @@ import pytest
 from sklearn.svm import SVC, SVR
 
 from pipelines.search.shared import svm
-from pipelines.search.shared.svm import SOLVER, seconds_to_start, worthwhile
+from pipelines.search.shared.svm import SOLVER, SVCs
 
 GRID = [SVC(C=C, gamma=gamma) for C in np.logspace(-2, 3, 8) for gamma in (0.01, 0.1)]
+
+
+def seconds_to_start() -> float:
+    return SVCs().seconds_to_start()
+
+
+def worthwhile(estimators: list[object], n_rows: int, n_features: int, n_splits: int) -> bool:
+    saved = SVCs().seconds_saved(estimators, n_rows, n_features, n_splits)
+    return saved > seconds_to_start()
 
 
 @pytest.fixture

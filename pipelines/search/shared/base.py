@@ -7,6 +7,7 @@ engine scores, journals and shows it.
 
 from __future__ import annotations
 
+import math
 import re
 import sys
 import time
@@ -294,9 +295,17 @@ class SharedFit(ABC):
         """CPU seconds that go by in this process before its first fit, as code is loaded for it."""
         return 0.0
 
-    def seconds_apart(self, estimators: Sequence[Any], n_rows: int, n_features: int) -> float:
-        """CPU seconds that separate fits take at least on one split; 0 where that is not known."""
-        return 0.0
+    def seconds_saved(
+        self, estimators: Sequence[Any], n_rows: int, n_features: int, n_splits: int
+    ) -> float:
+        """About how many CPU seconds shared work saves; infinite where it is known to pay.
+
+        Parameters
+        ----------
+        estimators : of one group, unfitted
+        n_rows : training rows of a split
+        """
+        return math.inf
 
     def draw(self, estimator: Any) -> None:  # noqa: B027  most draw nothing
         """Draw from numpy's global generator what a separate fit would have drawn.

@@ -32,9 +32,6 @@ ROWS_OF_A_UNIT_OF_TIME = 1000
 SECONDS_OF_COST = 3.3e-4  # at most, of a core; on 60,000 rows of MNIST it is a quarter of that
 # Seconds of all C of a gamma go as n (n + this): measured from 1,000 to 60,000 rows of MNIST.
 LINEAR_ROWS = 1800
-# CPU seconds: before the first fit in a process; of a fit of libsvm's, and for each entry of a row.
-SECONDS_TO_LOAD, SECONDS_TO_COMPILE = 0.4, 10.0
-SECONDS_OF_A_FIT, SECONDS_OF_AN_ENTRY = 5e-4, 3e-10
 ON_DEMAND = 7.0  # times slower than a kernel in memory, measured
 FAR_BEYOND = 10  # kernels of so many times the memory
 
@@ -133,16 +130,19 @@ class KernelMachines(SharedFit):
             np.random.randint(np.iinfo("i").max)  # noqa: NPY002
 
     def seconds_to_start(self) -> float:
-        """See ``SharedFit``: numba is imported, and on its first use on a machine compiles."""
-        if "numba" in sys.modules:
+        """See ``SharedFit``: numba and our code are loaded, or compiled once on a machine."""
+        if SOLVER in sys.modules:
             return 0.0
-        folder = Path(svm.__file__).parent / "cpu" / "__pycache__"
-        is_compiled = "NUMBA_CACHE_DIR" in os.environ or any(folder.glob("*.nbi"))
-        return SECONDS_TO_LOAD if is_compiled else SECONDS_TO_COMPILE
+        return LOAD_SECONDS if _is_compiled() else LOAD_SECONDS + COMPILE_SECONDS
 
-    def seconds_apart(self, estimators: Sequence[Any], n_rows: int, n_features: int) -> float:
-        """See ``SharedFit``; measured with libsvm on iris, digits and MNIST."""
-        return len(estimators) * (SECONDS_OF_A_FIT + SECONDS_OF_AN_ENTRY * n_rows**2 * n_features)
+    def seconds_saved(
+        self, estimators: Sequence[Any], n_rows: int, n_features: int, n_splits: int
+    ) -> float:
+        """See ``SharedFit``; of the path solver."""
+        each = PLAIN_SECONDS + n_rows**2 * (PAIR_SECONDS + n_features * FEATURE_SECONDS)
+        n_paths = len({(one.kernel, one.gamma, getattr(one, "epsilon", 0)) for one in estimators})
+        gain = SINGLE_GAIN if n_splits > 1 else LONE_GAIN
+        return each * n_splits * (len(estimators) - n_paths / gain)
 
     def describe(self, estimators: Sequence[Any]) -> str:
         gammas = list(dict.fromkeys(one.gamma for one in estimators))
@@ -438,28 +438,6 @@ class SVRs(KernelMachines):
                 item.predict = Predictions({"predict": values}, rows.parts_asked(place))
                 yield from _members(item, alike[item.split, epsilons[e], Cs[c]], place, c == 0)
             n_done += n_cells
-
-
-def worthwhile(estimators: Sequence[Any], n_rows: int, n_features: int, n_splits: int) -> bool:
-    """Whether the path solver saves more time than it takes to start in this process.
-
-    Parameters
-    ----------
-    estimators : unfitted, of one group
-    n_rows : training rows of a split
-    """
-    each = PLAIN_SECONDS + n_rows**2 * (PAIR_SECONDS + n_features * FEATURE_SECONDS)
-    n_paths = len({(one.kernel, one.gamma, getattr(one, "epsilon", None)) for one in estimators})
-    gain = SINGLE_GAIN if n_splits > 1 else LONE_GAIN
-    saved = each * n_splits * (len(estimators) - n_paths / gain)
-    return saved > seconds_to_start()
-
-
-def seconds_to_start() -> float:
-    """About how long it takes until the solver can begin: nothing once it was loaded."""
-    if SOLVER in sys.modules:
-        return 0.0
-    return LOAD_SECONDS if _is_compiled() else LOAD_SECONDS + COMPILE_SECONDS
 
 
 def _is_compiled() -> bool:
