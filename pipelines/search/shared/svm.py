@@ -110,9 +110,14 @@ class KernelMachines(SharedFit):
     linear_rows: int | None = LINEAR_ROWS
 
     def accepts(self, estimator: Any) -> bool:
-        """Return a kernel with a name, and numbers that a backend takes."""
+        """Return a kernel with a name, numbers that a backend takes, and no limit of iterations.
+
+        Where a limit ends a fit of scikit-learn's, its solution is that of its own steps.
+        """
+        own_steps = type(estimator).__module__.startswith("sklearn.") and estimator.max_iter != -1
         return (
-            estimator.kernel in KERNELS
+            not own_steps
+            and estimator.kernel in KERNELS
             and 0 < estimator.C < np.inf
             and (estimator.gamma in ("scale", "auto") or estimator.gamma > 0)
         )
