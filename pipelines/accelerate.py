@@ -20,11 +20,11 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from pipelines.errors import InputError, flag_of
 from pipelines.run.groups import PlaceOptions, how
 from pipelines.run.options import argument, parse_options
+from pipelines.search.acceleration import Acceleration, acceleration_of, search_backend
 
 if TYPE_CHECKING:
     from distributed import Client
 
-    from pipelines.search.acceleration import Acceleration
     from pipelines.search.joblib_backend import SearchBackend
 
 BACKEND, NO_CLUSTER = "pleasingly", "none"
@@ -116,11 +116,8 @@ def accelerate(
     acceleration = acceleration_of(client, results)
 
     def backend(nesting_level: int | None = None, **options: Any) -> SearchBackend:
-        if options:
-            return search_backend(nesting_level=nesting_level, **options)
-        from pipelines.search.joblib_backend import SearchBackend  # which needs scikit-learn
-
-        return SearchBackend(acceleration, nesting_level)
+        own = None if options else acceleration
+        return search_backend(**options, nesting_level=nesting_level, acceleration=own)
 
     register_parallel_backend(BACKEND, backend, make_default=True)
     if report:
@@ -136,35 +133,6 @@ def stop() -> None:
     usual = BACKENDS[DEFAULT_PROCESS_BACKEND]
     register_parallel_backend(DEFAULT_PROCESS_BACKEND, usual, make_default=True)
     register_parallel_backend(BACKEND, search_backend)
-
-
-def search_backend(
-    client: Client | None = None,
-    results: str | Path | None = None,
-    nesting_level: int | None = None,
-) -> SearchBackend:
-    """The joblib backend ``"pleasingly"``, on which searches share their work.
-
-    Parameters
-    ----------
-    client, results : see ``accelerate``
-    nesting_level : int, optional
-        As joblib counts it, where this is the default of the process.
-    """
-    from pipelines.search.joblib_backend import SearchBackend
-
-    return SearchBackend(acceleration_of(client, results), nesting_level)
-
-
-def acceleration_of(client: Client | None, results: str | Path | None) -> Acceleration:
-    """What carries out the fits of searches; see ``accelerate``."""
-    from pipelines.search.acceleration import Acceleration
-
-    if results is None:
-        return Acceleration(client)
-    from pipelines.search.kept_fits import KeptFits
-
-    return Acceleration(client, KeptFits(results))
 
 
 def print_report(acceleration: Acceleration, table: bool = False) -> None:

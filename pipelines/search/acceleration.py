@@ -12,6 +12,7 @@ import warnings
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from joblib import parallel_config
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
     from pipelines.data.fits import Fit
     from pipelines.search.fitting import Group
-    from pipelines.search.joblib_backend import UsualWay
+    from pipelines.search.joblib_backend import SearchBackend, UsualWay
     from pipelines.search.kept_fits import KeptFits
     from pipelines.search.tasks import Problem, Task
 
@@ -301,3 +302,32 @@ def called(number: int, call: Call) -> MadeFit:
     with parallel_config(SearchBackend(acceleration)):
         result = function(*arguments, **named)
     return MadeFit(number, result, entries=acceleration.log.entries)
+
+
+def search_backend(
+    client: Client | None = None,
+    results: str | Path | None = None,
+    nesting_level: int | None = None,
+    acceleration: Acceleration | None = None,
+) -> SearchBackend:
+    """The joblib backend ``"pleasingly"``, on which searches share their work.
+
+    Parameters
+    ----------
+    client, results : see ``pipelines.accelerate``
+    nesting_level : int, optional
+        As joblib counts it, where this is the default of the process.
+    acceleration : in place of one of its own
+    """
+    from pipelines.search.joblib_backend import SearchBackend  # which needs scikit-learn
+
+    return SearchBackend(acceleration or acceleration_of(client, results), nesting_level)
+
+
+def acceleration_of(client: Client | None, results: str | Path | None) -> Acceleration:
+    """What carries out the fits of searches; see ``pipelines.accelerate``."""
+    if results is None:
+        return Acceleration(client)
+    from pipelines.search.kept_fits import KeptFits
+
+    return Acceleration(client, KeptFits(results))
