@@ -102,7 +102,7 @@ def measure(script: Script, folder: Path, repeat: int) -> dict[str, Any]:
     plain, accelerated = [turn[0] for turn in turns], [turn[1] for turn in turns]
     first = plain[0].searches
     repeatable = all(compare(first, run.searches).equal for run in plain[1:])
-    agreements = [compare(before.searches, after.searches) for before, after in turns]
+    agreements = [compare(*(run.searches for run in turn)) for turn in turns]
     worst = max(agreements, key=lambda agreement: agreement.rank)
     failed = next((run for run in (*plain, *accelerated) if run.status), None)
     return {

@@ -48,11 +48,12 @@ class Agreement:
 
     @property
     def close(self) -> bool:
-        """Whether the best candidates are the same, and scores but for a solver's tolerance.
+        """Whether the best candidates are the same, or as good, but for a solver's tolerance.
 
         Candidates that are not chosen may differ further: a kernel of ones leaves a solver free.
         """
-        return self.same_searches and self.same_best and self.chosen <= TOLERANCE
+        nearest = TOLERANCE if self.same_best else ROUNDING
+        return self.same_searches and self.chosen <= nearest
 
     @property
     def rank(self) -> tuple[bool, bool, float]:
@@ -68,7 +69,10 @@ class Agreement:
         words = "equal scores"
         if self.furthest > ROUNDING:
             words = f"{self.apart:.1%} of scores differ, by {self.furthest:.1e} at most"
-        return words if self.same_best else f"{words}; another best candidate"
+        if self.same_best:
+            return words
+        equally_good = " of the same score" if self.chosen <= ROUNDING else ""
+        return f"{words}; another best candidate{equally_good}"
 
 
 def compare(left: Sequence[dict[str, Any]], right: Sequence[dict[str, Any]]) -> Agreement:
@@ -76,21 +80,21 @@ def compare(left: Sequence[dict[str, Any]], right: Sequence[dict[str, Any]]) -> 
     if [_shape(search) for search in left] != [_shape(search) for search in right]:
         return Agreement(False, False, float("inf"), 1.0, float("inf"))
     pairs = list(zip(left, right, strict=True))
-    same_best = all(before["best"] == after["best"] for before, after in pairs)
+    same_best = all(expected["best"] == result["best"] for expected, result in pairs)
     apart = np.concatenate([_apart(*pair) for pair in pairs]) if pairs else np.zeros(1)
     chosen = max((_chosen(*pair) for pair in pairs), default=0.0)
     share = float((apart > ROUNDING).mean())
     return Agreement(True, same_best, float(apart.max()), share, chosen)
 
 
-def searches_in_words(searches: Sequence[dict[str, Any]], most: int = 3) -> str:
+def searches_in_words(searches: Sequence[dict[str, Any]], n_kinds: int = 3) -> str:
     """``GridSearchCV(SVC), 2 x learning_curve(SVC)``: kinds of searches, the costliest first.
 
     Parameters
     ----------
     searches : sequence of dict
         The records of a run.
-    most : int
+    n_kinds : int
         Kinds that are named; the rest is counted.
     """
     seconds: Counter[str] = Counter()
@@ -98,9 +102,9 @@ def searches_in_words(searches: Sequence[dict[str, Any]], most: int = 3) -> str:
         seconds[search["search"]] += search["seconds"]
     counts = Counter(search["search"] for search in searches)
     kinds = [kind for kind, _ in seconds.most_common()]
-    words = [f"{counts[kind]} x {kind}" if counts[kind] > 1 else kind for kind in kinds[:most]]
-    rest = sum(counts[kind] for kind in kinds[most:])
-    return ", ".join(words) + (f" and {rest} more" if rest else "")
+    words = [f"{counts[kind]} x {kind}" if counts[kind] > 1 else kind for kind in kinds[:n_kinds]]
+    n_others = sum(counts[kind] for kind in kinds[n_kinds:])
+    return ", ".join(words) + (f" and {n_others} more" if n_others else "")
 
 
 def _shape(search: dict[str, Any]) -> tuple[Any, ...]:
@@ -110,12 +114,12 @@ def _shape(search: dict[str, Any]) -> tuple[Any, ...]:
 
 def _apart(left: dict[str, Any], right: dict[str, Any]) -> np.ndarray:
     """The difference of every score between two records of one shape, (n_scores,)."""
-    before, after = (
+    expected, result = (
         np.concatenate([np.zeros(1), *map(np.asarray, record["scores"].values())]).astype(float)
         for record in (left, right)
     )
-    apart = np.abs(before - after)
-    apart[np.isnan(before) & np.isnan(after)] = 0.0
+    apart = np.abs(expected - result)
+    apart[np.isnan(expected) & np.isnan(result)] = 0.0
     return np.nan_to_num(apart[1:] if len(apart) > 1 else apart, nan=np.inf)
 
 

@@ -61,13 +61,13 @@ def page(record: dict[str, Any]) -> str:
     timed = [line for line in lines if line["whole"] is not None]
     table = markdown_table(HEADER, [line_of(line) for line in lines])
     summaries = "".join(
-        f"- {name}: geometric mean {found['mean']:.2f} x, least {found['least']:.2f} x, "
-        f"{found['above_10']} of {len(timed)} above 10 x\n"
-        for name, found in (
+        f"- {name}: geometric mean {figures['mean']:.2f} x, least {figures['least']:.2f} x, "
+        f"{figures['above_10']} of {len(timed)} above 10 x\n"
+        for name, figures in (
             ("whole scripts", summary([line["whole"] for line in timed])),
             ("their searches", summary([line["inside"] for line in timed])),
         )
-        if found
+        if figures
     )
     left_out = "".join(f"- {name}: {reason}\n" for name, reason in record["left_out"].items())
     return (
@@ -77,7 +77,8 @@ def page(record: dict[str, Any]) -> str:
         f"{record['repeat']} turns each. Whole scripts import, draw and fit outside of searches, "
         "too. Results are equal where every best candidate is the same and no score of a split "
         f"differs by more than {ROUNDING:g}; otherwise it is said how many differ and how far. "
-        f"Another best candidate, or a best score further away than {TOLERANCE:g}, fails. Scripts "
+        "Another best candidate of another score, or a best score further away than "
+        f"{TOLERANCE:g}, fails. Scripts "
         "are seedless where two plain runs differ from each other.\n\n"
         f"{table}\n\n{summaries}\n## Left out\n\n{left_out}\n"
         f"{in_words(record['machine'])}. Repeat it: `python -m benchmarks.scripts --from DIR`; "

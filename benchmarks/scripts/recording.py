@@ -59,8 +59,8 @@ def answer_addresses(copies: Mapping[str, str]) -> None:
 
     @functools.wraps(read_csv)
     def read(source: Any, *args: Any, **kwargs: Any) -> Any:
-        known = copies.get(source, source) if isinstance(source, str) else source
-        return read_csv(known, *args, **kwargs)
+        path = copies.get(source, source) if isinstance(source, str) else source
+        return read_csv(path, *args, **kwargs)
 
     setattr(pd, "read_csv", read)  # noqa: B010  of its many overloads one serves
 

@@ -65,8 +65,8 @@ def run_script(script: Script, folder: Path, through: tuple[str, ...]) -> Run:
             program = Path(scratch) / f"{place.stem}.py"
             program.write_text(code_of(place, script.cells))
         records = Path(scratch) / "searches.json"
-        before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        done = subprocess.run(
+        began = _cpu_seconds()
+        process = subprocess.run(
             [sys.executable, *through, str(program)],
             cwd=place.parent,
             env=_environment(script, folder, place.parent, records),
@@ -75,10 +75,15 @@ def run_script(script: Script, folder: Path, through: tuple[str, ...]) -> Run:
             text=True,
             check=False,
         )
-        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        seconds = _cpu_seconds() - began
         searches = json.loads(records.read_text()) if records.exists() else []
-    seconds = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    return Run(seconds, searches, done.returncode, done.stderr[-2000:])
+    return Run(seconds, searches, process.returncode, process.stderr[-2000:])
+
+
+def _cpu_seconds() -> float:
+    """CPU seconds of the processes that this one started and that have ended, and of theirs."""
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
 
 
 def _environment(script: Script, folder: Path, beside: Path, records: Path) -> dict[str, str]:

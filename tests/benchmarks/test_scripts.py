@@ -56,27 +56,27 @@ def run(checkout: Path, monkeypatch: pytest.MonkeyPatch, runner: str) -> int:
 
 
 def test_outermost_searches_are_recorded_with_what_they_found(checkout: Path) -> None:
-    done = run_script(command.SCRIPTS[0], checkout, PLAIN)
-    assert done.status == 0, done.says
-    assert [record["search"] for record in done.searches] == [
+    process = run_script(command.SCRIPTS[0], checkout, PLAIN)
+    assert process.status == 0, process.says
+    assert [record["search"] for record in process.searches] == [
         "GridSearchCV(SVC)",
         "cross_val_score(GridSearchCV)",
         "learning_curve(StandardScaler, SVC)",
     ]
-    grid, nested, curve = done.searches
+    grid, nested, curve = process.searches
     assert grid["best"] == "{'C': 1}"
     assert len(grid["scores"]["mean_test_score"]) == 2
     assert len(nested["scores"]["0"]) == 5
     assert curve["scores"]["0"] == [60]
-    assert 0 < done.search_seconds < done.seconds
+    assert 0 < process.search_seconds < process.seconds
 
 
 def test_equal_results_are_kept_on_a_page(
     checkout: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run(checkout, monkeypatch, AS_IT_IS) == 0
-    (kept,) = (checkout / "results").glob("*-scripts.json")
-    (line,) = json.loads(kept.read_text())["lines"]
+    (path,) = (checkout / "results").glob("*-scripts.json")
+    (line,) = json.loads(path.read_text())["lines"]
     assert line["results"] == "equal"
     assert line["plain"]["whole"][0] / line["accelerated"]["whole"][0] == pytest.approx(
         line["whole"], rel=0.1
@@ -119,7 +119,7 @@ def test_a_missing_checkout_is_named(
             "50.0% of scores differ, by 2.5e-01 at most",
         ),
         ({"scores": {"mean_test_score": [0.5, 0.5]}}, "50.0% of scores differ, by inf at most"),
-        ({"best": "{'C': 2}"}, "equal scores; another best candidate"),
+        ({"best": "{'C': 2}"}, "equal scores; another best candidate of the same score"),
         ({"scores": {"mean_test_score": [0.5]}}, "other searches"),
         ({"error": "ValueError"}, "other searches"),
     ],
@@ -143,11 +143,11 @@ def test_cells_of_a_notebook_keep_all_but_its_magics(tmp_path: Path) -> None:
     ]
     path = tmp_path / "a.ipynb"
     path.write_text(json.dumps({"cells": cells}))
-    found: dict[str, int] = {}
-    exec(code_of(path, (0, 2)), found)
-    assert found["a"] == 4
-    exec(code_of(path), found)
-    assert found["a"] == 5
+    names: dict[str, int] = {}
+    exec(code_of(path, (0, 2)), names)
+    assert names["a"] == 4
+    exec(code_of(path), names)
+    assert names["a"] == 5
 
 
 def test_a_table_at_an_address_is_read_from_its_copy(checkout: Path) -> None:
