@@ -83,7 +83,7 @@ def _search_backend(
     client: Any = None, results: str | Path | None = None, nesting_level: int | None = None
 ) -> Any:
     """Make the joblib backend ``"pleasingly"``; see ``pipelines.accelerate``."""
-    from pipelines.accelerate import search_backend
+    from pipelines.search.acceleration import search_backend
 
     return search_backend(client, results, nesting_level)
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import atexit
 import dataclasses
+import importlib.util
+import os
 import runpy
 import sys
 import traceback
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from importlib.machinery import ModuleSpec
 from pathlib import Path
@@ -18,11 +20,11 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from pipelines.errors import InputError, flag_of
 from pipelines.run.groups import PlaceOptions, how
 from pipelines.run.options import argument, parse_options
+from pipelines.search.acceleration import Acceleration, acceleration_of, search_backend
 
 if TYPE_CHECKING:
     from distributed import Client
 
-    from pipelines.search.acceleration import Acceleration
     from pipelines.search.joblib_backend import SearchBackend
 
 BACKEND, NO_CLUSTER = "pleasingly", "none"
@@ -65,6 +67,21 @@ class Options(PlaceOptions):
         metavar="KIND",
     )
 
+    def check(self) -> None:
+        """Check options against each other.
+
+        Raises
+        ------
+        InputError
+            One is for a cluster, and there is none.
+        """
+        for field in dataclasses.fields(PlaceOptions):
+            is_for_cluster = field.name != "cluster" and self.cluster == NO_CLUSTER
+            if is_for_cluster and getattr(self, field.name) != field.default:
+                raise InputError(
+                    f"{flag_of(field.name)} is for a cluster; add {flag_of('cluster')}"
+                )
+
 
 def accelerate(
     client: Client | None = None, results: str | Path | None = None, *, report: bool = True
@@ -99,11 +116,8 @@ def accelerate(
     acceleration = acceleration_of(client, results)
 
     def backend(nesting_level: int | None = None, **options: Any) -> SearchBackend:
-        if options:
-            return search_backend(nesting_level=nesting_level, **options)
-        from pipelines.search.joblib_backend import SearchBackend  # which needs scikit-learn
-
-        return SearchBackend(acceleration, nesting_level)
+        own = None if options else acceleration
+        return search_backend(**options, nesting_level=nesting_level, acceleration=own)
 
     register_parallel_backend(BACKEND, backend, make_default=True)
     if report:
@@ -119,35 +133,6 @@ def stop() -> None:
     usual = BACKENDS[DEFAULT_PROCESS_BACKEND]
     register_parallel_backend(DEFAULT_PROCESS_BACKEND, usual, make_default=True)
     register_parallel_backend(BACKEND, search_backend)
-
-
-def search_backend(
-    client: Client | None = None,
-    results: str | Path | None = None,
-    nesting_level: int | None = None,
-) -> SearchBackend:
-    """The joblib backend ``"pleasingly"``, on which searches share their work.
-
-    Parameters
-    ----------
-    client, results : see ``accelerate``
-    nesting_level : int, optional
-        As joblib counts it, where this is the default of the process.
-    """
-    from pipelines.search.joblib_backend import SearchBackend
-
-    return SearchBackend(acceleration_of(client, results), nesting_level)
-
-
-def acceleration_of(client: Client | None, results: str | Path | None) -> Acceleration:
-    """What carries out the fits of searches; see ``accelerate``."""
-    from pipelines.search.acceleration import Acceleration
-
-    if results is None:
-        return Acceleration(client)
-    from pipelines.search.kept_fits import KeptFits
-
-    return Acceleration(client, KeptFits(results))
 
 
 def print_report(acceleration: Acceleration, table: bool = False) -> None:
@@ -214,6 +199,16 @@ def accelerated(options: Options) -> Iterator[Acceleration]:
                 print_report(acceleration, options.table)
 
 
+@contextmanager
+def main_module_kept() -> Iterator[None]:
+    """Have this process's own main module, arguments and path again when a script has ended."""
+    main, argv, path = sys.modules["__main__"], sys.argv, list(sys.path)
+    try:
+        yield
+    finally:
+        sys.modules["__main__"], sys.argv, sys.path[:] = main, argv, path
+
+
 def run_script(words: Sequence[str], on_cluster: bool) -> None:
     """Run a script, or ``-m`` and a module, with its arguments, as ``python`` would.
 
@@ -223,19 +218,16 @@ def run_script(words: Sequence[str], on_cluster: bool) -> None:
     """
     if words[0] == "-m":
         sys.argv = list(words[1:])
-        sys.path.insert(0, "")
         runpy.run_module(words[1], run_name="__main__", alter_sys=True)
         return
-    path = Path(words[0])
-    sys.argv, main = list(words), ModuleType("__main__")
+    path = Path(words[0]).absolute()
+    sys.argv, script = list(words), ModuleType("__main__")
     sys.path.insert(0, str(path.resolve().parent))
-    main.__dict__.update(__file__=str(path), __builtins__=__builtins__)
-    # A process that is started imports the main module of this one by its name, if it has one.
-    main.__spec__ = (
-        ModuleSpec(__spec__.name if __spec__ else __name__, None) if on_cluster else None
-    )
-    sys.modules["__main__"] = main
-    exec(compile(path.read_bytes(), str(path), "exec"), main.__dict__)
+    script.__dict__.update(__file__=str(path), __builtins__=__builtins__)
+    if on_cluster:  # a process that is started imports the main module by its name, if it has one
+        script.__spec__ = ModuleSpec("pipelines.accelerate", None)
+    sys.modules["__main__"] = script
+    exec(compile(path.read_bytes(), str(path), "exec"), script.__dict__)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -246,19 +238,20 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         own, words = split_command_line(sys.argv[1:] if argv is None else argv)
         options, _ = parse_options(Options, "accelerate", DESCRIPTION, own, EXAMPLES)
-        check_script(words)
-        with accelerated(options):
-            try:
-                run_script(words, options.cluster != NO_CLUSTER)
-            except Exception as error:
-                print_traceback(error)
-                return 1
+        with main_module_kept():
+            check_script(words)
+            with accelerated(options):
+                try:
+                    run_script(words, options.cluster != NO_CLUSTER)
+                except Exception as error:
+                    print_traceback(error)
+                    return 1
         return 0
     except InputError as error:
         print_error("accelerate", error.flagged())
     except (ClusterError, ImportError, OSError) as error:
         print_error("accelerate", str(error))
-    return 2
+    return 2  # of a script's own errors the status is 1
 
 
 def check_script(words: Sequence[str]) -> None:
@@ -267,7 +260,7 @@ def check_script(words: Sequence[str]) -> None:
     Raises
     ------
     InputError
-        It is missing.
+        There is none, or none of its name.
     """
     if not words or words == ["-m"]:
         raise InputError(
@@ -276,6 +269,12 @@ def check_script(words: Sequence[str]) -> None:
         )
     if words[0] != "-m" and not Path(words[0]).is_file():
         raise InputError(f"SCRIPT must be a file, got {words[0]!r}; there is none of that name")
+    if words[0] == "-m":
+        sys.path.insert(0, os.getcwd())
+        with suppress(ModuleNotFoundError):
+            if importlib.util.find_spec(words[1]) is not None:
+                return
+        raise InputError(f"SCRIPT must be a module, got -m {words[1]}; there is none of that name")
 
 
 def print_traceback(error: BaseException) -> None:

@@ -138,6 +138,8 @@ def sandbox(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     write_tables(folder, rng)
     (space,) = blocks(ROOT / "docs" / "how-to" / "candidates.md", "yaml")
     (folder / "space.yaml").write_text(space)
+    script, _ = blocks(ROOT / "docs" / "how-to" / "accelerate.md", "python")
+    (folder / "script.py").write_text(script)
     for name in ("photo.png", "mine.png", "photo.jpg", "flower.jpg"):
         picture = np.full((60, 60), 250, np.uint8)
         picture[10:50, 27:33] = 20

@@ -62,7 +62,7 @@ def answer_addresses(copies: Mapping[str, str]) -> None:
         path = copies.get(source, source) if isinstance(source, str) else source
         return read_csv(path, *args, **kwargs)
 
-    vars(pd)["read_csv"] = read
+    setattr(pd, "read_csv", read)  # noqa: B010  of its many overloads one serves
 
 
 def _recorded(

@@ -95,6 +95,16 @@ def generators_kept() -> Iterator[None]:
                 _restore(*states)
 
 
+@contextmanager
+def generators_restored() -> Iterator[None]:
+    """Leave the global generators, after the block, as they were; for one thread alone."""
+    states = _states()
+    try:
+        yield
+    finally:
+        _restore(*states)
+
+
 def _restore(of_python: Any, of_numpy: Any, of_torch: Any) -> None:
     random.setstate(of_python)
     np.random.set_state(of_numpy)  # noqa: NPY002
@@ -128,7 +138,7 @@ def _bytes_watched() -> tuple[bytes, bytes]:
     Numpy takes a tenth of a millisecond to copy the state of its Mersenne twister, 624 words and
     the place among them; they are read where they lie.
     """
-    generator = np.random.get_bit_generator()
+    generator = np.random.get_bit_generator()  # type: ignore[attr-defined]  # it is public
     if type(generator) is np.random.MT19937:
         of_numpy = ctypes.string_at(generator.ctypes.state_address, BYTES_OF_TWISTER)
     else:

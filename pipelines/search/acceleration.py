@@ -12,10 +12,12 @@ import warnings
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from joblib import parallel_config
 
+from pipelines.errors import error_line
 from pipelines.search.calls import Call, FitCalls, print_fit
 from pipelines.search.search_log import SearchEntry, SearchLog, entry_of
 from pipelines.search.shared import may_share
@@ -25,11 +27,11 @@ if TYPE_CHECKING:
 
     from pipelines.data.fits import Fit
     from pipelines.search.fitting import Group
-    from pipelines.search.joblib_backend import UsualWay
+    from pipelines.search.joblib_backend import SearchBackend, UsualWay
     from pipelines.search.kept_fits import KeptFits
     from pipelines.search.tasks import Problem, Task
 
-APART = "its fits have nothing in common"
+APART = "its fits have nothing in common, or are over too soon"
 
 
 @dataclass(frozen=True)
@@ -70,6 +72,7 @@ class Acceleration:
     def __init__(self, client: Client | None = None, kept: KeptFits | None = None) -> None:
         self.log = SearchLog()
         self._client, self._kept = client, kept
+        self._saved_not = dict[str, float]()  # see ``sharing_groups``
 
     def results(self, calls: FitCalls, usual: UsualWay) -> Iterator[dict[str, Any]]:
         """The results of the fits of a search, in their order; see ``Searches``."""
@@ -141,34 +144,50 @@ class Acceleration:
             return
         problem: Problem | None = None
         tasks: Mapping[int, Task] = {}
-        is_known = self._client is not None or any(map(may_share, calls.arguments))
+        # What searches itself is fitted here, so that its own fits are made by the workers.
+        client = None if calls.has_searches else self._client
+        is_known = client is not None or any(map(may_share, calls.arguments))
         entry.reason = why_apart(calls) if is_known else APART
+        if client is not None and not entry.reason:
+            yield from self._by_workers(calls, numbers, entry, client)
+            return
+        n_jobs = usual.n_jobs if self._client is None else 1
         if not entry.reason:
             from pipelines.search.from_calls import names_of, problem_of, shared_tasks
 
-            if self._client is not None:
-                yield from self._by_workers(calls, numbers, entry, self._client)
-                return
-            problem = problem_of(calls, as_called=usual.n_jobs == 1)
-            tasks = shared_tasks(problem, calls, numbers)
-            entry.shared = names_of(problem, set(tasks.values()))
-            entry.reason = "" if tasks else APART
-        if usual.n_jobs > 1:
+            try:
+                problem = problem_of(calls, as_called=n_jobs == 1)
+                tasks = shared_tasks(problem, calls, numbers, self._saved_not)
+            except Exception as error:  # what is wrong with a call, the call says itself
+                entry.reason = error_line(error)
+            else:
+                entry.shared = names_of(problem, set(tasks.values()))
+                entry.reason = "" if tasks else APART
+        if n_jobs > 1:
             yield from self._at_once(problem, calls, numbers, tasks, usual, entry)
             return
         done = set[int]()
         for number in numbers:
-            if problem is None or number not in tasks:
-                function, arguments, named = calls.calls[number]
-                yield MadeFit(number, function(*arguments, **named))
-            elif number not in done:
-                from pipelines.search.from_calls import fits_of_task
-
-                group = problem.groups[tasks[number].group]
-                for fit in fits_of_task(problem, tasks[number]):
-                    made = made_fit(problem, calls, group, fit, entry)
+            if problem is not None and number in tasks and number not in done:
+                for made in self._shared(problem, calls, tasks[number], entry):
                     done.add(made.number)
                     yield made
+            if number not in done:
+                function, arguments, named = calls.calls[number]
+                yield MadeFit(number, function(*arguments, **named))
+
+    def _shared(
+        self, problem: Problem, calls: FitCalls, task: Task, entry: SearchEntry
+    ) -> Iterator[MadeFit]:
+        """Yield the results of a task; where it fails, those that are there."""
+        from pipelines.search.from_calls import fits_of_task
+
+        group = problem.groups[task.group]
+        try:
+            for fit in fits_of_task(problem, task):
+                yield made_fit(problem, calls, group, fit, entry)
+        except Exception as error:  # its calls, each by itself, say what is wrong
+            entry.note = error_line(error)
 
     def _at_once(
         self,
@@ -192,7 +211,7 @@ class Acceleration:
                 for batch in in_batches(problem, distinct, usual.n_jobs)
             ]
         apart = [number for number in numbers if number not in tasks]
-        if not together and self._kept is None and not any(map(searches, calls.first.values())):
+        if not together and self._kept is None and not calls.has_searches:
             results = zip(apart, usual([calls.calls[number] for number in apart]), strict=True)
             yield from (MadeFit(number, result) for number, result in results)
             return
@@ -257,7 +276,7 @@ def made_fit(
 
     def in_turn() -> None:
         print_fit(calls.arguments[number], fit.scores)
-        if as_called and group.shared is not None:
+        if as_called and group.shared is not None and not fit.apart:  # else it has drawn itself
             group.shared.draw(problem.candidates[fit.candidate].final)
 
     silent = group.shared is not None and group.shared.predictions_only
@@ -274,14 +293,6 @@ def why_apart(calls: FitCalls) -> str:
     return "" if calls.is_grid else "its fits are of different data"
 
 
-def searches(estimator: Any) -> bool:
-    """Whether an estimator is a search, or has one within."""
-    if not hasattr(estimator, "get_params"):
-        return False
-    parts = [estimator, *estimator.get_params(deep=True).values()]
-    return any(hasattr(part, "_run_search") for part in parts)
-
-
 def called(number: int, call: Call) -> MadeFit:
     """The result of a call; a search within it shares its work, too."""
     from pipelines.search.joblib_backend import SearchBackend
@@ -291,3 +302,32 @@ def called(number: int, call: Call) -> MadeFit:
     with parallel_config(SearchBackend(acceleration)):
         result = function(*arguments, **named)
     return MadeFit(number, result, entries=acceleration.log.entries)
+
+
+def search_backend(
+    client: Client | None = None,
+    results: str | Path | None = None,
+    nesting_level: int | None = None,
+    acceleration: Acceleration | None = None,
+) -> SearchBackend:
+    """The joblib backend ``"pleasingly"``, on which searches share their work.
+
+    Parameters
+    ----------
+    client, results : see ``pipelines.accelerate``
+    nesting_level : int, optional
+        As joblib counts it, where this is the default of the process.
+    acceleration : in place of one of its own
+    """
+    from pipelines.search.joblib_backend import SearchBackend  # which needs scikit-learn
+
+    return SearchBackend(acceleration or acceleration_of(client, results), nesting_level)
+
+
+def acceleration_of(client: Client | None, results: str | Path | None) -> Acceleration:
+    """What carries out the fits of searches; see ``pipelines.accelerate``."""
+    if results is None:
+        return Acceleration(client)
+    from pipelines.search.kept_fits import KeptFits
+
+    return Acceleration(client, KeptFits(results))

@@ -79,6 +79,19 @@ class FitCalls:
             for name in COMMON
         )
 
+    @cached_property
+    def has_searches(self) -> bool:
+        """Whether an estimator is a search itself, or has one within."""
+        first = self.first
+        values = [first["estimator"], *(first["parameters"] or {}).values()]
+        parts = [
+            part
+            for value in values
+            if hasattr(value, "get_params") and not isinstance(value, type)
+            for part in (value, *value.get_params(deep=True).values())
+        ]
+        return any(hasattr(part, "_run_search") for part in parts)
+
     @property
     def has_callbacks(self) -> bool:
         """Whether the search that calls has callbacks, which each fit is to call."""

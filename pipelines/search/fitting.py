@@ -9,13 +9,13 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
 from pipelines.data.fits import Fit, Progress
-from pipelines.data.generators import seed_generators
+from pipelines.data.generators import generators_restored, seed_generators
 from pipelines.data.placement import FoldedData
 from pipelines.errors import error_line
 from pipelines.search.scoring import CandidateScorer
@@ -40,12 +40,12 @@ class Group:
     ----------
     members : tuple of int, places of candidates
     shared : what their last steps share; None where scikit-learn's own function fits each
-    most : for each first step the most components that any candidate asks of it, or None
+    most : for each first step the width with which it is fitted for all candidates, or None
     """
 
     members: tuple[int, ...]
     shared: SharedFit | None = None
-    most: tuple[int | None, ...] = ()
+    most: tuple[Any, ...] = ()
 
     @property
     def name(self) -> str:
@@ -86,7 +86,7 @@ def group_candidates(
 
     apart, together = list[Group](), dict[Hashable, list[int]]()
     found: dict[int, tuple[list[Step], SharedFit | None]] = {}
-    most: dict[Hashable, int | None] = {}
+    most = dict[Hashable, Any]()
     judged = dict[Hashable, bool]()
     for i, estimator in enumerate(estimators):
         parts = _parts_of(estimator, scorer, kinds, judged)
@@ -96,15 +96,16 @@ def group_candidates(
         steps, shared, key = parts
         found[i] = steps, shared
         for place, step in zip(places(steps), steps, strict=True):
-            widths = [one for one in (most.get(place), step.width) if one is not None]
-            most[place] = max(widths, default=None)
+            if step.narrowing is not None:
+                widths = (step.width,) if place not in most else (step.width, most[place])
+                most[place] = step.narrowing.widest(widths)
         # What shares its first steps alone is a task of its own, which finds them done.
         of_steps = tuple((step.key, step.width) for step in steps)
         together.setdefault((of_steps, key if shared else i), []).append(i)
     groups = []
     for members in together.values():
         steps, shared = found[members[0]]
-        widest = tuple(most[place] for place in places(steps))
+        widest = tuple(most.get(place) for place in places(steps))
         groups.append(Group(tuple(members), shared or PlainFits(), widest))
     return sorted(apart + groups, key=lambda one: one.members)
 
@@ -268,7 +269,10 @@ def _fit_together(
             unprepared, key = Rows(X, rows.asked(0)), (whole.seed, *_place(whole, places[0]))
             parts = decompose(candidates[0])
             assert parts is not None
-            steps, rows.prepared, n_made = cache.prepare(parts[0], group.most, unprepared, y, key)
+            with nullcontext() if whole.seed is not None else generators_restored():
+                steps, rows.prepared, n_made = cache.prepare(
+                    parts[0], group.most, unprepared, y, key
+                )
             seconds = (time.perf_counter() - started) / len(candidates)
         finals = [last_of(candidate) for candidate in candidates]
         if hasattr(candidates[0], "fit"):

@@ -21,11 +21,13 @@ from pipelines.search.candidates import Candidate
 from pipelines.search.fitting import PLAIN, Group, group_candidates
 from pipelines.search.scoring import CandidateScorer
 from pipelines.search.shared.base import SharedFit
-from pipelines.search.shared.pipeline_steps import decompose, draws
+from pipelines.search.shared.narrowing import fitted_inside, is_exact_by_shape, is_seed
+from pipelines.search.shared.pipeline_steps import decompose
 from pipelines.search.strategies.base import WHOLE, Request
 from pipelines.search.tasks import SEARCH, Place, Problem, Task, fit_task, make_tasks
 
 AS_WIDE = StandardScaler, MinMaxScaler, MaxAbsScaler, RobustScaler  # change no number of columns
+ROWS_OF_ONE = 1000  # with fewer, the splits of one candidate have little to share
 MOST_DENSE = 2**29  # bytes of a sparse matrix as an array; a larger one shares nothing
 
 
@@ -141,11 +143,18 @@ def not_made(like: Mapping[str, Any], n_rows: int) -> dict[str, Any]:
     return result | {"n_test_samples": n_rows}
 
 
-def shared_tasks(problem: Problem, calls: FitCalls, numbers: Sequence[int]) -> dict[int, Task]:
-    """The tasks of those calls whose fits share work, by the numbers of the calls."""
+def shared_tasks(
+    problem: Problem, calls: FitCalls, numbers: Sequence[int], saved_not: dict[str, float]
+) -> dict[int, Task]:
+    """The tasks of those calls whose fits share work, by the numbers of the calls.
+
+    Parameters
+    ----------
+    saved_not : see ``sharing_groups``
+    """
     by_place = {
         place[1:3]: task
-        for task in tasks_of(problem, calls, numbers, sharing_groups(problem))
+        for task in tasks_of(problem, calls, numbers, sharing_groups(problem, saved_not))
         for place in task.places
     }
     return {
@@ -181,9 +190,17 @@ def tasks_of(
     return [left for task in tasks if (left := task.without(done)) is not None]
 
 
-def sharing_groups(problem: Problem) -> list[Group]:
-    """The groups whose fits have something in common: with each other, or their first steps."""
-    n_rows = min(len(train) for train, _ in problem.splits[SEARCH, WHOLE])
+def sharing_groups(problem: Problem, saved_not: dict[str, float] | None = None) -> list[Group]:
+    """The groups whose fits have something in common: with each other, or their first steps.
+
+    Parameters
+    ----------
+    saved_not : seconds that this process might have saved had it loaded what kinds need, by the
+        names of these; a kind is loaded when as much would have been saved as loading takes, so
+        that no script takes much longer than it might have. None where workers fit.
+    """
+    sizes = [len(train) for train, _ in problem.splits[SEARCH, WHOLE]]
+    n_rows, n_most = min(sizes), max(sizes)
     groups = [
         (group, group.shared)
         for group in problem.groups
@@ -197,12 +214,38 @@ def sharing_groups(problem: Problem) -> list[Group]:
         if (steps := (decompose(problem.candidates[member].estimator) or ([],))[0])
     }
     n_alike = Counter(first_steps.values())
+    brief = set[str]()
+    if saved_not is not None:
+        brief = kinds_to_load_later(problem, [group for group, _ in groups], saved_not)
     return [
         group
         for group, shared in groups
-        if (group.name != PLAIN and (len(group.members) > 1 or shared.splits_together))
-        or n_alike[first_steps.get(group.members[0])] > 1
+        if group.name not in brief
+        and (
+            (group.name != PLAIN and len(group.members) > 1)
+            or (n_most >= ROWS_OF_ONE and shared.splits_together)
+            or n_alike[first_steps.get(group.members[0])] > 1
+        )
     ]
+
+
+def kinds_to_load_later(
+    problem: Problem, groups: Sequence[Group], saved_not: dict[str, float]
+) -> set[str]:
+    """The names of kinds that would save less than it takes to load them; see above."""
+    starts, splits = dict[str, float](), problem.splits[SEARCH, WHOLE]
+    n_rows = round(sum(len(train) for train, _ in splits) / len(splits))
+    X = problem.data.X
+    n_features = X.shape[1] if hasattr(X, "shape") and len(X.shape) > 1 else 1
+    for group in groups:
+        shared = group.shared
+        assert shared is not None
+        if start := shared.seconds_to_start():
+            finals = [problem.candidates[member].final for member in group.members]
+            saved = shared.seconds_saved(finals, n_rows, n_features, len(splits))
+            starts[shared.name] = start
+            saved_not[shared.name] = saved_not.get(shared.name, 0.0) + saved
+    return {name for name, start in starts.items() if saved_not[name] < start}
 
 
 def draws_in_steps(problem: Problem, group: Group, n_rows: int) -> bool:
@@ -213,14 +256,18 @@ def draws_in_steps(problem: Problem, group: Group, n_rows: int) -> bool:
     n_rows : of the smallest split's training rows
     """
     steps, _ = decompose(problem.candidates[group.members[0]].estimator) or ((), None)
-    X, shape = problem.data.X, None
-    if not hasattr(X, "tocsr"):
-        shape = (n_rows, *np.shape(X)[1:])
-    for step in steps:
-        if step.width is not None and draws(step.transformer, shape):
-            return True
-        if not isinstance(step.transformer, AS_WIDE):
-            shape = None  # not known before it is fitted
+    X, n_features = problem.data.X, None
+    if not hasattr(X, "tocsr") and np.ndim(X) == 2:
+        n_features = np.shape(X)[1]
+    for transformer in (step.transformer for step in steps):
+        for analysis in fitted_inside(transformer):
+            is_exact = n_features is not None and is_exact_by_shape(n_rows, n_features)
+            is_known = analysis is transformer and is_exact
+            is_settled = is_known or is_seed(analysis.random_state)
+            if analysis.svd_solver == "auto" and not is_settled:
+                return True
+        if not isinstance(transformer, AS_WIDE):
+            n_features = None  # not known before it is fitted
     return False
 
 

@@ -256,6 +256,19 @@ def predictions_as(kind: np.dtype[Any], values: Any) -> np.ndarray:
     return predicted
 
 
+def accuracy_of(truth: Any, predicted: Any) -> float:
+    """The accuracy with scikit-learn's bits, and without its checks where they can find nothing."""
+    arrays = truth, predicted
+    kinds = {part.dtype.kind if type(part) is np.ndarray else "?" for part in arrays}
+    if kinds in ({"i"}, {"U"}, {"b"}) and truth.ndim == predicted.ndim == 1:
+        n_rows = len(truth)
+        if 0 < n_rows == len(predicted):
+            return np.count_nonzero(truth == predicted) / n_rows
+    from sklearn.metrics import accuracy_score
+
+    return float(accuracy_score(truth, predicted))
+
+
 class PredictedEstimator:
     """An estimator whose predictions of the rows of a split are known, for a scorer."""
 
@@ -309,6 +322,8 @@ class PredictedEstimator:
             if isinstance(final, usual) and (
                 type(final).score is usual.score or shared_fit_of(final) is not None
             ):
+                if usual is ClassifierMixin and not weights:
+                    return accuracy_of(y, self.predict(X))
                 return float(usual.score(self, X, y, **weights))
         return float(self._estimator.score(copy_of(X), copy_of(y), **weights))
 

@@ -255,7 +255,8 @@ def fit_task(
     substitutes = [substitute(candidate, problem.device) for candidate in candidates]
     group = problem.shared_by(task)
     # What is not scikit-learn's shares nothing.
-    shared = None if any(one.replaced for one in substitutes) else group.shared
+    is_replaced = group.shared is not None and any(one.replaced for one in substitutes)
+    shared = None if is_replaced else group.shared
     group = Group(task.members, shared, group.most if shared else ())
     estimators = [one.estimator for one in substitutes]
     limits: AbstractContextManager[None] = nullcontext()  # a backend counts its threads itself
@@ -297,6 +298,8 @@ def fit_task(
                         implementation=substitute(plain, "cpu").implementation,
                         reason=f"{used.implementation} failed: {error_line(error)}",
                     )
+                if is_replaced and not item.apart:
+                    item.apart = f"{used.implementation} shares nothing"
             yield item
 
 

@@ -7,7 +7,7 @@ import re
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import cache, wraps
+from functools import cache, partial, wraps
 from pathlib import Path
 from pickle import UnpicklingError
 from typing import Any, TypeVar
@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numba import njit
 from numba.core.event import Event, Listener, register
+from numba.core.runtime import rtsys
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
@@ -95,9 +96,27 @@ def compiled(*fastmath: str, inner: bool = False) -> Callable[[_Function], _Func
         no_cfunc_wrapper=True,
         inline="always" if inner and not fastmath else "never",
     )
-    return lambda function: cached_with(
-        compile_later(function), Path(inspect.getfile(function)).parent, Path(__file__).parent
-    )
+
+    def compile_or_load(function: _Function) -> _Function:
+        folders = Path(inspect.getfile(function)).parent, Path(__file__).parent
+        cached = cached_with(compile_later(function), *folders)
+        cache: Any = getattr(cached, "_cache", None)
+        if hasattr(cache, "_load_overload"):
+            cache.load_overload = partial(_load, cache)
+        return cached
+
+    return compile_or_load
+
+
+def _load(cache: Any, signature: Any, target: Any) -> Any:
+    """Load a compiled function from disk; None where it is not there.
+
+    numba's own method first imports and registers all that a compiler needs, which takes longer
+    than a small search. Machine code needs memory alone; who compiles refreshes all that by itself.
+    """
+    rtsys.initialize(target)
+    with cache._guard_against_spurious_io_errors():
+        return cache._load_overload(signature, target)
 
 
 def cached_with(function: _Function, *folders: Path, variant: tuple[Any, ...] = ()) -> _Function:

@@ -47,6 +47,36 @@ def test_a_run_equals_the_local_one(profile: Profile, shared: Path, tmp_path: Pa
     assert list(shared.iterdir()) == []
 
 
+SCRIPT = """
+from sklearn.datasets import load_iris
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.svm import SVC
+from sklearn.tree import DecisionTreeClassifier
+
+class Mine(DecisionTreeClassifier):
+    pass
+
+X, y = load_iris(return_X_y=True)
+machine = GridSearchCV(SVC(), {"C": [1, 10, 100], "gamma": [0.01, 0.1]}, cv=3).fit(X, y)
+print(machine.cv_results_["mean_test_score"].tolist())
+print(cross_val_score(Mine(random_state=0), X, y).tolist())
+"""
+
+
+def test_a_script_whose_searches_run_on_the_queue(profile: Profile, tmp_path: Path) -> None:
+    (tmp_path / "script.py").write_text(SCRIPT)
+    words = ["--cluster", "slurm", "--profile", profile(), "--workers", "2", "script.py"]
+    plain, ours = (
+        subprocess.run(
+            [sys.executable, *command], cwd=tmp_path, capture_output=True, text=True, check=True
+        )
+        for command in (["script.py"], ["-m", "pipelines.accelerate", *words])
+    )
+    assert ours.stdout == plain.stdout
+    assert "GridSearchCV(SVC): 18 fits asked, 6 made, " in ours.stderr
+    assert "cross_val_score(Mine): 5 fits asked, 5 made, " in ours.stderr
+
+
 def test_paths_with_blanks_and_marks(
     profile: Profile, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -46,6 +46,7 @@ from sklearn.utils.parallel import delayed as sklearn_delayed
 from pipelines.search.acceleration import Acceleration
 from pipelines.search.calls import FitCalls
 from pipelines.search.joblib_backend import SearchBackend
+from pipelines.search.shared.svm import KernelMachines
 
 X, y = load_iris(return_X_y=True)
 X_CANCER, y_CANCER = load_breast_cancer(return_X_y=True)
@@ -453,3 +454,22 @@ def test_a_table_says_what_was_shared() -> None:
     assert "one query of neighbors" in rows[0]
     assert "test_acceleration.py:" in rows[0]
     assert "nothing: its fits have nothing in common" in rows[2]
+
+
+def test_what_is_over_soon_loads_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Until a process might have saved what loading the solver takes."""
+    monkeypatch.setattr(KernelMachines, "seconds_to_start", lambda kind: 1.0)
+    monkeypatch.setattr(KernelMachines, "seconds_saved", lambda kind, *problem: 0.3)
+    with accelerated() as acceleration:
+        for _ in range(4):
+            GridSearchCV(SVC(), {"C": [0.1, 1, 10]}, cv=3).fit(X, y)
+    entries = acceleration.log.entries
+    assert [entry.n_made for entry in entries] == [9, 9, 9, 3]
+    assert entries[0].reason == "its fits have nothing in common, or are over too soon"
+
+
+def test_one_candidate_of_few_rows_is_a_separate_fit() -> None:
+    with accelerated() as acceleration:
+        cross_val_score(SVC(), X, y)
+        GridSearchCV(SVC(), [{"kernel": ["rbf"]}, {"kernel": ["linear"]}]).fit(X, y)
+    assert [entry.shared for entry in acceleration.log.entries] == [set(), set()]

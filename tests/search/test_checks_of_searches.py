@@ -17,7 +17,6 @@ from sklearn.ensemble import (
     HistGradientBoostingRegressor,
     RandomForestClassifier,
     RandomForestRegressor,
-    VotingClassifier,
 )
 from sklearn.linear_model import ElasticNet, Lasso, LogisticRegression, Ridge
 from sklearn.model_selection import GridSearchCV
@@ -56,7 +55,6 @@ KINDS: list[tuple[Any, dict[str, list[Any]]]] = [
     (BaggingRegressor(**TREES), MEMBERS),
     (HistGradientBoostingClassifier(**SMALL), {"max_iter": [2, 3]}),
     (HistGradientBoostingRegressor(**SMALL), {"max_iter": [2, 3]}),
-    (VotingClassifier([("tree", DecisionTreeClassifier(**SMALL))]), {"tree__max_depth": [1, 2]}),
 ]
 QUICK = "SVC", "Ridge"
 

@@ -37,7 +37,13 @@ SMALL = {"n_estimators": 3, "max_iter": 5, "max_epochs": 2, "random_state": 0}
 
 
 # Classes that are not made without arguments.
-INSIDE = {
+PARTS = [("near", KNeighborsClassifier()), ("line", LogisticRegression())]
+NUMBER_PARTS = [("near", KNeighborsRegressor()), ("line", Ridge())]
+INSIDE: dict[str, dict[str, Any]] = {
+    "VotingClassifier": {"estimators": PARTS},
+    "VotingRegressor": {"estimators": NUMBER_PARTS},
+    "StackingClassifier": {"estimators": PARTS},
+    "StackingRegressor": {"estimators": NUMBER_PARTS, "final_estimator": Ridge()},
     "OneVsRestClassifier": {"estimator": SVC()},
     "OneVsOneClassifier": {"estimator": SVC()},
 }
@@ -61,7 +67,7 @@ def candidates_of(kind: SharedFit, estimator: Any) -> list[Any]:
 
 KINDS = [
     kind
-    for file in dict.fromkeys(FILES.values())
+    for file in dict.fromkeys(" ".join(FILES.values()).split())
     for kind in import_module(f"pipelines.search.shared.{file}").KINDS
 ]
 

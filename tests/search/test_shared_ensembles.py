@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import copy
+import re
 import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy.sparse import csr_array
 from sklearn import ensemble
@@ -47,6 +49,8 @@ CASES: Mapping[str, tuple[Any, str, Sequence[Any]]] = {
     "bag of a tree without a seed": seeded(
         ensemble.BaggingRegressor(DecisionTreeRegressor(max_features=2), max_features=0.5), *NUMBERS
     ),
+    "isolation": seeded(ensemble.IsolationForest(max_features=0.5), *NUMBERS),
+    "isolation of a tenth": seeded(ensemble.IsolationForest(contamination=0.1), TWO[0], None),
     "boosting": seeded(ensemble.GradientBoostingClassifier(subsample=0.7), *THREE),
     "boosting of numbers": seeded(ensemble.GradientBoostingRegressor(max_features=2), *NUMBERS),
     "boosting that ends early": seeded(
@@ -167,7 +171,7 @@ def test_without_a_seed_none_is_shared(name: str) -> None:
         ensemble.RandomForestClassifier(random_state=True),
         ensemble.RandomForestClassifier(random_state=0, n_estimators=2.0),
     ],
-    ids=repr,
+    ids=lambda estimator: re.sub(" at 0x[^)]*", "", repr(estimator)),
 )
 def test_what_a_prefix_does_not_give_is_not_shared(estimator: Any) -> None:
     groups = group_candidates([estimator, copy.deepcopy(estimator)], CandidateScorer())
@@ -246,6 +250,42 @@ def test_a_generator_that_all_candidates_have_is_left_as_it_was() -> None:
             assert_alike(generator, drawn(4))
             scores.append(search.cv_results_["split0_test_score"])
         np.testing.assert_array_equal(*scores)
+
+
+def test_isolation_forests_share_trees_whatever_the_share_of_outliers() -> None:
+    X, y = TWO[0], np.where(np.abs(TWO[0]).max(axis=1) > 2.5, -1, 1)
+    for rows in (X, pd.DataFrame(X).rename(columns=str), csr_array(X)):
+        grid = {"n_estimators": [5, 12], "contamination": ["auto", 0.05, 0.2, 0.5]}
+        how: dict[str, Any] = {"cv": 3, "scoring": ["accuracy", "roc_auc"], "refit": "roc_auc"}
+        theirs, ours = (
+            search(ensemble.IsolationForest(random_state=0), grid, **how).fit(rows, y)
+            for search in (GridSearchCV, GridSearch)
+        )
+        assert ours.fits == (24, 3)
+        for split in range(3):
+            for name in how["scoring"]:
+                column = f"split{split}_test_{name}"
+                np.testing.assert_array_equal(ours.cv_results_[column], theirs.cv_results_[column])
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_candidates_are_left_as_they_were(name: str) -> None:
+    """Each is fitted by itself, should something fail later."""
+    estimator, size, (X, y) = CASES[name]
+    models = [clone(estimator).set_params(**{size: n}) for n in SIZES]
+    kind: Any = shared_fit_of(estimator)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        kind.fit(models, X, y)
+    for model, n in zip(models, SIZES, strict=True):
+        assert_alike(model, clone(estimator).set_params(**{size: n}), type(model).__name__)
+
+
+@pytest.mark.parametrize("share", [0.6, 0.0, 0])
+def test_a_share_of_outliers_that_scikit_learn_refuses_is_not_shared(share: float) -> None:
+    estimator = ensemble.IsolationForest(random_state=0, contamination=share)
+    groups = group_candidates([estimator, clone(estimator)], CandidateScorer())
+    assert [group.name for group in groups] == [PLAIN, PLAIN]
 
 
 def test_scikit_learn_copies_generators_before_each_fit() -> None:

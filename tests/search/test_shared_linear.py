@@ -9,8 +9,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from joblib import parallel_config
 from scipy.sparse import csr_array
 from sklearn.base import clone
+from sklearn.compose import TransformedTargetRegressor
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris, make_regression
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import ElasticNet, Lasso, Ridge, RidgeClassifier
@@ -59,7 +61,7 @@ CASES: dict[str, Case] = {
         {"alpha": ALPHAS},
         (pd.DataFrame(NUMBERS[0]).add_prefix("x"), pd.Series(NUMBERS[1])),
     ),
-    "lasso, two targets": (Lasso(), {"alpha": ALPHAS}, TWO_TARGETS),
+    "lasso, two targets": (Lasso(random_state=0), {"alpha": ALPHAS}, TWO_TARGETS),
     "lasso, targets in a column": (Lasso(), {"alpha": ALPHAS}, SHIFTED),
     "lasso, coefficients above 0": (Lasso(positive=True), {"alpha": ALPHAS}, NUMBERS),
     "lasso at its limit": (Lasso(max_iter=30), {"alpha": ALPHAS}, CURVED),
@@ -78,11 +80,11 @@ def fits_of(case: Case, weights: np.ndarray | None = None) -> tuple[list[Any], l
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         warnings.filterwarnings("ignore", WITHOUT_L1)
-        apart = [clone(estimator).fit(X, y, **params) for estimator in estimators]
+        separate_fits = [clone(estimator).fit(X, y, **params) for estimator in estimators]
         kind: Any = shared_fit_of(base)
         assert len({kind.group_key(estimator) for estimator in estimators} - {None}) == 1
-        together = kind.fit(estimators, read_only(X), read_only(y), **params)
-    return together, apart
+        shared_fits = kind.fit(estimators, read_only(X), read_only(y), **params)
+    return shared_fits, separate_fits
 
 
 def assert_alike(together: Any, apart: Any, rtol: float = 1e-9) -> None:
@@ -90,19 +92,21 @@ def assert_alike(together: Any, apart: Any, rtol: float = 1e-9) -> None:
     names = {name for name in vars(apart) if name != "_label_binarizer"}
     assert set(vars(together)) - {"_label_binarizer"} == names
     for name in names:
-        mine, theirs = getattr(together, name), getattr(apart, name)
-        assert type(mine) is type(theirs), name
-        if not name.endswith("_") or mine is None or isinstance(mine, str):
-            assert mine is theirs or mine == theirs
-        elif np.asarray(mine).dtype.kind == "f":
+        shared_fit, separate_fit = getattr(together, name), getattr(apart, name)
+        assert type(shared_fit) is type(separate_fit), name
+        if not name.endswith("_") or shared_fit is None or isinstance(shared_fit, str):
+            assert shared_fit is separate_fit or shared_fit == separate_fit
+        elif np.asarray(shared_fit).dtype.kind == "f":
             # A gap is a small difference of sums of squared targets, here about 1e4.
             within = max(rtol, 1e-6) if name == "dual_gap_" else rtol
-            atol = 1e-10 if name == "dual_gap_" else within * np.abs(theirs).max()
-            np.testing.assert_allclose(mine, theirs, rtol=within, atol=atol, err_msg=name)
-            assert np.shape(mine) == np.shape(theirs)
-            assert np.asarray(mine).dtype == np.asarray(theirs).dtype
+            atol = 1e-10 if name == "dual_gap_" else within * np.abs(separate_fit).max()
+            np.testing.assert_allclose(
+                shared_fit, separate_fit, rtol=within, atol=atol, err_msg=name
+            )
+            assert np.shape(shared_fit) == np.shape(separate_fit)
+            assert np.asarray(shared_fit).dtype == np.asarray(separate_fit).dtype
         else:
-            np.testing.assert_array_equal(mine, theirs, err_msg=name)
+            np.testing.assert_array_equal(shared_fit, separate_fit, err_msg=name)
 
 
 @pytest.mark.parametrize("is_weighted", [False, True], ids=["", "weighted"])
@@ -110,21 +114,21 @@ def assert_alike(together: Any, apart: Any, rtol: float = 1e-9) -> None:
 def test_shared_fits_have_the_attributes_of_separate_ones(name: str, is_weighted: bool) -> None:
     y = CASES[name][2][1]
     weights = np.random.default_rng(0).uniform(0.1, 3, len(y)) if is_weighted else None
-    together, apart = fits_of(CASES[name], weights)
+    shared_fits, separate_fits = fits_of(CASES[name], weights)
     rtol = 2e-3 if "single" in name else 1e-9
-    for mine, theirs in zip(together, apart, strict=True):
-        assert_alike(mine, theirs, rtol)
+    for shared_fit, separate_fit in zip(shared_fits, separate_fits, strict=True):
+        assert_alike(shared_fit, separate_fit, rtol)
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_they_predict_together_what_each_predicts_by_itself(name: str) -> None:
     base, _, (X, _) = CASES[name]
-    together, _ = fits_of(CASES[name])
+    shared_fits, _ = fits_of(CASES[name])
     for method in ("predict", "decision_function"):
         if not hasattr(base, method):
             continue
-        at_once = shared_fit_of(base).predict(together, method, read_only(X))  # type: ignore[union-attr]
-        for i, estimator in enumerate(together if at_once is not None else []):
+        at_once = shared_fit_of(base).predict(shared_fits, method, read_only(X))  # type: ignore[union-attr]
+        for i, estimator in enumerate(shared_fits if at_once is not None else []):
             expected = getattr(estimator, method)(X)
             if expected.dtype.kind == "f":
                 rtol = 1e-4 if expected.dtype == np.float32 else 1e-10
@@ -167,11 +171,11 @@ def test_what_cannot_be_shared_exactly_runs_plainly(
 def test_rows_of_which_products_are_of_no_use_are_fitted_plainly(rows: Any) -> None:
     y = NUMBERS[1][: rows.shape[0]]
     how: dict[str, Any] = {"cv": 3, "refit": False, "error_score": "raise"}
-    theirs = GridSearchCV(Lasso(), {"alpha": ALPHAS}, **how).fit(rows, y)
-    ours = GridSearch(Lasso(), {"alpha": ALPHAS}, **how).fit(rows, y)
-    assert ours.fits == (12, 12)
+    plain_search = GridSearchCV(Lasso(), {"alpha": ALPHAS}, **how).fit(rows, y)
+    shared_search = GridSearch(Lasso(), {"alpha": ALPHAS}, **how).fit(rows, y)
+    assert shared_search.fits == (12, 12)
     np.testing.assert_array_equal(
-        ours.cv_results_["mean_test_score"], theirs.cv_results_["mean_test_score"]
+        shared_search.cv_results_["mean_test_score"], plain_search.cv_results_["mean_test_score"]
     )
 
 
@@ -187,12 +191,12 @@ def test_a_search_of_weighted_rows_shares_work() -> None:
     weights = np.random.default_rng(0).uniform(0.1, 3, len(y))
     for estimator in (Ridge(), Lasso()):
         how: dict[str, Any] = {"param_grid": {"alpha": ALPHAS}, "cv": 3, "refit": False}
-        theirs = GridSearchCV(estimator, **how).fit(X, y, sample_weight=weights)
-        ours = GridSearch(estimator, **how).fit(X, y, sample_weight=weights)
-        assert ours.fits == (12, 3)
-        for column, scores in theirs.cv_results_.items():
+        plain_search = GridSearchCV(estimator, **how).fit(X, y, sample_weight=weights)
+        shared_search = GridSearch(estimator, **how).fit(X, y, sample_weight=weights)
+        assert shared_search.fits == (12, 3)
+        for column, scores in plain_search.cv_results_.items():
             if column.startswith("split"):
-                np.testing.assert_allclose(ours.cv_results_[column], scores, rtol=1e-9)
+                np.testing.assert_allclose(shared_search.cv_results_[column], scores, rtol=1e-9)
 
 
 def test_a_pipeline_with_a_scaler_shares_work() -> None:
@@ -201,10 +205,31 @@ def test_a_pipeline_with_a_scaler_shares_work() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         warnings.filterwarnings("ignore", WITHOUT_L1)
-        theirs = GridSearchCV(pipeline, grid, cv=3).fit(*NUMBERS)
-        ours = GridSearch(pipeline, grid, cv=3).fit(*NUMBERS)
-    assert ours.fits == (36, 3)
-    assert ours.best_params_ == theirs.best_params_
+        plain_search = GridSearchCV(pipeline, grid, cv=3).fit(*NUMBERS)
+        shared_search = GridSearch(pipeline, grid, cv=3).fit(*NUMBERS)
+    assert shared_search.fits == (36, 3)
+    assert shared_search.best_params_ == plain_search.best_params_
     np.testing.assert_allclose(
-        ours.cv_results_["mean_test_score"], theirs.cv_results_["mean_test_score"], rtol=1e-9
+        shared_search.cv_results_["mean_test_score"],
+        plain_search.cv_results_["mean_test_score"],
+        rtol=1e-9,
     )
+
+
+@pytest.mark.parametrize("y", [NUMBERS[1], np.stack([NUMBERS[1], NUMBERS[1]], axis=1)])
+@pytest.mark.parametrize(
+    "estimator",
+    [Lasso(), make_pipeline(StandardScaler(), Lasso()), TransformedTargetRegressor(Lasso())],
+)
+def test_an_accelerated_search_draws_what_separate_descents_would_have_drawn(
+    estimator: Any, y: np.ndarray
+) -> None:
+    name = next(name for name in estimator.get_params() if name.endswith("alpha"))
+    search = GridSearchCV(estimator, {name: ALPHAS[1:]}, cv=3)
+    draws = []
+    for backend in ("sequential", "pleasingly"):
+        np.random.seed(0)  # noqa: NPY002
+        with parallel_config(backend):
+            search.fit(NUMBERS[0], y)
+        draws.append(np.random.random())  # noqa: NPY002
+    assert draws[0] == draws[1]

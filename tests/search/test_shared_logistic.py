@@ -32,7 +32,7 @@ def scaled(data: Data, n_copies: int = 1) -> Data:
     """Rows of a data set, standardised, and noisy copies of them."""
     X, y = StandardScaler().fit_transform(data[0]), data[1]
     noise = np.random.default_rng(0).normal(scale=0.03, size=(n_copies - 1, *X.shape))
-    return np.concatenate([X, *(X + one for one in noise)]), np.tile(y, n_copies)
+    return np.concatenate([X, *(X + deviations for deviations in noise)]), np.tile(y, n_copies)
 
 
 TUMOURS: Data = load_breast_cancer(return_X_y=True)
@@ -68,19 +68,19 @@ def fits_of(
     X, y = data
     models = [LogisticRegression(C=C, **settings) for C in CS]
     params = {} if weights is None else {"sample_weight": weights}
-    with warnings.catch_warnings(record=True) as of_apart:
+    with warnings.catch_warnings(record=True) as warned_apart:
         warnings.simplefilter("always")
-        apart = [clone(model).fit(X, y, **params) for model in models]
+        separate_fits = [clone(model).fit(X, y, **params) for model in models]
     kind: Any = shared_fit_of(models[0])
     assert len({kind.group_key(model) for model in models} - {None}) == 1
-    with warnings.catch_warnings(record=True) as of_together:
+    with warnings.catch_warnings(record=True) as warned_together:
         warnings.simplefilter("always")
-        together = kind.fit(models, read_only(X), read_only(y), **params)
-    noted = [
-        [str(w.message).splitlines()[0] for w in caught if w.category is ConvergenceWarning]
-        for caught in (of_together, of_apart)
+        shared_fits = kind.fit(models, read_only(X), read_only(y), **params)
+    messages = [
+        [str(w.message).splitlines()[0] for w in warned if w.category is ConvergenceWarning]
+        for warned in (warned_together, warned_apart)
     ]
-    return together, apart, noted
+    return shared_fits, separate_fits, messages
 
 
 @pytest.mark.parametrize("is_weighted", [False, True], ids=["", "weighted"])
@@ -91,20 +91,20 @@ def test_shared_fits_have_the_attributes_of_separate_ones(
 ) -> None:
     n_rows, n_classes = len(DATA[name][1]), len(np.unique(DATA[name][1]))
     weights = np.random.default_rng(0).uniform(0.1, 3, n_rows) if is_weighted else None
-    together, apart, noted = fits_of(DATA[name], SETTINGS[settings], weights)
-    assert noted[0] == noted[1]
+    shared_fits, separate_fits, messages = fits_of(DATA[name], SETTINGS[settings], weights)
+    assert messages[0] == messages[1]
     few = n_rows * (1 if n_classes == 2 else n_classes) < LEAST_TOGETHER or settings == "tight"
-    for mine, theirs in zip(together, apart, strict=True):
-        assert vars(mine).keys() == vars(theirs).keys()
-        assert mine.get_params() == theirs.get_params()
-        np.testing.assert_array_equal(mine.n_iter_, theirs.n_iter_)
-        np.testing.assert_array_equal(mine.classes_, theirs.classes_)
-        to_the_bit = few or theirs.n_iter_[0] > STEPS_TOGETHER
+    for shared_fit, separate_fit in zip(shared_fits, separate_fits, strict=True):
+        assert vars(shared_fit).keys() == vars(separate_fit).keys()
+        assert shared_fit.get_params() == separate_fit.get_params()
+        np.testing.assert_array_equal(shared_fit.n_iter_, separate_fit.n_iter_)
+        np.testing.assert_array_equal(shared_fit.classes_, separate_fit.classes_)
+        to_the_bit = few or separate_fit.n_iter_[0] > STEPS_TOGETHER
         for attribute in ("coef_", "intercept_", "n_iter_"):
-            values, expected = getattr(mine, attribute), getattr(theirs, attribute)
+            values, expected = getattr(shared_fit, attribute), getattr(separate_fit, attribute)
             assert values.dtype == expected.dtype
             assert values.shape == expected.shape
-            within = 0 if to_the_bit else 1e-5 * np.abs(theirs.coef_).max()
+            within = 0 if to_the_bit else 1e-5 * np.abs(separate_fit.coef_).max()
             np.testing.assert_allclose(values, expected, rtol=0, atol=within)
 
 
@@ -123,20 +123,20 @@ def test_the_data_sets_end_before_and_after_the_steps_that_are_made_together() -
 @pytest.mark.parametrize("name", ["names", "frame", "three classes", "ten classes"])
 def test_they_predict_together_what_each_predicts_by_itself(name: str, method: str) -> None:
     data = DATA[name]
-    together, _, _ = fits_of(data, {})
-    kind: Any = shared_fit_of(together[0])
+    shared_fits, _, _ = fits_of(data, {})
+    kind: Any = shared_fit_of(shared_fits[0])
     with np.errstate(divide="ignore"):  # some probabilities are 0
-        at_once = kind.predict(together, method, read_only(data[0]))
-        each = [getattr(model, method)(data[0]) for model in together]
-    for mine, expected in zip(at_once, each, strict=True):
-        assert mine.dtype == expected.dtype
-        assert mine.shape == expected.shape
+        at_once = kind.predict(shared_fits, method, read_only(data[0]))
+        each = [getattr(model, method)(data[0]) for model in shared_fits]
+    for shared_fit, expected in zip(at_once, each, strict=True):
+        assert shared_fit.dtype == expected.dtype
+        assert shared_fit.shape == expected.shape
         if method == "predict":
-            np.testing.assert_array_equal(mine, expected)
+            np.testing.assert_array_equal(shared_fit, expected)
         elif method == "predict_log_proba":
-            np.testing.assert_allclose(np.exp(mine), np.exp(expected), rtol=1e-9, atol=1e-14)
+            np.testing.assert_allclose(np.exp(shared_fit), np.exp(expected), rtol=1e-9, atol=1e-14)
         else:
-            np.testing.assert_allclose(mine, expected, rtol=1e-9, atol=1e-9)
+            np.testing.assert_allclose(shared_fit, expected, rtol=1e-9, atol=1e-9)
 
 
 @pytest.mark.parametrize(
@@ -185,13 +185,13 @@ def test_searches_have_the_results_of_scikit_learn(estimator: Any, name: str) ->
         "cv": 3,
         "return_train_score": True,
     }
-    theirs = GridSearchCV(estimator, **how).fit(*DATA[name])
-    ours = GridSearch(estimator, **how).fit(*DATA[name])
-    assert ours.fits == (12, 3)
-    assert ours.best_params_ == theirs.best_params_
-    for column, scores in theirs.cv_results_.items():
+    plain_search = GridSearchCV(estimator, **how).fit(*DATA[name])
+    shared_search = GridSearch(estimator, **how).fit(*DATA[name])
+    assert shared_search.fits == (12, 3)
+    assert shared_search.best_params_ == plain_search.best_params_
+    for column, scores in plain_search.cv_results_.items():
         if column.startswith(("split", "mean_te", "mean_tr")):
-            np.testing.assert_allclose(ours.cv_results_[column], scores, rtol=1e-7)
+            np.testing.assert_allclose(shared_search.cv_results_[column], scores, rtol=1e-7)
 
 
 def test_rows_that_cannot_be_evaluated_together_share_the_steps_before_them() -> None:
@@ -199,11 +199,12 @@ def test_rows_that_cannot_be_evaluated_together_share_the_steps_before_them() ->
     for rows in (X.astype(np.float32), csr_array(X)):
         pipeline = make_pipeline(FunctionTransformer(accept_sparse=True), LogisticRegression())
         grid = {"logisticregression__C": CS}
-        theirs = GridSearchCV(pipeline, grid, cv=3).fit(rows, y)
-        ours = GridSearch(pipeline, grid, cv=3).fit(rows, y)
-        assert ours.fits == (12, 12)
+        plain_search = GridSearchCV(pipeline, grid, cv=3).fit(rows, y)
+        shared_search = GridSearch(pipeline, grid, cv=3).fit(rows, y)
+        assert shared_search.fits == (12, 12)
         np.testing.assert_array_equal(
-            ours.cv_results_["mean_test_score"], theirs.cv_results_["mean_test_score"]
+            shared_search.cv_results_["mean_test_score"],
+            plain_search.cv_results_["mean_test_score"],
         )
 
 

@@ -130,5 +130,6 @@ def test_rows_say_what_was_fitted_and_why(cuml: ModuleType) -> None:
     problem = problem_of(candidates, X, y, [split], device="gpu")
     rows = [row for task in make_tasks(problem) for row in rows_of(problem, task)]
     assert [row["implementation"] for row in rows] == ["cuml", "cuml", "scikit-learn"]
-    assert [row["family"] for row in rows] == ["plain", "plain", "one query of neighbors"]
+    alone = "plain (cuml shares nothing)"
+    assert [row["family"] for row in rows] == [alone, alone, "one query of neighbors"]
     assert all(row["status"] == "ok" and row["reason"] for row in rows)

@@ -11,13 +11,15 @@ if TYPE_CHECKING:
 
 __all__ = ["PlainFits", "SharedFit", "may_share", "shared_fit_of"]
 
-# Where a package's estimators share work: the file beside this one, with its ``KINDS``. It is
+# Where a package's estimators share work: the files beside this one, with their ``KINDS``. They are
 # imported when one of its estimators comes: a search of trees does without the path solver.
 FILES = {
-    "sklearn.ensemble": "ensembles",
+    "sklearn.compose": "transformed_targets",
+    "sklearn.ensemble": "ensembles composites",
     "sklearn.linear_model": "linear",
     "sklearn.neighbors": "neighbors",
     "sklearn.svm": "svm",
+    "sklearn.tree": "trees",
     "pipelines.svm": "svm",
     "pipelines.nn": "networks",
 }
@@ -59,6 +61,9 @@ def shared_fit_of(estimator: Any, kinds: Sequence[SharedFit] = ()) -> SharedFit 
     for kind in kinds:
         if kind.knows(estimator):
             return kind
-    file = FILES.get(_package_of(estimator))
-    table = import_module(f"{__name__}.{file}").KINDS if file else ()
-    return next((kind for kind in table if type(estimator) in kind.types), None)
+    for file in FILES.get(_package_of(estimator), "").split():
+        for kind in import_module(f"{__name__}.{file}").KINDS:
+            if kind.knows(estimator):
+                shared: SharedFit = kind
+                return shared
+    return None

@@ -7,6 +7,7 @@ engine scores, journals and shows it.
 
 from __future__ import annotations
 
+import math
 import re
 import sys
 import time
@@ -290,6 +291,22 @@ class SharedFit(ABC):
         """
         return 1.0, ""
 
+    def seconds_to_start(self) -> float:
+        """CPU seconds that go by in this process before its first fit, as code is loaded for it."""
+        return 0.0
+
+    def seconds_saved(
+        self, estimators: Sequence[Any], n_rows: int, n_features: int, n_splits: int
+    ) -> float:
+        """About how many CPU seconds shared work saves; infinite where it is known to pay.
+
+        Parameters
+        ----------
+        estimators : of one group, unfitted
+        n_rows : training rows of a split
+        """
+        return math.inf
+
     def draw(self, estimator: Any) -> None:  # noqa: B027  most draw nothing
         """Draw from numpy's global generator what a separate fit would have drawn.
 
@@ -321,9 +338,12 @@ class SharedEstimators(SharedFit):
     ----------
     own : function of rows or targets that others share
         Returns them as the estimators are given them, who may write to them.
+    fits_each : bool
+        Whether every candidate is fitted, at most with parts of others.
     """
 
     own = staticmethod(read_only)
+    fits_each: ClassVar[bool] = False
 
     def shares_on(self, X: Any) -> bool:
         """Whether fits on these training rows share work; if not, each is a plain one."""
@@ -381,7 +401,8 @@ class SharedEstimators(SharedFit):
         for i, estimator in enumerate(fitted):
             fit = Fit(i, split, partial(predict, i), estimator, fit_seconds=seconds)
             fit.converged = not noted or (any(at_limit) and not at_limit[i])
-            fit.n_fits = int(i == 0 or isinstance(kind, PlainFits))
+            fit.n_fits = int(i == 0 or kind.fits_each)
+            fit.apart = "" if kind is self else "rows like these share nothing"
             yield fit
 
 
@@ -419,6 +440,7 @@ class PlainFits(SharedEstimators):
     types = ()
     shared = ()
     own = staticmethod(copy_of)
+    fits_each = True
 
     def fit(self, estimators: Sequence[Any], X: Any, y: Any, **weights: Any) -> list[Any]:
         for estimator in estimators:  # a group has one; what its fit returns may be anything
@@ -468,37 +490,39 @@ def parameters_of(estimator: Any) -> Mapping[str, Any]:
     Those of ``get_params(deep=False)``, which looks at the signature of the class each time, and
     is slow where a search has thousands of candidates.
     """
-    names = _parameter_names(type(estimator))
+    of_class: Any = type(estimator)
+    names = _parameter_names(of_class)
     if names is None:
         return dict(sorted(estimator.get_params(deep=False).items()))
     return {name: getattr(estimator, name) for name in names}
 
 
 @cache
-def _parameter_names(of_class: type) -> list[str] | None:
+def _parameter_names(of_class: Any) -> list[str] | None:
     """The names of the parameters of a class; None where it has its own way of giving them."""
     from sklearn.base import BaseEstimator
 
     of_sklearn = issubclass(of_class, BaseEstimator) and of_class.__module__.startswith("sklearn.")
     if of_sklearn or getattr(of_class, "get_params", None) is BaseEstimator.get_params:
-        return of_class._get_param_names()
+        names: list[str] = of_class._get_param_names()
+        return names
     return None
 
 
-def _values_inside(estimator: Any) -> Iterator[tuple[str, Any]]:
-    """The names and values of all parameters, here and of the estimators inside."""
+def values_inside(estimator: Any) -> Iterator[tuple[Any, str, Any]]:
+    """All parameters, here and of the estimators inside: whose, their names and their values."""
     for name, value in parameters_of(estimator).items():
-        yield name, value
+        yield estimator, name, value
         if type(value) not in PLAIN_VALUES:
             yield from _values_of_estimators(value)
 
 
-def _values_of_estimators(value: Any) -> Iterator[tuple[str, Any]]:
+def _values_of_estimators(value: Any) -> Iterator[tuple[Any, str, Any]]:
     if isinstance(value, list | tuple):
         for part in value:
             yield from _values_of_estimators(part)
     elif hasattr(value, "get_params") and not isinstance(value, type):
-        yield from _values_inside(value)
+        yield from values_inside(value)
 
 
 def writes_rows(estimator: Any) -> bool:
@@ -509,7 +533,7 @@ def writes_rows(estimator: Any) -> bool:
     """
     return any(
         bool(value) is WRITES[kind.group()]
-        for name, value in _values_inside(estimator)
+        for _, name, value in values_inside(estimator)
         if isinstance(value, bool | int | np.bool_) and (kind := LEAVE_TO_WRITE.match(name))
     )
 

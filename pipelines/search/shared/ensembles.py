@@ -10,7 +10,7 @@ import copy
 from collections.abc import Collection, Hashable, Sequence
 from itertools import islice
 from numbers import Integral
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from joblib import Parallel, delayed
@@ -18,8 +18,10 @@ from sklearn import ensemble
 from sklearn.base import clone
 
 from pipelines.search.shared.base import SharedEstimators, identity, is_repeatable
+from pipelines.search.shared.trees import ALPHA, LEAVES, Growth, can_be_cut, most_alpha, uncut
 
 MOST_ANSWERS = 2**26  # of members about rows, that are held at once
+MOST_NODES = 2**24  # of the trees of all forests, each some 100 bytes
 TREES_AT_ONCE = 8  # for each thread: what they say is held until it is added up, in order
 
 
@@ -101,11 +103,69 @@ class Forests(Prefixes):
         ensemble.ExtraTreesRegressor,
     )
 
+    @property
+    def shared(self) -> Collection[str]:  # type: ignore[override]
+        """The number of trees, and what each tree is cut and pruned by."""
+        return self.size, LEAVES, ALPHA
+
+    def group_key(self, estimator: Any) -> Hashable | None:
+        """See ``SharedFit.group_key`` and ``Trees``."""
+        key = super().group_key(estimator)
+        return None if key is None else (key, estimator.max_leaf_nodes is None)
+
+    def accepts(self, estimator: Any) -> bool:
+        """See ``SharedFit.accepts``."""
+        return super().accepts(estimator) and can_be_cut(estimator)
+
+    def fit(self, estimators: Sequence[Any], X: Any, y: Any, **weights: Any) -> list[Any]:
+        """See ``SharedEstimators.fit``.
+
+        Raises
+        ------
+        ValueError
+            The trees would be too many to hold at once.
+        """
+        by_limits = self._by_limits(estimators)
+        if len(by_limits) == 1:
+            return super().fit(estimators, X, y, **weights)
+        n_trees, most = max(map(self.size_of, estimators)), most_alpha(estimators)
+        grown = uncut(estimators).set_params(n_estimators=n_trees).fit(X, y, **weights)
+        growths = [(tree, Growth(tree.tree_, most)) for tree in grown.estimators_]
+        fitted, n_nodes = list(estimators), 0
+        for places in by_limits.values():
+            alike = [estimators[i] for i in places]
+            first = alike[0]
+            forest, n_trees = copy.copy(grown), max(map(self.size_of, alike))
+            forest.max_leaf_nodes, forest.ccp_alpha = first.max_leaf_nodes, first.ccp_alpha
+            forest.estimators_ = [growth.cut(tree, first) for tree, growth in growths[:n_trees]]
+            n_nodes += sum(tree.tree_.node_count for tree in forest.estimators_)
+            if n_nodes > MOST_NODES:
+                raise ValueError(f"these forests have more than {MOST_NODES:,} nodes")
+            for i in places:
+                fitted[i] = self.cut(forest, estimators[i])
+        return fitted
+
+    def _by_limits(self, forests: Sequence[Any]) -> dict[Hashable, list[int]]:
+        """Return the places of the forests whose trees are cut and pruned alike."""
+        places: dict[Hashable, list[int]] = {}
+        for i, forest in enumerate(forests):
+            places.setdefault((forest.max_leaf_nodes, forest.ccp_alpha), []).append(i)
+        return places
+
     def predict(self, fitted: Sequence[Any], method: str, X: Any) -> list[np.ndarray] | None:
+        """Predict with the trees that are alike once for all forests that have them."""
+        if fitted[0].n_outputs_ > 1:
+            return None
+        predicted: list[Any] = list(fitted)
+        for places in self._by_limits(fitted).values():
+            alike = self._predict_alike([fitted[i] for i in places], method, X)
+            for i, values in zip(places, alike, strict=True):
+                predicted[i] = values
+        return predicted
+
+    def _predict_alike(self, fitted: Sequence[Any], method: str, X: Any) -> list[np.ndarray]:
         """Return sums over the first trees, in the order in which the forest itself adds them."""
         largest = max(fitted, key=self.size_of)
-        if largest.n_outputs_ > 1:
-            return None
         of_classes = hasattr(largest, "classes_")
         ask = "predict_proba" if of_classes else "predict"
         X, trees, n_jobs = largest._validate_X_predict(X), iter(largest.estimators_), largest.n_jobs
@@ -131,9 +191,40 @@ class Bags(Prefixes):
     """Bagging of any estimator."""
 
     name = "prefixes of one bag"
-    types = (ensemble.BaggingClassifier, ensemble.BaggingRegressor)
+    types: ClassVar[Collection[type]] = (ensemble.BaggingClassifier, ensemble.BaggingRegressor)
     seeds_members = True
-    lists = ("estimators_", "estimators_features_", "_seeds")
+    lists: Sequence[str] = ("estimators_", "estimators_features_", "_seeds")
+
+
+class IsolationForests(Bags):
+    """Isolation forests; ``contamination`` decides no more than where scores are cut."""
+
+    name = "prefixes of one isolation forest"
+    types = (ensemble.IsolationForest,)
+    lists = (*Bags.lists, "_average_path_length_per_tree", "_decision_path_lengths")
+    draws_ahead = False
+
+    @property
+    def shared(self) -> Collection[str]:  # type: ignore[override]
+        """The number of trees, and the share of outliers."""
+        return self.size, "contamination"
+
+    def accepts(self, estimator: Any) -> bool:
+        """See ``SharedFit.accepts``."""
+        outliers = estimator.contamination
+        is_share = isinstance(outliers, float) and 0 < outliers <= 0.5
+        return super().accepts(estimator) and (is_share or outliers == "auto")
+
+    def fit(self, estimators: Sequence[Any], X: Any, y: Any, **weights: Any) -> list[Any]:
+        usual = [clone(estimator).set_params(contamination="auto") for estimator in estimators]
+        fitted, scores = super().fit(usual, X, y, **weights), dict[int, np.ndarray]()
+        for model, estimator in zip(fitted, estimators, strict=True):
+            model.contamination = share = estimator.contamination
+            if share != "auto":
+                n = self.size_of(model)
+                scores[n] = scores[n] if n in scores else model.score_samples(X)
+                model.offset_ = np.percentile(scores[n], 100.0 * share)
+        return fitted
 
 
 class Boosting(Prefixes):
@@ -240,4 +331,4 @@ class _Member:
         return self._answer
 
 
-KINDS = (Forests(), Bags(), Boosting(), HistogramBoosting(), AdaBoosts())
+KINDS = (Forests(), Bags(), IsolationForests(), Boosting(), HistogramBoosting(), AdaBoosts())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from numbers import Real
+from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,8 @@ from sklearn.utils.class_weight import compute_sample_weight
 
 from pipelines.search.shared.base import WEIGHTS
 from pipelines.search.shared.linear_responses import LinearModels
+
+SEED_UNUSED = 0  # in the place of one that a descent draws and does not use
 
 
 @dataclass(frozen=True)
@@ -94,6 +96,8 @@ class Ridges(LinearModels):
     def fit(self, estimators: Sequence[Any], X: Any, y: Any, **weights: Any) -> list[Any]:
         """See ``SharedEstimators.fit``; the first plainly, for all that is no coefficient."""
         first = estimators[0].fit(X, y, **weights)
+        if len(estimators) == 1:
+            return [first]
         importance, targets = weights.get(WEIGHTS), y
         if hasattr(first, "classes_"):
             targets = first._label_binarizer.transform(y)
@@ -107,8 +111,8 @@ class Ridges(LinearModels):
         U, S, Vt = linalg.svd(triangle[:n_features, :n_features], full_matrices=False)
         turned = U.T @ triangle[:n_features, n_features:]
         return [first] + [
-            data.model(first, other, (Vt.T @ ((S / (S**2 + other.alpha))[:, None] * turned)).T)
-            for other in estimators[1:]
+            data.model(first, model, (Vt.T @ ((S / (S**2 + model.alpha))[:, None] * turned)).T)
+            for model in estimators[1:]
         ]
 
 
@@ -137,7 +141,13 @@ class ElasticNets(LinearModels):
             and isinstance(estimator.l1_ratio, Real)
             and 0 <= float(estimator.l1_ratio) <= 1
             and estimator.tol >= 1e-8
+            and isinstance(estimator.random_state, Integral | np.random.RandomState | None)
         )
+
+    def draw(self, estimator: Any) -> None:
+        """See ``SharedFit.draw``: a descent draws a seed, though its coordinates come in turn."""
+        if estimator.random_state is None:
+            np.random.randint(2**31 - 1)  # noqa: NPY002
 
     def shares_on(self, X: Any) -> bool:
         """Whether the products of dense rows are smaller than these, and keep the tolerance."""
@@ -147,12 +157,24 @@ class ElasticNets(LinearModels):
         return bool(n_rows > n_columns)
 
     def fit(self, estimators: Sequence[Any], X: Any, y: Any, **weights: Any) -> list[Any]:
-        """See ``SharedEstimators.fit``; the strongest penalty plainly, as that is soon done."""
+        """See ``SharedEstimators.fit``; the strongest penalty plainly, as that is soon done.
+
+        Raises
+        ------
+        ValueError
+            There are several targets, of which each would draw a seed from the global generator.
+        """
         importance = weights.get(WEIGHTS)
         if importance is not None:
             importance = importance * (len(importance) / importance.sum())
         strongest = max(range(len(estimators)), key=lambda i: estimators[i].alpha)
-        first = estimators[strongest].fit(X, y, **weights)
+        seed = estimators[strongest].random_state
+        if seed is None and np.ndim(y) > 1 and np.shape(y)[1] > 1:
+            raise ValueError("several targets share work where random_state is given")
+        first = estimators[strongest].set_params(random_state=SEED_UNUSED).fit(X, y, **weights)
+        first.set_params(random_state=seed)
+        if len(estimators) == 1:
+            return [first]
         data = Centred.of(X, y, first.fit_intercept, importance)
         gram, products = data.rows.T @ data.rows, data.rows.T @ data.targets
         return [
@@ -178,7 +200,7 @@ class ElasticNets(LinearModels):
                 check_input=False,
                 tol=estimator.tol,
                 max_iter=estimator.max_iter,
-                random_state=estimator.random_state,
+                random_state=SEED_UNUSED,
             )
             coefficients.append(path[:, 0])
             gaps.append(gap[0])

@@ -31,6 +31,7 @@ STEPS_TOGETHER = 40
 # Rows times scores from which it takes longer to compute than to call the functions that do.
 LEAST_TOGETHER = 1000
 LEAST_TOLERANCE = 1e-6  # below, rounding decides when a descent ends
+MOST_SCORES = 2**22  # that are in memory at once
 
 
 @dataclass(frozen=True)
@@ -241,9 +242,17 @@ def _minima(problem: Problem, Cs: Sequence[float], max_iter: int, tol: float) ->
     n_variables, n_steps = int(np.prod(problem.shape)), min(max_iter, STEPS_TOGETHER)
     options = {"maxls": 50, "gtol": tol, "ftol": 64 * np.finfo(float).eps}
     minima: list[Any] = [None] * len(Cs)
-    if len(problem.X) * problem.shape[0] >= LEAST_TOGETHER and tol >= LEAST_TOLERANCE:
-        losses = Losses(problem, Cs)
-        minima = minimise_together(losses, len(Cs), n_variables, maxiter=n_steps, **options)
+    n_scores = len(problem.X) * problem.shape[0]
+    if n_scores >= LEAST_TOGETHER and tol >= LEAST_TOLERANCE:
+        width = max(1, MOST_SCORES // n_scores)
+        parts = [Cs[start : start + width] for start in range(0, len(Cs), width)]
+        minima = [
+            minimum
+            for part in parts
+            for minimum in minimise_together(
+                Losses(problem, part), len(part), n_variables, maxiter=n_steps, **options
+            )
+        ]
     for i, C in enumerate(Cs):
         if minima[i] is None or (minima[i].status != 0 and n_steps < max_iter):
             loss = PlainLoss(problem, C)

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import copy
 import threading
 from collections import OrderedDict
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
-
-import numpy as np
 
 from pipelines.data.dataset import copy_of
 from pipelines.data.generators import seed_generators
-from pipelines.search.shared.base import Rows, identity, is_repeatable
+from pipelines.errors import error_line
+from pipelines.search.shared.base import Rows, identity
+from pipelines.search.shared.narrowing import Narrowing, drew, is_deterministic, narrowing_of
 
 MOST_BYTES = 2**30  # of transformed rows that are kept for the next pipelines
-WIDTH = "n_components"
-EXACT_OR_BY_SHAPE = ("auto", "full", "covariance_eigh")  # solvers of ``PCA``
 
 
 @dataclass(frozen=True)
@@ -27,15 +25,16 @@ class Step:
     Attributes
     ----------
     transformer : unfitted
-    key : equal for transformers that do the same; of a principal component analysis but for
-        the number of components
-    width : int or None, the number of components of such an analysis
+    key : equal for transformers that do the same, but for their width
+    width : of those that share a fit with wider ones; else None
+    narrowing : how they do so
     """
 
     name: str
     transformer: Any
     key: Hashable
-    width: int | None = None
+    width: Any = None
+    narrowing: Narrowing | None = None
 
 
 def decompose(
@@ -67,8 +66,8 @@ def decompose(
             continue
         step = _step(name, transformer)
         if step.key not in judged:
-            judged[step.key] = _can_be_shared(transformer)
-        if not judged[step.key] or hasattr(transformer, "_sklearn_output_config"):
+            judged[step.key] = is_deterministic(transformer)
+        if not judged[step.key]:
             return None
         steps.append(step)
     return steps, final
@@ -80,39 +79,12 @@ def last_of(estimator: Any) -> Any:
 
 
 def _step(name: str, transformer: Any) -> Step:
-    from sklearn.decomposition import PCA
-
-    if type(transformer) is PCA and transformer.svd_solver in EXACT_OR_BY_SHAPE:
-        width = transformer.n_components
-        if isinstance(width, int) and width > 0 and not isinstance(width, bool):
-            return Step(name, transformer, identity(transformer, {WIDTH, "random_state"}), width)
-    return Step(name, transformer, identity(transformer))
-
-
-def _can_be_shared(transformer: Any) -> bool:
-    """Whether equal transformers give equal rows, as far as that can be known without the rows."""
-    from sklearn.decomposition import PCA
-
-    if type(transformer) is PCA and transformer.svd_solver in EXACT_OR_BY_SHAPE:
-        return True
-    return is_repeatable(transformer)
-
-
-def draws(transformer: Any, shape: tuple[int, ...] | None) -> bool:
-    """Whether an analysis starts from random numbers, and has no seed for them.
-
-    Parameters
-    ----------
-    shape : of the rows that it is fitted on; None of a sparse matrix, or where it is not known
-    """
-    if getattr(transformer, "svd_solver", "") != "auto" or is_repeatable(transformer):
-        return False
-    if shape is None:
-        return True
-    (n_rows, n_features), width = shape, transformer.n_components
-    is_tall = n_features <= 1000 and n_rows >= 10 * n_features
-    is_exact = is_tall or max(n_rows, n_features) <= 500
-    return not is_exact and isinstance(width, int) and width < 0.8 * min(n_rows, n_features)
+    output = vars(transformer).get("_sklearn_output_config")  # a table, or an array
+    narrowing = narrowing_of(transformer) if output is None else None
+    if narrowing is None or (width := narrowing.width_of(transformer)) is None:
+        return Step(name, transformer, (identity(transformer), repr(output)))
+    key = identity(transformer, {narrowing.parameter, *narrowing.ignored})
+    return Step(name, transformer, key, width, narrowing)
 
 
 class StepCache:
@@ -125,25 +97,19 @@ class StepCache:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._transformed: OrderedDict[Hashable, tuple[Any, Rows]] = OrderedDict()
+        self._refused = dict[Hashable, str]()  # why: pipelines by themselves say so, each
 
     def prepare(
-        self,
-        steps: Sequence[Step],
-        widest: Sequence[int | None],
-        rows: Rows,
-        y: Any,
-        key: tuple[Hashable, ...],
+        self, steps: Sequence[Step], widest: Sequence[Any], rows: Rows, y: Any, key: Hashable
     ) -> tuple[dict[str, Any], Rows, int]:
         """Fit steps, or take them from an earlier pipeline on the same rows.
 
         Parameters
         ----------
-        widest : for each step the most components that any pipeline of the search asks of it, or
-            None
+        widest : for each step the width with which it is fitted for all pipelines of the search
         rows : Rows, unchanged ones
         y : targets of the training rows
-        key : the seed of the search, None where the global generators are to be left, and what
-            names these rows among those of the data set
+        key : names these rows among those of the data set
 
         Returns
         -------
@@ -156,79 +122,60 @@ class StepCache:
         ValueError
             A step draws random numbers, which pipelines by themselves would each draw.
         """
-        fitted, n_made, is_seeded = dict[str, Any](), 0, key[0] is not None
+        fitted, n_made = dict[str, Any](), 0
         for step, most in zip(steps, widest, strict=True):
-            if draws(step.transformer, None if hasattr(rows.fit, "tocsr") else np.shape(rows.fit)):
-                raise ValueError(f"{step.name} draws without a seed: pipelines do not share it")
-            if step.width is None or most is None or not _holds_narrower(step, most, rows):
+            narrowing, before = step.narrowing, rows
+            if narrowing is None or not narrowing.holds(step.transformer, most, rows):
                 most = step.width
-            before = rows
             key = (key, step.key, most)
-            with self._lock:
-                if key not in self._transformed:
-                    if is_seeded:
-                        seed_generators(key)
-                    self._transformed[key] = _fit(step, before, y, most)
-                    n_made += 1
-                self._transformed.move_to_end(key)
-                while len(self._transformed) > 1 and self._n_bytes > MOST_BYTES:
-                    self._transformed.popitem(last=False)
-                transformer, rows = self._transformed[key]
-            if step.width is not None and step.width != most:
-                transformer, rows = _narrower(transformer, rows, step.width, before.fit)
+            (transformer, rows), is_new = self._kept(key, partial(_fit, step, before, y, most))
+            n_made += is_new
+            if narrowing is not None and step.width != most:
+                cut = partial(narrowing.cut, transformer, rows, step.width, before)
                 key = (key, step.width)
+                (transformer, rows), _ = self._kept(key, cut)
             fitted[step.name] = transformer
         return fitted, replace(rows, key=key), n_made
+
+    def _kept(
+        self, key: Hashable, make: Callable[[], tuple[Any, Rows]]
+    ) -> tuple[tuple[Any, Rows], bool]:
+        """A transformer and its rows, and whether they were made now."""
+        with self._lock:
+            if reason := self._refused.get(key):
+                raise ValueError(reason)
+            if is_new := key not in self._transformed:
+                seed_generators(key)
+                try:
+                    self._transformed[key] = make()
+                except Exception as error:
+                    self._refused[key] = error_line(error)
+                    raise
+            self._transformed.move_to_end(key)
+            while len(self._transformed) > 1 and self._n_bytes > MOST_BYTES:
+                self._transformed.popitem(last=False)
+            return self._transformed[key], is_new
 
     @property
     def _n_bytes(self) -> int:
         return sum(rows.n_bytes for _, rows in self._transformed.values())
 
 
-def _holds_narrower(step: Step, most: int, rows: Rows) -> bool:
-    """Return whether an analysis with so many components begins with those of one with fewer."""
-    n_rows, n_features = np.shape(rows.fit)
-    if most > min(n_rows, n_features):
-        return False
-    if step.transformer.svd_solver != "auto" or max(n_rows, n_features) <= 500:
-        return True
-    if n_features <= 1000 and n_rows >= 10 * n_features:
-        return True  # the eigenvectors of the covariance, whatever their number
-    # Below, scikit-learn takes a randomised solver.
-    return step.width is not None and step.width >= 0.8 * min(n_rows, n_features)
-
-
-def _fit(step: Step, rows: Rows, y: Any, most: int | None) -> tuple[Any, Rows]:
-    """Fit a step with at most ``most`` components; return it and the rows as it transforms them."""
+def _fit(step: Step, rows: Rows, y: Any, most: Any) -> tuple[Any, Rows]:
+    """Fit a step, of a width that others share; give it and the rows as it transforms them."""
     from sklearn.base import clone
 
     transformer = clone(step.transformer)
-    if most is not None:
-        transformer.set_params(n_components=most)
+    if step.narrowing is not None and most is not None:
+        transformer.set_params(**{step.narrowing.parameter: most})
     X, y = copy_of(rows.fit), copy_of(y)  # some write to what they are given
+    if step.narrowing is not None and not step.narrowing.needs_rows():
+        return transformer.fit(X, y), Rows(None, {})
     if hasattr(transformer, "fit_transform"):
         trained = transformer.fit_transform(X, y)
     else:
         trained = transformer.fit(X, y).transform(X)
-    asked = {name: transformer.transform(copy_of(one)) for name, one in rows.asked.items()}
+    if drew(transformer):
+        raise ValueError(f"{step.name} draws without a seed: pipelines do not share it")
+    asked = {name: transformer.transform(copy_of(part)) for name, part in rows.asked.items()}
     return transformer, Rows(trained, asked)
-
-
-def _narrower(pca: Any, rows: Rows, width: int, before: Any) -> tuple[Any, Rows]:
-    """Return an analysis with fewer components: the first of those that were found."""
-    cut, rank, most = copy.copy(pca), min(np.shape(before)), pca.n_components_
-    cut.n_components = cut.n_components_ = width
-    for name in (
-        "components_",
-        "explained_variance_",
-        "explained_variance_ratio_",
-        "singular_values_",
-    ):
-        setattr(cut, name, getattr(pca, name)[:width])
-    # The mean variance of what is left out.
-    dropped = pca.explained_variance_[width:].sum() + pca.noise_variance_ * (rank - most)
-    cut.noise_variance_ = dropped / (rank - width) if width < rank else 0.0
-    return cut, Rows(
-        np.ascontiguousarray(rows.fit[:, :width]),
-        {name: np.ascontiguousarray(one[:, :width]) for name, one in rows.asked.items()},
-    )

@@ -10,7 +10,7 @@ from pipelines.data.fits import Progress
 from pipelines.svm.cpu.blocks import class_pulls, copy_block, mark_support
 from pipelines.svm.cpu.by_fold import Job, jobs_in_order, solve_by_fold
 from pipelines.svm.cpu.exact import ExactKernel
-from pipelines.svm.cpu.small_pairs import has_small_pairs, walk_small_pairs
+from pipelines.svm.cpu.small_pairs import has_small_pairs, shares_of_classes, walk_small_pairs
 from pipelines.svm.cpu.solve import Walker, longest_first, solve_pair, solve_rest
 from pipelines.svm.cpu.threads import Resources, scratch
 from pipelines.svm.cpu.walk import walk
@@ -18,9 +18,6 @@ from pipelines.svm.search import Search
 from pipelines.svm.solutions import Solutions
 
 Found = TypeVar("Found")
-
-# In the place of a pair's number: all pairs, which are small.
-_ALL_PAIRS = -1
 
 
 def _open_whole(
@@ -96,9 +93,9 @@ def solve_in_memory(
         walker, pulls = whole(search.layout.starts, np.stack(bounds))
 
     def solve(number: int, fold: int) -> None:
-        if number == _ALL_PAIRS:
-            for one in walk_small_pairs(search, kernel, exact, fold, out):
-                solve(one, fold)
+        if number < 0:
+            for pair in walk_small_pairs(search, kernel, exact, fold, shares[number], out):
+                solve(pair, fold)
             return
         rows = search.problems[number].pair_rows(search.layout)
         if search.of_two:
@@ -112,7 +109,9 @@ def solve_in_memory(
         return finish(fold)
 
     if out.pairs.dtype == np.float64 and has_small_pairs(search):
-        jobs: list[Job] = [[(_ALL_PAIRS, fold)] for fold in search.folds]
+        shares = shares_of_classes(search, resources.n_threads)
+        # Below 0 in the place of a pair's number: pairs that are solved in one call.
+        jobs: list[Job] = [[(-n, f)] for f in search.folds for n in range(len(shares), 0, -1)]
     else:
         numbers = longest_first(search.layout, search.problems)
         jobs = jobs_in_order(numbers, search.folds, len(kernel))

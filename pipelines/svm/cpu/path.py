@@ -21,6 +21,8 @@ from pipelines.svm.search import Search, as_arrays, search_folds
 from pipelines.svm.settings import Settings
 from pipelines.svm.solutions import Solutions
 
+ROWS = "rows"  # prepared: what calls share beside their products
+
 
 def cross_validate_path(
     X: np.ndarray, y: np.ndarray, gammas: Any, Cs: Any, folds: Any, **options: Any
@@ -76,8 +78,9 @@ def solve_path(
     ValueError
         With the name of the argument, the rule and what was given.
     """
-    X = np.asarray(X)
-    y, gamma_values, C_values, folds = as_arrays(X, y, gammas, Cs, folds)
+    X, kept = np.asarray(X), {} if kept is None else kept
+    unchecked = X[:0] if ROWS in kept else X  # of those that are kept the values were looked at
+    y, gamma_values, C_values, folds = as_arrays(unchecked, y, gammas, Cs, folds)
     search, ascending = search_folds(
         y,
         C_values,
@@ -85,10 +88,14 @@ def solve_path(
         Settings(**form),
         sample_weight,
         with_values=return_decisions,
-        kept={} if kept is None else kept,
+        kept=kept,
         only=only,
     )
-    rows = prepare_rows(X, search.kernel, search.layout.order)
+    rows = kept.get(ROWS)
+    if rows is None:
+        rows = prepare_rows(X, search.kernel, search.layout.order)
+    if fits_in_memory(len(rows), memory_bytes):  # beyond it nothing else is kept
+        kept[ROWS] = rows
     length = 1 / len(gamma_values)
     with open_pool(n_threads) as pool:
         resources = Resources(pool, memory_bytes)

@@ -1,6 +1,6 @@
-"""One-vs-one of many small classes: all pairs of a fold in one call of compiled code.
+"""One-vs-one of several small classes: all pairs of a fold in one call of compiled code.
 
-A pair of a few dozen rows is solved in less time than Python takes to prepare and call its walk.
+A pair of a few hundred rows is solved in less time than Python takes to prepare and call its walk.
 """
 
 import time
@@ -15,18 +15,41 @@ from pipelines.svm.cpu.walk import WORKING_SHARE, walk_easily
 from pipelines.svm.search import Search
 from pipelines.svm.solutions import Solutions
 
-# So many pairs, none of which has more rows than that.
-_LEAST_PAIRS, _MOST_ROWS = 16, 128
+# None of the pairs has more rows than that, training and validation.
+_MOST_ROWS = 512
 
 
 def has_small_pairs(search: Search) -> bool:
-    """Return whether a search is one-vs-one with many pairs that are all small."""
+    """Return whether a search is one-vs-one with several pairs that are all small."""
     sizes = np.sort(np.diff(search.layout.starts))
     return (
-        search.one_vs_one
-        and len(search.problems) >= _LEAST_PAIRS
-        and bool(sizes[-2:].sum() <= _MOST_ROWS)
+        search.one_vs_one and search.layout.n_classes > 2 and bool(sizes[-2:].sum() <= _MOST_ROWS)
     )
+
+
+def shares_of_classes(search: Search, n_threads: int) -> list[range]:
+    """The classes whose pairs with those after them are solved in one call.
+
+    All, or where there are more threads than folds each by itself: pairs do not depend on that.
+    """
+    n_firsts = search.layout.n_classes - 1
+    if n_threads <= len(search.folds):
+        return [range(n_firsts)]
+    return [range(a, a + 1) for a in range(n_firsts)]
+
+
+@compiled()
+def _sort(values: np.ndarray, numbers: np.ndarray) -> None:
+    """Sort values, and numbers with them (D. L. Shell, "A high-speed sorting procedure", 1959)."""
+    gap = values.size
+    while gap > 1:
+        gap = max(1, gap * 4 // 11)
+        for p in range(gap, values.size):
+            value, number, q = values[p], numbers[p], p
+            while q >= gap and values[q - gap] > value:
+                values[q], numbers[q] = values[q - gap], numbers[q - gap]
+                q -= gap
+            values[q], numbers[q] = value, number
 
 
 @compiled()
@@ -39,6 +62,8 @@ def _walk_pairs(
     tol: float,
     limit: int,
     exact_ns: float,
+    begin: int,
+    end: int,
     coefficients: np.ndarray,
     intercepts: np.ndarray,
     objectives: np.ndarray,
@@ -46,10 +71,11 @@ def _walk_pairs(
     status: np.ndarray,
     solved: np.ndarray,
 ) -> None:
-    """Solve every pair for every C; ``solved`` stays 0 where it lacks a side or is hard.
+    """Solve pairs for every C; ``solved`` stays 0 where one lacks a side or is hard.
 
     rows : int64 (m,), the training rows, sorted by class; bounds : float64 (m,), of C = 1
     starts : int64 (n_classes + 1,), where among them each class begins
+    begin, end : the classes that are the first of a pair
     coefficients, intercepts, ... : of one fold, see ``Solutions``, output
     """
     number, size, n_C, sides = -1, ZERO, Cs.size, np.empty(3, np.int64)
@@ -58,11 +84,12 @@ def _walk_pairs(
             number += 1
             n_first = starts[a + 1] - starts[a]
             n = n_first + starts[b + 1] - starts[b]
-            if n_first == 0 or n == n_first:
+            if not begin <= a < end or n_first == 0 or n == n_first:
                 continue
             if n != size:  # most pairs are as large as the one before
                 size, capacity = n, max(2, int(WORKING_SHARE * n))
                 members, slot = np.empty((2, n), np.int64)
+                runs = np.empty(n + 1, np.int64)
                 numbers = np.empty((5, n), np.int64)
                 given, state, betas = np.empty((5, n)), np.empty((11, n)), np.empty((n_C, n))
                 weights, pulls = np.empty((1, n)), np.empty((1, 2, n))
@@ -80,24 +107,30 @@ def _walk_pairs(
                     first += bounds[at]
                 else:
                     second += bounds[at]
+            n_runs = ZERO
+            for p in range(n):  # rows that follow each other, copied as such
+                if p == 0 or members[p] != members[p - 1] + 1:
+                    runs[n_runs], n_runs = p, n_runs + 1
+            runs[n_runs] = n
             for p in range(n):
-                for q in range(n):
-                    block[p, q] = kernel[members[p], members[q]]
+                for r in range(n_runs):
+                    part = block[p, runs[r] : runs[r + 1]]
+                    first_column = members[runs[r]]
+                    values = kernel[members[p], first_column : first_column + part.size]
+                    for q in range(part.size):
+                        part[q] = values[q]
                 diagonal[p] = block[p, p]
             sides[0], sides[1], sides[2] = 0, n_first, n
             class_pulls(block, sides, weights, ZERO, n, pulls)
             light = min(first, second)
-            for p in range(n):  # the state of ``new_state``, sorted by insertion
+            for p in range(n):  # the state of ``new_state``
                 given[PULL_FIRST, p], given[PULL_SECOND, p] = pulls[0, 0, p], pulls[0, 1, p]
                 eager = given[PULL_FIRST, p] / first - given[PULL_SECOND, p] / second
-                eager = eager * Cs[0] * light - given[Y, p]
-                q = p
-                while q > 0 and weights[0, q - 1] > eager:
-                    weights[0, q], numbers[EAGER, q] = weights[0, q - 1], numbers[EAGER, q - 1]
-                    q -= 1
-                weights[0, q], numbers[EAGER, q], numbers[PLACE, p] = eager, p, -1
+                weights[0, p] = eager * Cs[0] * light - given[Y, p]
+                numbers[EAGER, p], numbers[PLACE, p] = p, -1
                 for q in range(11):
                     state[q, p] = 0.0
+            _sort(weights[0], numbers[EAGER])
             done, hard = walk_easily(
                 block,
                 diagonal,
@@ -134,19 +167,26 @@ def _walk_pairs(
 
 
 def walk_small_pairs(
-    search: Search, kernel: np.ndarray, exact: ExactKernel | None, fold: int, out: Solutions
+    search: Search,
+    kernel: np.ndarray,
+    exact: ExactKernel | None,
+    fold: int,
+    firsts: range,
+    out: Solutions,
 ) -> list[int]:
-    """Solve all pairs of a fold that are easy; write to their places in ``out``.
+    """Solve pairs of a fold that are easy; write to their places in ``out``.
 
     kernel : float32 (n, n), of all sorted rows
     exact : see ``walk``
+    firsts : the classes that are the first of a pair, from ``shares_of_classes``
 
     Returns the numbers of the pairs that are left: hard, or without training rows of a class.
     """
     began, settings, weight = time.perf_counter(), search.settings, search.weights[fold]
     rows = np.flatnonzero(weight > 0)
     bounds = search.bounds(0, fold)[rows]
-    out.solved[fold] = 0
+    own = [n for n, problem in enumerate(search.problems) if problem.first in firsts]
+    out.solved[fold, own] = 0
     _walk_pairs(
         kernel,
         rows,
@@ -156,6 +196,8 @@ def walk_small_pairs(
         settings.tol,
         settings.limit(_MOST_ROWS),
         np.inf if exact is None else exact.value_ns,
+        firsts.start,
+        firsts.stop,
         out.pairs[fold],
         out.intercepts[fold],
         out.objectives[fold],
@@ -163,7 +205,7 @@ def walk_small_pairs(
         out.status[fold],
         out.solved[fold],
     )
-    left: list[int] = np.flatnonzero(out.solved[fold] == 0).tolist()
+    left = [n for n in own if out.solved[fold, n] == 0]
     out.solved[fold, left] = 1
-    out.seconds[fold] = (time.perf_counter() - began) / len(search.problems)
+    out.seconds[fold, own] = (time.perf_counter() - began) / len(own)
     return left

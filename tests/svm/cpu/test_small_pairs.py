@@ -6,10 +6,15 @@ from typing import Any
 
 import numpy as np
 import pytest
+from sklearn.datasets import load_digits
+from sklearn.model_selection import StratifiedKFold
+from sklearn.svm import SVC
 
 from pipelines.svm.cells import PathResult
-from pipelines.svm.cpu import in_memory
+from pipelines.svm.cpu import in_memory, small_pairs
 from pipelines.svm.cpu.path import cross_validate_path
+from pipelines.svm.search import search_folds
+from pipelines.svm.settings import Settings
 
 CS, GAMMA = [0.1, 3.0, 1e4], 0.05
 
@@ -60,3 +65,32 @@ def test_pairs_together_are_as_each_by_itself(
     for one, other in zip(together.decisions[0], alone.decisions[0], strict=True):
         np.testing.assert_allclose(one, other, atol=5e-2 if "max_iter" in options else 5e-3)
     assert (together.fit_seconds > 0).all()
+
+
+def test_more_threads_than_folds_change_no_bit() -> None:
+    """Pairs of a few hundred rows, shared out over threads class by class."""
+    digits = load_digits()
+    rows = np.flatnonzero(digits.target < 5)
+    X, y = digits.data[rows], digits.target[rows]
+    folds = list(StratifiedKFold(2).split(X, y))
+    assert small_pairs.has_small_pairs(search_folds(y, np.ones(1), folds, Settings())[0])
+    alone, shared = (
+        cross_validate_path(X, y, 1e-3, CS, folds, n_threads=n, return_decisions=True)
+        for n in (1, 4)
+    )
+    np.testing.assert_array_equal(alone.objectives, shared.objectives)
+    for of_alone, of_shared in zip(alone.decisions[0], shared.decisions[0], strict=True):
+        np.testing.assert_array_equal(of_alone, of_shared)
+    for number, (train, test) in enumerate(folds):
+        for c, C in enumerate(CS):
+            theirs = SVC(C=C, gamma=1e-3).fit(X[train], y[train]).predict(X[test])
+            assert np.count_nonzero(alone.predictions[0][number][c] != theirs) <= 1
+
+
+def test_rows_are_sorted_with_their_numbers() -> None:
+    values = np.random.default_rng(0).integers(0, 50, 300).astype(np.float64)
+    numbers = np.arange(300)
+    before = values.copy()
+    small_pairs._sort(values, numbers)
+    assert (np.diff(values) >= 0).all()
+    np.testing.assert_array_equal(before[numbers], values)
