@@ -91,9 +91,9 @@ def measure(script: Script, folder: Path, repeat: int) -> dict[str, Any]:
     dict
         ``script``, ``searches`` in words, ``plain`` and ``accelerated`` with the CPU seconds of
         each turn, ``whole`` and ``inside`` with the ratios of the fastest turns (None where a
-        run failed or searched nothing), ``agreement`` of the accelerated runs with the plain ones, ``repeatable``:
-        whether plain runs agree with each other, ``agrees``, ``results`` in words, and what a
-        failed run ``says``.
+        run failed or searched nothing), ``agreement`` of the accelerated runs with the plain
+        ones, ``repeatable``: whether plain runs agree with each other, ``agrees``, ``results``
+        in words, and what a failed run ``says``.
     """
     turns = [
         (run_script(script, folder, PLAIN), run_script(script, folder, ACCELERATED))
