@@ -91,9 +91,9 @@ def measure(script: Script, folder: Path, repeat: int) -> dict[str, Any]:
     dict
         ``script``, ``searches`` in words, ``plain`` and ``accelerated`` with the CPU seconds of
         each turn, ``whole`` and ``inside`` with the ratios of the fastest turns (None where a
-        run failed), ``agreement`` of the accelerated runs with the plain ones, ``repeatable``:
-        whether plain runs agree with each other, ``agrees``, ``results`` in words, and what a
-        failed run ``says``.
+        run failed or searched nothing), ``agreement`` of the accelerated runs with the plain
+        ones, ``repeatable``: whether plain runs agree with each other, ``agrees``, ``results``
+        in words, and what a failed run ``says``.
     """
     turns = [
         (run_script(script, folder, PLAIN), run_script(script, folder, ACCELERATED))
@@ -105,13 +105,14 @@ def measure(script: Script, folder: Path, repeat: int) -> dict[str, Any]:
     agreements = [compare(*(run.searches for run in turn)) for turn in turns]
     worst = max(agreements, key=lambda agreement: agreement.rank)
     failed = next((run for run in (*plain, *accelerated) if run.status), None)
+    compared = failed is None and all(run.searches for run in (*plain, *accelerated))
     return {
         "script": script.name,
         "searches": searches_in_words(first),
         "plain": _seconds(plain),
         "accelerated": _seconds(accelerated),
-        "whole": None if failed else _fastest(plain) / _fastest(accelerated),
-        "inside": None if failed else _fastest(plain, True) / _fastest(accelerated, True),
+        "whole": _fastest(plain) / _fastest(accelerated) if compared else None,
+        "inside": _fastest(plain, True) / _fastest(accelerated, True) if compared else None,
         "agreement": asdict(worst),
         "repeatable": repeatable,
         "agrees": failed is None and (worst.close or not repeatable),

@@ -92,7 +92,6 @@ _MOOC = Repository("lucavh/scikit-learn-mooc", "14596835c6b7b71a138403ab313b36e2
 _NOTES = Repository("taicaile/study_notes", "0d8f6bddebd26bd8dafe4e3b16afd846795abedb")
 _STUDY = Repository("JohnnyUnknown/ML-study", "e48b030bca9193c0b031fdf9a7244f81e4dcccc3")
 _COURSE = Repository("Sanje04/AdvancedML", "02112215d86799f3a6f1602ca51b140e13d666be")
-_ISLP = Repository("intro-stat-learning/ISLP_labs", "4854ffe66a58d6055ea5fbb01d98b61515519dbe")
 _WDBC = {
     "https://archive.ics.uci.edu/ml/machine-learning-databases/breast-cancer-wisconsin/"
     "wdbc.data": "machine-learning-book/ch06/wdbc.data"
@@ -115,6 +114,7 @@ _GALLERY = (
     "model_selection/plot_successive_halving_heatmap",
     "model_selection/plot_train_error_vs_test_error",
     "svm/plot_rbf_parameters",
+    "svm/plot_svm_anova",
 )
 
 SCRIPTS: tuple[Script, ...] = (
@@ -148,7 +148,6 @@ SCRIPTS: tuple[Script, ...] = (
     Script(_STUDY, f"{_TUNING}/nested_cross_val.py", addresses=_WDBC),
     Script(_STUDY, f"{_TUNING}/randomized_search.py", addresses=_WDBC),
     Script(_COURSE, "day2_ex.py"),
-    Script(_ISLP, "Ch06-varselect-lab.ipynb"),
 )
 
 _NETWORK = "its data come from the network"
@@ -168,7 +167,7 @@ LEFT_OUT: dict[str, str] = {
     "minute and three minutes",
     "PythonDataScienceHandbook 05.03 and 05.13, sklearn_tutorial 05, python-machine-learning-book-"
     "3rd-edition ch06 and ch07, machine-learning-book ch06, scikit-learn-videos 07, "
-    "scipy-2018-sklearn 16 and 18, ISLP_labs Ch09": _OLD,
+    "scipy-2018-sklearn 16 and 18, ISLP_labs Ch06 and Ch09": _OLD,
     "ISLP_labs Ch08": _OUTSIDE,
     "scipy-2018-sklearn 18_gbc_grid": "its grid takes more than three minutes",
     "handson-ml3 02, 03 and 10": _NETWORK,

@@ -15,6 +15,7 @@ from benchmarks.scripts.runs import PLAIN, run_script
 from benchmarks.scripts.sources import SCRIPTS, Repository, Script
 
 HERE = Repository("somebody/examples", "v1")
+SEARCHING = Script(HERE, "searches.py")
 SEARCHES = """
 from sklearn.datasets import load_iris
 from sklearn.model_selection import GridSearchCV, cross_val_score, learning_curve
@@ -42,7 +43,7 @@ def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder of checkouts with one script, which is the only one of the benchmark."""
     (tmp_path / "examples").mkdir()
     (tmp_path / "examples" / "searches.py").write_text(SEARCHES)
-    monkeypatch.setattr(command, "SCRIPTS", (Script(HERE, "searches.py"),))
+    monkeypatch.setattr(command, "SCRIPTS", (SEARCHING,))
     return tmp_path
 
 
@@ -56,7 +57,7 @@ def run(checkout: Path, monkeypatch: pytest.MonkeyPatch, runner: str) -> int:
 
 
 def test_outermost_searches_are_recorded_with_what_they_found(checkout: Path) -> None:
-    process = run_script(command.SCRIPTS[0], checkout, PLAIN)
+    process = run_script(SEARCHING, checkout, PLAIN)
     assert process.status == 0, process.says
     assert [record["search"] for record in process.searches] == [
         "GridSearchCV(SVC)",
