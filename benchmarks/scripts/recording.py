@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import psutil
 from sklearn import model_selection
-from sklearn.model_selection._search import BaseSearchCV
+from sklearn.model_selection import BaseSearchCV
 
 FUNCTIONS = ("cross_validate", "cross_val_score", "validation_curve", "learning_curve")
 _records: list[dict[str, Any]] = []

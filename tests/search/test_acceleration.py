@@ -61,6 +61,12 @@ def accelerated() -> Iterator[Acceleration]:
         yield acceleration
 
 
+@pytest.fixture(autouse=True)
+def solver_is_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in a process that has searched before, whatever test comes first."""
+    monkeypatch.setattr(KernelMachines, "seconds_to_start", lambda kind: 0.0)
+
+
 def scaled(estimator: Any) -> Any:
     return make_pipeline(StandardScaler(), estimator)
 

@@ -29,7 +29,7 @@ from pipelines.search.kept_fits import JOURNAL, KeptFits
 from pipelines.search.search_log import SearchEntry
 
 X, y = load_iris(return_X_y=True)
-TREES = GridSearchCV(DecisionTreeClassifier(random_state=0), {"max_leaf_nodes": [2, 4, 8]}, cv=3)
+TREES = GridSearchCV(DecisionTreeClassifier(random_state=0), {"max_depth": [1, 2, 4]}, cv=3)
 
 
 def searched(
@@ -57,7 +57,7 @@ def test_a_second_run_makes_none(tmp_path: Path) -> None:
 
 def test_more_candidates_are_made_alone(tmp_path: Path) -> None:
     searched(tmp_path)
-    more = clone(TREES).set_params(param_grid={"max_leaf_nodes": [16, 4, 8]})
+    more = clone(TREES).set_params(param_grid={"max_depth": [8, 2, 4]})
     search, entry = searched(tmp_path, more)
     assert (entry.n_kept, entry.n_made) == (6, 3)
     plain = more.fit(X, y)
@@ -100,7 +100,7 @@ def test_what_has_changed_is_made_again(tmp_path: Path, name: str) -> None:
 
 
 def test_a_failed_fit_is_kept_with_its_error(tmp_path: Path) -> None:
-    search = clone(TREES).set_params(param_grid={"max_leaf_nodes": [2, 0]})
+    search = clone(TREES).set_params(param_grid={"max_depth": [2, 0]})
     for n_made in (6, 0):
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")

@@ -20,7 +20,6 @@ from sklearn.multiclass import OneVsRestClassifier
 from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, Normalizer, StandardScaler
-from sklearn.svm import SVC
 
 from pipelines import GridSearch
 from pipelines.data.fits import Fit
@@ -44,8 +43,7 @@ INSIDE: dict[str, dict[str, Any]] = {
     "VotingRegressor": {"estimators": NUMBER_PARTS},
     "StackingClassifier": {"estimators": PARTS},
     "StackingRegressor": {"estimators": NUMBER_PARTS, "final_estimator": Ridge()},
-    "OneVsRestClassifier": {"estimator": SVC()},
-    "OneVsOneClassifier": {"estimator": SVC()},
+    "TransformedTargetRegressor": {"regressor": Ridge()},
 }
 
 
@@ -56,7 +54,7 @@ def candidates_of(kind: SharedFit, estimator: Any) -> list[Any]:
         **{name: value for name, value in SMALL.items() if name in known}
     )
     candidates = [first, clone(first)]
-    for name in kind.shared:
+    for name in known.keys() & set(kind.shared):
         value = getattr(first, name, None)
         if isinstance(value, int | float) and not isinstance(value, bool) and name not in SMALL:
             candidates.append(clone(first).set_params(**{name: 2 * value}))
