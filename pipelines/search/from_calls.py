@@ -27,7 +27,8 @@ from pipelines.search.strategies.base import WHOLE, Request
 from pipelines.search.tasks import SEARCH, Place, Problem, Task, fit_task, make_tasks
 
 AS_WIDE = StandardScaler, MinMaxScaler, MaxAbsScaler, RobustScaler  # change no number of columns
-ROWS_OF_ONE = 1000  # with fewer, the splits of one candidate have little to share
+# With fewer, or where its splits go to several processes, those of one candidate gain nothing.
+ROWS_OF_ONE = 1000
 MOST_DENSE = 2**29  # bytes of a sparse matrix as an array; a larger one shares nothing
 
 
@@ -200,12 +201,11 @@ def sharing_groups(problem: Problem, saved_not: dict[str, float] | None = None) 
         that no script takes much longer than it might have. None where workers fit.
     """
     sizes = [len(train) for train, _ in problem.splits[SEARCH, WHOLE]]
-    n_rows, n_most = min(sizes), max(sizes)
+    n_rows, n_most, in_turn = min(sizes), max(sizes), problem.seed is None
     groups = [
         (group, group.shared)
         for group in problem.groups
-        if group.shared is not None
-        and (problem.seed is not None or not draws_in_steps(problem, group, n_rows))
+        if group.shared is not None and not (in_turn and draws_in_steps(problem, group, n_rows))
     ]
     first_steps = {
         member: steps[0].key
@@ -223,7 +223,7 @@ def sharing_groups(problem: Problem, saved_not: dict[str, float] | None = None) 
         if group.name not in brief
         and (
             (group.name != PLAIN and len(group.members) > 1)
-            or (n_most >= ROWS_OF_ONE and shared.splits_together)
+            or (in_turn and n_most >= ROWS_OF_ONE and shared.splits_together)
             or n_alike[first_steps.get(group.members[0])] > 1
         )
     ]

@@ -479,3 +479,12 @@ def test_one_candidate_of_few_rows_is_a_separate_fit() -> None:
         cross_val_score(SVC(), X, y)
         GridSearchCV(SVC(), [{"kernel": ["rbf"]}, {"kernel": ["linear"]}]).fit(X, y)
     assert [entry.shared for entry in acceleration.log.entries] == [set(), set()]
+
+
+def test_one_candidate_shares_its_kernel_in_one_process_alone() -> None:
+    rows = np.random.default_rng(0).normal(size=(1300, 4))
+    labels = rows[:, 0] > 0
+    with accelerated() as acceleration:
+        for n_jobs in (1, 2):
+            learning_curve(SVC(), rows, labels, cv=ShuffleSplit(2, test_size=0.1), n_jobs=n_jobs)
+    assert [entry.shared for entry in acceleration.log.entries] == [{"the path solver"}, set()]
