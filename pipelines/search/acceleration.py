@@ -146,7 +146,8 @@ class Acceleration:
         tasks: Mapping[int, Task] = {}
         # What searches itself is fitted here, so that its own fits are made by the workers.
         client = None if calls.has_searches else self._client
-        is_known = client is not None or any(map(may_share, calls.arguments))
+        several = any(call["parameters"] is not None for call in calls.arguments)
+        is_known = client is not None or any(may_share(call, several) for call in calls.arguments)
         entry.reason = why_apart(calls) if is_known else APART
         if client is not None and not entry.reason:
             yield from self._by_workers(calls, numbers, entry, client)

@@ -418,7 +418,7 @@ def test_calls_that_are_no_grid_are_made_as_they_are() -> None:
             train=train,
             test=test,
             verbose=0,
-            parameters=None,
+            parameters={"n_neighbors": k},
             fit_params=None,
             score_params=None,
             split_progress=(split, 2),

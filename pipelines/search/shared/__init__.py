@@ -23,21 +23,27 @@ FILES = {
     "pipelines.svm": "svm",
     "pipelines.nn": "networks",
 }
+# Packages with a kind whose splits have work in common, of one candidate, too.
+OF_SPLITS = ("sklearn.svm", "pipelines.svm", "pipelines.nn")
 
 
-def may_share(call: Mapping[str, Any]) -> bool:
+def may_share(call: Mapping[str, Any], several: bool = True) -> bool:
     """Whether a fit may share something with others: a quick look at its classes.
 
     Parameters
     ----------
     call : arguments of ``_fit_and_score``, by name
+    several : whether there are several candidates; else only splits can have work in common
     """
     values = [call["estimator"], *(call["parameters"] or {}).values()]
-    return any(hasattr(value, "fit") and _is_known(value) for value in values)
+    return any(hasattr(value, "fit") and _is_known(value, several) for value in values)
 
 
-def _is_known(estimator: Any) -> bool:
-    return _package_of(estimator) in FILES or len(getattr(estimator, "steps", ())) > 1
+def _is_known(estimator: Any, several: bool) -> bool:
+    steps = getattr(estimator, "steps", ())
+    if several:
+        return len(steps) > 1 or _package_of(estimator) in FILES
+    return _package_of(steps[-1][1] if steps else estimator) in OF_SPLITS
 
 
 def _package_of(estimator: Any) -> str:
