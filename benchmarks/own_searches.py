@@ -1,0 +1,162 @@
+"""scikit-learn's own searches on the joblib backend: ``python -m benchmarks.own_searches``.
+
+Each search runs plainly and on the backend ``"pleasingly"`` in turns, in one process and on one
+thread, after a first one that loads what is needed. CPU seconds, and whether both chose the same
+candidate; ``benchmarks.scripts`` has whole scripts, with all that a process begins with.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import sys
+import time
+import warnings
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.command import add_count, add_results, exit_status
+from benchmarks.keep import keep, markdown_table, stamped
+from pipelines.run.options import OneLineParser
+
+COMMAND = "benchmarks.own_searches"
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run them; give the exit status: 0, 1 where candidates differ, 2 for bad input."""
+    differing: list[str] = []
+    status = exit_status(COMMAND, lambda: differing.extend(_run(_parser().parse_args(argv))))
+    for name in differing:
+        print(f"{name}: another candidate is the best", file=sys.stderr)
+    return status or (1 if differing else 0)
+
+
+def _parser() -> OneLineParser:
+    parser = OneLineParser(prog=f"python -m {COMMAND}", description=__doc__)
+    add_count(parser, "--repeat", 3, "turns of a search")
+    parser.add_argument("--search", metavar="TEXT", help="part of its name; default: all")
+    add_results(parser)
+    return parser
+
+
+def searches() -> dict[str, Callable[[], Any]]:
+    """Searches by name, each a function that gives one, fitted."""
+    from sklearn.datasets import load_breast_cancer, load_diabetes, load_digits
+    from sklearn.ensemble import RandomForestClassifier
+    from sklearn.experimental import enable_halving_search_cv  # noqa: F401
+    from sklearn.linear_model import Lasso, LogisticRegression
+    from sklearn.model_selection import GridSearchCV, HalvingGridSearchCV, RandomizedSearchCV
+    from sklearn.naive_bayes import GaussianNB
+    from sklearn.neighbors import KNeighborsClassifier
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+    from sklearn.svm import SVC
+    from sklearn.tree import DecisionTreeClassifier
+
+    digits, cancer, diabetes = (
+        load(return_X_y=True) for load in (load_digits, load_breast_cancer, load_diabetes)
+    )
+    C, gamma = np.logspace(-1, 3, 6), np.logspace(-5, -2, 6)
+    many = {"C": np.logspace(-1, 3, 200), "gamma": np.logspace(-5, -2, 200)}
+    logistic = make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000))
+    trees = {"ccp_alpha": np.linspace(0, 0.02, 10)}
+    return {
+        "GridSearchCV(SVC), digits": lambda: GridSearchCV(SVC(), {"C": C, "gamma": gamma}).fit(
+            *digits
+        ),
+        "RandomizedSearchCV(SVC), digits": lambda: RandomizedSearchCV(
+            SVC(), many, n_iter=30, random_state=0
+        ).fit(*digits),
+        "HalvingGridSearchCV(SVC), digits": lambda: HalvingGridSearchCV(
+            SVC(), {"C": C, "gamma": gamma}, random_state=0
+        ).fit(*digits),
+        "GridSearchCV(KNeighborsClassifier), digits": lambda: GridSearchCV(
+            KNeighborsClassifier(), {"n_neighbors": range(1, 21)}
+        ).fit(*digits),
+        "GridSearchCV(StandardScaler, LogisticRegression), digits": lambda: GridSearchCV(
+            logistic, {"logisticregression__C": np.logspace(-3, 3, 13)}
+        ).fit(*digits),
+        "GridSearchCV(Lasso), diabetes": lambda: GridSearchCV(
+            Lasso(), {"alpha": np.logspace(-3, 1, 30)}
+        ).fit(*diabetes),
+        "GridSearchCV(DecisionTreeClassifier), breast cancer": lambda: GridSearchCV(
+            DecisionTreeClassifier(random_state=0), trees
+        ).fit(*cancer),
+        "GridSearchCV(RandomForestClassifier), breast cancer": lambda: GridSearchCV(
+            RandomForestClassifier(50, random_state=0), trees
+        ).fit(*cancer),
+        "GridSearchCV(GaussianNB), digits": lambda: GridSearchCV(
+            GaussianNB(), {"var_smoothing": np.logspace(-12, -1, 40)}
+        ).fit(*digits),
+    }
+
+
+def measure(search: Callable[[], Any], repeat: int) -> dict[str, Any]:
+    """CPU seconds of a search, plainly and on the backend, and what both found."""
+    from joblib import parallel_config
+
+    import pipelines  # noqa: F401  registers the backend
+
+    ways: dict[str, Callable[[], Any]] = {
+        "plain": nullcontext,
+        "accelerated": lambda: parallel_config("pleasingly"),
+    }
+    with ways["accelerated"]():
+        search()
+    seconds: dict[str, list[float]] = {name: [] for name in ways}
+    fitted = {}
+    for _ in range(repeat):
+        for name, way in ways.items():
+            started = time.process_time()
+            with way():
+                fitted[name] = search()
+            seconds[name].append(time.process_time() - started)
+    plain, ours = (fitted[name].cv_results_["mean_test_score"] for name in ways)
+    same = str(fitted["plain"].best_params_) == str(fitted["accelerated"].best_params_)
+    alike = len(plain) == len(ours)
+    return {
+        **{f"{name}_seconds": statistics.median(values) for name, values in seconds.items()},
+        "n_candidates": len(plain),
+        "same_candidate": same,
+        "difference": float(np.max(np.abs(plain - ours))) if alike else None,
+    }
+
+
+def _run(options: argparse.Namespace) -> list[str]:
+    from threadpoolctl import threadpool_limits
+
+    lines = []
+    with threadpool_limits(1), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for name, search in searches().items():
+            if (options.search or "") in name:
+                line = {"search": name, **measure(search, options.repeat)}
+                lines.append(line)
+                print(" ".join(_cells(line)), flush=True)
+    header = "search", "candidates", "plain, s", "accelerated, s", "ratio", "best", "mean scores"
+    table = markdown_table(header, [_cells(line) for line in lines])
+    text = f"# scikit-learn's own searches on the joblib backend\n\n{__doc__}\n{table}\n"
+    record = stamped("own_searches", repeat=options.repeat, searches=lines)
+    print(f"\nkept in {keep(Path(options.results), 'own-searches', record, text)}")
+    return [line["search"] for line in lines if not line["same_candidate"]]
+
+
+def _cells(line: dict[str, Any]) -> list[str]:
+    plain, ours = line["plain_seconds"], line["accelerated_seconds"]
+    return [
+        line["search"],
+        str(line["n_candidates"]),
+        f"{plain:.2f}",
+        f"{ours:.2f}",
+        f"{plain / ours:.1f}",
+        "same" if line["same_candidate"] else "another",
+        "rounds differ" if line["difference"] is None else f"differ by {line['difference']:.1e}",
+    ]
+
+
+if __name__ == "__main__":
+    sys.exit(main())
