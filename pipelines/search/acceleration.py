@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from joblib import parallel_config
 
 from pipelines.errors import error_line
@@ -80,22 +81,29 @@ class Acceleration:
         entry.n_asked = len(calls.calls)
         self.log.entries.append(entry)
         kept = self._results_kept(calls, entry)
-        made = {number: MadeFit(number, result, 0) for number, result in kept.items()}
+        made = {number: MadeFit(number, result, 0) for number, result in (kept or {}).items()}
         numbers = [number for number in range(entry.n_asked) if number not in made]
         waiting = 0
-        with closing(self._made(calls, numbers, usual, entry)) as fits:
-            for fit in fits:
-                made[fit.number] = fit
-                self.log.entries += [replace(nested, place=entry.place) for nested in fit.entries]
-                entry.n_made += fit.n_fits
-                entry.seconds = time.perf_counter() - began
-                if self._kept is not None and not entry.note:
-                    self._kept.keep(calls, fit.number, fit.result)
-                while waiting in made:
-                    yield _in_turn(made.pop(waiting))
-                    waiting += 1
+        try:
+            with closing(self._made(calls, numbers, usual, entry)) as fits:
+                for fit in fits:
+                    made[fit.number] = fit
+                    self.log.entries += [
+                        replace(nested, place=entry.place) for nested in fit.entries
+                    ]
+                    entry.n_made += fit.n_fits
+                    entry.seconds = time.perf_counter() - began
+                    if self._kept is not None and kept is not None:
+                        self._kept.keep(calls, fit.number, fit.result)
+                    while waiting in made:
+                        yield _in_turn(made.pop(waiting))
+                        waiting += 1
+        finally:
+            if self._kept is not None:
+                self._kept.write()
         yield from (_in_turn(made.pop(number)) for number in range(waiting, entry.n_asked))
-        self._end(calls, entry)
+        if entry.n_at_limit:
+            _warn_of_limit(entry)
 
     def close(self) -> None:
         """Write what is kept, and let others write to its folder."""
@@ -103,37 +111,25 @@ class Acceleration:
             self._kept.close()
             self._kept = None
 
-    def _results_kept(self, calls: FitCalls, entry: SearchEntry) -> dict[int, dict[str, Any]]:
-        """The results of an earlier run, by the numbers of their calls."""
+    def _results_kept(
+        self, calls: FitCalls, entry: SearchEntry
+    ) -> dict[int, dict[str, Any]] | None:
+        """The results of an earlier run, by the numbers of their calls; None where none is kept."""
         if self._kept is None:
-            return {}
+            return None
         if calls.first.get("return_estimator"):
             entry.note = "its fits are not kept: it wants every fitted estimator"
-            return {}
+            return None
         try:
             results = self._kept.results(calls)
         except ValueError as error:
             entry.note = f"its fits are not kept: {error}"
-            return {}
+            return None
         entry.n_kept = len(results)
         if calls.first.get("return_parameters"):
             for number, result in results.items():
                 result["parameters"] = calls.arguments[number]["parameters"]
         return results
-
-    def _end(self, calls: FitCalls, entry: SearchEntry) -> None:
-        """Write what is kept, and warn of fits that share work and did not converge."""
-        if self._kept is not None:
-            self._kept.write()
-        if entry.n_at_limit:
-            from sklearn.exceptions import ConvergenceWarning
-
-            warnings.warn(
-                f"{entry.n_at_limit} of {entry.n_asked} fits did not converge within max_iter; "
-                "raise it or tol, or scale the data",
-                ConvergenceWarning,
-                stacklevel=2,
-            )
 
     def _made(
         self, calls: FitCalls, numbers: Sequence[int], usual: UsualWay, entry: SearchEntry
@@ -213,7 +209,8 @@ class Acceleration:
             ]
         apart = [number for number in numbers if number not in tasks]
         if not together and self._kept is None and not calls.has_searches:
-            results = zip(apart, usual([calls.calls[number] for number in apart]), strict=True)
+            plain = usual.at_once([calls.calls[number] for number in apart], "generator")
+            results = zip(apart, plain, strict=True)
             yield from (MadeFit(number, result) for number, result in results)
             return
         together += [delayed(called)(number, calls.calls[number]) for number in apart]
@@ -250,6 +247,19 @@ class Acceleration:
                         yield made_fit(problem, calls, group, fit, entry, as_called=False)
         finally:
             runner.close()
+            np.random.random()  # noqa: NPY002 - the next search draws others
+
+
+def _warn_of_limit(entry: SearchEntry) -> None:
+    """Warn of fits that share work and did not converge, which have not warned themselves."""
+    from sklearn.exceptions import ConvergenceWarning
+
+    warnings.warn(
+        f"{entry.n_at_limit} of {entry.n_asked} fits did not converge within max_iter; raise it or "
+        "tol, or scale the data",
+        ConvergenceWarning,
+        stacklevel=2,
+    )
 
 
 def _in_turn(fit: MadeFit) -> dict[str, Any]:

@@ -11,6 +11,7 @@ import json
 import pickle
 import pickletools
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from importlib.metadata import version
@@ -61,6 +62,7 @@ class KeptFits:
         self._journal.records.clear()
         self._rows: list[dict[str, str]] = []
         self._written = 0.0
+        self._lock = threading.Lock()  # searches on several threads keep their fits here
         self._digests = WeakKeyDictionary[FitCalls, list[str]]()
         self._hashes: list[tuple[Any, str]] = []  # of the last rows and targets
 
@@ -95,7 +97,9 @@ class KeptFits:
 
     def write(self) -> None:
         """Make durable what is kept."""
-        if self._rows:
+        with self._lock:
+            if not self._rows:
+                return
             rows, self._rows, self._written = self._rows, [], time.time()
             record = {"task": "fits", "started": self._written, "seconds": 0.0, "rows": rows}
             self._journal.append(record)
