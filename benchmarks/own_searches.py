@@ -1,8 +1,9 @@
 """scikit-learn's own searches on the joblib backend: ``python -m benchmarks.own_searches``.
 
 Each search runs plainly and on the backend ``"pleasingly"`` in turns, in one process and on one
-thread, after a first one that loads what is needed. CPU seconds, the least of the turns, and whether both chose the same
-candidate; ``benchmarks.scripts`` has whole scripts, with all that a process begins with.
+thread, after a first one that loads what is needed. CPU seconds, the least of the turns, and
+whether both chose the same candidate; ``benchmarks.scripts`` has whole scripts, with all that a
+process begins with.
 """
 
 from __future__ import annotations
