@@ -21,15 +21,12 @@ from pipelines.search.shared.base import SEED, SharedEstimators, identity, value
 from pipelines.search.shared.narrowing import COMPONENTS, drew, is_seed, narrowing_of
 
 METHODS = ("predict", "predict_proba", "predict_log_proba", "decision_function", "transform")
-# With these values of a parameter a class has a ``random_state`` that changes nothing.
+# With these values of a parameter a class has a ``random_state`` that it never looks at. (``SVC``
+# and ``Lasso`` draw from it what they do not need, and others then draw other numbers.)
 WITHOUT_CHANCE: dict[str, tuple[str, tuple[Any, ...]]] = {
     "LogisticRegression": ("solver", ("lbfgs", "newton-cg", "newton-cholesky")),
     "Ridge": ("solver", ("auto", "cholesky", "svd", "lsqr", "sparse_cg")),
     "RidgeClassifier": ("solver", ("auto", "cholesky", "svd", "lsqr", "sparse_cg")),
-    "Lasso": ("selection", ("cyclic",)),
-    "ElasticNet": ("selection", ("cyclic",)),
-    "SVC": ("probability", (False, "deprecated")),
-    "NuSVC": ("probability", (False, "deprecated")),
 }
 
 
