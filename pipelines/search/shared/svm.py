@@ -42,9 +42,9 @@ PLAIN_SECONDS, PAIR_SECONDS, FEATURE_SECONDS = 3e-3, 2e-8, 2e-10
 # How many times faster the solver is where each split has one candidate, of several splits and of
 # one, whose kernel of all rows serves it alone; measured.
 SINGLE_GAIN, LONE_GAIN = 1.3, 0.6
-# Until the solver can begin: numba and its own code are loaded from disk, or compiled, once on a
-# machine.
-LOAD_SECONDS, COMPILE_SECONDS = 0.35, 15.0
+# Until the solver can begin: numba and its own code are loaded from disk, or compiled. That takes
+# about 12 s, but once on a machine: a part of it, as all later scripts have the good of it.
+LOAD_SECONDS, COMPILE_SECONDS = 0.35, 3.0
 
 
 @dataclass(frozen=True, eq=False)
