@@ -8,9 +8,8 @@ import importlib.util
 import os
 import runpy
 import sys
-import traceback
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from importlib.machinery import ModuleSpec
 from pathlib import Path
@@ -227,7 +226,8 @@ def run_script(words: Sequence[str], on_cluster: bool) -> None:
     if on_cluster:  # a process that is started imports the main module by its name, if it has one
         script.__spec__ = ModuleSpec("pipelines.accelerate", None)
     sys.modules["__main__"] = script
-    exec(compile(path.read_bytes(), str(path), "exec"), script.__dict__)
+    code = compile(path.read_bytes(), str(path), "exec", dont_inherit=True)
+    exec(code, script.__dict__)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -238,7 +238,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         own, words = split_command_line(sys.argv[1:] if argv is None else argv)
         options, _ = parse_options(Options, "accelerate", DESCRIPTION, own, EXAMPLES)
-        with main_module_kept():
+        # A process that is the script's own keeps it to the end: functions of atexit need it.
+        with nullcontext() if argv is None else main_module_kept():
             check_script(words)
             with accelerated(options):
                 try:
@@ -278,11 +279,12 @@ def check_script(words: Sequence[str]) -> None:
 
 
 def print_traceback(error: BaseException) -> None:
-    """Print the traceback of a script's error as ``python`` would, without what ran it."""
+    """Show a script's error as ``python`` would, without what ran it, by the script's own hook."""
     frames = error.__traceback__
     while frames is not None and frames.tb_frame.f_code.co_filename in (__file__, runpy.__file__):
         frames = frames.tb_next
-    traceback.print_exception(error.with_traceback(frames or error.__traceback__))
+    frames = frames or error.__traceback__
+    sys.excepthook(type(error), error.with_traceback(frames), frames)
 
 
 class CallableModule(ModuleType):

@@ -27,7 +27,7 @@ from sklearn.utils import parallel as of_sklearn
 
 from pipelines.search.calls import Call, FitCalls, is_fit
 
-TOLD = ("max_nbytes", "temp_folder", "mmap_mode", "prefer", "require")
+OF_JOBLIB = ("verbose", "context")  # what joblib itself puts beside a backend's options
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,7 +68,9 @@ class UsualWay:
     def at_once(self, calls: Iterable[Call], return_as: str) -> Iterator[Any]:
         """Yield the results of calls that are made by ``n_jobs`` at once."""
         told = self.parallel
-        options = {name: told._backend_kwargs[name] for name in TOLD}
+        options = {
+            name: value for name, value in told._backend_kwargs.items() if name not in OF_JOBLIB
+        }
         # A backend that can only give all at the end has joblib wait for them.
         if not self.backend.supports_return_generator:
             return_as = "list"
@@ -158,29 +160,32 @@ class SearchBackend(ParallelBackendBase):
         in_turn: Callable[[Iterable[Call]], Iterator[Any]] = parallel._get_sequential_output
 
         def routed(calls: Iterable[Call]) -> Iterator[Any]:
-            return in_turn(self._routed(calls, usual))
+            if parallel.return_generator:  # calls begin before a result is asked for
+                return in_turn(self._routed(calls, usual))
+            return in_turn(self._when_asked(calls, usual))
 
         parallel._get_sequential_output = routed
         raise FallbackToBackend(InTurn(nesting_level=self.nesting_level))
 
     def _routed(self, calls: Iterable[Call], usual: UsualWay) -> Iterator[Call]:
-        """Yield calls, or in their places ones that only give the results."""
+        """The calls that are to be made in turn, or in their places ones that give the results."""
         calls = iter(calls)
         first, results = next(calls, None), None
         if first is None:
-            return
+            return calls
         if is_fit(first):
             fits: Sequence[Call] = [first, *calls]
             results, calls = self._searches.results(FitCalls(fits), usual), iter(fits)
         else:
             calls = chain([first], calls)
-        if results is not None:
-            yield from ((_result, (result,), {}) for result in results)
-        elif usual.n_jobs == 1:
-            yield from calls
-        else:
-            results = usual(calls)
-            yield from ((_result, (result,), {}) for result in results)
+        if results is None and usual.n_jobs == 1:
+            return calls
+        results = usual(calls) if results is None else results
+        return ((_result, (result,), {}) for result in results)
+
+    def _when_asked(self, calls: Iterable[Call], usual: UsualWay) -> Iterator[Call]:
+        """See ``_routed``; nothing begins before joblib minds what fails."""
+        yield from self._routed(calls, usual)
 
 
 def _result(result: Any) -> Any:

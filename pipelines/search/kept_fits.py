@@ -15,11 +15,14 @@ import threading
 import time
 from collections.abc import Iterator
 from importlib.metadata import version
+from operator import attrgetter
 from pathlib import Path
+from types import CodeType, FunctionType, ModuleType
 from typing import Any
 from weakref import WeakKeyDictionary
 
 import joblib
+import numpy as np
 
 from pipelines.data.user_code import content_of
 from pipelines.errors import error_line
@@ -64,7 +67,6 @@ class KeptFits:
         self._written = 0.0
         self._lock = threading.Lock()  # searches on several threads keep their fits here
         self._digests = WeakKeyDictionary[FitCalls, list[str]]()
-        self._hashes: list[tuple[Any, str]] = []  # of the last rows and targets
 
     def results(self, calls: FitCalls) -> dict[int, dict[str, Any]]:
         """The results that are kept, by the numbers of their calls.
@@ -111,13 +113,21 @@ class KeptFits:
         self._journal.__exit__()
 
     def _digests_of(self, calls: FitCalls) -> Iterator[str]:
-        """Yield what tells the fit of each call from all others."""
+        """Yield what tells the fit of each call from all others.
+
+        Raises
+        ------
+        Exception
+            Something in them cannot be told from others.
+        """
+        if not calls.is_grid:
+            raise ValueError("they are of different data")
         first, candidates, splits = calls.first, dict[int, str](), dict[int, str]()
         common = {name: first.get(name) for name in (*COMMON, *ANSWERS) if name not in ("X", "y")}
-        whole = [self._hash_of(first["X"]), self._hash_of(first["y"]), joblib.hash(common)]
+        whole = [joblib.hash(first["X"]), joblib.hash(first["y"]), joblib.hash(common)]
         whole += [f"{name} {version(name)}" for name in PACKAGES] + sources_of(common)
         for (candidate, split), call in zip(calls.cells, calls.arguments, strict=True):
-            if not calls.is_grid or candidate not in candidates:
+            if candidate not in candidates:
                 fitted = call["estimator"], call["parameters"]
                 candidates[candidate] = " ".join([joblib.hash(fitted), *sources_of(fitted)])
             if split not in splits:
@@ -125,18 +135,12 @@ class KeptFits:
             words = *whole, candidates[candidate], splits[split]
             yield hashlib.sha256("\n".join(words).encode()).hexdigest()
 
-    def _hash_of(self, rows: Any) -> str:
-        """The hash of rows or targets: made once of each object while it is searched."""
-        for known, digest in self._hashes:
-            if known is rows:
-                return digest
-        digest = str(joblib.hash(rows))
-        self._hashes = [*self._hashes[-3:], (rows, digest)]
-        return digest
-
 
 def sources_of(value: Any) -> list[str]:
-    """What the code of the script's own classes and functions is by content, within an object.
+    """What the script's own classes and functions within an object are by content.
+
+    Their sources, and the values that their code reads from modules of the script's, such as a
+    constant that an option sets; not what they read from files or the environment.
 
     Raises
     ------
@@ -150,11 +154,70 @@ def sources_of(value: Any) -> list[str]:
     }
     digests = dict[str, str]()
     for module, name in sorted(word.split(" ", 1) for word in names):
+        path = module
         if module == "__main__":
-            path = getattr(sys.modules[module], "__file__", None)
-            if path is None:
+            file = getattr(sys.modules[module], "__file__", None)
+            if file is None:
                 raise ValueError(f"{name} is defined where there is no file")
-            module = str(path)
-        sources, versions = content_of(f"{module}:{name}")
+            path = str(file)
+        sources, versions = content_of(f"{path}:{name}")
         digests |= sources | versions
+        if sources:
+            digests |= dict(values_read(attrgetter(name)(sys.modules[module]), set()))
     return [f"{name} {digest}" for name, digest in sorted(digests.items())]
+
+
+def values_read(code: Any, seen: set[int]) -> Iterator[tuple[str, str]]:
+    """Yield the names and hashes of the values that a function or a class reads from modules.
+
+    Parameters
+    ----------
+    code : with all functions of its own that it calls
+    seen : what was looked at
+    """
+    if id(code) in seen:
+        return
+    seen.add(id(code))
+    if isinstance(code, type):
+        for name, value in sorted(vars(code).items()):
+            function = getattr(value, "fget", None) or getattr(value, "__func__", value)
+            if isinstance(function, FunctionType):
+                yield from values_read(function, seen)
+            elif not name.startswith("__") and not hasattr(value, "__get__"):
+                yield f"{code.__qualname__}.{name}", joblib.hash(value)
+        for base in code.__bases__:
+            if is_of_script(base):
+                yield from values_read(base, seen)
+    elif isinstance(code, FunctionType):
+        if code.__closure__ or code.__defaults__ or code.__kwdefaults__:
+            cells = [cell.cell_contents for cell in code.__closure__ or ()]
+            read = cells, code.__defaults__, code.__kwdefaults__
+            yield code.__qualname__, joblib.hash(read)
+        for name in sorted(names_in(code.__code__) & code.__globals__.keys()):
+            value = code.__globals__[name]
+            if isinstance(value, ModuleType):
+                if is_of_script(value):
+                    plain = {key: item for key, item in vars(value).items() if is_plain(item)}
+                    yield name, joblib.hash(plain)
+            elif isinstance(value, type | FunctionType):
+                if is_of_script(value):
+                    yield from values_read(value, seen)
+            elif not callable(value):
+                yield f"{code.__module__}.{name}", joblib.hash(value)
+
+
+def names_in(code: CodeType) -> set[str]:
+    """The names of globals and attributes in code, and in the functions within it."""
+    inner = (names_in(part) for part in code.co_consts if isinstance(part, CodeType))
+    return set(code.co_names).union(*inner)
+
+
+def is_of_script(value: Any) -> bool:
+    """Whether a module, or what is defined in one, is the user's own and no installed package's."""
+    module = value.__name__ if isinstance(value, ModuleType) else value.__module__
+    return module == "__main__" or bool(content_of(f"{module}:any")[0])
+
+
+def is_plain(value: Any) -> bool:
+    """Whether it is a number, a text or the like, or an array or collection of them."""
+    return isinstance(value, str | bytes | bool | int | float | tuple | list | dict | np.ndarray)

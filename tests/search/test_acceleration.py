@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -488,3 +490,36 @@ def test_one_candidate_shares_its_kernel_in_one_process_alone() -> None:
         for n_jobs in (1, 2):
             learning_curve(SVC(), rows, labels, cv=ShuffleSplit(2, test_size=0.1), n_jobs=n_jobs)
     assert [entry.shared for entry in acceleration.log.entries] == [{"the path solver"}, set()]
+
+
+def noted(path: str) -> None:
+    Path(path).touch()
+
+
+def test_calls_begin_when_a_generator_of_results_is_asked_for(tmp_path: Path) -> None:
+    with accelerated():
+        results = Parallel(n_jobs=2, return_as="generator")(
+            delayed(noted)(str(tmp_path / str(number))) for number in range(2)
+        )
+        while len(list(tmp_path.iterdir())) < 2:  # before any result is asked for
+            time.sleep(0.01)
+    assert list(results) == [None, None]
+
+
+CONTEXT = list[int]()
+
+
+def enter(value: int) -> None:
+    CONTEXT.append(value)
+
+
+def context() -> list[int]:
+    return CONTEXT
+
+
+def test_options_of_a_backend_are_passed_on() -> None:
+    with accelerated():
+        seen = Parallel(n_jobs=2, initializer=enter, initargs=(7,))(
+            delayed(context)() for _ in range(2)
+        )
+    assert seen == [[7], [7]]

@@ -214,3 +214,64 @@ def test_the_estimators_of_a_validation_are_not_kept(tmp_path: Path) -> None:
     acceleration.close()
     assert [entry.n_made for entry in acceleration.log.entries] == [3, 3]
     assert "wants every fitted estimator" in acceleration.log.entries[0].note
+
+
+def test_rows_that_a_script_changes_in_place_are_other_rows(tmp_path: Path) -> None:
+    rows, acceleration = X.copy(), Acceleration(kept=KeptFits(tmp_path))
+    with parallel_config(SearchBackend(acceleration)):
+        clone(TREES).fit(rows, y)
+        rows[:, 2:] = 0
+        changed = clone(TREES).fit(rows, y)
+    acceleration.close()
+    assert [entry.n_made for entry in acceleration.log.entries] == [9, 9]
+    plain = clone(TREES).fit(rows, y)
+    assert_allclose(
+        changed.cv_results_["mean_test_score"], plain.cv_results_["mean_test_score"], rtol=0
+    )
+
+
+WEIGHTED = """
+import sys
+import numpy as np
+import beside
+from sklearn.datasets import load_iris
+from sklearn.metrics import make_scorer
+from sklearn.model_selection import cross_val_score
+from sklearn.tree import DecisionTreeClassifier
+
+X, y = load_iris(return_X_y=True)
+WEIGHT = float(sys.argv[1])
+beside.FACTOR = float(sys.argv[2])
+
+def weight():
+    return WEIGHT * beside.FACTOR
+
+def cost(truth, predicted):
+    return -weight() * np.mean(truth != predicted)
+
+tree = DecisionTreeClassifier(max_depth=1, random_state=0)
+print(cross_val_score(tree, X, y, scoring=make_scorer(cost)).mean().round(6))
+"""
+
+
+def test_values_that_a_scorer_reads_tell_fits_apart(tmp_path: Path) -> None:
+    (tmp_path / "script.py").write_text(WEIGHTED)
+    (tmp_path / "beside.py").write_text("FACTOR = 1\n")
+    root = str(Path(__file__).parents[2])
+    path = os.pathsep.join([root, os.environ.get("PYTHONPATH", "")])
+    outputs = []
+    for values in (("1", "1"), ("5", "1"), ("1", "1"), ("1", "3")):
+        command = ["-m", "pipelines.accelerate", "--results", "kept", "script.py", *values]
+        process = subprocess.run(
+            [sys.executable, *command],
+            cwd=tmp_path,
+            env=os.environ | {"PYTHONPATH": path},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        made = process.stderr.split(" made")[0].split()[-1]
+        outputs.append((float(process.stdout), int(made)))
+    loss = outputs[0][0]
+    expected = [(loss, 5), (5 * loss, 5), (loss, 0), (3 * loss, 5)]
+    assert_allclose(outputs, expected, atol=1e-5)
