@@ -70,7 +70,7 @@ def seed_generators(*place: Hashable) -> None:
 
 def state_of_generators() -> str:
     """Return a text that tells the states of the global generators from others."""
-    return hashlib.sha256(_bytes_of(_watched())).hexdigest()
+    return hashlib.sha256(b"".join(_bytes_watched())).hexdigest()
 
 
 @contextmanager

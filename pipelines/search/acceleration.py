@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -176,15 +176,25 @@ class Acceleration:
     def _shared(
         self, problem: Problem, calls: FitCalls, task: Task, entry: SearchEntry
     ) -> Iterator[MadeFit]:
-        """Yield the results of a task; where it fails, those that are there."""
+        """Yield the results of a task; none where it fails, or draws as each of its fits would."""
+        from pipelines.data.fits import Fit
+        from pipelines.data.generators import state_of_generators
+        from pipelines.search.fitting import PLAIN
         from pipelines.search.from_calls import fits_of_task
 
-        group = problem.groups[task.group]
-        try:
-            for fit in fits_of_task(problem, task):
-                yield made_fit(problem, calls, group, fit, entry)
-        except Exception as error:  # its calls, each by itself, say what is wrong
-            entry.note = error_line(error)
+        group, fits = problem.groups[task.group], list[Fit]()
+        state, before = np.random.get_state(), state_of_generators()  # noqa: NPY002
+        # What is wrong its calls, each by itself, say.
+        with suppress(Exception), closing(fits_of_task(problem, task)) as items:
+            for fit in items:
+                if fit.apart and group.name != PLAIN:
+                    break  # what it was to share is not there
+                fits.append(fit)
+        is_whole = len(fits) == len(task.places)
+        if group.name != PLAIN and not (is_whole and state_of_generators() == before):
+            np.random.set_state(state)  # noqa: NPY002
+            return
+        yield from (made_fit(problem, calls, group, fit, entry) for fit in fits)
 
     def _at_once(
         self,

@@ -131,6 +131,8 @@ def _parts_of(
         ):
             shared = None
         key = None if shared is None else shared.group_key(final)
+        if key is not None and hasattr(final, "_validate_params"):
+            final._validate_params()  # by itself it says what is wrong; one of a group is not asked
     except Exception:  # a parameter of a type, or a value, that has no identity: say so in its fit
         return None
     if key is None:

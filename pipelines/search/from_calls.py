@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Generator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -277,7 +277,7 @@ def names_of(problem: Problem, tasks: Collection[Task]) -> set[str]:
     return {"equal first steps" if name == PLAIN else name for name in names}
 
 
-def fits_of_task(problem: Problem, task: Task) -> Iterator[Fit]:
+def fits_of_task(problem: Problem, task: Task) -> Generator[Fit]:
     """Yield the fits of a task, scored, with the numbers of their candidates and splits."""
     for item in fit_task(problem, task, alone=False):
         if isinstance(item, Fit):

@@ -88,11 +88,20 @@ class KeptFits:
         }
 
     def keep(self, calls: FitCalls, number: int, result: dict[str, Any]) -> None:
-        """Keep the result of a call; it is durable by the next ``write`` at the latest."""
+        """Keep the result of a call; it is durable by the next ``write`` at the latest.
+
+        A fit that failed is not kept, as it need not fail again, nor one with a score that is no
+        number of Python's or numpy's.
+        """
+        if result["fit_error"] is not None:
+            return
         digest = self._digests[calls][number]
         plain = {name: value for name, value in result.items() if name != "parameters"}
+        try:
+            text = json.dumps(plain, default=lambda value: value.item())
+        except (AttributeError, TypeError, ValueError):
+            return
         self._results[digest] = plain
-        text = json.dumps(plain, default=lambda value: value.item())
         self._rows.append({"fit": digest, "result": text})
         if time.time() - self._written > SECONDS_BETWEEN_WRITES:
             self.write()

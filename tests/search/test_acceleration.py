@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import time
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,14 +17,16 @@ from joblib import Parallel, delayed, effective_n_jobs, parallel_config
 from joblib.parallel import get_active_backend
 from numpy.testing import assert_allclose
 from scipy import sparse
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.compose import TransformedTargetRegressor
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris
 from sklearn.decomposition import PCA
-from sklearn.ensemble import RandomForestClassifier
+from sklearn.ensemble import AdaBoostClassifier, RandomForestClassifier, VotingClassifier
 from sklearn.exceptions import ConvergenceWarning, FitFailedWarning
 from sklearn.experimental import enable_halving_search_cv  # noqa: F401
-from sklearn.feature_selection import SequentialFeatureSelector
-from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.feature_selection import RFECV, SequentialFeatureSelector
+from sklearn.linear_model import LogisticRegression, Ridge, RidgeClassifier
 from sklearn.model_selection import (
     GridSearchCV,
     HalvingGridSearchCV,
@@ -42,6 +45,7 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC, SVR
+from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils.parallel import Parallel as SklearnParallel
 from sklearn.utils.parallel import delayed as sklearn_delayed
 
@@ -523,3 +527,103 @@ def test_options_of_a_backend_are_passed_on() -> None:
             delayed(context)() for _ in range(2)
         )
     assert seen == [[7], [7]]
+
+
+class Noise(TransformerMixin, BaseEstimator):
+    """Draws, and says so nowhere."""
+
+    def fit(self, X: Any, y: Any = None) -> Noise:
+        self.n_features_in_ = X.shape[1]
+        return self
+
+    def transform(self, X: Any) -> Any:
+        return X + np.random.randn(*X.shape)  # noqa: NPY002
+
+
+WIDE = np.random.default_rng(0).normal(size=(100, 600))
+DRAWING: dict[str, tuple[Any, dict[str, Any], Any, Any]] = {
+    "step": (
+        make_pipeline(Noise(), KNeighborsClassifier()),
+        {"kneighborsclassifier__n_neighbors": [1, 3, 5]},
+        X,
+        y,
+    ),
+    "splits in a step": (
+        make_pipeline(
+            RFECV(DecisionTreeClassifier(random_state=0), cv=ShuffleSplit(3)),
+            KNeighborsClassifier(),
+        ),
+        {"kneighborsclassifier__n_neighbors": [1, 3, 5]},
+        X,
+        y,
+    ),
+    "splits in a part": (
+        VotingClassifier(
+            [("a", CalibratedClassifierCV(GaussianNB(), cv=ShuffleSplit(3))), ("b", GaussianNB())]
+        ),
+        {"voting": ["hard", "soft"]},
+        X,
+        y,
+    ),
+    "analysis within": (
+        TransformedTargetRegressor(make_pipeline(PCA(5), Ridge())),
+        {"regressor__ridge__alpha": [0.1, 1, 10]},
+        WIDE,
+        WIDE[:, 0] + WIDE[:, 1],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", DRAWING)
+def test_what_draws_without_a_seed_draws_as_without(name: str) -> None:
+    estimator, grid, rows, targets = DRAWING[name]
+
+    def search() -> tuple[Any, float]:
+        np.random.seed(0)  # noqa: NPY002
+        fitted = GridSearchCV(estimator, grid, cv=3).fit(rows, targets)
+        return scores_of(fitted), np.random.random()  # noqa: NPY002
+
+    plain, number = search()
+    with accelerated():
+        ours, same_number = search()
+    for column, values in plain.items():
+        assert_allclose(ours[column], values, err_msg=column)
+    assert same_number == number
+
+
+@pytest.mark.parametrize(
+    ("estimator", "grid"),
+    [
+        (KNeighborsClassifier(), {"weights": ["uniform", "distances"], "n_neighbors": [3, 5]}),
+        (AdaBoostClassifier(random_state=0), {"n_estimators": [True, 3]}),
+        (RidgeClassifier(), {"alpha": [1.0, "much"]}),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_a_candidate_that_cannot_be_fails_as_without(estimator: Any, grid: Any) -> None:
+    search = GridSearchCV(estimator, grid, cv=3)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        plain = scores_of(search.fit(X, y))
+        with accelerated():
+            ours = scores_of(search.fit(X, y))
+    for column, values in plain.items():
+        assert_allclose(ours[column], values, err_msg=column)
+    assert np.isnan(plain["mean_test_score"]).any()
+
+
+def noisy(estimator: Any, X: Any, y: Any) -> float:
+    return float(estimator.score(X, y) + np.random.random())  # noqa: NPY002
+
+
+def test_a_scorer_that_draws_draws_as_without() -> None:
+    def search() -> tuple[Any, float]:
+        np.random.seed(0)  # noqa: NPY002
+        fitted = GridSearchCV(KNeighborsClassifier(), K, cv=3, scoring=noisy).fit(X, y)
+        return scores_of(fitted)["mean_test_score"], np.random.random()  # noqa: NPY002
+
+    plain, number = search()
+    with accelerated():
+        ours, same_number = search()
+    assert_allclose(ours, plain)
+    assert same_number == number

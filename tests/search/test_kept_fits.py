@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 import warnings
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -99,9 +100,9 @@ def test_what_has_changed_is_made_again(tmp_path: Path, name: str) -> None:
     assert entry.n_made == entry.n_asked
 
 
-def test_a_failed_fit_is_kept_with_its_error(tmp_path: Path) -> None:
+def test_a_failed_fit_is_made_again(tmp_path: Path) -> None:
     search = clone(TREES).set_params(param_grid={"max_depth": [2, 0]})
-    for n_made in (6, 0):
+    for n_made in (6, 3):
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             result, entry = searched(tmp_path, search)
@@ -275,3 +276,15 @@ def test_values_that_a_scorer_reads_tell_fits_apart(tmp_path: Path) -> None:
     loss = outputs[0][0]
     expected = [(loss, 5), (5 * loss, 5), (loss, 0), (3 * loss, 5)]
     assert_allclose(outputs, expected, atol=1e-5)
+
+
+def test_a_score_of_another_kind_is_not_kept(tmp_path: Path) -> None:
+    search = clone(TREES).set_params(scoring=as_fraction, refit=False)
+    for _ in range(2):
+        result, entry = searched(tmp_path, search)
+        assert entry.n_made == 9
+        assert result.cv_results_["mean_test_score"].max() > 0.9
+
+
+def as_fraction(estimator: Any, X: Any, y: Any) -> Fraction:
+    return Fraction(int((estimator.predict(X) == y).sum()), len(y))

@@ -18,7 +18,13 @@ from sklearn.ensemble import (
 )
 
 from pipelines.search.shared.base import SEED, SharedEstimators, identity, values_inside
-from pipelines.search.shared.narrowing import COMPONENTS, drew, is_seed, narrowing_of
+from pipelines.search.shared.narrowing import (
+    COMPONENTS,
+    drew,
+    is_seed,
+    is_unseeded_splitter,
+    narrowing_of,
+)
 
 METHODS = ("predict", "predict_proba", "predict_log_proba", "decision_function", "transform")
 # With these values of a parameter a class has a ``random_state`` that it never looks at. (``SVC``
@@ -113,7 +119,7 @@ class Composites(SharedEstimators):
             type(owner).__module__.startswith("sklearn.")
             and (name != SEED or is_seed(value) or is_without_chance(owner))
             and (name != "score_func")
-            and not (getattr(value, "shuffle", False) and not is_seed(getattr(value, SEED, 0)))
+            and not is_unseeded_splitter(value)
             for owner, name, value in values_inside(estimator)
         )
 

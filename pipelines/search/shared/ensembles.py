@@ -63,7 +63,8 @@ class Prefixes(SharedEstimators):
         # Rows out of the bag are estimated for all members at once.
         of_all = any(getattr(estimator, name, False) for name in ("warm_start", "oob_score"))
         draws = self.draws_ahead or not isinstance(estimator.random_state, np.random.RandomState)
-        return isinstance(size, Integral) and int(size) > 0 and not of_all and draws
+        is_size = isinstance(size, Integral) and not isinstance(size, bool) and int(size) > 0
+        return is_size and not of_all and draws
 
     def fit(self, estimators: Sequence[Any], X: Any, y: Any, **weights: Any) -> list[Any]:
         # A clone, as the others need the generator as it was.

@@ -171,9 +171,15 @@ def is_deterministic(transformer: Any) -> bool:
     return not any(
         (name == SEED and not is_seed(value) and narrowing_of(owner) is not COMPONENTS)
         or (name == "score_func" and not _is_known_score(value))
-        or (getattr(value, "shuffle", False) and not is_seed(getattr(value, SEED, 0)))
+        or is_unseeded_splitter(value)
         for owner, name, value in values_inside(transformer)
     )
+
+
+def is_unseeded_splitter(value: Any) -> bool:
+    """Whether a value is what makes splits, by chance and without a seed."""
+    is_splitter = hasattr(value, "split") and hasattr(value, "get_n_splits")
+    return is_splitter and getattr(value, "shuffle", True) and not is_seed(getattr(value, SEED, 0))
 
 
 def is_seed(value: Any) -> bool:

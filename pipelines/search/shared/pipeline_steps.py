@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any
 
 from pipelines.data.dataset import copy_of
-from pipelines.data.generators import seed_generators
+from pipelines.data.generators import seed_generators, state_of_generators
 from pipelines.errors import error_line
 from pipelines.search.shared.base import Rows, identity
 from pipelines.search.shared.narrowing import Narrowing, drew, is_deterministic, narrowing_of
@@ -146,8 +146,12 @@ class StepCache:
                 raise ValueError(reason)
             if is_new := key not in self._transformed:
                 seed_generators(key)
+                state = state_of_generators()
                 try:
-                    self._transformed[key] = make()
+                    made = make()
+                    if state_of_generators() != state:
+                        raise ValueError("a step draws without a seed: pipelines do not share it")
+                    self._transformed[key] = made
                 except Exception as error:
                     self._refused[key] = error_line(error)
                     raise
