@@ -121,7 +121,8 @@ def _parts_of(
         return None
     try:
         parts = decompose(estimator, judged)
-        if parts is None or (parts[0] and scorer.fit_params) or writes_rows(estimator):
+        writes = hasattr(estimator, "get_params") and writes_rows(estimator)
+        if parts is None or (parts[0] and scorer.fit_params) or writes:
             return None
         steps, final = parts
         shared = shared_fit_of(final, kinds)

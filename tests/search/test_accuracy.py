@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -41,9 +42,12 @@ def test_it_has_scikit_learns_bits(truth: Any, predicted: Any) -> None:
     ],
 )
 def test_what_scikit_learn_refuses_is_refused(truth: Any, predicted: Any) -> None:
-    said = list[str]()
-    for accuracy in (accuracy_score, accuracy_of):
-        with pytest.raises(ValueError, match=r".") as error:
-            accuracy(truth, predicted)
-        said.append(str(error.value))
-    assert said[0] == said[1]
+    assert outcome(accuracy_of, truth, predicted) == outcome(accuracy_score, truth, predicted)
+
+
+def outcome(accuracy: Callable[[Any, Any], float], truth: Any, predicted: Any) -> str:
+    """What it gives, or says; before 1.8 scikit-learn warned of some of these, or took them."""
+    try:
+        return f"{accuracy(truth, predicted)}"
+    except (ValueError, RuntimeWarning) as error:
+        return f"{type(error).__name__}: {error}"

@@ -500,6 +500,8 @@ def parameters_of(estimator: Any) -> Mapping[str, Any]:
 @cache
 def _parameter_names(of_class: Any) -> list[str] | None:
     """The names of the parameters of a class; None where it has its own way of giving them."""
+    if "sklearn.base" not in sys.modules:  # nor is it one of its classes
+        return None
     from sklearn.base import BaseEstimator
 
     of_sklearn = issubclass(of_class, BaseEstimator) and of_class.__module__.startswith("sklearn.")
