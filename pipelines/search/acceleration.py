@@ -12,6 +12,7 @@ import warnings
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -75,8 +76,32 @@ class Acceleration:
         self._client, self._kept = client, kept
         self._saved_not = dict[str, float]()  # see ``sharing_groups``
 
-    def results(self, calls: FitCalls, usual: UsualWay) -> Iterator[dict[str, Any]]:
+    def results(
+        self, first: Call, others: Iterator[Call], usual: UsualWay
+    ) -> Iterator[dict[str, Any]]:
         """The results of the fits of a search, in their order; see ``Searches``."""
+        known = FitCalls([first])
+        is_here = self._client is None and self._kept is None
+        nested = known.has_searches and usual.n_jobs > 1  # which share in their processes
+        shares = may_share(known.first, known.first["parameters"] is not None)
+        if is_here and not nested and not shares:
+            return self._plain(first, others, usual)
+        return self._results(FitCalls([first, *others]), usual)
+
+    def _plain(
+        self, first: Call, others: Iterator[Call], usual: UsualWay
+    ) -> Iterator[dict[str, Any]]:
+        """The results of fits that share nothing; splits may be drawn between them."""
+        entry, began = entry_of(FitCalls([first]).first["estimator"]), time.perf_counter()
+        entry.reason = APART
+        self.log.entries.append(entry)
+        for result in usual(chain([first], others)):
+            entry.n_asked += 1
+            entry.n_made += 1
+            entry.seconds = time.perf_counter() - began
+            yield result
+
+    def _results(self, calls: FitCalls, usual: UsualWay) -> Iterator[dict[str, Any]]:
         entry, began = entry_of(calls.first["estimator"]), time.perf_counter()
         entry.n_asked = len(calls.calls)
         self.log.entries.append(entry)
@@ -190,8 +215,8 @@ class Acceleration:
                 if fit.apart and group.name != PLAIN:
                     break  # what it was to share is not there
                 fits.append(fit)
-        is_whole = len(fits) == len(task.places)
-        if group.name != PLAIN and not (is_whole and state_of_generators() == before):
+        drew = group.name != PLAIN and state_of_generators() != before
+        if drew or len(fits) < len(task.places):
             np.random.set_state(state)  # noqa: NPY002
             return
         yield from (made_fit(problem, calls, group, fit, entry) for fit in fits)

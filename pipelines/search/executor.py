@@ -26,10 +26,10 @@ from pipelines.run.outcomes import Outcome, TaskEndedError, compilation_reported
 from pipelines.run.progress import show_progress
 from pipelines.run.tasks import OnCluster, Runner
 from pipelines.search.budget import SHORT, Budget
-from pipelines.search.calls import FitCalls
+from pipelines.search.calls import Call, FitCalls
 from pipelines.search.feed import Feed, Search, scope_of
 from pipelines.search.forecast import Pace
-from pipelines.search.from_calls import problem_of, results_of
+from pipelines.search.from_calls import n_rows_of, problem_of, results_of
 from pipelines.search.joblib_backend import UsualWay
 from pipelines.search.shared import SharedFit
 from pipelines.search.splits import SplitsOfStages
@@ -98,11 +98,14 @@ class SearchExecutor:
             self._n_jobs = effective_n_jobs(n_jobs)
             self._tasks_in_parallel = Parallel(n_jobs=n_jobs, pre_dispatch=pre_dispatch)
 
-    def results(self, calls: FitCalls, usual: UsualWay) -> Sequence[dict[str, Any]] | None:
+    def results(
+        self, first_call: Call, others: Iterator[Call], usual: UsualWay
+    ) -> Sequence[dict[str, Any]] | None:
         """The results of the fits of the first search that comes; see ``Searches``."""
-        first = calls.first
+        first = FitCalls([first_call]).first
         if self.is_called or first.get("candidate_progress") is None:
             return None
+        calls = FitCalls([first_call, *others])
         self.is_called = True
         self.leave()  # nothing that the search calls is for this
         # Callbacks stay with the process that has them.
@@ -244,11 +247,6 @@ def in_batches(problem: Problem, tasks: Sequence[Task], n_jobs: int) -> list[lis
         size = -(-len(numbers) // n_jobs)
         batches += [numbers[start : start + size] for start in range(0, len(numbers), size)]
     return batches
-
-
-def n_rows_of(X: Any) -> int:
-    """The number of rows of an array, a table or a list."""
-    return int(X.shape[0]) if hasattr(X, "shape") else len(X)
 
 
 def as_its_share(problem: Problem, task: Task) -> Problem:

@@ -78,13 +78,15 @@ def problem_of(
         score_params=first["score_params"],
     )
     candidates, splits = dict[int, Candidate](), dict[int, tuple[np.ndarray, np.ndarray]]()
+    n_rows = n_rows_of(first["X"])
     for (candidate, split), call in zip(calls.cells, calls.arguments, strict=True):
         if candidate not in candidates:
             parameters = call["parameters"] or {}
             estimator = clone(call["estimator"]).set_params(**clone(parameters, safe=False))
             candidates[candidate] = Candidate("search", parameters, estimator)
         if split not in splits:
-            splits[split] = _numbers(call["train"]), _numbers(call["test"])
+            rows = call["train"], call["test"]
+            splits[split] = _numbers(rows[0], n_rows), _numbers(rows[1], n_rows)
     devices = [kind.device for kind in kinds if hasattr(kind, "device")]
     place = partial(SearchData.scaled, device=devices[0]) if devices else None
     nothing: Any = None  # a search tests no rows at its end
@@ -101,9 +103,22 @@ def problem_of(
     )
 
 
-def _numbers(rows: Any) -> np.ndarray:
-    """The numbers of rows, which may be a mask."""
+def n_rows_of(X: Any) -> int:
+    """The number of rows of an array, a table or a list."""
+    return int(X.shape[0]) if hasattr(X, "shape") else len(X)
+
+
+def _numbers(rows: Any, n_rows: int) -> np.ndarray:
+    """The numbers of rows, which may be a mask.
+
+    Raises
+    ------
+    ValueError
+        A mask is of another number of rows.
+    """
     rows = np.asarray(rows)
+    if rows.dtype == np.bool_ and len(rows) != n_rows:
+        raise ValueError(f"a mask of {len(rows)} rows is for {n_rows}")
     return np.flatnonzero(rows) if rows.dtype == np.bool_ else rows
 
 

@@ -8,7 +8,7 @@ would have served them without this, with all that their ``Parallel`` was told.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any, Protocol
@@ -25,7 +25,7 @@ from joblib.parallel import (
 )
 from sklearn.utils import parallel as of_sklearn
 
-from pipelines.search.calls import Call, FitCalls, is_fit
+from pipelines.search.calls import Call, is_fit
 
 OF_JOBLIB = ("verbose", "context")  # what joblib itself puts beside a backend's options
 
@@ -92,8 +92,16 @@ class UsualWay:
 class Searches(Protocol):
     """What carries out the fits of searches."""
 
-    def results(self, calls: FitCalls, usual: UsualWay) -> Iterable[dict[str, Any]] | None:
-        """The results of the fits of a search, in their order; None of those it does not take."""
+    def results(
+        self, first: Call, others: Iterator[Call], usual: UsualWay
+    ) -> Iterable[dict[str, Any]] | None:
+        """The results of the fits of a search, in their order; None of those it does not take.
+
+        Parameters
+        ----------
+        first, others : the calls of ``_fit_and_score``; none is asked for where it takes them not
+        usual : the way of these calls without this program
+        """
 
 
 class InTurn(SequentialBackend):
@@ -174,10 +182,8 @@ class SearchBackend(ParallelBackendBase):
         if first is None:
             return calls
         if is_fit(first):
-            fits: Sequence[Call] = [first, *calls]
-            results, calls = self._searches.results(FitCalls(fits), usual), iter(fits)
-        else:
-            calls = chain([first], calls)
+            results = self._searches.results(first, calls, usual)
+        calls = chain([first], calls)
         if results is None and usual.n_jobs == 1:
             return calls
         results = usual(calls) if results is None else results

@@ -23,6 +23,7 @@ from weakref import WeakKeyDictionary
 
 import joblib
 import numpy as np
+from sklearn import get_config
 
 from pipelines.data.user_code import content_of
 from pipelines.errors import error_line
@@ -31,6 +32,7 @@ from pipelines.search.calls import ANSWERS, COMMON, FitCalls
 
 JOURNAL = "fits.jsonl"
 PACKAGES = ("pleasingly", "scikit-learn", "numpy", "scipy")
+NO_RESULTS = ("working_memory", "pairwise_dist_chunk_size", "print_changed_only", "display")
 SECONDS_BETWEEN_WRITES = 0.02  # quick fits are written together; a disk takes as long for each
 
 
@@ -135,6 +137,8 @@ class KeptFits:
         common = {name: first.get(name) for name in (*COMMON, *ANSWERS) if name not in ("X", "y")}
         whole = [joblib.hash(first["X"]), joblib.hash(first["y"]), joblib.hash(common)]
         whole += [f"{name} {version(name)}" for name in PACKAGES] + sources_of(common)
+        config = {name: value for name, value in get_config().items() if name not in NO_RESULTS}
+        whole.append(joblib.hash(config))
         for (candidate, split), call in zip(calls.cells, calls.arguments, strict=True):
             if candidate not in candidates:
                 fitted = call["estimator"], call["parameters"]

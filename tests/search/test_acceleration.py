@@ -627,3 +627,57 @@ def test_a_scorer_that_draws_draws_as_without() -> None:
         ours, same_number = search()
     assert_allclose(ours, plain)
     assert same_number == number
+
+
+def test_splits_that_are_drawn_between_fits_are_those_without() -> None:
+    def scores() -> Any:
+        np.random.seed(0)  # noqa: NPY002
+        return cross_val_score(RandomForestClassifier(3), X, y, cv=ShuffleSplit(3))
+
+    plain = scores()
+    with accelerated() as acceleration:
+        assert_allclose(scores(), plain)
+    (entry,) = acceleration.log.entries
+    assert (entry.n_asked, entry.n_made) == (3, 3)
+
+
+def write_to(distances: Any) -> Any:
+    distances[distances == 0] = 10
+    return 1 / distances
+
+
+def test_weights_that_write_to_distances_change_no_other_candidate() -> None:
+    search = GridSearchCV(
+        KNeighborsClassifier(),
+        {"weights": [write_to, "distance"], "n_neighbors": [3, 5]},
+        return_train_score=True,
+    )
+    plain = scores_of(search.fit(X, y))
+    with accelerated():
+        ours = scores_of(search.fit(X, y))
+    for column, values in plain.items():
+        assert_allclose(ours[column], values, err_msg=column)
+
+
+def test_candidates_with_and_without_probabilities() -> None:
+    parts = [("a", LogisticRegression()), ("b", DecisionTreeClassifier(random_state=0))]
+    search = GridSearchCV(
+        VotingClassifier(parts),
+        {"voting": ["hard", "soft"], "a__C": [0.1, 1]},
+        scoring="neg_log_loss",
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        plain = scores_of(search.fit(X, y))
+        with accelerated():
+            ours = scores_of(search.fit(X, y))
+    assert np.isnan(plain["mean_test_score"]).sum() == 2
+    assert_allclose(ours["mean_test_score"], plain["mean_test_score"])
+
+
+def test_masks_of_another_length_are_refused_as_without() -> None:
+    short = np.arange(100) < 50
+    with accelerated(), pytest.raises(IndexError, match="boolean index"):
+        GridSearchCV(KNeighborsClassifier(), K, cv=[(short, ~short)] * 2, error_score="raise").fit(
+            X, y
+        )

@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 from joblib import parallel_config
 from numpy.testing import assert_allclose
+from sklearn import config_context
 from sklearn.base import clone
 from sklearn.datasets import load_iris
 from sklearn.metrics import make_scorer
@@ -288,3 +289,13 @@ def test_a_score_of_another_kind_is_not_kept(tmp_path: Path) -> None:
 
 def as_fraction(estimator: Any, X: Any, y: Any) -> Fraction:
     return Fraction(int((estimator.predict(X) == y).sum()), len(y))
+
+
+def test_the_configuration_of_scikit_learn_tells_fits_apart(tmp_path: Path) -> None:
+    searched(tmp_path)
+    with config_context(transform_output="pandas"):
+        _, entry = searched(tmp_path)
+    assert entry.n_made == 9
+    with config_context(working_memory=17):
+        _, entry = searched(tmp_path)
+    assert entry.n_made == 0

@@ -388,7 +388,8 @@ class SharedEstimators(SharedFit):
 
         @cache
         def together(method: str, part: str) -> list[np.ndarray] | None:
-            return kind.predict(fitted, method, shown(part)) if len(fitted) > 1 else None
+            has_all = len(fitted) > 1 and all(hasattr(model, method) for model in fitted)
+            return kind.predict(fitted, method, shown(part)) if has_all else None
 
         def predict(i: int, method: str, part: str) -> np.ndarray:
             found = together(method, part)

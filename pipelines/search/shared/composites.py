@@ -147,8 +147,10 @@ class Composites(SharedEstimators):
             for name, part in parts
         ]
         composite.n_jobs = 1  # other processes would remember nothing
-        composite.fit(X, y)
-        composite.estimators, composite.n_jobs = parts, n_jobs
+        try:
+            composite.fit(X, y)
+        finally:  # where it fails it is fitted by itself, and says why
+            composite.estimators, composite.n_jobs = parts, n_jobs
         composite.estimators_ = [fitted.part for fitted in composite.estimators_]
         for name, fitted in composite.named_estimators_.items():
             if isinstance(fitted, Remembered):

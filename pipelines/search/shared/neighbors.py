@@ -89,8 +89,9 @@ def _respond(
     k = estimator.n_neighbors
     tied = _tied(distances, k)
     distances, indices = distances[:, :k], indices[:, :k]
-    if len(tied):
+    if len(tied) or callable(estimator.weights):  # which may write to them
         distances, indices = distances.copy(), indices.copy()
+    if len(tied):
         distances[tied], indices[tied] = estimator.kneighbors(rows_of(X, tied), k)
     stand_in = copy.copy(estimator)
 
