@@ -42,14 +42,17 @@ class SearchData(FoldedData):
         Raises
         ------
         ValueError
-            They have no two dimensions, or are a sparse matrix that is too large as an array.
+            They have no two dimensions, are complex, or too large a sparse matrix for an array.
         """
 
         def dense() -> Any:
             is_sparse = hasattr(self.X, "toarray")
             if is_sparse and 8 * np.prod(self.X.shape, dtype=float) > MOST_DENSE:
                 raise ValueError(f"X is sparse, and as an array has over {MOST_DENSE:,} bytes")
-            X = np.asarray(self.X.toarray() if is_sparse else self.X, np.float64)
+            X = np.asarray(self.X.toarray() if is_sparse else self.X)
+            if X.dtype.kind == "c":
+                raise ValueError("X is complex")
+            X = np.asarray(X, np.float64)
             if X.ndim != 2:
                 raise ValueError(f"X must have two dimensions, got {X.ndim}")
             return to_device(X, device)

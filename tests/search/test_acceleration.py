@@ -597,6 +597,9 @@ def test_what_draws_without_a_seed_draws_as_without(name: str) -> None:
         (KNeighborsClassifier(), {"weights": ["uniform", "distances"], "n_neighbors": [3, 5]}),
         (AdaBoostClassifier(random_state=0), {"n_estimators": [True, 3]}),
         (RidgeClassifier(), {"alpha": [1.0, "much"]}),
+        (SVC(), {"tol": [0.0, 1e-3], "C": [1, 3]}),
+        (SVC(), {"class_weight": ["even", "balanced"], "C": [1, 3]}),
+        (SVC(), {"cache_size": [0, 200], "C": [1, 3]}),
     ],
     ids=lambda value: type(value).__name__,
 )
@@ -681,3 +684,12 @@ def test_masks_of_another_length_are_refused_as_without() -> None:
         GridSearchCV(KNeighborsClassifier(), K, cv=[(short, ~short)] * 2, error_score="raise").fit(
             X, y
         )
+
+
+@pytest.mark.parametrize(
+    ("rows", "targets"), [(X, X[:, 0] + X[:, 1]), (X + 1j, y)], ids=["numbers", "complex"]
+)
+def test_data_that_a_machine_refuses_are_refused(rows: Any, targets: Any) -> None:
+    search = GridSearchCV(SVC(), {"C": [1, 10]}, cv=KFold(3))
+    with accelerated(), pytest.raises(ValueError, match=r"fits failed|[Cc]omplex"):
+        search.fit(rows, targets)

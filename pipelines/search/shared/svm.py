@@ -272,6 +272,10 @@ class SVCs(KernelMachines):
     ) -> Iterator[Fit | Progress]:
         backend = load_backend(self.solver, self.device)
         X, y, splits = rows.matrix(backend.device)
+        if not isinstance(estimators[0], SVMParameters):
+            from sklearn.utils.multiclass import check_classification_targets
+
+            check_classification_targets(y)
         classes, codes = np.unique(y, return_inverse=True)
         codes, settings = codes.astype(np.int32), settings_of(estimators[0], rows)
         settings = replace(settings, device=self.device)
