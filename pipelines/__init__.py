@@ -89,7 +89,7 @@ def _search_backend(
 
 
 # A command begins without joblib, whose import takes longer than a --help.
-if "joblib" in sys.modules or Path(sys.argv[0]).name not in ("-m", "pleasingly"):
+if "joblib" in sys.modules or Path((sys.argv or [""])[0]).name not in ("-m", "pleasingly"):
     from joblib import register_parallel_backend
 
     register_parallel_backend("pleasingly", _search_backend)
