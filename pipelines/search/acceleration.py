@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from contextlib import closing, suppress
+from contextlib import closing
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
@@ -209,13 +209,20 @@ class Acceleration:
 
         group, fits = problem.groups[task.group], list[Fit]()
         state, before = np.random.get_state(), state_of_generators()  # noqa: NPY002
-        # What is wrong its calls, each by itself, say.
-        with suppress(Exception), closing(fits_of_task(problem, task)) as items:
-            for fit in items:
-                if fit.apart and group.name != PLAIN:
-                    break  # what it was to share is not there
-                fits.append(fit)
+        try:
+            with closing(fits_of_task(problem, task)) as items:
+                for fit in items:
+                    if fit.apart and group.name != PLAIN:
+                        entry.note = (
+                            f"fitted apart: {fit.apart}"  # what it was to share is not there
+                        )
+                        break
+                    fits.append(fit)
+        except Exception as error:  # its calls, each by itself, say what is wrong
+            entry.note = f"fitted apart: {error_line(error)}"
         drew = group.name != PLAIN and state_of_generators() != before
+        if drew:
+            entry.note = "fitted apart: what it shares draws without a seed"
         if drew or len(fits) < len(task.places):
             np.random.set_state(state)  # noqa: NPY002
             return

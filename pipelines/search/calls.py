@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from pickle import PicklingError
 from typing import Any
 
 import joblib
@@ -13,6 +14,8 @@ from joblib.logger import short_format_time
 Call = tuple[Callable[..., Any], Sequence[Any], Mapping[str, Any]]
 # What all fits of a search have in common.
 COMMON = ("X", "y", "scorer", "error_score", "fit_params", "score_params", "return_train_score")
+# What pickle says of what is not for it.
+UNHASHABLE = (PicklingError, AttributeError, TypeError, ValueError, RecursionError)
 # What fits that share work can say of themselves.
 ANSWERS = ("return_n_test_samples", "return_times", "return_parameters")
 
@@ -123,7 +126,7 @@ def _candidate_key(number: int, call: Mapping[str, Any]) -> Hashable:
     try:
         parameters = estimator.get_params(deep=False), call["parameters"]
         return type(estimator), joblib.hash(parameters)
-    except Exception:  # what cannot be compared is a candidate by itself
+    except UNHASHABLE:  # a candidate by itself, so that there is no grid: its line says so
         return "call", number
 
 

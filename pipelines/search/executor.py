@@ -232,7 +232,7 @@ class SearchExecutor:
 
 
 def in_batches(problem: Problem, tasks: Sequence[Task], n_jobs: int) -> list[list[int]]:
-    """Return numbers of tasks, those of a batch to be carried out by one process.
+    """The numbers of tasks, those of a batch to be carried out by one process.
 
     Pipelines share their first steps within a process: of these, the tasks on a split are as many
     batches as there are jobs. Any other task is a batch by itself.
@@ -257,7 +257,7 @@ def as_its_share(problem: Problem, task: Task) -> Problem:
 
 
 def failed_fits(problem: Problem, task: Task, error: str) -> list[Fit]:
-    """Return the fits of a task that gave none, with the numbers of candidates and splits."""
+    """The fits of a task that gave none, with the numbers of candidates and splits."""
     fits, problem = [], as_its_share(problem, task)
     for stage, candidate, split, share in task.places:
         n_rows = len(problem.splits[stage, share][split][1])

@@ -76,7 +76,7 @@ class Prefixes(SharedEstimators):
         return int(getattr(estimator, self.size))
 
     def cut(self, largest: Any, estimator: Any) -> Any:
-        """Return the fitted ensemble with as many first members as an unfitted one asks for."""
+        """The fitted ensemble with as many first members as an unfitted one asks for."""
         smaller, n = copy.copy(largest), self.size_of(estimator)
         setattr(smaller, self.size, getattr(estimator, self.size))
         for name in self.lists:
@@ -87,7 +87,7 @@ class Prefixes(SharedEstimators):
         return smaller
 
     def generator_after(self, largest: Any, estimator: Any) -> np.random.RandomState:
-        """Return the generator as a separate fit leaves it, which draws a seed for each member."""
+        """The generator as a separate fit leaves it, which draws a seed for each member."""
         generator: np.random.RandomState = copy.deepcopy(estimator.random_state)
         generator.randint(np.iinfo(np.int32).max, size=self.size_of(estimator))
         return generator
@@ -147,7 +147,7 @@ class Forests(Prefixes):
         return fitted
 
     def _by_limits(self, forests: Sequence[Any]) -> dict[Hashable, list[int]]:
-        """Return the places of the forests whose trees are cut and pruned alike."""
+        """The places of the forests whose trees are cut and pruned alike."""
         places: dict[Hashable, list[int]] = {}
         for i, forest in enumerate(forests):
             places.setdefault((forest.max_leaf_nodes, forest.ccp_alpha), []).append(i)
@@ -249,7 +249,7 @@ class Boosting(Prefixes):
         return smaller
 
     def n_stages(self, fitted: Any) -> int:
-        """Return the number of stages, below that which was asked for where it ended early."""
+        """The number of stages, below that which was asked for where it ended early."""
         return len(getattr(fitted, self.lists[0]))
 
     def predict(self, fitted: Sequence[Any], method: str, X: Any) -> list[np.ndarray] | None:
@@ -326,7 +326,7 @@ class _Member:
         self._member, self._answer = member, None
 
     def predict(self, X: Any) -> Any:
-        """Return its predictions, made at the first call."""
+        """Its predictions, made at the first call."""
         if self._answer is None:
             self._answer = self._member.predict(X)
         return self._answer

@@ -110,7 +110,7 @@ class KernelMachines(SharedFit):
     linear_rows: int | None = LINEAR_ROWS
 
     def accepts(self, estimator: Any) -> bool:
-        """Return a kernel with a name, numbers that a backend takes, and no limit of iterations.
+        """A kernel with a name, numbers that a backend takes, and no limit of iterations.
 
         Where a limit ends a fit of scikit-learn's, its solution is that of its own steps.
         """

@@ -80,7 +80,7 @@ def can_be_cut(estimator: Any) -> bool:
 
 
 def uncut(estimators: Sequence[Any]) -> Any:
-    """Return an unfitted tree, or forest, that holds those of all limits; see ``Growth``."""
+    """An unfitted tree, or forest, that holds those of all limits; see ``Growth``."""
     most = max(estimators, key=lambda estimator: estimator.max_leaf_nodes or 0)
     return clone(most).set_params(**{ALPHA: 0.0})
 
@@ -105,7 +105,7 @@ class Growth:
         self._left, self._right = tree.children_left.tolist(), tree.children_right.tolist()
 
     def cut(self, grown: Any, estimator: Any) -> Any:
-        """Return the estimator of this tree as it would be with another's limits."""
+        """The estimator of this tree as it would be with another's limits."""
         model = copy.copy(grown)
         model.max_leaf_nodes, model.ccp_alpha = leaves, alpha = (
             estimator.max_leaf_nodes,
@@ -117,14 +117,14 @@ class Growth:
         return model
 
     def _first(self, n_leaves: int | None) -> Growth:
-        """Return the first leaves of a tree that was grown best-first, or all that there are."""
+        """The first leaves of a tree that was grown best-first, or all that there are."""
         if n_leaves is None or n_leaves >= self.tree.n_leaves:
             return self
         kept = np.arange(2 * n_leaves - 1)  # each split adds a leaf and two nodes
         return Growth(self._part(kept, self.tree.children_left[kept] >= len(kept)), self.most)
 
     def _pruned(self, alpha: float) -> Any:
-        """Return the tree of the least cost, its impurity and ``alpha`` for each leaf.
+        """The tree of the least cost, its impurity and ``alpha`` for each leaf.
 
         The weakest link is cut, again and again (Breiman et al., Classification and Regression
         Trees, 1984, 3.3).
@@ -137,7 +137,7 @@ class Growth:
         return self._part(kept, closed[kept] < n_cut)
 
     def _part(self, kept: np.ndarray, is_cut: np.ndarray) -> Any:
-        """Return the tree of some nodes.
+        """The tree of some nodes.
 
         Parameters
         ----------

@@ -20,7 +20,7 @@ _MOST_ROWS = 512
 
 
 def has_small_pairs(search: Search) -> bool:
-    """Return whether a search is one-vs-one with several pairs that are all small."""
+    """Whether a search is one-vs-one with several pairs that are all small."""
     sizes = np.sort(np.diff(search.layout.starts))
     return (
         search.one_vs_one and search.layout.n_classes > 2 and bool(sizes[-2:].sum() <= _MOST_ROWS)
