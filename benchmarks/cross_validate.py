@@ -54,7 +54,8 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
     from benchmarks.timing import in_turn, ratios
     from cluster_setup import open_cluster
     from cluster_setup.on_this_machine.devices import available_cores
-    from pipelines.data import load_dataset, make_folds
+    from pipelines.data.folds import make_folds
+    from pipelines.data.load import load_dataset
     from pipelines.run.environment import versions
 
     data = load_dataset(

@@ -88,7 +88,7 @@ def _run(options: argparse.Namespace) -> None:
 def rows_of(data: str, data_dir: str) -> tuple[np.ndarray, np.ndarray]:
     """Rows and targets of a data set."""
     if data in ("digits", "mnist"):
-        from pipelines.data import load_dataset
+        from pipelines.data.load import load_dataset
 
         loaded = load_dataset(data, data_dir=data_dir, limit=N_ROWS.get(data))
         return loaded.X_train.reshape(len(loaded.y_train), -1) / 255.0, loaded.y_train

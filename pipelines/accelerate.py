@@ -17,7 +17,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from pipelines.errors import InputError, flag_of
-from pipelines.run.groups import PlaceOptions, how
+from pipelines.run.cluster_options import PlaceOptions, how
 from pipelines.run.options import argument, parse_options
 from pipelines.search.acceleration import Acceleration, acceleration_of, search_backend
 

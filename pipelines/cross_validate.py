@@ -58,7 +58,7 @@ from pipelines.search.tasks import Problem, Refit
 if TYPE_CHECKING:
     import pandas as pd
 
-    from pipelines.data import Dataset
+    from pipelines.data.dataset import Dataset
     from pipelines.data.placement import FoldedData
     from pipelines.run.new_rows import NewRows
     from pipelines.search.model import FittedEstimator

@@ -20,8 +20,8 @@ from pipelines.bagging.record import READ_AGAIN, BaggingAnswer, BaggingRecord, B
 from pipelines.bagging.selective_prediction import CONFIDENCE
 from pipelines.bagging.summary import of_ensemble
 from pipelines.console import phase
-from pipelines.data import Dataset, load_dataset
-from pipelines.data.dataset import CLASSIFICATION, REGRESSION
+from pipelines.data.dataset import CLASSIFICATION, REGRESSION, Dataset
+from pipelines.data.load import load_dataset
 from pipelines.data.placement import Fold, FoldedData
 from pipelines.data.user_code import absolute_name, named_code
 from pipelines.errors import InputError, opt

@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 
 from cluster_setup.on_this_machine.devices import available_cores
-from pipelines.data import Dataset
-from pipelines.data.dataset import CLASSIFICATION, REGRESSION
+from pipelines.data.dataset import CLASSIFICATION, REGRESSION, Dataset
 from pipelines.data.placement import FoldedData
 from pipelines.errors import InputError, opt
 from pipelines.run import summary

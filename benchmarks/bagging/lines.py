@@ -14,8 +14,9 @@ from torch.utils.data import TensorDataset
 
 from benchmarks.bagging.plain import Net, count_errors, train_plainly
 from pipelines.bagging.work import Trainings
-from pipelines.data import Dataset, load_dataset
 from pipelines.data.bootstrap import BootstrapSplits
+from pipelines.data.dataset import Dataset
+from pipelines.data.load import load_dataset
 from pipelines.data.placement import FoldedData
 from pipelines.nn.by_hand import epoch_order, first_weights
 from pipelines.nn.fit import generator_of

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pipelines.data import Dataset, load_dataset, make_folds
+from pipelines.data.dataset import Dataset
+from pipelines.data.folds import make_folds
+from pipelines.data.load import load_dataset
 from pipelines.data.placement import Fold, FoldedData
 from pipelines.run.tasks import InProcess, OnCluster
 from pipelines.search.candidates import candidates_of

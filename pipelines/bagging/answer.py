@@ -37,9 +37,8 @@ from pipelines.bagging.selective_prediction import (
     SelectivePrediction,
 )
 from pipelines.bagging.work import reduce_candidates, tabulate_members
-from pipelines.data import Dataset
 from pipelines.data.baseline import baseline_of, remarks_on
-from pipelines.data.dataset import REGRESSION
+from pipelines.data.dataset import REGRESSION, Dataset
 from pipelines.data.placement import to_host
 from pipelines.errors import InputError, opt
 from pipelines.run_folder import names

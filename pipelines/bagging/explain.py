@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 
 from pipelines.bagging.reductions import EnsemblePrediction, hardest_samples
-from pipelines.data import Dataset
-from pipelines.data.dataset import rows_of
+from pipelines.data.dataset import Dataset, rows_of
 from pipelines.data.image_files import ImageFormat, WhiteOfRun, files_of, read_image
 from pipelines.data.image_paths import readable
 from pipelines.errors import InputError, opt

@@ -15,10 +15,11 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from pipelines.data import DATASETS, FittedScaling, load_dataset
 from pipelines.data.batches import share
 from pipelines.data.dataset import channels_height_width, rows_of
+from pipelines.data.load import DATASETS, load_dataset
 from pipelines.data.preparation import Preparation
+from pipelines.data.scaling import FittedScaling
 from pipelines.data.tables import SUFFIXES, RawTable, Reading, read_raw_table
 from pipelines.errors import InputError, opt
 
@@ -307,7 +308,7 @@ def load_rows(
     ----------
     network, hidden : see ``Network``
 
-    Others are those of ``pipelines.data.load_dataset`` and ``held_out``.
+    Others are those of ``pipelines.data.load.load_dataset`` and ``held_out``.
 
     Raises
     ------

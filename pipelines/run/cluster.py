@@ -17,8 +17,9 @@ from cluster_setup.on_this_machine.devices import available_cores, cuda_needs
 from cluster_setup.workers import describe_workers, slot_left, threads_per_task
 from pipelines.console import Echo
 from pipelines.errors import InputError, opt
+from pipelines.run.cluster_options import PlaceOptions
 from pipelines.run.errors import stop_if_lost
-from pipelines.run.groups import PlaceOptions, RunOptions
+from pipelines.run.groups import RunOptions
 from pipelines.run.tasks import OnCluster
 from pipelines.run_folder.folder import unused
 

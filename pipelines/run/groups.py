@@ -18,12 +18,13 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar, cast
 
-from pipelines.data import DATASETS
 from pipelines.data.folds import RARE
 from pipelines.data.image_folder import UNREADABLE, ImageReading
+from pipelines.data.load import DATASETS
 from pipelines.data.tables import MISSING, Reading
-from pipelines.data.user_code import is_known, named_code
+from pipelines.data.user_code import is_known
 from pipelines.errors import InputError, flag_of, opt, program
+from pipelines.run.cluster_options import PlaceOptions, how
 from pipelines.run.options import (
     at_least,
     check_options,
@@ -37,14 +38,7 @@ from pipelines.run.options import (
 
 Chosen = TypeVar("Chosen", bound="RunOptions")
 
-how = partial(option, changes_results=False)  # where and how a run is carried out
 columns = partial(several, None, metavar="COLUMN")
-
-
-def _commands_of(profile: str | None) -> list[str]:
-    """Return the profile if it is a file; those that go by a name are this user's own."""
-    is_file = profile is not None and (profile.endswith((".yaml", ".yml")) or os.sep in profile)
-    return [f"{profile}:prologue"] if is_file else []
 
 
 def _is_encoding(name: str) -> bool:
@@ -172,64 +166,6 @@ class FoldOptions:
     """Cross-validation."""
 
     folds: int = number(5, "folds of the cross-validation", rule=at_least(2))
-
-
-@dataclass(frozen=True)
-class PlaceOptions:
-    """Options that choose the cluster and the device of a run."""
-
-    group: ClassVar[str] = "cluster"
-
-    cluster: str = how(
-        "auto",
-        "auto, threads (of this process), local, cuda, slurm, pbs, sge, mpi, or the "
-        "address of a running scheduler: tls://host:port",
-        metavar="KIND",
-        code=named_code,
-    )
-    workers: int | None = how(
-        None,
-        "number of workers, each a process (default: one for each GPU, else for each core, or for "
-        "each 8 cores where a solver fills them with threads: of two cores 1 worker, 2 threads)",
-        parse=int,
-        rule=at_least(1, 100_000),
-        metavar="N",
-    )
-    adaptive: tuple[int, int] | None = how(
-        None,
-        "in place of --workers: fewest and most jobs to have in a queue",
-        parse=int,
-        nargs=2,
-        metavar=("MIN", "MAX"),
-    )
-    profile: str | None = how(
-        None,
-        "settings of your site's queue: a name such as generic-slurm, or a YAML file",
-        metavar="NAME|FILE",
-        code=_commands_of,
-    )
-    rmm_pool: str | None = how(
-        None,
-        "one pool of RMM on each GPU for cupy, torch and RAPIDS: its size, such as 8GB, or "
-        "a share of the GPU's memory, such as 0.8 (default: each has its own)",
-        metavar="SIZE",
-    )
-    no_tls: bool = how(
-        False, "switch off encryption: anybody who reaches the ports can run code as you"
-    )
-    device: str = how(
-        "auto",
-        "where a worker computes: auto takes the GPU if the workers have one",
-        choices=("auto", "cpu", "gpu"),
-    )
-    dashboard: str | None = how(
-        None,
-        "where Dask's dashboard listens: a port of this host, host:port, or off",
-        metavar="PORT|off",
-    )
-    performance_report: bool = how(
-        False, "keep Dask's own page of the run, performance.html, in its folder"
-    )
 
 
 @dataclass(frozen=True)

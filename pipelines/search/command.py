@@ -72,7 +72,7 @@ if TYPE_CHECKING:
     import numpy as np
     import pandas as pd
 
-    from pipelines.data import Dataset
+    from pipelines.data.dataset import Dataset
     from pipelines.data.placement import FoldedData
     from pipelines.run.tasks import Runner
 
@@ -296,7 +296,7 @@ class SearchJob(job.Job[Chosen]):
 
     def load(self, options: Chosen, kind: str) -> Dataset:
         """Return the rows, by what the target is."""
-        from pipelines.data import load_dataset
+        from pipelines.data.load import load_dataset
 
         return load_dataset(
             options.dataset,

@@ -9,8 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from pipelines.data import Dataset
-from pipelines.data.dataset import REGRESSION, rows_of
+from pipelines.data.dataset import REGRESSION, Dataset, rows_of
 from pipelines.errors import InputError, opt
 from pipelines.search.spaces import (
     N_ITER,

@@ -18,7 +18,8 @@ def test_features_are_what_algorithms_learn_from(tmp_path: Path) -> None:
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import StandardScaler
 
-    from pipelines.data import load_dataset, make_folds
+    from pipelines.data.folds import make_folds
+    from pipelines.data.load import load_dataset
     from pipelines.nn.features import Extractor
 
     run = tmp_path / "run"

@@ -18,7 +18,7 @@ from sklearn.ensemble import RandomForestClassifier
 
 from pipelines import InputError, Run
 from pipelines.cross_validate import main
-from pipelines.data import load_dataset
+from pipelines.data.load import load_dataset
 from pipelines.nn.features import Extractor
 from pipelines.search.candidates import CATALOGUE, estimator_of
 from pipelines.search.model import FittedEstimator, dump_model, load_estimator

@@ -10,9 +10,9 @@ import pytest
 from sklearn.dummy import DummyClassifier, DummyRegressor
 from sklearn.model_selection import KFold, cross_val_score
 
-from pipelines.data import load_dataset
 from pipelines.data.baseline import baseline_of, remarks_on
 from pipelines.data.dataset import CLASSIFICATION, REGRESSION, Dataset, Task
+from pipelines.data.load import load_dataset
 
 RNG = np.random.default_rng(0)
 N = 400

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from pipelines.data import load_dataset
 from pipelines.data.contact_sheet import GAP, PER_CLASS, SIDE, contact_sheet
 from pipelines.data.image_folder import ImageReading
+from pipelines.data.load import load_dataset
 from pipelines.svm_grid import main
 
 COLOURS = {"blue": (0, 0, 255), "red": (255, 0, 0), "yellow": (255, 255, 0)}

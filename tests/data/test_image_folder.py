@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from pipelines.data import load_dataset
 from pipelines.data.image_files import decode
 from pipelines.data.image_folder import ImageReading, load_folder
 from pipelines.data.image_paths import SUFFIXES
+from pipelines.data.load import load_dataset
 from pipelines.errors import InputError
 
 RNG = np.random.default_rng(0)

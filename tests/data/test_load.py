@@ -9,7 +9,8 @@ import pytest
 from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
 
-from pipelines.data import Dataset, load_dataset
+from pipelines.data.dataset import Dataset
+from pipelines.data.load import load_dataset
 
 
 @pytest.fixture

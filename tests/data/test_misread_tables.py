@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from pipelines.data import load_dataset
+from pipelines.data.load import load_dataset
 from pipelines.data.tables import Reading, read_raw_table
 from pipelines.errors import InputError
 

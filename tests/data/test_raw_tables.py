@@ -12,8 +12,8 @@ from sklearn.impute import SimpleImputer
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from skops.io import dumps
 
-from pipelines.data import load_dataset, make_folds
-from pipelines.data.folds import fewest_rows, merge_or_drop
+from pipelines.data.folds import fewest_rows, make_folds, merge_or_drop
+from pipelines.data.load import load_dataset
 from pipelines.data.placement import FoldedData
 from pipelines.data.preparation import Preparation, fitted_from
 from pipelines.data.tables import Reading, read_raw_table

@@ -5,7 +5,8 @@ import gc
 import numpy as np
 
 from benchmarks.gpu.figures import note
-from pipelines.data import load_dataset, make_folds
+from pipelines.data.folds import make_folds
+from pipelines.data.load import load_dataset
 from pipelines.data.placement import FoldedData
 from pipelines.data.scaling import Scaling
 from pipelines.search import tasks

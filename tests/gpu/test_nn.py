@@ -6,7 +6,7 @@ from unittest.mock import patch
 import numpy as np
 
 from benchmarks.gpu.figures import note
-from pipelines.data import load_dataset
+from pipelines.data.load import load_dataset
 from pipelines.data.placement import FoldedData
 from pipelines.nn import recording
 from pipelines.nn.inputs import Inputs

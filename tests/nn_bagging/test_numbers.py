@@ -15,7 +15,8 @@ from sklearn.exceptions import NotFittedError
 from pipelines import BaggedNets, BaggedNetsRegressor, Run
 from pipelines.bagging.intervals import JackknifeIntervals
 from pipelines.bagging.members import MemberFiles
-from pipelines.data import Dataset, load_dataset
+from pipelines.data.dataset import Dataset
+from pipelines.data.load import load_dataset
 from pipelines.errors import InputError
 from pipelines.nn.member import Ensemble
 from pipelines.nn.settings import Training

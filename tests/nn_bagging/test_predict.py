@@ -12,7 +12,7 @@ import pytest
 from PIL import Image
 
 from pipelines import BaggedNets, InputError, Run
-from pipelines.data import load_dataset
+from pipelines.data.load import load_dataset
 from pipelines.nn_bagging import main
 from tests.command_runs import record
 

@@ -16,7 +16,7 @@ from pipelines.bagging import answer
 from pipelines.bagging.members import MemberFiles
 from pipelines.bagging.predict import ask_members
 from pipelines.bagging.reductions import reduce_members
-from pipelines.data import load_dataset
+from pipelines.data.load import load_dataset
 from pipelines.nn.member import Ensemble
 from pipelines.nn_bagging import main
 from tests.command_runs import SMALL, cells, record, tasks_of, undisturbed_run

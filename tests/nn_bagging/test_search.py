@@ -10,7 +10,7 @@ import pytest
 
 from pipelines.bagging.members import MemberFiles
 from pipelines.bagging.reductions import reduce_members
-from pipelines.data import load_dataset
+from pipelines.data.load import load_dataset
 from pipelines.nn.member import Ensemble
 from pipelines.nn_bagging import main
 from pipelines.search.splits import splits_of

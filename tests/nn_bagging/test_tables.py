@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from pipelines.data import load_dataset
+from pipelines.data.load import load_dataset
 from pipelines.nn.member import Ensemble
 from pipelines.nn_bagging import main
 

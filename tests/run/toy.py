@@ -9,7 +9,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from pipelines.data import Dataset, load_dataset
+from pipelines.data.dataset import Dataset
+from pipelines.data.load import load_dataset
 from pipelines.report.base import Report
 from pipelines.report.parts import Card
 from pipelines.run.cluster import Cluster

@@ -12,7 +12,7 @@ import pytest
 from sklearn.datasets import load_wine
 from sklearn.tree import DecisionTreeClassifier
 
-from pipelines.data import make_folds
+from pipelines.data.folds import make_folds
 from pipelines.run.outcomes import Outcome
 from pipelines.run.tasks import InProcess
 from pipelines.search import budget as budgets

@@ -15,8 +15,8 @@ from sklearn.svm import SVC
 from sklearn.tree import DecisionTreeClassifier
 
 from pipelines import nn_bagging, svm_grid
-from pipelines.data import make_folds
 from pipelines.data.fits import Progress
+from pipelines.data.folds import make_folds
 from pipelines.run.cluster import Workers
 from pipelines.search import forecast as of_forecast
 from pipelines.search import probes

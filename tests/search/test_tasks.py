@@ -16,8 +16,9 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 from sklearn.tree import DecisionTreeClassifier
 
-from pipelines.data import load_dataset, make_folds
 from pipelines.data.fits import Progress
+from pipelines.data.folds import make_folds
+from pipelines.data.load import load_dataset
 from pipelines.data.placement import FoldedData
 from pipelines.data.scaling import Scaling
 from pipelines.run.events import ProgressEvent

@@ -11,7 +11,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
-from pipelines.data import make_folds
+from pipelines.data.folds import make_folds
 from pipelines.data.placement import FoldedData
 from pipelines.data.scaling import Scaling
 from pipelines.search.scoring import CandidateScorer

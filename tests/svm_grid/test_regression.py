@@ -14,7 +14,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVR
 
-from pipelines.data import load_dataset
+from pipelines.data.load import load_dataset
 from pipelines.svm.kernel_machine import KernelRegressor
 from pipelines.svm_grid import main
 from tests.command_runs import record

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 from sklearn.metrics import log_loss
 
-from pipelines.data import load_dataset
+from pipelines.data.load import load_dataset
 from pipelines.svm.kernel_machine import KernelMachine
 from pipelines.svm_grid import main
 from tests.command_runs import SMALL, cells, record

@@ -11,7 +11,8 @@ import pytest
 from sklearn.pipeline import make_pipeline
 from sklearn.svm import SVC
 
-from pipelines.data import load_dataset, make_folds
+from pipelines.data.folds import make_folds
+from pipelines.data.load import load_dataset
 from pipelines.data.tables.preprocess import TablePreprocessor
 from pipelines.svm_grid import main
 from tests.command_runs import record

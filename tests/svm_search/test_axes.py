@@ -15,7 +15,7 @@ from scipy.interpolate import RegularGridInterpolator
 from scipy.stats import qmc
 from sklearn.svm import SVC
 
-from pipelines.data import load_dataset
+from pipelines.data.load import load_dataset
 from pipelines.data.placement import FoldedData
 from pipelines.errors import InputError
 from pipelines.svm_grid import Options

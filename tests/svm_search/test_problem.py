@@ -7,7 +7,8 @@ from distributed import Client
 from sklearn.model_selection import GridSearchCV
 from sklearn.svm import SVC
 
-from pipelines.data import load_dataset, make_folds
+from pipelines.data.folds import make_folds
+from pipelines.data.load import load_dataset
 from pipelines.data.placement import FoldedData
 from pipelines.run.tasks import InProcess, OnCluster, Runner
 from pipelines.search.candidates import candidates_of

@@ -1,0 +1,77 @@
+"""Options that say where tasks run: of every command, and of scripts, which load no data here."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from functools import partial
+from typing import ClassVar
+
+from pipelines.data.user_code import named_code
+from pipelines.run.options import at_least, option
+
+how = partial(option, changes_results=False)  # where and how a run is carried out
+
+
+def _commands_of(profile: str | None) -> list[str]:
+    """Return the profile if it is a file; those that go by a name are this user's own."""
+    is_file = profile is not None and (profile.endswith((".yaml", ".yml")) or os.sep in profile)
+    return [f"{profile}:prologue"] if is_file else []
+
+
+@dataclass(frozen=True)
+class PlaceOptions:
+    """Options that choose the cluster and the device of a run."""
+
+    group: ClassVar[str] = "cluster"
+
+    cluster: str = how(
+        "auto",
+        "auto, threads (of this process), local, cuda, slurm, pbs, sge, mpi, or the "
+        "address of a running scheduler: tls://host:port",
+        metavar="KIND",
+        code=named_code,
+    )
+    workers: int | None = how(
+        None,
+        "number of workers, each a process (default: one for each GPU, else for each core, or for "
+        "each 8 cores where a solver fills them with threads: of two cores 1 worker, 2 threads)",
+        parse=int,
+        rule=at_least(1, 100_000),
+        metavar="N",
+    )
+    adaptive: tuple[int, int] | None = how(
+        None,
+        "in place of --workers: fewest and most jobs to have in a queue",
+        parse=int,
+        nargs=2,
+        metavar=("MIN", "MAX"),
+    )
+    profile: str | None = how(
+        None,
+        "settings of your site's queue: a name such as generic-slurm, or a YAML file",
+        metavar="NAME|FILE",
+        code=_commands_of,
+    )
+    rmm_pool: str | None = how(
+        None,
+        "one pool of RMM on each GPU for cupy, torch and RAPIDS: its size, such as 8GB, or "
+        "a share of the GPU's memory, such as 0.8 (default: each has its own)",
+        metavar="SIZE",
+    )
+    no_tls: bool = how(
+        False, "switch off encryption: anybody who reaches the ports can run code as you"
+    )
+    device: str = how(
+        "auto",
+        "where a worker computes: auto takes the GPU if the workers have one",
+        choices=("auto", "cpu", "gpu"),
+    )
+    dashboard: str | None = how(
+        None,
+        "where Dask's dashboard listens: a port of this host, host:port, or off",
+        metavar="PORT|off",
+    )
+    performance_report: bool = how(
+        False, "keep Dask's own page of the run, performance.html, in its folder"
+    )
