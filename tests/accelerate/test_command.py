@@ -226,3 +226,11 @@ def test_a_notebook_says_it_after_each_cell(
     unload_ipython_extension(shell)
     assert shell.events.functions == []
     assert not isinstance(get_active_backend()[0], SearchBackend)
+
+
+def test_a_script_that_searches_nothing_waits_for_none_of_our_rooms(tmp_path: Path) -> None:
+    rooms = ["pipelines.data.tables", "pipelines.search.tasks", "pipelines.svm", "distributed"]
+    script = f"import sys\nprint([room for room in {rooms} if room in sys.modules])\n"
+    (tmp_path / "script.py").write_text(script)
+    done = run(tmp_path, "-m", "pipelines.accelerate", "script.py")
+    assert done.stdout.split("\n")[0] == "[]", done.stderr
