@@ -8,12 +8,18 @@ some of ``torch.nn.init`` draws nothing, and says nothing of it.)
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import torch
 from torch import nn
-from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode, unset_fake_temporarily
+from torch._subclasses.fake_tensor import (
+    DataDependentOutputException,
+    FakeTensor,
+    FakeTensorMode,
+    unset_fake_temporarily,
+)
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
@@ -27,7 +33,7 @@ class Step(NamedTuple):
 
     Attributes
     ----------
-    operator : one of torch's
+    operator : one of torch's; None where it takes numbers of other fake tensors
     view : size, stride and offset of the part that is changed; None where the tensor is made
     state : of the generator before; None where nothing is drawn
     """
@@ -47,13 +53,6 @@ class Step(NamedTuple):
         assert tensor is not None
         self.operator(tensor.as_strided(*self.view), *self.arguments, **self.named)
         return tensor
-
-
-def _refuse() -> torch.Tensor:
-    raise UnknownWeightsError("a weight is made of others")
-
-
-NOBODYS = Step(_refuse, (), {}, None, None)
 
 
 class _Recorder(TorchDispatchMode):
@@ -76,7 +75,7 @@ class _Recorder(TorchDispatchMode):
         others = tree_leaves([args[1:] if is_change else args, named])
         if any(isinstance(other, FakeTensor) for other in others):
             if is_change:
-                self._steps_of(result).append(NOBODYS)
+                self._steps_of(result).append(Step(None, (), {}, None, None))
             return result  # a view, whose steps are those of its storage, or what nobody can make
         view, arguments, scratch = None, args, None
         if is_change:
@@ -98,42 +97,63 @@ class _Recorder(TorchDispatchMode):
         return self._steps.setdefault(storage._cdata, [])
 
     def made(self, tensor: torch.Tensor) -> torch.Tensor:
-        """Return a tensor on the host, as it would be after all its steps."""
-        first, *changes = self._steps.get(tensor.untyped_storage()._cdata, [NOBODYS])
-        if first.view is not None:
-            first = NOBODYS
+        """Return a tensor on the host, as it would be after all its steps; a real one itself."""
+        if not isinstance(tensor, FakeTensor):
+            return tensor.detach()
+        first, *changes = self._known_steps(tensor)
         whole = first().clone()
         for change in changes:
             whole = change(whole)
         return whole.as_strided(tensor.size(), tensor.stride(), tensor.storage_offset())
 
+    def refuse_unknown(self, tensor: torch.Tensor) -> None:
+        """Raise UnknownWeightsError for a tensor that cannot be made by itself."""
+        if isinstance(tensor, FakeTensor):
+            self._known_steps(tensor)
 
-def deferred(make: Callable[[], nn.Module]) -> tuple[nn.Module, Callable[[nn.Module], None]]:
-    """Build a network without memory for its weights.
+    def _known_steps(self, tensor: torch.Tensor) -> list[Step]:
+        steps = self._steps.get(tensor.untyped_storage()._cdata, [])
+        if not steps or steps[0].view is not None or None in [step.operator for step in steps]:
+            raise UnknownWeightsError("a weight is made of others")
+        return steps
+
+
+class DeferredNetwork:
+    """A network without memory for its weights, and what makes those of a part of it.
 
     Parameters
     ----------
-    make : builds it, on the host by itself
+    make : function that builds it, on the host by itself
 
-    Returns
-    -------
-    network : of fake tensors
-    make_weights : gives a module of it, in place, the weights and buffers it would have; raises
-        ``UnknownWeightsError``
+    Attributes
+    ----------
+    network : of fake tensors; of real ones where weights are made of others, or of their numbers
+    is_whole : whether it is of real ones
     """
-    recorder = _Recorder()
-    with FakeTensorMode(allow_non_fake_inputs=True), recorder:
-        network = make()
 
-    def make_weights(part: nn.Module) -> None:
+    def __init__(self, make: Callable[[], nn.Module]) -> None:
+        self._recorder, self._fakes = _Recorder(), FakeTensorMode(allow_non_fake_inputs=True)
+        self.is_whole = False
+        try:
+            with self._fakes, self._recorder:
+                self.network = make()
+            for tensor in (*self.network.parameters(), *self.network.buffers()):
+                self._recorder.refuse_unknown(tensor)
+        except (UnknownWeightsError, DataDependentOutputException):
+            self.network, self.is_whole = make(), True
+
+    @contextmanager
+    def without_numbers(self) -> Iterator[None]:
+        """Whatever is computed in the block has shapes alone."""
+        with self._fakes, torch.no_grad():
+            yield
+
+    def make(self, part: nn.Module) -> None:
+        """Give a module of the network, in place, the weights and buffers that it would have."""
         with torch.random.fork_rng(devices=[]), torch.no_grad():
             for module in part.modules():
                 for name, tensor in list(module.named_parameters(recurse=False)):
-                    if isinstance(tensor, FakeTensor):
-                        weights = nn.Parameter(recorder.made(tensor), tensor.requires_grad)
-                        setattr(module, name, weights)
+                    weights = nn.Parameter(self._recorder.made(tensor), tensor.requires_grad)
+                    setattr(module, name, weights)
                 for name, tensor in list(module.named_buffers(recurse=False)):
-                    if isinstance(tensor, FakeTensor):
-                        setattr(module, name, recorder.made(tensor))
-
-    return network, make_weights
+                    setattr(module, name, self._recorder.made(tensor))
