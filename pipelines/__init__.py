@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -88,8 +89,10 @@ def _search_backend(
     return search_backend(client, results, nesting_level)
 
 
-# A command begins without joblib, whose import takes longer than a --help.
+# A command begins without joblib, whose import takes longer than a --help; checks of GPUs run
+# where there is none.
 if "joblib" in sys.modules or Path((sys.argv or [""])[0]).name not in ("-m", "pleasingly"):
-    from joblib import register_parallel_backend
+    with suppress(ModuleNotFoundError):
+        from joblib import register_parallel_backend
 
-    register_parallel_backend("pleasingly", _search_backend)
+        register_parallel_backend("pleasingly", _search_backend)
