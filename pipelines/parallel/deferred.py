@@ -41,7 +41,7 @@ class Step(NamedTuple):
     operator: Any
     arguments: tuple[Any, ...]
     named: dict[str, Any]
-    view: tuple[Any, Any, int] | None
+    view: tuple[Any, Any, Any] | None
     state: torch.Tensor | None
 
     def __call__(self, tensor: torch.Tensor | None = None) -> torch.Tensor:
@@ -49,7 +49,7 @@ class Step(NamedTuple):
         if self.state is not None:
             torch.set_rng_state(self.state)
         if self.view is None:
-            return self.operator(*self.arguments, **self.named)  # type: ignore[no-any-return]
+            return self.operator(*self.arguments, **self.named)
         assert tensor is not None
         self.operator(tensor.as_strided(*self.view), *self.arguments, **self.named)
         return tensor
@@ -77,7 +77,8 @@ class _Recorder(TorchDispatchMode):
             if is_change:
                 self._steps_of(result).append(Step(None, (), {}, None, None))
             return result  # a view, whose steps are those of its storage, or what nobody can make
-        view, arguments, scratch = None, args, None
+        view: tuple[Any, Any, Any] | None = None
+        arguments, scratch = args, None
         if is_change:
             view, arguments = (result.size(), result.stride(), result.storage_offset()), args[1:]
         step = Step(operator, arguments, named, view, state)
@@ -155,5 +156,5 @@ class DeferredNetwork:
                 for name, tensor in list(module.named_parameters(recurse=False)):
                     weights = nn.Parameter(self._recorder.made(tensor), tensor.requires_grad)
                     setattr(module, name, weights)
-                for name, tensor in list(module.named_buffers(recurse=False)):
-                    setattr(module, name, self._recorder.made(tensor))
+                for name, buffer in list(module.named_buffers(recurse=False)):
+                    setattr(module, name, self._recorder.made(buffer))

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from operator import methodcaller
 from typing import Any
 
@@ -87,23 +87,6 @@ def _traced(module: nn.Module) -> list[tuple[str, Any, tuple[Any, ...], dict[str
     return steps[:-1] if steps and steps[-1][0] == "output" else []
 
 
-@dataclass(frozen=True)
-class StageCosts:
-    """The costs of a layer, by which a network is cut.
-
-    Attributes
-    ----------
-    n_weights : numbers that are trained
-    activations : numbers that a row leaves for the way back
-    shape, dtype : of what it gives of one row
-    """
-
-    n_weights: int
-    activations: int
-    shape: tuple[int, ...]
-    dtype: torch.dtype
-
-
 class StagedNetwork:
     """A network in stages.
 
@@ -118,6 +101,8 @@ class StagedNetwork:
     Attributes
     ----------
     layers : all of them, without memory for their weights
+    shapes : of a row before the first layer, and after each
+    n_weights : of each layer
     stages : the layers of each stage, as ranges
 
     Raises
@@ -151,25 +136,26 @@ class StagedNetwork:
                 f"{opt('network')} must not share weights between layers to be cut into stages, "
                 f"got {name}; leave {opt('stages')} out"
             )
-        self.costs = self._measured(row)
+        self.shapes = self._measured_shapes(row)
+        self.n_weights = [sum(one.numel() for one in layer.parameters()) for layer in self.layers]
         sizes = [
-            kept[0] * cost.n_weights + kept[1] * cost.activations for cost in self.costs
+            kept[0] * n_weights + kept[1] * math.prod(shape)
+            for n_weights, shape in zip(self.n_weights, self.shapes[1:], strict=True)
         ]
         starts = [0, *with_weights[1:], len(self.layers)]  # what follows a layer stays with it
         blocks = [sum(sizes[first:last]) for first, last in itertools.pairwise(starts)]
         cuts = [starts[place] for place in balanced(blocks, n_stages)]
         self.stages = [range(first, last) for first, last in itertools.pairwise(cuts)]
 
-    def _measured(self, row: torch.Tensor) -> list[StageCosts]:
-        costs = list[StageCosts]()
+    def _measured_shapes(self, row: torch.Tensor) -> list[tuple[int, ...]]:
+        shapes = [tuple(row.shape[1:])]
         with self._deferred.without_numbers():
             for layer in self.layers:
                 training = layer.training
                 row = layer.eval()(row)  # of one row there is no variance
                 layer.train(training)
-                n_weights = sum(weight.numel() for weight in layer.parameters())
-                costs.append(StageCosts(n_weights, row.numel(), tuple(row.shape[1:]), row.dtype))
-        return costs
+                shapes.append(tuple(row.shape[1:]))
+        return shapes
 
     def stage(self, number: int) -> nn.Sequential:
         """Return a stage, with its weights."""
@@ -205,3 +191,15 @@ def balanced(costs: Sequence[float], n_parts: int) -> list[int]:
             for last in range(part + 1, len(costs) - left + 1)
         }
     return best[len(costs)][1]
+
+
+def network_from(stored: Mapping[str, torch.Tensor], make: Callable[[], nn.Module]) -> nn.Module:
+    """Return a network whose weights and buffers are those that are stored, as they lie there."""
+    network = DeferredNetwork(make).network
+    for path, module in network.named_modules():
+        for name in module._parameters:
+            weights = stored[".".join(filter(None, [path, name]))]
+            setattr(module, name, nn.Parameter(weights, requires_grad=False))
+        for name in module._buffers:
+            setattr(module, name, stored[".".join(filter(None, [path, name]))])
+    return network
