@@ -50,6 +50,8 @@ class StagedRank(Rank):
         self._pipeline = group.part(range(first, first + self._formation.n_in_pipeline))
         self._peers = group.part(range(place, group.n_ranks, self._formation.n_in_pipeline))
         self._mine = self._formation.stages_of(place)
+        self._is_first = 0 in self._mine
+        self._is_last = self._formation.n_stages - 1 in self._mine
         self._n_union, self._busy = 1, 0.0
         self._written = list[Path]()
         super().__init__(problem, order, group, send)
@@ -110,7 +112,6 @@ class StagedRank(Rank):
             self._time(stage)
             stages.append(stage)
         kind = Schedule1F1B if len(stages) == 1 else ScheduleInterleaved1F1B
-        self._is_first, self._is_last = stages[0].is_first, stages[-1].is_last
         return kind(
             stages[0] if len(stages) == 1 else stages,
             self._formation.n_micro,

@@ -166,7 +166,7 @@ class StagedNetwork:
     def names_of(self, stage: nn.Module) -> Iterator[tuple[str, str]]:
         """Yield the names of weights and buffers of a stage: there, and in the whole network."""
         for path, module in stage.named_modules():
-            for name in (*module._parameters, *module._buffers):
+            for name in _tensors_of(module):
                 there, whole = ([way, name] for way in (path, self._names.get(id(module), "")))
                 yield ".".join(filter(None, there)), ".".join(filter(None, whole))
 
@@ -197,9 +197,17 @@ def network_from(stored: Mapping[str, torch.Tensor], make: Callable[[], nn.Modul
     """Return a network whose weights and buffers are those that are stored, as they lie there."""
     network = DeferredNetwork(make).network
     for path, module in network.named_modules():
-        for name in module._parameters:
-            weights = stored[".".join(filter(None, [path, name]))]
-            setattr(module, name, nn.Parameter(weights, requires_grad=False))
-        for name in module._buffers:
-            setattr(module, name, stored[".".join(filter(None, [path, name]))])
+        for name, tensor in _tensors_of(module).items():
+            own = stored[".".join(filter(None, [path, name]))]
+            is_weight = isinstance(tensor, nn.Parameter)
+            setattr(module, name, nn.Parameter(own, requires_grad=False) if is_weight else own)
     return network
+
+
+def _tensors_of(module: nn.Module) -> dict[str, torch.Tensor]:
+    """Return the weights and buffers of a module, without those of its own modules."""
+    parameters, buffers = (
+        module.named_parameters(recurse=False),
+        module.named_buffers(recurse=False),
+    )
+    return dict(parameters) | dict(buffers)
