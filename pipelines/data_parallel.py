@@ -105,6 +105,12 @@ class ParallelPlan(job.Plan[Options]):
                 f"--ranks must be at most {n_workers}, the number of workers, got {max(ranks)}; "
                 f"take --workers {max(ranks)}"
             )
+        for n_ranks in ranks:
+            if n_ranks % options.stages:
+                raise InputError(
+                    f"--ranks must be a multiple of --stages, got {n_ranks} and {options.stages}; "
+                    f"take {-(-n_ranks // options.stages) * options.stages}"
+                )
         if not (options.open_ranks or options.no_tls):
             addresses = sorted(worker["address"] for worker in cluster.workers)
             refuse_several_hosts(addresses[: max(ranks)])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import sys
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -29,6 +30,11 @@ if TYPE_CHECKING:
 PARTITIONS = "partitions"  # folder of a run on many workers, until it is finished
 TOP = 100
 BINS = 60
+
+
+def ranks_file(text: str) -> str:
+    """Return the table of ranks that a path names, of a run's folder the one in it."""
+    return os.path.join(text, RANKS) if os.path.isdir(os.path.expanduser(text)) else text
 
 
 @dataclass(frozen=True)
@@ -88,6 +94,14 @@ class Options(RunOptions):
         "uniform",
         "where the surfer goes from a node that no edge leaves",
         choices=("uniform", "personalised", "none"),
+    )
+    start: str | None = option(
+        None,
+        "ranks to begin with, of a graph that was much like this one: the folder of a run, or a "
+        "table of nodes and ranks; fewer iterations end in the same ranks",
+        parse=ranks_file,
+        metavar="RUN|FILE",
+        path="file",
     )
     tol: float = real(
         1e-6, "end when the L1 norm of the change is this small; 0: never", rule=at_least(0)
@@ -218,7 +232,7 @@ class PageRank(job.Job[Options]):
             undirected=options.undirected,
         )
         user, vectors, notes = surfer_on(
-            graph.nodes, options.alpha, options.dangling, options.personalise
+            graph.nodes, options.alpha, options.dangling, options.personalise, options.start
         )
         graph = replace(graph, notes=(*graph.notes, *notes))
         problem = Problem(graph, user, vectors, options.stop())
@@ -239,7 +253,8 @@ class PageRank(job.Job[Options]):
                 if iteration % every == 0:
                     session.echo(f"iteration  {iteration:,}: change {change:.2g}")
 
-            shared = ("self_loops", "repeated", "undirected", "alpha", "personalise", "dangling")
+            of_graph = ("self_loops", "repeated", "undirected")
+            shared = (*of_graph, "alpha", "personalise", "dangling", "start")
             how: dict[str, Any] = {name: getattr(options, name) for name in shared}
             how |= {"stop": options.stop(), "checkpoint_every": every, "device": plan.device}
             folder = session.path / PARTITIONS

@@ -80,6 +80,7 @@ def distributed_pagerank(
     alpha: float = 0.85,
     personalise: Any = None,
     dangling: str = "uniform",
+    start: Any = None,
     stop: Stop | None = None,
     checkpoint_every: int = 10,
     part_bytes: int | None = None,
@@ -117,7 +118,7 @@ def distributed_pagerank(
     refuse_unshared(client, folder, "the folder of partitions")
     rules = (self_loops, repeated, undirected)
     graph, nodes, notes = _write_partitions(client, folder, edges, rules, part_bytes)
-    surfer, names, vector_notes = surfer_on(nodes, alpha, dangling, personalise)
+    surfer, names, vector_notes = surfer_on(nodes, alpha, dangling, personalise, start)
     if device == "gpu":
         iterated = cugraph.rank_partitions(client, graph, surfer, stop)
         partitions.write_start(graph, surfer, iterated.values)
@@ -246,8 +247,9 @@ def _iterate(
     callback: Callback,
 ) -> IterationResult:
     """Iterate from the last checkpoint of an equal earlier call, or from the beginning."""
-    digest = hashlib.sha256(np.ascontiguousarray(surfer.jump).view(np.uint8).data).hexdigest()
-    described = [surfer.n_nodes, surfer.alpha, surfer.dangling, digest]
+    arrays = [surfer.jump] if surfer.initial is None else [surfer.jump, surfer.initial]
+    digests = [hashlib.sha256(np.ascontiguousarray(array).data).hexdigest() for array in arrays]
+    described = [surfer.n_nodes, surfer.alpha, surfer.dangling, *digests]
     path = Path(graph.folder) / STATE
     state: dict[str, Any] | None = _read(path)
     if state is None or state["surfer"] != described:
@@ -278,6 +280,7 @@ def _iterations(
 ) -> tuple[float, ...]:
     """Iterate from a checkpoint, to the next if asked to save it; return the changes."""
     submit, kind = partial(client.submit, pure=False), stop.precision(surfer.alpha)
+    surfer = replace(surfer, initial=None)
     if surfer.personalisation is not None:  # workers read its vectors from the folder
         surfer = replace(surfer, personalisation=np.empty((0, surfer.n_vectors)))
 

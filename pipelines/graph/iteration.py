@@ -3,30 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
-import pyarrow as pa
 from numpy.typing import NDArray
 
-from pipelines.data.delimited import NoTable, TextTable, read_text_table
-from pipelines.data.tables.words import reason_of, short
+from pipelines.data.tables.words import counted, short
 from pipelines.errors import InputError, opt
 from pipelines.graph.edges import check_choice, check_number
-from pipelines.graph.layout import (
-    UNNAMED,
-    are_decimal_commas,
-    counts_rows,
-    first_cells,
-    is_number,
-    means_node,
-)
-from pipelines.graph.names import places_of
+from pipelines.graph.vectors import vectors_by_node
 
 Array = NDArray[np.float64]
 
@@ -35,7 +24,6 @@ Callback = Callable[[int, float], None]
 
 DOUBLE = 2.0**-53
 SINGLE = 2.0**-24
-SUFFIXES = (".csv", ".tsv", ".txt", ".parquet")  # of personal vectors
 DANGLING = ("uniform", "personalised", "none")
 
 
@@ -57,6 +45,8 @@ class RandomSurfer:
         What happens at a dangling node, which no weight leaves: a jump anywhere alike ("uniform")
         or as ``personalisation`` says ("personalised"); "none": the surfer is lost, and ranks add
         up to less than 1.
+    initial : float64 of shape (n_nodes, k), or None
+        Ranks to begin with.
 
     Raises
     ------
@@ -68,6 +58,7 @@ class RandomSurfer:
     alpha: float = 0.85
     personalisation: Array | None = None
     dangling: str = "uniform"
+    initial: Array | None = None
 
     def __post_init__(self) -> None:
         check_number("alpha", self.alpha)
@@ -89,7 +80,9 @@ class RandomSurfer:
         return self.personalisation
 
     def start(self) -> Array:
-        """Return ranks to begin with, of shape (n_nodes, k): a jump from nowhere."""
+        """Return ranks to begin with, of shape (n_nodes, k); unless known, a jump from nowhere."""
+        if self.initial is not None:
+            return self.initial
         return np.ascontiguousarray(np.broadcast_to(self.jump, (self.n_nodes, self.n_vectors)))
 
     def jump_weights(self, dangling_rank: Array) -> tuple[Array, Array]:
@@ -113,9 +106,9 @@ class RandomSurfer:
 
 
 def surfer_on(
-    nodes: pd.Index, alpha: float, dangling: str, personalise: Any
+    nodes: pd.Index, alpha: float, dangling: str, personalise: Any, start: Any = None
 ) -> tuple[RandomSurfer, list[str], list[str]]:
-    """Return the surfer on these nodes, the names of the vectors, and what was noticed in a file.
+    """Return the surfer on these nodes, the names of the vectors, and what was noticed in files.
 
     Parameters
     ----------
@@ -123,6 +116,9 @@ def surfer_on(
         as its index and a column for each vector; or the path of a table, with or without a header
         line, whose first column names nodes and whose others are vectors, where what is missing
         is 0
+    start : None, or ranks that are known, in the same forms: of the vectors by name, or of one
+        column for all; nodes that are none of these are left out, and nodes without a rank get
+        what a jump gives them
 
     Raises
     ------
@@ -130,115 +126,53 @@ def surfer_on(
         As ``RandomSurfer`` does; the file cannot be read, a node is unknown or stands there twice,
         a number is negative, infinite or NaN, or a vector is 0 everywhere.
     """
-    if personalise is None:
-        return RandomSurfer(len(nodes), alpha, None, dangling), ["rank"], []
-    notes = list[str]()
-    if isinstance(personalise, str | Path):
-        frame, notes = _read_vectors(Path(personalise), nodes)
-        positions = places_of(pa.array(frame.index.map(str), pa.large_string()), nodes)
-    else:
-        frame = _frame(personalise)
-        is_text = nodes.dtype.kind in "OTU" or str(nodes.dtype) in ("str", "string")
-        wanted = frame.index.map(str) if is_text else frame.index  # 7 is the node '7' among text
-        positions = nodes.get_indexer(wanted)
-    values = frame.to_numpy(dtype=np.float64)
-    twice = frame.index[frame.index.duplicated() | pd.Index(positions).duplicated()]
-    if len(twice) and (positions >= 0).all():
-        raise InputError(
-            f"{opt('personalise')} must name a node once, {short(twice[0])} stands there twice"
-        )
-    unknown = np.flatnonzero(positions < 0)
-    if len(unknown):
-        raise InputError(
-            f"{opt('personalise')} must name nodes of the graph, got "
-            f"{short(frame.index[unknown[0]])}, which is none; drop it or add an edge"
-        )
-    bad = np.argwhere(~(np.isfinite(values) & (values >= 0)))
-    if len(bad):
-        row, column = bad[0]
-        raise InputError(
-            f"{opt('personalise')} must hold finite numbers of at least 0, got "
-            f"{values[row, column]} for {short(frame.index[row])}; mend it"
-        )
-    vectors = np.zeros((len(nodes), values.shape[1]))
-    vectors[positions] = values
-    largest = vectors.max(axis=0)
-    names = [str(name) for name in frame.columns]
-    if not (largest > 0).all():
-        empty = names[int(np.argmin(largest))]
-        raise InputError(
-            f"{opt('personalise')} must have a number above 0 in every vector, "
-            f"{short(empty)} has none; name a node to jump to"
-        )
-    vectors /= largest  # whose sum may be no float64 number
-    vectors /= vectors.sum(axis=0)
-    return RandomSurfer(len(nodes), alpha, vectors, dangling), names, notes
+    surfer, names, notes = RandomSurfer(len(nodes), alpha, None, dangling), ["rank"], list[str]()
+    if personalise is not None:
+        jumps, notes = vectors_by_node("personalise", personalise, nodes)
+        if len(jumps.unknown):
+            raise InputError(
+                f"{opt('personalise')} must name nodes of the graph, got "
+                f"{short(jumps.unknown[0])}, which is none; drop it or add an edge"
+            )
+        names = jumps.names
+        surfer = RandomSurfer(len(nodes), alpha, jumps.scaled(), dangling)
+    if start is not None:
+        ranks, noted = start_ranks(start, nodes, surfer, names)
+        surfer, notes = replace(surfer, initial=ranks), [*notes, *noted]
+    return surfer, names, notes
 
 
-def _read_vectors(path: Path, nodes: pd.Index) -> tuple[pd.DataFrame, list[str]]:
-    """Read vectors by node from a file; return what was noticed in it, too."""
-    if path.suffix.lower() not in SUFFIXES or not path.is_file():
+def start_ranks(
+    start: Any, nodes: pd.Index, surfer: RandomSurfer, names: list[str]
+) -> tuple[Array, list[str]]:
+    """Return ranks to begin with, of shape (n, k) and sum 1, and what is to be said of them."""
+    known, notes = vectors_by_node("start", start, nodes)
+    if not known.has_row.any():
         raise InputError(
-            f"{opt('personalise')} must be an existing {', '.join(SUFFIXES)} file, got "
-            f"'{path}'; its first column names nodes, each other is a vector"
+            f"{opt('start')} must have ranks of nodes of the graph, got {short(known.unknown[0])} "
+            "and others, which are none; take those of a graph with the same names"
         )
-    try:
-        if path.suffix.lower() == ".parquet":
-            frame = pd.read_parquet(path)
-            if frame.index.name is None and frame.index.dtype.kind in "iu":
-                frame = frame.set_index(frame.columns[0])
-            frame, notes = frame.astype(np.float64).fillna(0.0), list[str]()
-        else:
-            frame, notes = _vectors_of(read_text_table(path, header=False), path, nodes)
-    except (OSError, ValueError, pa.ArrowException, IndexError) as error:
-        if isinstance(error, InputError):
-            raise
-        raise InputError(
-            f"{opt('personalise')} must be a table of nodes and numbers, '{path}' is not: "
-            f"{reason_of(error)}; mend it"
-        ) from None
-    return _frame(frame), [f"{path.name}: {note}" for note in notes]
-
-
-def _vectors_of(table: TextTable, path: Path, nodes: pd.Index) -> tuple[pd.DataFrame, list[str]]:
-    """Return the vectors in a text whose first line was not taken for a header, and notes."""
-    first = first_cells(table)
-    is_node = places_of(pa.array(first[:1], pa.large_string()), nodes)[0] >= 0
-    if not is_node and (means_node(first[0]) or not all(map(is_number, first[1:]))):
-        table = read_text_table(path, header=True)
-    columns, n_names, notes = table.cells.columns, table.cells.num_columns, list(table.notes)
-    if table.names is None:
-        notes.append("no header line")
-    names = table.names or tuple(str(i + 1) for i in range(n_names))
-    if len(set(names)) < len(names):
-        raise NoTable("two columns have one name")
-    begin = int(n_names > 2 and names[0] in UNNAMED and counts_rows(columns[0]))
-    if begin:
-        notes.append("the first column, which counts the rows, left out")
-    vectors = {}
-    for name, column in zip(names[begin + 1 :], columns[begin + 1 :], strict=False):
-        words = [(cell or "").strip() for cell in column.to_pylist()]
-        if table.dialect.delimiter != "," and are_decimal_commas(words):
-            words = [word.replace(",", ".") for word in words]
-        for row, word in enumerate(words):
-            if word and not is_number(word):
-                raise NoTable(f"{short(word)} in line {table.line_of(row)} is no number")
-        vectors[name] = [float(word or 0) for word in words]
-    index = [(cell or "").strip() for cell in columns[begin].to_pylist()]
-    return pd.DataFrame(vectors, index), notes
-
-
-def _frame(given: Any) -> pd.DataFrame:
-    if isinstance(given, Mapping):
-        given = pd.Series(dict(given))
-    if isinstance(given, pd.Series):
-        given = given.to_frame("personalised" if given.name is None else given.name)
-    if not isinstance(given, pd.DataFrame) or not given.shape[1] or not len(given):
-        raise InputError(
-            f"{opt('personalise')} must hold numbers by node: a file, a mapping, or a pandas "
-            f"Series or frame; got {type(given).__name__} without any"
-        )
-    return given
+    order = [known.names.index(name) for name in names if name in known.names]
+    if len(order) < len(names):
+        if len(known.names) > 1:
+            raise InputError(
+                f"{opt('start')} must have one column of ranks, or one for each vector "
+                f"({', '.join(names)}), got {', '.join(known.names)}; rename or drop some"
+            )
+        order = [0] * len(names)
+    new, ranks = ~known.has_row, known.values[:, order]
+    if surfer.dangling != "none" or (ranks.sum(axis=0) > 1).any():  # else their sum is less than 1
+        ranks = known.scaled()[:, order]
+    if len(known.unknown):
+        words = counted(len(known.unknown), "node that is", "nodes that are")
+        notes.append(f"start: {words} not in the graph left out, such as {short(known.unknown[0])}")
+    if new.any():
+        ranks[new] = np.broadcast_to(surfer.jump, ranks.shape)[new]
+        ranks /= np.maximum(ranks.sum(axis=0), 1)
+        words = counted(int(new.sum()), "node has", "nodes have")
+        first = short(nodes[int(np.argmax(new))])
+        notes.append(f"start: {words} no rank yet, such as {first}: what a jump gives")
+    return np.ascontiguousarray(ranks), notes
 
 
 @dataclass(frozen=True)

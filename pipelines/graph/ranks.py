@@ -108,6 +108,7 @@ def compute_pagerank(
     alpha: float = 0.85,
     personalise: Any = None,
     dangling: str = "uniform",
+    start: Any = None,
     tol: float | None = 1e-6,
     iterations: int | None = None,
     device: str = "cpu",
@@ -148,6 +149,10 @@ def compute_pagerank(
         several are iterated at once. By default to every node alike.
     dangling : {"uniform", "personalised", "none"}, default "uniform"
         Where the rank of nodes goes that no weight leaves.
+    start : optional
+        Ranks to begin with, of a graph that was much like this one: ``Ranks``, the folder of a run,
+        or in the forms of ``personalise``, with one column or those of the vectors. By default
+        what a jump gives. It decides how many iterations it takes, and not what they end in.
     tol : float or None, default 1e-6
         Ends when the L1 norm of the change is this small; None: never.
     iterations : int, optional
@@ -185,7 +190,7 @@ def compute_pagerank(
         header=header,
         encoding=encoding,
     )
-    surfer, vectors, notes = surfer_on(graph.nodes, alpha, dangling, personalise)
+    surfer, vectors, notes = surfer_on(graph.nodes, alpha, dangling, personalise, start)
     graph = replace(graph, notes=(*graph.notes, *notes))
     for note in graph.notes:
         logging.getLogger(__name__).warning(note)

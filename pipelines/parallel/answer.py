@@ -4,20 +4,23 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import pandas as pd
 
 from pipelines.data.baseline import better_on_test_rows, constant_answer
 from pipelines.data.model_file import write_model
-from pipelines.parallel.checkpoint import from_bytes
-from pipelines.parallel.flat import best_network
+from pipelines.parallel.checkpoint import StoredStages, from_bytes, read
+from pipelines.parallel.flat import BEST, best_network
 from pipelines.parallel.problem import CLASSES, Problem
 from pipelines.parallel.process_group.group import Group
 from pipelines.parallel.record import CHECKPOINTS, EPOCHS, EpochRow
 from pipelines.run_folder import names
 from pipelines.run_folder.reading import as_table
+
+if TYPE_CHECKING:
+    import torch
 
 
 @dataclass(frozen=True)
@@ -47,8 +50,8 @@ class Training:
 
     @classmethod
     def of_file(cls, name: str) -> Self:
-        """Return the training whose checkpoint has that name."""
-        strategy, _, numbers = name.removesuffix(".safetensors").rpartition("-on-")
+        """Return the training whose checkpoint, or part of it, has that name."""
+        strategy, _, numbers = name.partition(".")[0].rpartition("-on-")
         ranks, _, number = numbers.partition("-")
         return cls(strategy, int(ranks), int(number) - 1)
 
@@ -99,7 +102,7 @@ def write(
     whole = [
         training
         for training, rows in trainings.items()
-        if _best_epoch(rows) is not None and (folder / CHECKPOINTS / training.file).exists()
+        if _best_epoch(rows) is not None and read(folder / CHECKPOINTS / training.file)
     ]
     if not whole:
         return found
@@ -113,12 +116,27 @@ def _best_epoch(rows: list[dict[str, Any]]) -> Any:
     return min(measured, key=lambda row: row["validation_loss"], default=None)
 
 
+def _best_network(problem: Problem, path: Path, seed: int) -> torch.nn.Module:
+    """Return the network after its best epoch; of stages with its weights mapped from disk."""
+    if path.exists():
+        state, _ = from_bytes(path.read_bytes())
+        return best_network(problem.network.make(seed), state)
+    from pipelines.parallel.stages import network_from
+
+    stored = StoredStages(path)
+    by_name = {
+        name.removeprefix(BEST).split(" ", 1)[1]: stored[name]
+        for name in stored
+        if name.startswith((f"{BEST}weights ", f"{BEST}buffer "))
+    }
+    return network_from(by_name, lambda: problem.network.make(seed))
+
+
 def _store(folder: Path, problem: Problem, best: Training, seed: int) -> dict[str, Any]:
     """Store the best network and its predictions of the test rows; return its test scores."""
     import torch
 
-    state, _ = from_bytes((folder / CHECKPOINTS / best.file).read_bytes())
-    network = best_network(problem.network.make(seed), state)
+    network = _best_network(problem, folder / CHECKPOINTS / best.file, seed)
     about = {
         "network": problem.network.name,
         "n_inputs": problem.network.n_inputs,
@@ -136,7 +154,7 @@ def _store(folder: Path, problem: Problem, best: Training, seed: int) -> dict[st
     loss, metric = problem.measure(network, columns, Group(0, 1, "cpu"))
     metadata = {
         "best": {"training": best.name},
-        "n_weights": len(state["weights"]),
+        "n_weights": sum(weights.numel() for weights in network.parameters()),
         "test_loss": loss,
     }
     if problem.task != CLASSES:

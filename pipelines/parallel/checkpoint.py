@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import re
 import zlib
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -81,7 +82,62 @@ def write(path: Path, content: bytes) -> None:
 
 
 def read(path: Path) -> bytes | None:
-    """Return a checkpoint, or None where there is none or it is damaged."""
+    """Return a checkpoint, or None where there is none or it is damaged; of stages the progress."""
+    if content := _read(path):
+        return content
+    files = stage_files(path)
+    return to_bytes({}, StoredStages(path, files).progress) if files else None
+
+
+def stage_file(path: Path, step: int, part: int, n_parts: int) -> Path:
+    """Return the file of a rank's stages, whose checkpoint would have the path."""
+    return path.with_name(f"{path.stem}.step-{step}.part-{part + 1}-of-{n_parts}{path.suffix}")
+
+
+def stage_files(path: Path) -> list[Path]:
+    """Return the files of the last step of which all stages have one that is whole."""
+    pattern = re.compile(re.escape(path.stem) + r"\.step-(\d+)\.part-\d+-of-(\d+)")
+    steps = {
+        (int(words[1]), int(words[2]))
+        for file in path.parent.glob(f"*{path.suffix}")
+        if (words := pattern.fullmatch(file.stem))
+    }
+    for step, n_parts in sorted(steps, reverse=True):
+        files = [stage_file(path, step, part, n_parts) for part in range(n_parts)]
+        if all(_read(file) is not None for file in files):
+            return files
+    return []
+
+
+class StoredStages(Mapping[str, "torch.Tensor"]):
+    """The tensors of a network that lies in several files, by name; mapped from disk.
+
+    Attributes
+    ----------
+    progress : of the training
+    """
+
+    def __init__(self, path: Path, files: Sequence[Path] | None = None) -> None:
+        from safetensors import safe_open
+
+        opened = [safe_open(file, "pt") for file in files or stage_files(path)]
+        self._files = {name: file for file in opened for name in (*file.keys(),)}
+        all_progress = [Progress(**json.loads(file.metadata()["progress"])) for file in opened]
+        # Which the last stage alone has within an epoch.
+        loss = max(progress.loss for progress in all_progress)
+        self.progress = replace(all_progress[0], loss=loss)
+
+    def __getitem__(self, name: str) -> torch.Tensor:
+        return self._files[name].get_tensor(name)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._files)
+
+    def __len__(self) -> int:
+        return len(self._files)
+
+
+def _read(path: Path) -> bytes | None:
     try:
         content = path.read_bytes()
         if signed := re.search(rb'"crc32":"([0-9a-f]{8})"', content):

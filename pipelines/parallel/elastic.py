@@ -12,6 +12,7 @@ from pipelines.errors import InputError
 from pipelines.nn.settings import Training
 from pipelines.nn.train import on_device
 from pipelines.parallel.checkpoint import Progress, progress_of, read
+from pipelines.parallel.options import Formation
 from pipelines.parallel.problem import Problem
 from pipelines.parallel.process_group.group import Group, ProcessGroupError
 from pipelines.parallel.process_group.members import (
@@ -45,7 +46,10 @@ def train(problem: Problem, order: TrainingPlan, group: Group, send: Send) -> by
     """
     import torch
 
-    rank = Rank(problem, order, group, send)
+    kind = Rank
+    if order.options.stages > 1:
+        from pipelines.parallel.staged_rank import StagedRank as kind
+    rank = kind(problem, order, group, send)
     settings = Training(
         precision=order.options.precision,
         device="cpu" if group.device == "cpu" else "gpu",
@@ -122,6 +126,7 @@ def train_on(
                 refuse_several_hosts(members)
             except InputError as error:  # a replacement that came from another host
                 raise RunStopped(str(error)) from None
+        members = members[: Formation.of(order.options, len(members)).n_ranks]
         order = dataclasses.replace(order, start=newest)
         ended = run_process_group(
             client, members, train, problem, order, pass_on, device=device, threads=threads

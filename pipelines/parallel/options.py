@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import ClassVar
+from typing import ClassVar, Self
 
 from pipelines.data.user_code import absolute_name, named_code
-from pipelines.errors import InputError
+from pipelines.errors import InputError, flag_of
 from pipelines.nn.augment import AUGMENTATION
 from pipelines.nn.settings import PRECISIONS
 from pipelines.run.options import Rule, at_least, number, option, positive, real, rule, share
@@ -19,6 +19,7 @@ USUAL = {
     "mlp": ("adamw", 0.001),
     "cnn": ("sgd", 0.05),
 }
+MICROBATCHES = 8
 ROWS_OF_APPROXIMATOR, HIDDEN = 8000, (64, 64)
 OPTIMIZERS = ("sgd", "adamw")  # of torch.optim
 SCALINGS = ("none", "linear", "sqrt")
@@ -63,6 +64,54 @@ class Strategy:
     def averages(self, epoch: int) -> bool:
         """Return whether models are averaged after an epoch, counted from 0."""
         return self.name == "every-k" or (self.name == "average" and (epoch + 1) % self.k == 0)
+
+
+@dataclass(frozen=True)
+class Formation:
+    """How ranks share a network: pipelines side by side, of ranks that have some stages each.
+
+    Attributes
+    ----------
+    n_pipelines, n_in_pipeline : pipelines, and ranks of each
+    n_each : stages of a rank
+    n_micro, n_rows : micro-batches of a rank's batch, and the rows of each
+    """
+
+    n_pipelines: int
+    n_in_pipeline: int
+    n_each: int
+    n_micro: int
+    n_rows: int
+
+    @classmethod
+    def of(cls, options: TrainingOptions, n_ranks: int) -> Self:
+        """Return that of so many ranks at most; of fewer than a pipeline has, a shorter one."""
+        n_in_pipeline = min(options.stages, n_ranks)
+        n_micro = options.microbatches or MICROBATCHES
+        sizes = options.stages_of_a_rank, n_micro, options.batch_size // n_micro
+        return cls(n_ranks // n_in_pipeline, n_in_pipeline, *sizes)
+
+    @property
+    def n_ranks(self) -> int:
+        return self.n_pipelines * self.n_in_pipeline
+
+    @property
+    def n_stages(self) -> int:
+        return self.n_in_pipeline * self.n_each
+
+    def stages_of(self, place: int) -> list[int]:
+        """Return the numbers of the stages of a rank, by its place in its pipeline."""
+        return list(range(place, self.n_stages, self.n_in_pipeline))
+
+    @property
+    def bubble(self) -> float:
+        """The idle share of a step, were stages equal and messages for nothing.
+
+        (p - 1) / (v m + p - 1) of p ranks, v stages of each and m micro-batches (Narayanan et al.,
+        Efficient large-scale language model training on GPU clusters, 2021).
+        """
+        idle = self.n_in_pipeline - 1
+        return idle / (self.n_each * self.n_micro + idle)
 
 
 def strategy_of(text: str) -> Strategy:
@@ -159,6 +208,18 @@ class TrainingOptions(NetworkOptions):
     ranks: tuple[int, ...] | None = whole_numbers(
         "numbers of ranks to compare, such as 1,2 (default: one for each worker)"
     )
+    stages: int = number(
+        1,
+        "cut the network into so many stages, each on a rank of its own that makes no other; with "
+        "more ranks several such pipelines average their gradients",
+    )
+    microbatches: int | None = number(
+        None,
+        f"with --stages: parts that a rank's batch goes through them in (default: {MICROBATCHES})",
+    )
+    stages_of_a_rank: int = number(
+        1, "with --stages: stages of each rank, whose idle time is less with more (interleaved)"
+    )
     repeats: int = number(1, "trainings of each, with seeds of their own")
     epochs: int = number(20, "most epochs")
     batch_size: int = number(128, "rows of a rank's batch; all ranks' together are a step's")
@@ -221,6 +282,15 @@ class TrainingOptions(NetworkOptions):
         usual = USUAL.get(self.network, USUAL["mlp"])[1]
         return usual if self.learning_rate is None else self.learning_rate
 
+    def kept_at_once(self, formation: Formation) -> tuple[float, float]:
+        """Return how many numbers are held for each weight, and for each that a row leaves.
+
+        Of a weight itself, its gradient, its best value and the optimiser's; of rows, those of the
+        micro-batches that are on their way.
+        """
+        moments = 2 if self.chosen_optimizer == "adamw" else int(self.momentum > 0)
+        return 3.0 + moments, float(formation.n_rows * min(formation.n_micro, formation.n_stages))
+
     def rate(self, step: int, n_ranks: int) -> float:
         """Return the learning rate of a step, counted from 1.
 
@@ -247,9 +317,36 @@ class TrainingOptions(NetworkOptions):
                 "--channels-last is for a network with convolutions, got --network "
                 f"{self.network}; leave it out"
             )
+        self._refuse_meaningless_stages()
         for name, network in (("hidden", "mlp"), ("points", "approximator")):
             if getattr(self, name) is not None and self.network != network:
                 raise InputError(
                     f"--{name} is for --network {network}, got --network {self.network}; leave it "
                     "out"
                 )
+
+    def _refuse_meaningless_stages(self) -> None:
+        n_micro = self.microbatches or MICROBATCHES
+        if self.stages == 1:
+            for name, usual in (("microbatches", None), ("stages_of_a_rank", 1)):
+                if getattr(self, name) != usual:
+                    raise InputError(f"{flag_of(name)} is for a network in stages; add --stages 2")
+            return
+        if self.strategies() != ["every-step"]:
+            raise InputError(
+                f"--stages is for --sync every-step, got {', '.join(self.strategies())}; leave one "
+                "out"
+            )
+        if self.precision == "bf16":
+            raise InputError("--stages is for --precision fp32 or tf32, got bf16; leave one out")
+        if self.batch_size % n_micro:
+            raise InputError(
+                f"--batch-size must be a multiple of --microbatches, got {self.batch_size} and "
+                f"{n_micro}; take {-(-self.batch_size // n_micro) * n_micro}"
+            )
+        if n_micro % self.stages if self.stages_of_a_rank > 1 else n_micro < self.stages:
+            word = "a multiple of" if self.stages_of_a_rank > 1 else "at least"
+            raise InputError(
+                f"--microbatches must be {word} --stages, got {n_micro} and {self.stages}; take "
+                f"{-(-n_micro // self.stages) * self.stages}"
+            )

@@ -214,6 +214,16 @@ class Problem:
             return functional.cross_entropy(outputs, y, reduction="sum")
         return functional.mse_loss(outputs.squeeze(1), y, reduction="sum")
 
+    def sums(self, outputs: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        """Return loss and metric, each summed over rows."""
+        import torch
+
+        if self.task == CLASSES:
+            metric = (outputs.argmax(1) != y).sum()
+        else:
+            metric = (outputs.squeeze(1) - y).abs().sum() * self.unit
+        return torch.stack([self.loss(outputs, y), metric.float()])
+
     def measure(
         self, network: torch.nn.Module, columns: Columns, group: Group
     ) -> tuple[float, float]:
@@ -229,12 +239,7 @@ class Problem:
                 block = slice(first, min(first + BLOCK, mine.stop))
                 # A network may write to what it is given, and these rows are measured again.
                 some = self.prepare({name: one[block].clone() for name, one in columns.items()})
-                outputs, y = network(some["X"]), some["y"]
-                sums[0] += self.loss(outputs, y)
-                if self.task == CLASSES:
-                    sums[1] += (outputs.argmax(1) != y).sum()
-                else:
-                    sums[1] += (outputs.squeeze(1) - y).abs().sum() * self.unit
+                sums += self.sums(network(some["X"]), some["y"])
         network.train()
         group.sum(sums)
         loss, metric = (sums / max(1, n_rows)).tolist()

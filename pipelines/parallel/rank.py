@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pipelines.data.batches import Batch, Batches
+from pipelines.data.batches import Batch, Batches, Columns
 from pipelines.parallel.checkpoint import Progress, from_bytes, to_bytes, write
 from pipelines.parallel.flat import BEST, FlatModel, best_network
 from pipelines.parallel.options import TrainingOptions, strategy_of
@@ -52,38 +52,37 @@ class Rank:
     def __init__(self, problem: Problem, order: TrainingPlan, group: Group, send: Send) -> None:
         import torch
 
-        from pipelines.nn.networks import autocast, drawing_from, draws
+        from pipelines.nn.networks import autocast, drawing_from
 
         self._torch, self._autocast, self._drawing_from = torch, autocast, drawing_from
         self._problem, self._order, self._group, self._tell = problem, order, group, send
         options = self._options = order.options
         self._strategy = strategy_of(options.sync)
-        self._network = problem.network.make(order.seed)
+        self._equals = group  # ranks whose weights are the same ones
+        self._network = self._make_network()
         for one in self._network.modules() if options.channels_last else ():
             if isinstance(one, torch.nn.Conv2d):  # what it is given decides on its products
                 one.register_forward_pre_hook(
                     lambda _, given: given[0].contiguous(memory_format=torch.channels_last)
                 )
-        try:
-            self._draws = draws(self._network, torch.zeros(2, problem.network.n_inputs))
-        except Exception:  # its first step says why, or takes more rows
-            self._draws = True
+        self._draws = self._network_draws()
         self._model = FlatModel(
             self._network, options.chosen_optimizer, options.momentum, group.device
         )
         self._progress = Progress()
         kept: dict[str, torch.Tensor] = {}
         if order.start is not None:
-            kept, self._progress = from_bytes(order.start)
+            kept, self._progress = self._start(order.start)
             self._model.load(kept)
         self._best = {name: one for name, one in kept.items() if name.startswith(BEST)}
+        part, n_parts = self._part
         self._batches = Batches(
             problem.train,
             batch_size=options.batch_size,
             seed=order.seed,
             map=problem.prepare,
-            rank=group.rank,
-            n_ranks=group.n_ranks,
+            rank=part,
+            n_ranks=n_parts,
             device=group.device,
             epoch=self._progress.epoch,
             position=self._progress.position,
@@ -101,22 +100,56 @@ class Rank:
         self._added = torch.tensor(self._progress.loss, dtype=torch.float64, device=group.device)
         self._last_news = self._last_write = time.monotonic()
 
+    @property
+    def _part(self) -> tuple[int, int]:
+        """Which part of each union batch is this rank's, and how many there are."""
+        return self._group.rank, self._group.n_ranks
+
+    def _make_network(self) -> torch.nn.Module:
+        return self._problem.network.make(self._order.seed)
+
+    def _network_draws(self) -> bool:
+        from pipelines.nn.networks import draws
+
+        try:
+            return draws(self._network, self._torch.zeros(2, self._problem.network.n_inputs))
+        except Exception:  # its first step says why, or takes more rows
+            return True
+
+    def _start(self, content: bytes) -> tuple[dict[str, torch.Tensor], Progress]:
+        """Return what a checkpoint holds, of this rank's."""
+        return from_bytes(content)
+
     def train(self) -> bytes:
         """Train until the end, and return the last checkpoint; raises as ``Group.sum``."""
         group, progress = self._group, self._progress
         for one in self._model.state().values():  # first weights may differ in bits between GPUs
-            group.broadcast(one)
+            self._equals.broadcast(one)
         self._keep()
         group.tally()
         self._tell({"kind": "begun", "step": progress.step, "n_weights": self._model.n_weights})
         self._began = time.perf_counter() - progress.seconds
         while not progress.done:
             self._epoch()
-        best = best_network(self._network, self._model.state() | self._best)
-        loss, metric = self._problem.measure(best, self._test, group)
+        loss, metric = self._tested()
         tested = {"test_loss": _finite(loss), "test_metric": _finite(metric)}
         progress.epochs[-1] = progress.epochs[-1] | tested
         return self._write()
+
+    def _measured(self, columns: Columns) -> tuple[float, float]:
+        """Return mean loss and metric of rows that every rank has."""
+        return self._problem.measure(self._model.network, columns, self._group)
+
+    def _tested(self) -> tuple[float, float]:
+        """Return those of the test rows, by the network after its best epoch."""
+        best = best_network(self._network, self._model.state() | self._best)
+        return self._problem.measure(best, self._test, self._group)
+
+    def _share_loss(self) -> None:
+        """Add the loss that no other rank knows yet to that of all."""
+        total = self._loss.clone()
+        self._group.sum(total)
+        self._count(total)
 
     def _epoch(self) -> None:
         progress, strategy, group = self._progress, self._strategy, self._group
@@ -133,9 +166,7 @@ class Rank:
         averaged = strategy.averages(progress.epoch)
         if averaged:
             self._average()
-        total = self._loss.clone()
-        group.sum(total)
-        self._count(total)
+        self._share_loss()
         progress.loss = float(self._added)  # when the device has done the epoch
         communication, wait = group.tally()
         spent = time.perf_counter() - began
@@ -198,7 +229,7 @@ class Rank:
         if not equal:
             own = {name: one.clone() for name, one in model.state().items()}
             self._average()
-        loss, metric = problem.measure(model.network, self._validation, group)
+        loss, metric = self._measured(self._validation)
         improved = math.isfinite(loss) and (progress.best is None or loss < progress.best)
         if improved:
             progress.best = loss
@@ -253,7 +284,7 @@ class Rank:
         self._progress.loss = float(self._added)
         return self._model.state() | self._best, self._progress
 
-    def kept_bytes(self) -> bytes:
+    def kept_bytes(self) -> bytes | None:
         """Return the last point at which all ranks were equal, as a checkpoint."""
         for name, one in self._equal_buffers.items():
             self._model.buffers[name].copy_(one)

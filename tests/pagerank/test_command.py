@@ -66,6 +66,23 @@ def test_a_finished_run_is_not_run_again(finished, tmp_path):
     assert (finished / "journal.jsonl").read_text().splitlines() == journal
 
 
+def test_a_run_begins_with_the_ranks_of_another(finished: Path, tmp_path: Path) -> None:
+    results, ranks = tmp_path / "begun", tmp_path / "ranks.csv"
+    pd.read_parquet(finished / "ranks.parquet").to_csv(ranks, index=False)
+    for start_of in (finished, ranks):
+        options = [*SMALL, "--start", str(start_of), "--results", str(results), "--quiet"]
+        assert main(options) == 0
+        assert record(results)["n_iterations"] <= 2 < record(finished)["n_iterations"]
+        results = tmp_path / "begun again"
+
+
+def test_a_run_begins_with_nothing_else(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+    for wrong in (tmp_path, tmp_path / "none.csv"):
+        assert main([*SMALL, "--start", str(wrong), "--results", str(tmp_path / "run")]) == 2
+        (line,) = capsys.readouterr().err.splitlines()[-1:]
+        assert "--start must be an existing" in line
+
+
 def test_a_file_with_personal_vectors(tmp_path):
     edges, jump = tmp_path / "edges.csv", tmp_path / "jump.csv"
     edges.write_text("from,to,w\na,b,1\nb,c,2\nc,a,1\na,c,0.5\n")

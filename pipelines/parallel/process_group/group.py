@@ -10,9 +10,10 @@ import hmac
 import os
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 if TYPE_CHECKING:
     import torch
@@ -45,10 +46,14 @@ class Group:
         torch's name of where its tensors are: ``cpu`` (gloo) or ``cuda`` (nccl).
     """
 
+    _as_torch: ClassVar[list[Any]] = []  # the backend that torch is given next
+
     def __init__(self, rank: int, n_ranks: int, device: str, backend: Any = None) -> None:
         self.rank, self.n_ranks, self.device = rank, n_ranks, device
         self._backend, self._store = backend, None
         self._broken = threading.Event()
+        self._parts: list[Group] = []
+        self._how: dict[str, Any] = {}  # it was joined, and its parts are
         self._spans: list[float] = []  # seconds of each collective since the last tally
 
     @classmethod
@@ -97,7 +102,54 @@ class Group:
             raise ProcessGroupError(f"the ranks did not find each other: {error}") from None
         group = cls(rank, n_ranks, device, backend)
         group._store = store  # torch calls the methods of a store that Python must keep
+        group._how = {"secret": secret, "device": device, "host": host, "seconds": seconds}
+        group._how["stopped"] = stopped
         return group
+
+    def part(self, ranks: Sequence[int]) -> Group:
+        """Return a group of some ranks, this one among them; each of them calls this.
+
+        Raises
+        ------
+        ProcessGroupError
+            As ``join`` does.
+        """
+        from torch._C._distributed_c10d import PrefixStore
+
+        self.check()
+        if len(ranks) == 1:
+            return Group(0, 1, self.device)
+        assert self._store is not None
+        store = PrefixStore(f"ranks {list(ranks)} ", self._store)
+        part = Group.join(store, ranks.index(self.rank), len(ranks), **self._how)
+        self._parts.append(part)
+        return part
+
+    @contextmanager
+    def as_torch(self) -> Iterator[Any]:
+        """Be torch's global group, for parts of torch that take no other.
+
+        The sockets stay those of this group. A process can be in one such at a time.
+        """
+        import torch.distributed as torch_distributed
+        from torch._C._distributed_c10d import HashStore
+
+        dist: Any = torch_distributed
+        self.check()
+        backend, name = self._backend, "pleasingly"
+        if self.n_ranks == 1:
+            backend = _backend(HashStore(), 0, 1, self.device, LOOPBACK, timedelta(seconds=SECONDS))
+        if name.upper() not in dir(dist.Backend):
+            dist.Backend.register_backend(
+                name, lambda *_: self._as_torch[-1], devices=[self.device]
+            )
+        self._as_torch.append(backend)
+        dist.init_process_group(name, store=HashStore(), rank=self.rank, world_size=self.n_ranks)
+        try:
+            yield dist.group.WORLD
+        finally:
+            dist.destroy_process_group()
+            self._as_torch.clear()
 
     def sum(self, tensor: torch.Tensor) -> None:
         """Add up a tensor over all ranks, in place.
@@ -151,6 +203,8 @@ class Group:
         notice at once: theirs raise too.
         """
         self._broken.set()
+        for part in self._parts:
+            part.abort()
         backend, self._backend = self._backend, None
         if backend is not None and self.device != "cpu":
             backend.abort()  # of gloo it interrupts nothing

@@ -1,0 +1,276 @@
+"""A rank that has some stages of a network: with the others of its pipeline the whole of it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import nn
+
+from pipelines.data.batches import Batch, Columns, share
+from pipelines.parallel.checkpoint import (
+    Progress,
+    StoredStages,
+    progress_of,
+    stage_file,
+    to_bytes,
+    write,
+)
+from pipelines.parallel.flat import BEST
+from pipelines.parallel.options import Formation
+from pipelines.parallel.problem import CLASSES, Problem
+from pipelines.parallel.process_group.group import Group, ProcessGroupError
+from pipelines.parallel.rank import Rank, Send, TrainingPlan, seeds_of
+from pipelines.parallel.stages import StagedNetwork
+
+if TYPE_CHECKING:
+    from torch.distributed.pipelining.schedules import _PipelineSchedule
+
+FILES_KEPT = 2
+NOBODY = -100  # the class of a row that fills a micro-batch, which cross-entropy passes over
+LOST = ("gloo", "nccl", "connection", "timed out")  # of torch's words where a rank is gone
+
+
+class StagedRank(Rank):
+    """A rank of a pipeline; the ranks of several pipelines that have one stage average gradients.
+
+    A batch is cut into micro-batches, whose gradients add up to those of the batch.
+    """
+
+    def __init__(self, problem: Problem, order: TrainingPlan, group: Group, send: Send) -> None:
+        self._formation = Formation.of(order.options, group.n_ranks)
+        pipeline, place = divmod(group.rank, self._formation.n_in_pipeline)
+        first = pipeline * self._formation.n_in_pipeline
+        self._pipeline_number = pipeline
+        self._pipeline = group.part(range(first, first + self._formation.n_in_pipeline))
+        self._peers = group.part(range(place, group.n_ranks, self._formation.n_in_pipeline))
+        self._mine = self._formation.stages_of(place)
+        self._is_first = 0 in self._mine
+        self._is_last = self._formation.n_stages - 1 in self._mine
+        self._n_union, self._busy = 1, 0.0
+        self._written = list[Path]()
+        super().__init__(problem, order, group, send)
+        self._equals = self._peers
+
+    @property
+    def _part(self) -> tuple[int, int]:
+        return self._pipeline_number, self._formation.n_pipelines
+
+    def _make_network(self) -> nn.Module:
+        problem, options, formation = self._problem, self._order.options, self._formation
+        row = torch.zeros(1, problem.network.n_inputs)
+        self._whole = StagedNetwork(
+            lambda: problem.network.make(self._order.seed),
+            problem.network.name,
+            formation.n_stages,
+            row,
+            options.kept_at_once(formation),
+        )
+        self._stages = [self._whole.stage(number) for number in self._mine]
+        return nn.ModuleList(self._stages)
+
+    def _network_draws(self) -> bool:
+        return True
+
+    def train(self) -> bytes:
+        """See ``Rank``."""
+        with ExitStack() as stack:
+            self._schedule = self._make_schedule(stack.enter_context(self._pipeline.as_torch()))
+            return super().train()
+
+    def _make_schedule(self, torch_group: Any) -> _PipelineSchedule:
+        from torch.distributed.pipelining import (
+            PipelineStage,
+            Schedule1F1B,
+            ScheduleInterleaved1F1B,
+        )
+
+        n_rows, device = self._formation.n_rows, torch.device(self._group.device)
+        stages: Any = []
+        for number, network in zip(self._mine, self._stages, strict=True):
+            layers = self._whole.stages[number]
+            ends = [
+                torch.empty(n_rows, *self._whole.shapes[place], device="meta")
+                for place in (layers.start, layers.stop)
+            ]
+            ends[0].requires_grad_(number > 0)
+            ends[1].requires_grad_()
+            stage = PipelineStage(
+                network,
+                number,
+                self._formation.n_stages,
+                device,
+                input_args=(ends[0],),
+                output_args=(ends[1],),
+                group=torch_group,
+            )
+            self._time(stage)
+            stages.append(stage)
+        kind = Schedule1F1B if len(stages) == 1 else ScheduleInterleaved1F1B
+        return kind(
+            stages[0] if len(stages) == 1 else stages,
+            self._formation.n_micro,
+            loss_fn=self._loss_of,
+            scale_grads=False,
+        )
+
+    def _time(self, stage: Any) -> None:
+        """Have a stage of torch's add up the seconds in which it computes."""
+
+        def timed(method: Any, *args: Any, **kwargs: Any) -> Any:
+            began = time.perf_counter()
+            result = method(*args, **kwargs)
+            self._busy += time.perf_counter() - began
+            return result
+
+        for name in ("forward_one_chunk", "backward_one_chunk"):
+            setattr(stage, name, partial(timed, getattr(stage, name)))
+
+    def _loss_of(self, outputs: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        real = y != NOBODY if self._problem.task == CLASSES else ~y.isnan()
+        return self._problem.loss(outputs[real].float(), y[real]) / self._n_union
+
+    def _step(self, batch: Batch, step: int) -> None:
+        model, losses = self._model, list[torch.Tensor]()
+        self._group.check()
+        model.shared.zero_()
+        self._n_union = batch.n_union
+        of_images, _ = seeds_of(self._order.seed, step, self._pipeline_number)
+        _, of_network = seeds_of(self._order.seed, step, self._group.rank)
+        columns = batch.columns
+        if self._is_first and self._options.augment != "none" and len(batch.rows):
+            X = self._problem.augmented(columns["X"], self._options.augment, of_images)
+            columns = {**columns, "X": X}
+        with self._drawing_from(of_network, self._group.device):
+            for X, y, _ in self._rounds(columns):
+                self._run(self._schedule.step, X, y, losses)
+        if losses:
+            model.shared[model.n_weights] = torch.stack(losses).detach().sum() * batch.n_union
+        model.put_statistics()
+        self._peers.sum(model.shared)
+        model.take_statistics(self._peers.n_ranks)
+        self._count(model.shared[model.n_weights])
+        model.step(self._options.rate(step, self._formation.n_pipelines))
+
+    def _rounds(self, columns: Columns) -> Any:
+        """Yield rows and targets, as many as a step's micro-batches have, and how many are real.
+
+        What is missing is filled with rows once more, whose targets are nobody's.
+        """
+        n_rows = self._formation.n_rows * self._formation.n_micro
+        if not len(columns["y"]):
+            return
+        nobody = NOBODY if self._problem.task == CLASSES else float("nan")
+        for X, y in zip(columns["X"].split(n_rows), columns["y"].split(n_rows), strict=True):
+            n_real = len(y)
+            if n_real < n_rows:
+                X = X[torch.arange(n_rows, device=X.device) % n_real]
+                y = torch.cat([y, y.new_full((n_rows - n_real,), nobody)])
+            yield X, y, n_real
+
+    def _run(self, run: Any, X: torch.Tensor, y: torch.Tensor, losses: list[torch.Tensor]) -> Any:
+        try:
+            return run(
+                *((X,) if self._is_first else ()),
+                target=y if self._is_last else None,
+                losses=losses if self._is_last else None,
+            )
+        except RuntimeError as error:
+            if not any(word in str(error).lower() for word in LOST):
+                raise
+            self._group.abort()
+            raise ProcessGroupError(str(error).splitlines()[0]) from None
+
+    def _share_loss(self) -> None:
+        self._pipeline.sum(self._added)  # which the last stage alone has
+
+    def _measured(self, columns: Columns) -> tuple[float, float]:
+        problem, group = self._problem, self._group
+        n_rows, sums = len(columns["y"]), torch.zeros(2, device=group.device)
+        mine = share(n_rows, *self._part)
+        self._network.eval()
+        with torch.no_grad():
+            rows = problem.prepare({name: one[mine].clone() for name, one in columns.items()})
+            for X, y, n_real in self._rounds(rows):
+                outputs = self._run(self._schedule.eval, X, y, [])
+                if self._is_last:
+                    sums += problem.sums(outputs[:n_real], y[:n_real])
+        self._network.train()
+        group.sum(sums)
+        loss, metric = (sums / max(1, n_rows)).tolist()
+        return loss, metric
+
+    def _tested(self) -> tuple[float, float]:
+        model, last = self._model, {name: one.clone() for name, one in self._model.state().items()}
+        model.load(model.state() | {name[len(BEST) :]: one for name, one in self._best.items()})
+        tested = self._measured(self._test)
+        model.load(last)
+        return tested
+
+    def _end_epoch(self, spent: float, communication: float, wait: float, equal: bool) -> None:
+        busy, self._busy = self._busy, 0.0
+        super()._end_epoch(spent, 0.0, max(0.0, spent - busy), equal)
+
+    def _start(self, content: bytes) -> tuple[dict[str, torch.Tensor], Progress]:
+        stored, progress = StoredStages(Path(self._order.checkpoint)), progress_of(content)
+        kept = {name: one.clone() for name, one in self._model.state().items()}
+        if progress.best is not None:
+            kept |= {
+                f"{BEST}{name}": one.clone() for name, one in kept.items() if is_of_network(name)
+            }
+        for name, view in self._by_name(kept):
+            view.copy_(stored[name])
+        if not self._is_last:
+            progress.loss = 0.0
+        return kept, progress
+
+    def _by_name(self, state: Mapping[str, torch.Tensor]) -> Iterator[tuple[str, torch.Tensor]]:
+        """Yield the tensors of a state by the names that their parts have in the whole network."""
+        names = dict(self._whole.names_of(self._network))
+        parameters = dict(self._network.named_parameters())
+        for key, tensor in state.items():
+            kind, _, local = key.rpartition("buffer ")
+            if local in names and kind != key:
+                yield f"{kind}buffer {names[local]}", tensor
+            elif tensor.ndim:
+                pieces = tensor.split([one.numel() for one in parameters.values()])
+                for name, piece in zip(parameters, pieces, strict=True):
+                    yield f"{key} {names[name]}", piece.view_as(parameters[name])
+            else:
+                yield key, tensor
+
+    def kept_bytes(self) -> None:
+        """Return nothing: ranks go on from the files of their stages."""
+
+    def _write_in_time(self) -> None:
+        if self._pipeline_number:
+            return
+        seconds = self._options.checkpoint_seconds
+        due = torch.tensor([float(time.monotonic() - self._last_write >= seconds)])
+        self._pipeline.broadcast(due.to(self._group.device))
+        if due.item():
+            self._last_write = time.monotonic()
+            self._write()
+
+    def _write(self) -> bytes:
+        """Write the file of these stages, in the first pipeline; return the progress alone."""
+        state, progress = self._point()
+        if not self._pipeline_number:
+            path = Path(self._order.checkpoint)
+            file = stage_file(path, progress.step, self._pipeline.rank, self._pipeline.n_ranks)
+            write(file, to_bytes(dict(self._by_name(state)), progress))
+            # The other ranks may not have written theirs yet: the one before stays.
+            self._written = [*(one for one in self._written if one != file), file]
+            while len(self._written) > FILES_KEPT:
+                self._written.pop(0).unlink(missing_ok=True)
+        return to_bytes({}, progress)
+
+
+def is_of_network(key: str) -> bool:
+    """Return whether a tensor of a state is the network's, and not the optimiser's."""
+    return key == "weights" or key.startswith("buffer ")

@@ -1,0 +1,213 @@
+"""A network as a chain of layers, cut into stages of which each rank makes its own alone."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from operator import methodcaller
+from typing import Any
+
+import torch
+from torch import fx, nn
+
+from pipelines.errors import InputError, opt
+from pipelines.parallel.deferred import DeferredNetwork
+
+
+class Function(nn.Module):
+    """A function that stands between layers, as a layer.
+
+    Parameters
+    ----------
+    function : of the tensor that comes in, and of ``arguments``
+    """
+
+    def __init__(
+        self, function: Callable[..., Any], arguments: Sequence[Any], named: Mapping[str, Any]
+    ) -> None:
+        super().__init__()
+        self._function, self._arguments, self._named = function, arguments, named
+
+    def forward(self, rows: torch.Tensor) -> Any:
+        """Call it."""
+        return self._function(rows, *self._arguments, **self._named)
+
+
+def chain_of(module: nn.Module) -> list[nn.Module]:
+    """Return the layers that one after the other give what a module gives; else the module itself.
+
+    Modules of ``torch.nn`` other than ``Sequential`` stay whole. Of others the forward pass is
+    traced, in training and not; where it does other things then, the module stays whole, too.
+    """
+    if isinstance(module, nn.Sequential):
+        return [layer for child in module for layer in chain_of(child)]
+    if type(module).__module__.startswith("torch.nn."):
+        return [module]
+    mode, traces = module.training, list[list[Any]]()
+    try:
+        traces += (_traced(module.train(training)) for training in (False, True))
+    except Exception:  # whatever a forward pass does with what it takes for a tensor
+        return [module]
+    finally:
+        module.train(mode)
+    steps = traces[1]
+    if not steps or repr(traces[0]) != repr(steps):
+        return [module]
+    layers = list[nn.Module]()
+    for kind, target, arguments, named in steps:
+        if kind == "call_module":
+            layers += chain_of(module.get_submodule(target))
+        else:
+            function = target if kind == "call_function" else _method(target)
+            layers.append(Function(function, arguments, named))
+    return layers
+
+
+def _method(name: str) -> Callable[..., Any]:
+    return lambda rows, *arguments, **named: methodcaller(name, *arguments, **named)(rows)
+
+
+class _Children(fx.Tracer):
+    """Takes every module within the one that is traced as it is."""
+
+    def is_leaf_module(self, m: nn.Module, module_qualified_name: str) -> bool:
+        return True
+
+
+def _traced(module: nn.Module) -> list[tuple[str, Any, tuple[Any, ...], dict[str, Any]]]:
+    """Return kind, target and further arguments of each step; none where it is no chain."""
+    first, *nodes = _Children().trace(module).nodes
+    steps = []
+    for before, node in itertools.pairwise([first, *nodes]):
+        is_next = node.all_input_nodes == [before] and node.args and node.args[0] is before
+        if not is_next or len(before.users) > 1:
+            return []
+        steps.append((node.op, node.target, node.args[1:], node.kwargs))
+    return steps[:-1] if steps and steps[-1][0] == "output" else []
+
+
+class StagedNetwork:
+    """A network in stages.
+
+    Parameters
+    ----------
+    make : function that builds it
+    name : of the network, in errors
+    n_stages : that are wanted
+    row : float32 tensor of shape (1, n_inputs), any
+    kept : for each weight and each number that a layer leaves, how many are held at once
+
+    Attributes
+    ----------
+    layers : all of them, without memory for their weights
+    shapes : of a row before the first layer, and after each
+    n_weights : of each layer
+    stages : the layers of each stage, as ranges
+
+    Raises
+    ------
+    InputError
+        The network is no chain, has too few layers with weights, or layers share some.
+    """
+
+    def __init__(
+        self,
+        make: Callable[[], nn.Module],
+        name: str,
+        n_stages: int,
+        row: torch.Tensor,
+        kept: tuple[float, float],
+    ) -> None:
+        self._deferred = DeferredNetwork(make)
+        network = self._deferred.network
+        self.layers = chain_of(network)
+        self._names = {id(module): path for path, module in network.named_modules()}
+        with_weights = [i for i, layer in enumerate(self.layers) if list(layer.parameters())]
+        if len(with_weights) < n_stages:
+            raise InputError(
+                f"{opt('stages')} must leave each stage a layer with weights, got {n_stages} of "
+                f"{name}, which is a chain of {len(with_weights)} such layers; take fewer, or a "
+                "network whose layers follow one another"
+            )
+        owners = [id(weight) for layer in self.layers for weight in layer.parameters()]
+        if len(owners) > len(set(owners)):
+            raise InputError(
+                f"{opt('network')} must not share weights between layers to be cut into stages, "
+                f"got {name}; leave {opt('stages')} out"
+            )
+        self.shapes = self._measured_shapes(row)
+        self.n_weights = [sum(one.numel() for one in layer.parameters()) for layer in self.layers]
+        sizes = [
+            kept[0] * n_weights + kept[1] * math.prod(shape)
+            for n_weights, shape in zip(self.n_weights, self.shapes[1:], strict=True)
+        ]
+        starts = [0, *with_weights[1:], len(self.layers)]  # what follows a layer stays with it
+        blocks = [sum(sizes[first:last]) for first, last in itertools.pairwise(starts)]
+        cuts = [starts[place] for place in balanced(blocks, n_stages)]
+        self.stages = [range(first, last) for first, last in itertools.pairwise(cuts)]
+
+    def _measured_shapes(self, row: torch.Tensor) -> list[tuple[int, ...]]:
+        shapes = [tuple(row.shape[1:])]
+        with self._deferred.without_numbers():
+            for layer in self.layers:
+                training = layer.training
+                row = layer.eval()(row)  # of one row there is no variance
+                layer.train(training)
+                shapes.append(tuple(row.shape[1:]))
+        return shapes
+
+    def stage(self, number: int) -> nn.Sequential:
+        """Return a stage, with its weights."""
+        stage = nn.Sequential(*(self.layers[i] for i in self.stages[number]))
+        self._deferred.make(stage)
+        return stage
+
+    def names_of(self, stage: nn.Module) -> Iterator[tuple[str, str]]:
+        """Yield the names of weights and buffers of a stage: there, and in the whole network."""
+        for path, module in stage.named_modules():
+            for name in _tensors_of(module):
+                there, whole = ([way, name] for way in (path, self._names.get(id(module), "")))
+                yield ".".join(filter(None, there)), ".".join(filter(None, whole))
+
+
+def balanced(costs: Sequence[float], n_parts: int) -> list[int]:
+    """Return where a row of costs is cut so that the costliest part is as cheap as possible.
+
+    Returns
+    -------
+    list of n_parts + 1 places, from 0 to ``len(costs)``; none of the parts is empty
+    """
+    sums = [0.0, *itertools.accumulate(costs)]
+    best: dict[int, tuple[float, list[int]]] = {0: (0.0, [0])}  # by the place of the last cut
+    for part in range(n_parts):
+        left = n_parts - part - 1
+        best = {
+            last: min(
+                (max(most, sums[last] - sums[first]), [*cuts, last])
+                for first, (most, cuts) in best.items()
+                if first < last
+            )
+            for last in range(part + 1, len(costs) - left + 1)
+        }
+    return best[len(costs)][1]
+
+
+def network_from(stored: Mapping[str, torch.Tensor], make: Callable[[], nn.Module]) -> nn.Module:
+    """Return a network whose weights and buffers are those that are stored, as they lie there."""
+    network = DeferredNetwork(make).network
+    for path, module in network.named_modules():
+        for name, tensor in _tensors_of(module).items():
+            own = stored[".".join(filter(None, [path, name]))]
+            is_weight = isinstance(tensor, nn.Parameter)
+            setattr(module, name, nn.Parameter(own, requires_grad=False) if is_weight else own)
+    return network
+
+
+def _tensors_of(module: nn.Module) -> dict[str, torch.Tensor]:
+    """Return the weights and buffers of a module, without those of its own modules."""
+    parameters, buffers = (
+        module.named_parameters(recurse=False),
+        module.named_buffers(recurse=False),
+    )
+    return dict(parameters) | dict(buffers)
