@@ -7,7 +7,7 @@ import os
 import socket
 import sys
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -73,6 +73,26 @@ def _describe(dask_worker: Any) -> dict[str, Any]:
         "gpu_memory": total if gpus and total > 0 else None,  # -1 without NVML in Dask
         "dask": dask.__version__,
     }
+
+
+def memory_of_workers(client: Client, workers: Sequence[Mapping[str, Any]]) -> list[int]:
+    """List the bytes that each worker may use: of its GPU, else Dask's limit, else its share.
+
+    Parameters
+    ----------
+    workers : as ``describe_workers`` gives them
+    """
+    import psutil
+
+    known = client.scheduler_info(n_workers=-1)["workers"]
+    limits = {address: about["memory_limit"] for address, about in known.items()}
+    n_on_host = Counter(worker["host"] for worker in workers)
+    return [
+        worker["gpu_memory"]
+        or limits.get(worker["address"])
+        or psutil.virtual_memory().total // n_on_host[worker["host"]]
+        for worker in workers
+    ]
 
 
 def peak_memory(dask_worker: Any, since: int = 0) -> dict[str, int]:

@@ -14,10 +14,10 @@ from pipelines.console import phase
 from pipelines.errors import InputError, flag_of, opt
 from pipelines.nn.augment import chosen
 from pipelines.nn.settings import OF_NETWORKS, need_torch
-from pipelines.parallel.options import HIDDEN, ROWS_OF_APPROXIMATOR, TrainingOptions
+from pipelines.parallel.options import HIDDEN, ROWS_OF_APPROXIMATOR, Formation, TrainingOptions
 from pipelines.parallel.record import CHECKPOINTS, EPOCHS, EpochRow, ParallelAnswer, ParallelRecord
 from pipelines.run import job
-from pipelines.run.cluster import Cluster, refuse_unshared
+from pipelines.run.cluster import Cluster, Workers, refuse_unshared
 from pipelines.run.errors import RunStopped, stop_if_lost
 from pipelines.run.groups import OwnDataOptions, RunOptions, TestOptions
 from pipelines.run.lifecycle import Session
@@ -54,9 +54,13 @@ class ParallelPlan(job.Plan[Options]):
     Attributes
     ----------
     ranks : numbers of ranks; none until there are workers
+    stages : of the network; 1, where it is whole
+    lines_on_workers : what is said once there are workers, of what they decided
     """
 
     ranks: tuple[int, ...] = ()
+    stages: int = 1
+    lines_on_workers: tuple[str, ...] = ()
 
     @property
     def trainings(self) -> list[Training]:
@@ -83,6 +87,8 @@ class ParallelPlan(job.Plan[Options]):
             f"batches of {options.batch_size} on each rank, at most {options.epochs} epochs",
             f"strategies {', '.join(options.strategies())}; {options.repeats} of each",
         ]
+        if self.stages > 1:
+            lines += self._stage_lines(self.stages)
         if options.open_ranks:
             lines.append(
                 "warning    --open-ranks: whoever reaches the ranks' ports, or the network between "
@@ -98,23 +104,65 @@ class ParallelPlan(job.Plan[Options]):
         options = self.options
         n_wanted = forecast_workers(cluster.client).wanted
         n_workers = max(len(cluster.workers), n_wanted, options.workers or 1)
+        stages, lines = self.stages, list[str]()
+        if options.stages == "auto":
+            stages = self.record.get("stages") or self._stages_that_fit(cluster, n_workers)
+            lines = self._stage_lines(stages)
         # A resumed run goes on with the numbers it began with.
-        ranks = options.ranks or tuple(self.record.get("ranks", ())) or (n_workers,)
+        ranks = options.ranks or tuple(self.record.get("ranks", ()))
+        if not ranks:
+            if stages > n_workers:
+                raise InputError(
+                    f"--stages must be at most {n_workers}, the number of workers, got {stages}; "
+                    f"take --workers {stages}"
+                )
+            ranks = (n_workers // stages * stages,)
+            if ranks[0] < n_workers:
+                lines.append(
+                    f"ranks      {ranks[0]} of {n_workers} workers, a multiple of the stages"
+                )
         if max(ranks) > n_workers:
             raise InputError(
                 f"--ranks must be at most {n_workers}, the number of workers, got {max(ranks)}; "
                 f"take --workers {max(ranks)}"
             )
         for n_ranks in ranks:
-            if n_ranks % options.stages:
+            if n_ranks % stages:
                 raise InputError(
-                    f"--ranks must be a multiple of --stages, got {n_ranks} and {options.stages}; "
-                    f"take {-(-n_ranks // options.stages) * options.stages}"
+                    f"--ranks must be a multiple of --stages, got {n_ranks} and {stages}; "
+                    f"take {-(-n_ranks // stages) * stages}"
                 )
         if not (options.open_ranks or options.no_tls):
             addresses = sorted(worker["address"] for worker in cluster.workers)
             refuse_several_hosts(addresses[: max(ranks)])
-        return replace(self, ranks=ranks, entries={"ranks": list(ranks)})
+        entries = {"ranks": list(ranks), "stages": stages}
+        if stages > 1:
+            entries["bubble"] = self._formation(stages).bubble
+        decided: dict[str, Any] = {"ranks": ranks, "stages": stages, "entries": entries}
+        return replace(self, **decided, lines_on_workers=tuple(lines))
+
+    def timed(self, workers: Workers, done: Any) -> tuple[Self, Sequence[str]]:
+        """The plan, and what the workers decided."""
+        return self, self.lines_on_workers
+
+    def _stages_that_fit(self, cluster: Cluster, n_workers: int) -> int:
+        from cluster_setup.workers import memory_of_workers
+        from pipelines.parallel.stages import stages_that_fit
+
+        n_bytes = min(memory_of_workers(cluster.client, cluster.workers))
+        return stages_that_fit(self.data.network, self.options, n_bytes, n_workers)
+
+    def _stage_lines(self, stages: int) -> list[str]:
+        """Cuts of the network; refuses one that cannot be cut so."""
+        if stages == 1:
+            return ["stages     1: the network fits into the memory of a worker"]
+        from pipelines.parallel.stages import staged
+
+        formation = self._formation(stages)
+        return staged(self.data.network, self.options, formation, 0).lines(formation)
+
+    def _formation(self, stages: int) -> Formation:
+        return Formation.of(replace(self.options, stages=stages), stages)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -174,7 +222,8 @@ class DataParallel(job.Job[Options]):
         image_shape, ink = data.network.image_shape, data.network.ink
         augment = chosen(options.augment, image_shape is not None, ink)
         options = replace(options, augment=augment)
-        return ParallelPlan(options=options, data=data, record=record)
+        stages = 1 if options.stages == "auto" else options.stages
+        return ParallelPlan(options=options, data=data, record=record, stages=stages)
 
     def restore(self, plan: ParallelPlan, session: Session) -> Ended:
         """Return the trainings that ended before."""
@@ -188,14 +237,15 @@ class DataParallel(job.Job[Options]):
     def execute(self, plan: ParallelPlan, done: Ended, session: Session, cluster: Cluster) -> Ended:
         """Train what has not ended yet, one after the other, each on all its ranks."""
         from cluster_setup.workers import peak_memory_since, samples_of_memory
+        from pipelines.parallel.answer import Training
         from pipelines.run.outcomes import Outcome, describe
 
         (session.path / CHECKPOINTS).mkdir(exist_ok=True)
         refuse_unshared(cluster.client, session.path, opt("results"))
         changed, ended = session.folder.changed, dict(done.trainings)
-        for training in plan.trainings:
-            if f"{CHECKPOINTS}/{training.file}" in changed:
-                ended.pop(training.name, None)
+        for file in changed:
+            if file.startswith(f"{CHECKPOINTS}/"):
+                ended.pop(Training.of_file(Path(file).name).name, None)
         todo = [training for training in plan.trainings if training.name not in ended]
         restarts, scheduler = list(done.restarts), cluster.client.scheduler.address
         with session.journal_writer(cluster, todo) as journal_writer:
@@ -251,8 +301,9 @@ class DataParallel(job.Job[Options]):
         from pipelines.parallel.answer import Training
         from pipelines.parallel.checkpoint import progress_of, read
 
-        for file in sorted((path / CHECKPOINTS).glob("*.safetensors")):
-            name, content = Training.of_file(file.name).name, read(file)
+        files = sorted((path / CHECKPOINTS).glob("*.safetensors"))
+        for training in dict.fromkeys(Training.of_file(file.name) for file in files):
+            name, content = training.name, read(path / CHECKPOINTS / training.file)
             if name not in done and content is not None:
                 return f"{name} up to step {progress_of(content).step:,}"
         return ""
@@ -270,6 +321,11 @@ class DataParallel(job.Job[Options]):
                 f"{one['validation_metric']:.4g} after {one['epochs']} epochs, "
                 f"{one['steps']:,} steps, {one['seconds']:.1f} s"
             )
+            if bubble := record.get("bubble"):
+                lines.append(
+                    f"idle       {100 * one['wait_share']:.0f} % of a step, by 1F1B's formula "
+                    f"{100 * bubble:.0f} %"
+                )
         if restarts := record.get("restarts"):
             lost = sum(one["steps_lost"] for one in restarts)
             lines.append(f"restarts   {len(restarts)}, {lost} steps repeated")
@@ -318,7 +374,7 @@ def run_training(
 
     checkpoint = session.path / CHECKPOINTS / training.file
     own = {field.name: getattr(plan.options, field.name) for field in fields(TrainingOptions)}
-    own["sync"] = training.strategy
+    own |= {"sync": training.strategy, "stages": plan.stages}
     options, seed = TrainingOptions(**own), training.seed(plan.options.seed)
     order = TrainingPlan(options, seed, None, str(checkpoint.resolve()))
     how: dict[str, Any] = {"device": torch_device(cluster.device), "threads": cluster.threads}

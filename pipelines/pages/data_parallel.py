@@ -198,6 +198,16 @@ class TrainingReport(Report):
             "is the rest, including the gathering of batches. The table has milliseconds of a "
             "step, means over the ranks, without the first epoch."
         )
+        if self.record.stages > 1:
+            shares = [one.wait_share for one in self.record.trainings or () if one.wait_share]
+            idle = f", {percent(float(np.median(shares)))} of a step" if shares else ""
+            words = (
+                f"The network is cut into {self.record.stages} stages. Compute is the time in "
+                f"which a rank's stages compute; the rest is waiting{idle}. The schedule alone, "
+                f"with equal stages and no time for messages, leaves a rank idle for "
+                f"{percent(self.record.bubble)} of a step. The table has milliseconds of a step, "
+                "means over the ranks, without the first epoch."
+            )
         caption = "Milliseconds of a step; strategy and ranks at the left."
         chart = Chart("training_times", partial(training_times, times), caption)
         table = Listing("Times", times, {"rows a second": "{:,.0f}".format}, tall=False)

@@ -90,6 +90,7 @@ def write(
                 "steps": last.get("step"),
                 "best_epoch": of_best.get("epoch"),
                 **{name: of_best.get(name) for name in ("validation_loss", "validation_metric")},
+                "wait_share": _wait_share(some[1:] or some),
             }
         )
     failed = sum(one["status"].startswith("failed") for one in metadata)
@@ -108,6 +109,14 @@ def write(
         return found
     best = min(whole, key=lambda training: _best_epoch(trainings[training])["validation_loss"])
     return found | _store(folder, problem, best, best.seed(seed))
+
+
+def _wait_share(rows: list[dict[str, Any]]) -> float | None:
+    """Return the share of the seconds of some epochs in which ranks waited for each other."""
+    kinds = ("compute", "communication", "wait")
+    sums = {kind: sum(row.get(f"{kind}_seconds") or 0.0 for row in rows) for kind in kinds}
+    seconds = sum(sums.values())
+    return sums["wait"] / seconds if seconds else None
 
 
 def _best_epoch(rows: list[dict[str, Any]]) -> Any:

@@ -109,6 +109,14 @@ def stage_files(path: Path) -> list[Path]:
     return []
 
 
+def remove_earlier_stages(path: Path) -> None:
+    """Remove the files of stages that a training left on its way, once it has ended."""
+    last = stage_files(path)
+    for file in path.parent.glob(f"{path.stem}.step-*{path.suffix}"):
+        if last and file not in last:
+            file.unlink(missing_ok=True)
+
+
 class StoredStages(Mapping[str, "torch.Tensor"]):
     """The tensors of a network that lies in several files, by name; mapped from disk.
 

@@ -8,12 +8,14 @@ some of ``torch.nn.init`` draws nothing, and says nothing of it.)
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import torch
 from torch import nn
+from torch._subclasses import fake_tensor
 from torch._subclasses.fake_tensor import (
     DataDependentOutputException,
     FakeTensor,
@@ -147,7 +149,12 @@ class DeferredNetwork:
     def without_numbers(self) -> Iterator[None]:
         """Whatever is computed in the block has shapes alone."""
         with self._fakes, torch.no_grad():
-            yield
+            log = logging.getLogger(fake_tensor.__name__)
+            log.addFilter(_nothing)  # an error is raised, and need not be written, too
+            try:
+                yield
+            finally:
+                log.removeFilter(_nothing)
 
     def make(self, part: nn.Module) -> None:
         """Give a module of the network, in place, the weights and buffers that it would have."""
@@ -158,3 +165,7 @@ class DeferredNetwork:
                     setattr(module, name, weights)
                 for name, buffer in list(module.named_buffers(recurse=False)):
                     setattr(module, name, self._recorder.made(buffer))
+
+
+def _nothing(record: logging.LogRecord) -> bool:
+    return False

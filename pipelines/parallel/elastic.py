@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from pipelines.errors import InputError
 from pipelines.nn.settings import Training
 from pipelines.nn.train import on_device
-from pipelines.parallel.checkpoint import Progress, progress_of, read
+from pipelines.parallel.checkpoint import Progress, progress_of, read, remove_earlier_stages
 from pipelines.parallel.options import Formation
 from pipelines.parallel.problem import Problem
 from pipelines.parallel.process_group.group import Group, ProcessGroupError
@@ -47,7 +47,7 @@ def train(problem: Problem, order: TrainingPlan, group: Group, send: Send) -> by
     import torch
 
     kind = Rank
-    if order.options.stages > 1:
+    if order.options.stages != 1:
         from pipelines.parallel.staged_rank import StagedRank as kind
     rank = kind(problem, order, group, send)
     settings = Training(
@@ -132,6 +132,7 @@ def train_on(
             client, members, train, problem, order, pass_on, device=device, threads=threads
         )
         if ended.lost is None:
+            remove_earlier_stages(path)
             return progress_of(ended.result), members, time.perf_counter() - began
         held = _step_of(newest)
         newest = max([newest, read(path), *ended.kept], key=_step_of)

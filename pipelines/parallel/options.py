@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import ClassVar, Self
+from typing import ClassVar, Literal, Self
 
 from pipelines.data.user_code import absolute_name, named_code
 from pipelines.errors import InputError, flag_of
@@ -86,6 +86,7 @@ class Formation:
     @classmethod
     def of(cls, options: TrainingOptions, n_ranks: int) -> Self:
         """Return that of so many ranks at most; of fewer than a pipeline has, a shorter one."""
+        assert options.stages != "auto"  # which the workers' memory decides
         n_in_pipeline = min(options.stages, n_ranks)
         n_micro = options.microbatches or MICROBATCHES
         sizes = options.stages_of_a_rank, n_micro, options.batch_size // n_micro
@@ -141,6 +142,12 @@ def _whole_numbers(text: str) -> tuple[int, ...]:
 _each_at_least_1 = rule(
     "whole numbers from 1 to 100000", lambda values: all(1 <= one <= 100_000 for one in values)
 )
+
+
+def _number_of_stages(text: str) -> int | str:
+    return int(text) if text.isdecimal() else text
+
+
 whole_numbers = partial(option, None, parse=_whole_numbers, rule=_each_at_least_1, metavar="N,N")
 
 
@@ -208,10 +215,17 @@ class TrainingOptions(NetworkOptions):
     ranks: tuple[int, ...] | None = whole_numbers(
         "numbers of ranks to compare, such as 1,2 (default: one for each worker)"
     )
-    stages: int = number(
+    stages: int | Literal["auto"] = option(
         1,
         "cut the network into so many stages, each on a rank of its own that makes no other; with "
-        "more ranks several such pipelines average their gradients",
+        "more ranks several such pipelines average their gradients; auto: as few as fit into the "
+        "memory of a worker, or of its GPU",
+        parse=_number_of_stages,
+        rule=rule(
+            "a whole number of at least 1, or auto",
+            lambda stages: stages == "auto" if isinstance(stages, str) else stages >= 1,
+        ),
+        metavar="N",
     )
     microbatches: int | None = number(
         None,
@@ -286,9 +300,11 @@ class TrainingOptions(NetworkOptions):
         """Return how many numbers are held for each weight, and for each that a row leaves.
 
         Of a weight itself, its gradient, its best value and the optimiser's; of rows, those of the
-        micro-batches that are on their way.
+        micro-batches that are on their way, or of the whole batch where there are no stages.
         """
         moments = 2 if self.chosen_optimizer == "adamw" else int(self.momentum > 0)
+        if formation.n_stages == 1:
+            return 3.0 + moments, float(self.batch_size)
         return 3.0 + moments, float(formation.n_rows * min(formation.n_micro, formation.n_stages))
 
     def rate(self, step: int, n_ranks: int) -> float:
@@ -344,6 +360,8 @@ class TrainingOptions(NetworkOptions):
                 f"--batch-size must be a multiple of --microbatches, got {self.batch_size} and "
                 f"{n_micro}; take {-(-self.batch_size // n_micro) * n_micro}"
             )
+        if self.stages == "auto":
+            return
         if n_micro % self.stages if self.stages_of_a_rank > 1 else n_micro < self.stages:
             word = "a multiple of" if self.stages_of_a_rank > 1 else "at least"
             raise InputError(

@@ -50,7 +50,11 @@ class ParallelOptionMetadata(OptionMetadata):
 
 
 class TrainingMetadata(Part):
-    """A training, with the losses of its best epoch, whose network it keeps."""
+    """A training, with the losses of its best epoch, whose network it keeps.
+
+    ``wait_share`` is the share of its seconds in which ranks waited for others, their mean,
+    without the first epoch where there are more.
+    """
 
     __pydantic_extra__: dict[str, Scalar] = Field(init=False)
 
@@ -59,6 +63,7 @@ class TrainingMetadata(Part):
     repeat: Count
     validation_loss: Number | None = None
     test_metric: Number | None = None
+    wait_share: Number | None = None
 
 
 class ParallelAnswer(Answer):
@@ -79,6 +84,14 @@ class ParallelAnswer(Answer):
 
 
 class ParallelRecord(ParallelAnswer, Record):
-    """``run.json`` of ``data_parallel``."""
+    """``run.json`` of ``data_parallel``.
 
+    Attributes
+    ----------
+    stages : of the network
+    bubble : the share of a step in which a rank of a pipeline is idle by the schedule alone
+    """
+
+    stages: Count = 1
+    bubble: Number | None = None
     options: ParallelOptionMetadata = ParallelOptionMetadata()

@@ -26,7 +26,7 @@ from pipelines.parallel.options import Formation
 from pipelines.parallel.problem import CLASSES, Problem
 from pipelines.parallel.process_group.group import Group, ProcessGroupError
 from pipelines.parallel.rank import Rank, Send, TrainingPlan, seeds_of
-from pipelines.parallel.stages import StagedNetwork
+from pipelines.parallel.stages import staged
 
 if TYPE_CHECKING:
     from torch.distributed.pipelining.schedules import _PipelineSchedule
@@ -62,15 +62,8 @@ class StagedRank(Rank):
         return self._pipeline_number, self._formation.n_pipelines
 
     def _make_network(self) -> nn.Module:
-        problem, options, formation = self._problem, self._order.options, self._formation
-        row = torch.zeros(1, problem.network.n_inputs)
-        self._whole = StagedNetwork(
-            lambda: problem.network.make(self._order.seed),
-            problem.network.name,
-            formation.n_stages,
-            row,
-            options.kept_at_once(formation),
-        )
+        network, options = self._problem.network, self._order.options
+        self._whole = staged(network, options, self._formation, self._order.seed)
         self._stages = [self._whole.stage(number) for number in self._mine]
         return nn.ModuleList(self._stages)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from operator import methodcaller
 from typing import Any
 
@@ -13,6 +14,15 @@ from torch import fx, nn
 
 from pipelines.errors import InputError, opt
 from pipelines.parallel.deferred import DeferredNetwork
+from pipelines.parallel.options import MICROBATCHES, Formation, TrainingOptions
+from pipelines.parallel.problem import Network
+from pipelines.run.outcomes import describe
+
+BYTES = 4  # of a number
+SHARE = 0.8  # of a worker's memory, which also has the program and the rows of a batch
+
+
+BatchNorm = nn.modules.batchnorm._BatchNorm
 
 
 class Function(nn.Module):
@@ -104,6 +114,7 @@ class StagedNetwork:
     shapes : of a row before the first layer, and after each
     n_weights : of each layer
     stages : the layers of each stage, as ranges
+    n_bytes : of each stage, of weights and all that is held for them and for rows on their way
 
     Raises
     ------
@@ -146,15 +157,46 @@ class StagedNetwork:
         blocks = [sum(sizes[first:last]) for first, last in itertools.pairwise(starts)]
         cuts = [starts[place] for place in balanced(blocks, n_stages)]
         self.stages = [range(first, last) for first, last in itertools.pairwise(cuts)]
+        self.n_bytes = [BYTES * sum(sizes[i] for i in layers) for layers in self.stages]
+
+    def lines(self, formation: Formation) -> list[str]:
+        """What the terminal says of it, a line for each thing that is worth one."""
+        n_weights = [sum(self.n_weights[i] for i in layers) for layers in self.stages]
+        cuts = ", ".join(self._path(self.layers[layers.start]) for layers in self.stages[1:])
+        lines = [
+            f"stages     {len(self.stages)}, cut before {cuts}: "
+            f"{', '.join(f'{n:,}' for n in n_weights)} weights; of a step at least "
+            f"{100 * formation.bubble:.0f} % idle (1F1B, {formation.n_micro} micro-batches)"
+        ]
+        if self._deferred.is_whole:
+            lines.append(
+                "warning    --stages: each rank begins with the whole network in memory, since its "
+                "first weights depend on each other"
+            )
+        if any(isinstance(layer, BatchNorm) for part in self.layers for layer in part.modules()):
+            lines.append(
+                f"note       batch normalisation goes by micro-batches, of {formation.n_rows} rows"
+            )
+        return lines
+
+    def _path(self, layer: nn.Module) -> str:
+        path = self._names.get(id(layer), "")
+        return path or "a function"
 
     def _measured_shapes(self, row: torch.Tensor) -> list[tuple[int, ...]]:
         shapes = [tuple(row.shape[1:])]
-        with self._deferred.without_numbers():
-            for layer in self.layers:
-                training = layer.training
-                row = layer.eval()(row)  # of one row there is no variance
-                layer.train(training)
-                shapes.append(tuple(row.shape[1:]))
+        for layer in self.layers:
+            training = layer.training
+            try:
+                with self._deferred.without_numbers():
+                    row = layer.eval()(row)  # of one row there is no variance
+            except Exception as error:  # whatever a user's layer raises
+                raise InputError(
+                    f"{opt('network')} must take rows of shape {shapes[0]}, got "
+                    f"{describe(error)}, in {self._path(layer)}; mend it"
+                ) from None
+            layer.train(training)
+            shapes.append(tuple(row.shape[1:]))
         return shapes
 
     def stage(self, number: int) -> nn.Sequential:
@@ -169,6 +211,46 @@ class StagedNetwork:
             for name in _tensors_of(module):
                 there, whole = ([way, name] for way in (path, self._names.get(id(module), "")))
                 yield ".".join(filter(None, there)), ".".join(filter(None, whole))
+
+
+def staged(
+    network: Network, options: TrainingOptions, formation: Formation, seed: int
+) -> StagedNetwork:
+    """Cut a network as a training's options say, with the first weights of the seed."""
+    row = torch.zeros(1, network.n_inputs)
+    kept = options.kept_at_once(formation)
+    return StagedNetwork(lambda: network.make(seed), network.name, formation.n_stages, row, kept)
+
+
+def stages_that_fit(
+    network: Network, options: TrainingOptions, n_bytes: float, n_workers: int
+) -> int:
+    """Choose the least number of stages each of which fits into a worker's memory.
+
+    Parameters
+    ----------
+    n_bytes : memory of a worker
+
+    Raises
+    ------
+    InputError
+        None does.
+    """
+    n_micro, most = options.microbatches or MICROBATCHES, 0.0
+    for n_stages in range(1, min(n_workers, n_micro) + 1):
+        if options.stages_of_a_rank > 1 and n_micro % n_stages:
+            continue
+        formation = Formation.of(replace(options, stages=n_stages), n_stages)
+        if n_stages == 1:
+            formation = replace(formation, n_each=1)
+        most = max(staged(network, options, formation, seed=0).n_bytes)
+        if most <= SHARE * n_bytes:
+            return n_stages
+    raise InputError(
+        f"{opt('stages', 'auto')} must leave each worker a stage that fits into {SHARE:.0%} of its "
+        f"memory, {n_bytes / 1e9:.3g} GB, got {most / 1e9:.3g} GB on {n_workers} workers; "
+        f"take more of them, or a smaller {opt('batch_size')}"
+    )
 
 
 def balanced(costs: Sequence[float], n_parts: int) -> list[int]:

@@ -24,7 +24,14 @@ from pipelines.parallel.options import Formation, TrainingOptions
 from pipelines.parallel.problem import CLASSES, NUMBERS, Network, Problem
 from pipelines.parallel.process_group.group import Group
 from pipelines.parallel.rank import TrainingPlan
-from pipelines.parallel.stages import StagedNetwork, balanced, chain_of, network_from
+from pipelines.parallel.stages import (
+    StagedNetwork,
+    balanced,
+    chain_of,
+    network_from,
+    staged,
+    stages_that_fit,
+)
 from tests.parallel.processes import on_processes
 
 IMAGES = (3, 64, 64)
@@ -119,6 +126,9 @@ def test_networks_that_are_no_chains_are_refused() -> None:
     with pytest.raises(InputError, match=r"stages must leave each stage a layer .* got 3 of two"):
         StagedNetwork(orthogonal, "two", 3, row, kept=(3.0, 1.0))
 
+    with pytest.raises(InputError, match=r"network must take rows of shape \(4,\), got RuntimeErr"):
+        StagedNetwork(of_views, "views", 2, row, kept=(3.0, 1.0))
+
     def shared() -> nn.Module:
         first, second = nn.Linear(4, 4), nn.Linear(4, 4)
         second.weight = first.weight
@@ -143,6 +153,20 @@ def test_cuts_make_the_costliest_stage_as_cheap_as_possible() -> None:
         ]
         ours = [sum(costs[a:b]) for a, b in itertools.pairwise(cuts)]
         assert max(ours) == pytest.approx(min(parts))
+
+
+def test_stages_are_as_few_as_fit() -> None:
+    network = Network("mlp", 64, 10, None, (256, 256, 256, 256))
+    options = TrainingOptions(network="mlp", batch_size=64, stages="auto")
+    alone = Formation(1, 1, 1, 1, 64)
+    whole = max(staged(network, options, alone, 0).n_bytes)
+    n_weights = sum(weights.numel() for weights in network.make(0).parameters())
+    # Weights, gradients, the best ones and two moments; of each row what every layer leaves.
+    assert whole == 4 * (5 * n_weights + 64 * (8 * 256 + 10))
+    needs = [whole / 0.8, 0.6 * whole / 0.8]
+    assert [stages_that_fit(network, options, n_bytes, 4) for n_bytes in needs] == [1, 2]
+    with pytest.raises(InputError, match=r"stages=.auto. must leave .* on 2 workers; take more"):
+        stages_that_fit(network, options, whole / 4, 2)
 
 
 def test_formations_and_their_bubbles() -> None:
