@@ -218,7 +218,12 @@ class DataParallel(job.Job[Options]):
 
     def plan(self, options: Options, data: Problem, record: Mapping[str, Any]) -> ParallelPlan:
         """Return how the network is trained; how many ranks there are, the workers decide."""
-        data.network.make(0)  # an error of the user's file shows now
+        if options.stages == 1:
+            data.network.make(0)  # an error of the user's file shows now
+        else:  # too large for this process, maybe
+            from pipelines.parallel.deferred import DeferredNetwork
+
+            DeferredNetwork(lambda: data.network.make(0))
         image_shape, ink = data.network.image_shape, data.network.ink
         augment = chosen(options.augment, image_shape is not None, ink)
         options = replace(options, augment=augment)

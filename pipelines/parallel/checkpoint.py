@@ -8,7 +8,7 @@ import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from pipelines.run_folder.names import replacing
 
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     import torch
 
 UNSIGNED = b'"crc32":"00000000"'  # among the metadata, until the checkpoint is on a disk
+SIGNED = re.compile(rb'"crc32":"([0-9a-f]{8})"')
+BLOCK = 2**24  # bytes that are read at once
 
 
 @dataclass
@@ -55,9 +57,15 @@ def to_bytes(tensors: dict[str, torch.Tensor], progress: Progress) -> bytes:
     """Return a checkpoint."""
     from safetensors.torch import save
 
-    on_host = {name: one.detach().cpu().contiguous() for name, one in tensors.items()}
-    about = {"progress": json.dumps(asdict(progress)), "crc32": "0" * 8}
-    return save(on_host, metadata=about)
+    return save(_on_host(tensors), metadata=_about(progress))
+
+
+def _on_host(tensors: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    return {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+
+
+def _about(progress: Progress) -> dict[str, str]:
+    return {"progress": json.dumps(asdict(progress)), "crc32": "0" * 8}
 
 
 def from_bytes(content: bytes) -> tuple[dict[str, torch.Tensor], Progress]:
@@ -74,17 +82,45 @@ def progress_of(content: bytes) -> Progress:
     return Progress(**json.loads(about["progress"]))
 
 
-def write(path: Path, content: bytes) -> None:
-    """Replace a file in one step, once the disk has the new one; it bears its checksum."""
-    content = content.replace(UNSIGNED, b'"crc32":"%08x"' % zlib.crc32(content), 1)
-    with replacing(path) as file:
-        file.write_bytes(content)
+def write(path: Path, tensors: Mapping[str, torch.Tensor], progress: Progress) -> None:
+    """Replace a checkpoint in one step, once the disk has the new one; it bears its checksum."""
+    from safetensors.torch import save_file
+
+    with replacing(path) as unsigned:
+        save_file(_on_host(tensors), unsigned, metadata=_about(progress))
+        with unsigned.open("r+b") as file:
+            header, checksum = _header_and_checksum(file)
+            file.seek(header.index(UNSIGNED) + UNSIGNED.index(b"0"))
+            file.write(b"%08x" % checksum)
+
+
+def _header_and_checksum(file: BinaryIO) -> tuple[bytes, int]:
+    """Read a checkpoint, a block at a time, for the checksum that it had before it was signed."""
+    length = int.from_bytes(file.read(8), "little")
+    file.seek(0)
+    header = file.read(8 + length)
+    checksum = zlib.crc32(SIGNED.sub(UNSIGNED, header, count=1))
+    while block := file.read(BLOCK):
+        checksum = zlib.crc32(block, checksum)
+    return header, checksum
+
+
+def is_whole(path: Path) -> bool:
+    """Whether a file is a checkpoint, and as it was written."""
+    try:
+        with path.open("rb") as file:
+            header, checksum = _header_and_checksum(file)
+        progress_of(header)
+    except (OSError, ValueError, KeyError, TypeError, OverflowError, MemoryError):
+        return False
+    signed = SIGNED.search(header)
+    return signed is None or int(signed[1], 16) == checksum  # those of old runs are not signed
 
 
 def read(path: Path) -> bytes | None:
     """Return a checkpoint, or None where there is none or it is damaged; of stages the progress."""
-    if content := _read(path):
-        return content
+    if is_whole(path):
+        return path.read_bytes()
     files = stage_files(path)
     return to_bytes({}, StoredStages(path, files).progress) if files else None
 
@@ -104,7 +140,7 @@ def stage_files(path: Path) -> list[Path]:
     }
     for step, n_parts in sorted(steps, reverse=True):
         files = [stage_file(path, step, part, n_parts) for part in range(n_parts)]
-        if all(_read(file) is not None for file in files):
+        if all(map(is_whole, files)):
             return files
     return []
 
@@ -143,16 +179,3 @@ class StoredStages(Mapping[str, "torch.Tensor"]):
 
     def __len__(self) -> int:
         return len(self._files)
-
-
-def _read(path: Path) -> bytes | None:
-    try:
-        content = path.read_bytes()
-        if signed := re.search(rb'"crc32":"([0-9a-f]{8})"', content):
-            content = content.replace(signed[0], UNSIGNED, 1)
-            if zlib.crc32(content) != int(signed[1], 16):
-                return None
-        progress_of(content)
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
-    return content

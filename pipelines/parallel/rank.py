@@ -134,7 +134,13 @@ class Rank:
         loss, metric = self._tested()
         tested = {"test_loss": _finite(loss), "test_metric": _finite(metric)}
         progress.epochs[-1] = progress.epochs[-1] | tested
-        return self._write()
+        return self._ended()
+
+    def _ended(self) -> bytes:
+        """Write the last checkpoint, and return it."""
+        if self._group.rank == 0:
+            self._write()
+        return to_bytes(*self._point())
 
     def _measured(self, columns: Columns) -> tuple[float, float]:
         """Return mean loss and metric of rows that every rank has."""
@@ -293,15 +299,12 @@ class Rank:
     def _write_in_time(self) -> None:
         """Write a checkpoint if this is rank 0 and the last is old enough."""
         if time.monotonic() - self._last_write >= self._options.checkpoint_seconds:
-            self._last_write = time.monotonic()
             if self._group.rank == 0:
                 self._write()
+            self._last_write = time.monotonic()  # the disk may take longer than that
 
-    def _write(self) -> bytes:
-        content = to_bytes(*self._point())
-        if self._group.rank == 0:
-            write(Path(self._order.checkpoint), content)
-        return content
+    def _write(self) -> None:
+        write(Path(self._order.checkpoint), *self._point())
 
 
 def seeds_of(seed: int, step: int, rank: int) -> tuple[int, int]:

@@ -199,10 +199,12 @@ class StagedRank(Rank):
         return loss, metric
 
     def _tested(self) -> tuple[float, float]:
-        model, last = self._model, {name: one.clone() for name, one in self._model.state().items()}
-        model.load(model.state() | {name[len(BEST) :]: one for name, one in self._best.items()})
+        model, state = self._model, self._model.state()
+        best = {name[len(BEST) :]: tensor for name, tensor in self._best.items()}
+        last = {name: state[name].clone() for name in best}
+        model.load(state | best)
         tested = self._measured(self._test)
-        model.load(last)
+        model.load(state | last)
         return tested
 
     def _end_epoch(self, spent: float, communication: float, wait: float, equal: bool) -> None:
@@ -247,21 +249,25 @@ class StagedRank(Rank):
         due = torch.tensor([float(time.monotonic() - self._last_write >= seconds)])
         self._pipeline.broadcast(due.to(self._group.device))
         if due.item():
-            self._last_write = time.monotonic()
             self._write()
+            self._last_write = time.monotonic()
 
-    def _write(self) -> bytes:
-        """Write the file of these stages, in the first pipeline; return the progress alone."""
+    def _ended(self) -> bytes:
+        self._write()
+        return to_bytes({}, self._progress)
+
+    def _write(self) -> None:
+        """Write the file of these stages, in the first pipeline."""
+        if self._pipeline_number:
+            return
         state, progress = self._point()
-        if not self._pipeline_number:
-            path = Path(self._order.checkpoint)
-            file = stage_file(path, progress.step, self._pipeline.rank, self._pipeline.n_ranks)
-            write(file, to_bytes(dict(self._by_name(state)), progress))
-            # The other ranks may not have written theirs yet: the one before stays.
-            self._written = [*(one for one in self._written if one != file), file]
-            while len(self._written) > FILES_KEPT:
-                self._written.pop(0).unlink(missing_ok=True)
-        return to_bytes({}, progress)
+        path = Path(self._order.checkpoint)
+        file = stage_file(path, progress.step, self._pipeline.rank, self._pipeline.n_ranks)
+        write(file, dict(self._by_name(state)), progress)
+        # The other ranks may not have written theirs yet: the one before stays.
+        self._written = [*(earlier for earlier in self._written if earlier != file), file]
+        while len(self._written) > FILES_KEPT:
+            self._written.pop(0).unlink(missing_ok=True)
 
 
 def is_of_network(key: str) -> bool:

@@ -122,7 +122,7 @@ def test_what_the_cut_changes_is_said(tmp_path, capsys):
     own = ["--network", f"{tmp_path}/mine.py:make", "--dataset", "digits", "--stages", "2"]
     assert main([*LOCAL, *own, "--results", str(tmp_path / "run"), "--dry-run"]) == 0
     said = capsys.readouterr().out
-    assert "stages     2, cut before 1.3: 536, 90 weights" in said
+    assert "stages     2, cut before 1.2: 520, 106 weights" in said
     assert "warning    --stages: each rank begins with the whole network in memory" in said
     assert "note       batch normalisation goes by micro-batches, of 16 rows" in said
 

@@ -157,13 +157,17 @@ def test_the_learning_rate_is_scaled_and_warmed_up():
 def test_a_checkpoint_is_replaced_whole_and_a_damaged_one_is_none(tmp_path):
     path = tmp_path / "c.safetensors"
     assert read(path) is None
-    content = to_bytes({"weights": torch.arange(4.0)}, Progress(step=3, epochs=[{"epoch": 1}]))
-    write(path, content)
+    write(path, {"weights": torch.arange(4.0)}, Progress(step=3, epochs=[{"epoch": 1}]))
     tensors, progress = from_bytes(read(path))
     assert tensors["weights"].tolist() == [0, 1, 2, 3]
     assert progress == Progress(step=3, epochs=[{"epoch": 1}])
-    path.write_bytes(content[:20])
-    assert read(path) is None
+    content = path.read_bytes()
+    for damaged in (content[:20], content[:-1], content[:-1] + b"x", b"\xff" * 9, b""):
+        path.write_bytes(damaged)
+        assert read(path) is None
+    unsigned = to_bytes({"weights": torch.arange(4.0)}, Progress(step=3))
+    path.write_bytes(unsigned.replace(b'"crc32"', b'"other"'))  # as older programs left it
+    assert read(path) is not None
     assert [one.name for one in tmp_path.iterdir()] == ["c.safetensors"]
 
 
