@@ -128,8 +128,12 @@ class Recycler:
             threading.Thread(target=self._replace, args=(worker, history), daemon=True).start()
 
     def settle(self) -> None:
-        """Wait until no worker is about to be replaced: one that starts cannot be closed."""
-        while self._leaving:
+        """Wait until no worker is being replaced: to close one that starts may take for ever.
+
+        Not for one that has others' tasks to end first.
+        """
+        end = time.monotonic() + SECONDS_FOR_A_SUCCESSOR
+        while self._leaving and time.monotonic() < end:
             time.sleep(SECONDS_BETWEEN_LOOKS)
 
     def _may_leave(self, worker: str) -> bool:
