@@ -24,6 +24,7 @@ SECONDS_FOR_FURTHER_TASKS = 1  # a strategy may take its time over the next one
 SECONDS_FOR_RESULTS = 10  # to be taken by the client
 SECONDS_FOR_A_SUCCESSOR = 60
 SECONDS_BETWEEN_LOOKS = 0.02
+STIMULUS = "recycle"  # what Dask's log of events calls it
 
 
 @dataclass(frozen=True)
@@ -183,31 +184,35 @@ async def replace_process(address: str, client: str, dask_scheduler: Any) -> boo
         return False
     last = set(worker.processing)
 
-    def set_status(status: str) -> None:
-        scheduler.handle_worker_status_change(status, worker, "recycle")
-
     def is_gone() -> bool:
         return scheduler.workers.get(address) is not worker
 
-    set_status("closing_gracefully")  # from here on it is given no task
-    await _until(lambda: is_gone() or not worker.processing)
-    await _until(lambda: is_gone() or not last & worker.has_what, SECONDS_FOR_RESULTS)
-    await _until(lambda: scheduler.queued or scheduler.unrunnable, SECONDS_FOR_FURTHER_TASKS)
-    if is_gone():
-        return False
-    wanted_by = {one.client_key for task in worker.has_what for one in task.who_wants or ()}
-    is_alone = not scheduler.running
-    if not (scheduler.queued or scheduler.unrunnable) or (is_alone and wanted_by - {client}):
-        set_status("running")
-        return False
-    if not is_alone:
-        await scheduler.retire_workers([address], remove=False)
-    others = scheduler.workers.keys() - {address}
-    await scheduler.restart_workers(
-        [address], wait_for_workers=False, on_error="return", stimulus_id="recycle"
-    )
-    await _until(lambda: is_gone() and scheduler.workers.keys() - others, SECONDS_FOR_A_SUCCESSOR)
-    return True
+    # From here on it is given no task.
+    scheduler.handle_worker_status_change("closing_gracefully", worker, STIMULUS)
+    try:
+        await _until(lambda: is_gone() or not worker.processing)
+        await _until(lambda: is_gone() or not last & worker.has_what, SECONDS_FOR_RESULTS)
+        await _until(lambda: scheduler.queued or scheduler.unrunnable, SECONDS_FOR_FURTHER_TASKS)
+        if is_gone() or not (scheduler.queued or scheduler.unrunnable):
+            return False
+        if scheduler.running:
+            await scheduler.retire_workers([address], remove=False)
+        elif {one.client_key for task in worker.has_what for one in task.who_wants or ()} - {
+            client
+        }:
+            return False
+        others = scheduler.workers.keys() - {address}
+        await scheduler.restart_workers(
+            [address], wait_for_workers=False, on_error="return", stimulus_id=STIMULUS
+        )
+        await _until(
+            lambda: is_gone() and scheduler.workers.keys() - others, SECONDS_FOR_A_SUCCESSOR
+        )
+        return is_gone()
+    finally:
+        if not is_gone():
+            message = {"op": "worker-status-change", "status": "running", "stimulus_id": STIMULUS}
+            scheduler.stream_comms[address].send(message)
 
 
 async def _until(holds: Callable[[], Any], seconds: float = math.inf) -> None:

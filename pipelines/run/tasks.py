@@ -391,13 +391,14 @@ class OnCluster(_Runner):
                 self._copies = self._copy_to_every_worker(data)
                 self._scattered = shared, data
                 return data
-            except (TimeoutError, OSError, RuntimeError) as error:
+            except (TimeoutError, OSError, RuntimeError, KeyError) as error:
                 forecast = forecast_workers(self.client)
                 if forecast.reason:
                     raise RunStopped(forecast.reason) from None
                 if forecast.coming:  # jobs wait in a queue, for hours if need be
                     until = time.monotonic() + SECONDS_FOR_A_WORKER
-                # A worker may die between the two calls; its successor is worth waiting for.
+                # A worker may end between the two calls, or while it is sent the data, which Dask
+                # takes for a KeyError; its successor is worth waiting for.
                 if time.monotonic() > until or self.client.status != "running":
                     raise RunStopped(f"the cluster has no workers left ({error})") from None
                 time.sleep(0.2)
