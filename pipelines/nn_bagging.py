@@ -40,7 +40,7 @@ from pipelines.nn.settings import (
 from pipelines.nn.space import SearchSpace, code_of_space
 from pipelines.run import job, summary
 from pipelines.run.cluster import Cluster, Workers
-from pipelines.run.groups import FoldOptions, OwnDataOptions, RunOptions, TestOptions
+from pipelines.run.groups import FoldOptions, OwnDataOptions, RecyclingOptions, TestOptions
 from pipelines.run.lifecycle import Session
 from pipelines.run.options import (
     at_least,
@@ -159,7 +159,7 @@ class Options(
     ExtendOptions,
     NestedOptions,
     FoldOptions,
-    RunOptions,
+    RecyclingOptions,
     TestOptions,
     TaskOptions,
     OwnDataOptions,

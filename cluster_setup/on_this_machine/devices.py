@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable
 from contextlib import suppress
 from functools import cache
@@ -65,6 +66,27 @@ def visible_gpus(describe: Callable[[Any], str] | None = None) -> list[str]:
     finally:
         pynvml.nvmlShutdown()
     return _restrict(names, uuids, os.environ.get("CUDA_VISIBLE_DEVICES"))
+
+
+def gpu_memory_held() -> int | None:
+    """Return the bytes of its GPU that this process holds, by NVML; None before it uses one.
+
+    In a container, where NVML knows processes by other numbers: what all of them hold together.
+    None, too, for a slice of a GPU.
+    """
+    torch = sys.modules.get("torch")
+    uses_one = "cupy" in sys.modules or (torch is not None and torch.cuda.is_initialized())
+    if not uses_one or not _has_nvml():
+        return None
+    import pynvml
+
+    def held(handle: Any) -> str:
+        processes = pynvml.nvmlDeviceGetComputeRunningProcesses(handle)
+        own = [one.usedGpuMemory or 0 for one in processes if one.pid == os.getpid()]
+        return str(sum(own) or pynvml.nvmlDeviceGetMemoryInfo(handle).used)
+
+    held_of_each = visible_gpus(held)
+    return int(held_of_each[0]) if held_of_each and held_of_each[0].isdigit() else None
 
 
 @cache

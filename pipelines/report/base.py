@@ -37,6 +37,7 @@ from pipelines.run_folder.record import (
     AcceptedMetadata,
     BestMetadata,
     Record,
+    recycled_in_words,
     splits_in_words,
     splits_of_best_in_words,
 )
@@ -341,6 +342,8 @@ class Report(RunData):
                 f"The workers were busy {100 * share:.0f} % of the time from the first task to "
                 "the end of the last."
             )
+        if recycled := recycled_in_words(self.metadata):
+            words.append(f"Recycled: {recycled}.")
         memory = peaks(self.tasks).values()
         most, of_gpu = (max((one.get(name, 0) for one in memory), default=0) for name in MEMORY)
         if most:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -13,13 +13,14 @@ from typing import TYPE_CHECKING, Any
 
 from cluster_setup import ClusterOptions, join, open_cluster, render, resolve_kind
 from cluster_setup.installation import install_line
-from cluster_setup.on_this_machine.devices import available_cores, cuda_needs
+from cluster_setup.on_this_machine.devices import available_cores, cuda_needs, gpu_memory_held
 from cluster_setup.workers import describe_workers, slot_left, threads_per_task
 from pipelines.console import Echo
 from pipelines.errors import InputError, opt
 from pipelines.run.cluster_options import PlaceOptions
 from pipelines.run.errors import stop_if_lost
 from pipelines.run.groups import RunOptions
+from pipelines.run.recycling import LEAST_GROWTH, NEVER, Recycling
 from pipelines.run.tasks import OnCluster
 from pipelines.run_folder.folder import unused
 
@@ -96,17 +97,20 @@ class Cluster:
         What ``describe_workers`` says of each.
     device : {"cpu", "gpu"}
         Where they compute.
+    recycling : Recycling
+        When their processes are replaced.
     """
 
     kind: str
     client: Client
     workers: list[dict[str, Any]]
     device: str
+    recycling: Recycling = NEVER
 
     @cached_property
     def runner(self) -> OnCluster:
         """Runs tasks on it; one for the whole run, as the scattered data are kept with it."""
-        return OnCluster(self.client)
+        return OnCluster(self.client, self.recycling)
 
     @property
     def threads(self) -> int:
@@ -150,6 +154,7 @@ def where(options: PlaceOptions, kind: str, runs_in_process: Callable[[], bool])
         and options.workers is None
         and options.dashboard in (None, "off")
         and not options.performance_report
+        and not isinstance(getattr(options, "tasks_per_worker", None), int)
     )
     return "threads" if left_to_us and runs_in_process() else kind
 
@@ -177,25 +182,31 @@ def refuse_unshared(client: Client, folder: Path, name: str) -> None:
 
 
 @contextmanager
-def opened(asked: ClusterOptions, folder: Path, performance_report: bool) -> Iterator[Cluster]:
+def opened(
+    asked: ClusterOptions,
+    folder: Path,
+    performance_report: bool,
+    tasks_per_worker: int | str = "never",
+) -> Iterator[Cluster]:
     """Open the cluster of a run whose folder that is, and close it at the end.
 
     Parameters
     ----------
     performance_report : keep Dask's own page of the session in the folder, with all it needs inside
+    tasks_per_worker : as ``RecyclingOptions`` has it
 
     Raises
     ------
     InputError, ClusterError
         It cannot be had, or its workers have no GPU where one was asked for, or one that the
-        packages there cannot use.
+        packages there cannot use; or their processes cannot be replaced, and should be.
     RunStopped
         Its scheduler ended.
     """
     with open_cluster(asked) as client, slot_left(client):
         address = client.scheduler.address
         try:
-            with described(client, asked, folder, performance_report) as cluster:
+            with described(client, asked, folder, performance_report, tasks_per_worker) as cluster:
                 yield cluster
         except InputError:
             raise
@@ -206,7 +217,11 @@ def opened(asked: ClusterOptions, folder: Path, performance_report: bool) -> Ite
 
 @contextmanager
 def described(
-    client: Client, asked: ClusterOptions, folder: Path, performance_report: bool
+    client: Client,
+    asked: ClusterOptions,
+    folder: Path,
+    performance_report: bool,
+    tasks_per_worker: int | str,
 ) -> Iterator[Cluster]:
     """Yield a cluster with what its workers are; see ``opened``."""
     with ExitStack() as page:
@@ -231,4 +246,37 @@ def described(
                 f"run {install_line('gpu-cu12', anew=True)} in an environment of its own, or use "
                 f"{opt('device', 'cpu')}"
             )
-        yield Cluster(asked.kind, client, workers, device)
+        recycling = recycling_of(tasks_per_worker, client, asked, workers, device)
+        yield Cluster(asked.kind, client, workers, device, recycling)
+
+
+def recycling_of(
+    tasks_per_worker: int | str,
+    client: Client,
+    asked: ClusterOptions,
+    workers: Sequence[Mapping[str, Any]],
+    device: str,
+) -> Recycling:
+    """Return when the processes of workers are replaced.
+
+    Raises
+    ------
+    InputError
+        They should be after a number of tasks, and nothing starts others in their place.
+    """
+    is_counted = isinstance(tasks_per_worker, int)
+    if not is_counted and (tasks_per_worker == "never" or device == "cpu"):
+        return NEVER
+    if not all(one["nanny"] for one in client.scheduler_info(n_workers=-1)["workers"].values()):
+        if is_counted:
+            raise InputError(
+                f"{opt('tasks_per_worker')} needs workers with a nanny, which starts another "
+                f"process in the place of one, got {tasks_per_worker} and workers of {asked.kind} "
+                "without; start them without --no-nanny, or leave it out"
+            )
+        asked.echo("recycling  off, whatever memory workers keep: they have no nanny")
+        return NEVER
+    if is_counted:
+        return Recycling(n_tasks=int(tasks_per_worker))
+    least = LEAST_GROWTH * min(worker["gpu_memory"] or 0 for worker in workers)
+    return Recycling(memory=gpu_memory_held, least_growth=int(least))

@@ -217,6 +217,46 @@ class RunOptions(PlaceOptions):
             raise InputError("--pilot needs --dry-run; add --dry-run, or remove --pilot")
 
 
+def _tasks_or_word(text: str) -> int | str:
+    """Return a number of tasks, or the word that stands in its place."""
+    return int(text) if text.removeprefix("-").isdecimal() else text
+
+
+@dataclass(frozen=True)
+class RecyclingOptions(RunOptions):
+    """The option that says when worker processes are replaced, of commands of independent fits."""
+
+    group: ClassVar[str] = "cluster"
+
+    tasks_per_worker: int | str = how(
+        "auto",
+        "replace a worker's process after N tasks, which frees all memory that it has kept; auto: "
+        "on GPUs, when the device memory that it holds after a task has grown by more than 20 % "
+        "since its tenth; or never",
+        parse=_tasks_or_word,
+        rule=rule(
+            "auto, never or a number of at least 1",
+            lambda value: value in ("auto", "never") if isinstance(value, str) else value >= 1,
+        ),
+        metavar="N|auto|never",
+    )
+
+    def check(self) -> None:
+        """Refuse to replace what is no process.
+
+        Raises
+        ------
+        InputError
+        """
+        if isinstance(self.tasks_per_worker, int) and self.cluster == "threads":
+            raise InputError(
+                f"{opt('tasks_per_worker')} replaces processes, and the workers of "
+                f"{opt('cluster', 'threads')} are threads of one, got {self.tasks_per_worker}; use "
+                f"{opt('cluster', 'local')}, or leave it out"
+            )
+        super().check()
+
+
 def options_of_resumed_run(
     kind: type[Chosen],
     recorded: dict[str, Any],
@@ -238,7 +278,7 @@ def options_of_resumed_run(
 
     anew = {"results", "resume", "accept_changed", "dry_run", "quiet"}
     if "cluster" in given:  # what was said of another cluster
-        anew |= {"workers", "adaptive", "profile", "rmm_pool", "no_tls"}
+        anew |= {"workers", "adaptive", "profile", "rmm_pool", "no_tls", "tasks_per_worker"}
     if given.get("device") == "cpu":
         anew |= {"rmm_pool"}
     if "workers" in given or "adaptive" in given:  # one replaces the other

@@ -48,7 +48,7 @@ from pipelines.run_folder import names
 from pipelines.run_folder.digests import digests_read_again
 from pipelines.run_folder.folder import RunFolder
 from pipelines.run_folder.journal import FolderLost
-from pipelines.run_folder.record import Answer
+from pipelines.run_folder.record import Answer, recycled_in_words
 from pipelines.run_folder.schema import one_line
 
 if TYPE_CHECKING:
@@ -308,12 +308,16 @@ def run_job(kind_of_job: type[Job[Any]], argv: Sequence[str]) -> Path:
             with ExitStack() as stack:
                 waits = "starting workers" if kind in KINDS else "waiting for an answer"
                 with phase(write_line, f"cluster    {kind}: {waits}"):
+                    tasks_per_worker = getattr(options, "tasks_per_worker", "never")
                     cluster = stack.enter_context(
-                        opened(asked, session.path, options.performance_report)
+                        opened(asked, session.path, options.performance_report, tasks_per_worker)
                     )
                 plan = plan.on(cluster)
                 entries = {**plan.entries, "identity": identity, "accepted": accepted}
                 session.begin(plan.options, argv, data, cluster, entries)
+                if cluster.recycling.is_on:  # however the session ends, the record has it
+                    recycled = session.folder.record.setdefault("recycled", [])
+                    cluster.runner.recycler.recycled = recycled
                 with phase(write_line, "forecast   timing a few fits"):
                     plan, forecast_lines = plan.timed(cluster.all_workers, done)
                 for line in forecast_lines:
@@ -330,6 +334,8 @@ def run_job(kind_of_job: type[Job[Any]], argv: Sequence[str]) -> Path:
 
         for line in job.summary_lines(session.record, session.path):
             write_line(line)
+        if words := recycled_in_words(session.record):
+            write_line(f"recycled   {words}")
         try:
             with phase(write_line, "page       drawing the figures"):
                 page = write_report(session.path)

@@ -57,7 +57,8 @@ class Outcome(Generic[AnyTask]):
     ``part`` is what its rows are called where others were told before: the name that a task
     of them alone would have, empty where there are none; None for the task's own. ``cost`` is
     what was predicted of that part. ``memory`` is what ``peak_memory`` says of its worker.
-    ``exception`` is what the last attempt raised; None where its worker died.
+    ``exception`` is what the last attempt raised; None where its worker died. ``memory_after`` is
+    the bytes that the worker's process held after the task; None where nobody asked.
     """
 
     task: AnyTask
@@ -71,13 +72,21 @@ class Outcome(Generic[AnyTask]):
     cost: float | None = None
     memory: Mapping[str, int] = field(default_factory=dict)
     exception: BaseException | None = None
+    memory_after: int | None = None
 
 
-def measured(work: Work, shared: Any, task: AnyTask, line: Line | None = None) -> dict[str, Any]:
+def measured(
+    work: Work,
+    shared: Any,
+    task: AnyTask,
+    line: Line | None = None,
+    memory_held: Callable[[], int | None] | None = None,
+) -> dict[str, Any]:
     """Run the task; return its result, with where and when it was computed.
 
-    With a ``line`` the work can tell how far it is. What numba finds in its cache it does not
-    compile; that is so from the second run on.
+    With a ``line`` the work can tell how far it is, and with ``memory_held`` the result says what
+    the process holds after it. What numba finds in its cache it does not compile; that is so from
+    the second run on.
     """
     if isinstance(shared, Placed):
         shared = shared.shared
@@ -106,6 +115,7 @@ def measured(work: Work, shared: Any, task: AnyTask, line: Line | None = None) -
         "memory": memory(),
         "seconds": time.perf_counter() - clock,
         "compile_seconds": compilation.duration if compilation.done else 0.0,
+        **({"memory_after": memory_held()} if memory_held else {}),
     }
 
 

@@ -28,6 +28,7 @@ from pipelines.run.outcomes import (
     is_urgent,
     measured,
 )
+from pipelines.run.recycling import NEVER, Recycler, Recycling
 
 if TYPE_CHECKING:
     from distributed import Client, Future
@@ -173,10 +174,17 @@ class OnCluster(_Runner):
     All tasks that are known at the beginning are one static graph; a task goes
     through a second one only if data were lost, or if it failed where several
     share one of Dask's.
+
+    Parameters
+    ----------
+    client : distributed.Client
+    recycling : Recycling
+        When processes of workers are replaced; by default never.
     """
 
-    def __init__(self, client: Client) -> None:
+    def __init__(self, client: Client, recycling: Recycling = NEVER) -> None:
         self.client = client
+        self.recycler = Recycler(client, recycling)
         self._scattered: tuple[Any, Future] | None = None
         self._copies: list[Future] = []
         self._run = uuid.uuid4().hex[:8]
@@ -209,6 +217,7 @@ class OnCluster(_Runner):
         try:
             with slot_left(self.client), self._listening() if more else nullcontext():
                 yield from self._rounds(work, shared, tasks, more or no_more)
+            self.recycler.settle()
         except Exception as error:
             stop_if_lost(self.client, address)
             if isinstance(error, OSError):
@@ -259,6 +268,7 @@ class OnCluster(_Runner):
                 if outcomes is None:
                     lost.append(batch)
                 for outcome in outcomes or ():
+                    self.recycler.add(outcome)
                     if outcome.error is None or len(batch) == 1:
                         del left[outcome.task.name]
                         yield outcome
@@ -267,9 +277,11 @@ class OnCluster(_Runner):
             if lost:
                 self._scattered = None
                 suspects = self.client.run_on_scheduler(_ran_on_dead_workers)
+                keys = set(map(self._key, lost))
                 for batch in lost:
                     names = [task.name for task in batch]
-                    alone.update(names)
+                    # None is to blame where a worker that was between two tasks took the data.
+                    alone.update(names if keys & suspects else ())
                     deaths.update(names if self._key(batch) in suspects else ())
             # Dask's setting, which a kind of cluster may raise.
             most = int(dask.config.get("distributed.scheduler.allowed-failures"))
@@ -346,7 +358,12 @@ class OnCluster(_Runner):
             priority = 1 if is_urgent(task) else -(self._n_submitted + rank)
             with dask.annotate(priority=priority, retries=RETRIES):
                 one = dask.delayed(run, pure=False)(
-                    work, data, of, self._line, dask_key_name=self._key(batch)
+                    work,
+                    data,
+                    of,
+                    self._line,
+                    self.recycler.rule.memory,
+                    dask_key_name=self._key(batch),
                 )
             # Queue it at the scheduler, for whichever worker is free first. By itself Dask keeps
             # back only those of a group that is more than twice the cluster's threads and needs
@@ -374,13 +391,14 @@ class OnCluster(_Runner):
                 self._copies = self._copy_to_every_worker(data)
                 self._scattered = shared, data
                 return data
-            except (TimeoutError, OSError, RuntimeError) as error:
+            except (TimeoutError, OSError, RuntimeError, KeyError) as error:
                 forecast = forecast_workers(self.client)
                 if forecast.reason:
                     raise RunStopped(forecast.reason) from None
                 if forecast.coming:  # jobs wait in a queue, for hours if need be
                     until = time.monotonic() + SECONDS_FOR_A_WORKER
-                # A worker may die between the two calls; its successor is worth waiting for.
+                # A worker may end between the two calls, or while it is sent the data, which Dask
+                # takes for a KeyError; its successor is worth waiting for.
                 if time.monotonic() > until or self.client.status != "running":
                     raise RunStopped(f"the cluster has no workers left ({error})") from None
                 time.sleep(0.2)
@@ -445,13 +463,17 @@ def in_batches(
 
 
 def measured_together(
-    work: Work, shared: Any, tasks: Sequence[AnyTask], line: Line | None = None
+    work: Work,
+    shared: Any,
+    tasks: Sequence[AnyTask],
+    line: Line | None = None,
+    memory_held: Callable[[], int | None] | None = None,
 ) -> list[dict[str, Any]]:
     """Run a batch: of each task what ``measured`` gives, or its ``error``."""
     found = []
     for task in tasks:
         try:
-            found.append(measured(work, shared, task, line))
+            found.append(measured(work, shared, task, line, memory_held))
         except Exception as error:
             found.append({"error": describe(error)})
     return found

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from operator import attrgetter
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar
@@ -89,6 +89,24 @@ class WorkerMetadata(Part):
     gpu_memory: Count | None = None
     peak_memory: Count | None = None
     peak_gpu_memory: Count | None = None
+
+
+class RecycledMetadata(Part):
+    """A worker process that was replaced.
+
+    Attributes
+    ----------
+    time, seconds : when that was begun, in seconds since the epoch, and how long it took
+    n_tasks : those that the process had finished
+    memory : bytes that it held after its tenth task and after its last; None where it was not
+        replaced for that
+    """
+
+    worker: str
+    time: Number
+    seconds: Seconds
+    n_tasks: Count
+    memory: tuple[Count, Count] | None = None
 
 
 class ClusterMetadata(Part):
@@ -236,6 +254,7 @@ class Record(Answer):
     options: OptionMetadata = OptionMetadata()
     dataset: DatasetMetadata = DatasetMetadata()
     cluster: ClusterMetadata = ClusterMetadata()
+    recycled: list[RecycledMetadata] = []
     versions: dict[str, Scalar] = {}
     machine: dict[str, Scalar] = {}
     n_splits: Count | None = None  # of each candidate
@@ -276,6 +295,25 @@ def splits_in_words(metadata: Mapping[str, Any]) -> str:
     n_splits = n_splits_of(metadata)
     what = "fold" if n_splits == metadata.get("options", {}).get("folds") else "split"
     return f"{n_splits} {what}{'s' * (n_splits != 1)}"
+
+
+def recycled_in_words(metadata: Mapping[str, Any]) -> str:
+    """Return how many worker processes were replaced, and why; empty where none was."""
+    recycled = metadata.get("recycled") or ()
+    if not recycled:
+        return ""
+    numbers = [one["n_tasks"] for one in recycled]
+    words = f"{len(recycled):,} worker process{'es' * (len(recycled) != 1)} after "
+    words += f"{_range(numbers)} task{'s' * (max(numbers) != 1)}" + " each" * (len(recycled) != 1)
+    held = [memory for one in recycled if (memory := one.get("memory")) and memory[0]]
+    if growth := [round(100 * (after / before - 1)) for before, after in held]:
+        words += f": the memory held had grown by {_range(growth)} %"
+    return words
+
+
+def _range(numbers: Sequence[int]) -> str:
+    first, last = min(numbers), max(numbers)
+    return f"{first:,}" if first == last else f"{first:,} to {last:,}"
 
 
 def splits_of_best_in_words(metadata: Mapping[str, Any]) -> str:

@@ -11,7 +11,7 @@ from typing import ClassVar, cast
 from pipelines.data.dataset import Task
 from pipelines.data.user_code import absolute_name, named_code
 from pipelines.errors import InputError, opt
-from pipelines.run.groups import FoldOptions, OwnDataOptions, RunOptions, TestOptions
+from pipelines.run.groups import FoldOptions, OwnDataOptions, RecyclingOptions, TestOptions
 from pipelines.run.options import at_least, number, option, real, rule
 from pipelines.search.strategies import DRAWING, STRATEGIES
 
@@ -208,7 +208,7 @@ class SearchOptions(
     NestedOptions,
     SplitOptions,
     FoldOptions,
-    RunOptions,
+    RecyclingOptions,
     TestOptions,
     TaskOptions,
     OwnDataOptions,

@@ -1,0 +1,42 @@
+"""Processes of workers that are jobs of a real Slurm are replaced within their jobs."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from cluster_setup import open_cluster
+from pipelines.run.recycling import Recycling
+from pipelines.run.tasks import OnCluster
+
+
+@dataclass(frozen=True)
+class Number:
+    value: int
+    cost: float = 1.0
+
+    @property
+    def name(self) -> str:
+        return f"number-{self.value}"
+
+
+def job_of_this_process(shared: np.ndarray, task: Number) -> tuple[str, int, float]:
+    time.sleep(0.1)
+    return os.environ["SLURM_JOB_ID"], os.getpid(), float(shared[task.value])
+
+
+def test_a_successor_works_in_the_job_of_its_predecessor(profile: Callable[..., str]) -> None:
+    tasks = [Number(value) for value in range(60)]
+    with open_cluster("slurm", 2, profile=profile()) as client:
+        runner = OnCluster(client, Recycling(n_tasks=8))
+        outcomes = list(runner.outcomes(job_of_this_process, np.arange(100.0), tasks))
+    assert [outcome.error for outcome in outcomes if outcome.error] == []
+    assert {one.task.value: one.result[2] for one in outcomes} == dict(enumerate(np.arange(60.0)))
+    assert runner.recycler.recycled
+    places = {one.result[:2] for one in outcomes}
+    assert max(Counter(job for job, _ in places).values()) > 1
