@@ -17,6 +17,7 @@ from pipelines.data.image_folder import ImageReading, load_folder
 from pipelines.data.images import TORCHVISION, load_digits, load_torchvision
 from pipelines.data.preparation import Preparation
 from pipelines.data.scaling import Scaling
+from pipelines.data.stream.rows import Input, RowsOnDisk
 from pipelines.data.tables import SUFFIXES, Reading, read_raw_table
 from pipelines.errors import InputError, opt
 
@@ -44,6 +45,7 @@ def load_dataset(
     images: ImageReading | None = None,
     show_progress: bool = False,
     features: str | Path | None = None,
+    input: Input = "memory",
 ) -> Dataset:
     """Load a data set by its name, a table or a folder of images by its path, ready for folds.
 
@@ -67,6 +69,8 @@ def load_dataset(
     show_progress : draw a bar on a terminal while images are decoded
     features : an .npy file of a row of numbers for each image, those of training first, which takes
         the place of its pixels
+    input : "memory" loads all rows; "stream" leaves those of a folder of images or of a Parquet
+        table on disk, as ``RowsOnDisk``; "auto" does where they are larger than half of the memory
 
     Returns
     -------
@@ -78,7 +82,7 @@ def load_dataset(
         Anything the user can put right, in one line.
     """
     reading, images = reading or Reading(), images or ImageReading()
-    source = _load(name, data_dir, target, reading, task, groups, images, show_progress)
+    source = _load(name, data_dir, target, reading, task, groups, images, show_progress, input)
     labels, classes = source.y, np.empty(0)
     rows = np.arange(len(labels))
     lines = list(source.table.lines() if source.table else source.lines)
@@ -147,7 +151,7 @@ def load_dataset(
     if isinstance(scaling, Preparation):
         X_train, X_test = (one.reset_index(drop=True) for one in (X_train, X_test))
         scaling = scaling.laid_out(X_train)
-    else:
+    elif not isinstance(X_train, RowsOnDisk):
         X_train, X_test = np.ascontiguousarray(X_train), np.ascontiguousarray(X_test)
     dataset = Dataset(
         name=name if name in DATASETS else Path(name).name,
@@ -199,6 +203,7 @@ def _load(
     groups: str | None,
     images: ImageReading,
     show_progress: bool,
+    input: Input,
 ) -> Source:
     path = Path(os.path.expanduser(name))
     is_folder = bool(name) and name not in DATASETS and path.is_dir()
@@ -217,7 +222,9 @@ def _load(
                 f"has its own labels, got {target!r}; leave it out"
             )
         if is_folder:
-            return load_folder(path, data_dir, images, show_progress=show_progress)
+            return load_folder(path, data_dir, images, show_progress=show_progress, input=input)
+        if input == "stream":
+            raise _nothing_to_stream(name)
         return DATASETS[name](data_dir)
     if path.suffix.lower() not in SUFFIXES and path.name == name and not os.path.isfile(path):
         near = get_close_matches(name.lower(), DATASETS, n=1)
@@ -235,6 +242,13 @@ def _load(
         table=table,
         groups=table.groups,
         notes=table.conversions,
+    )
+
+
+def _nothing_to_stream(name: str) -> InputError:
+    return InputError(
+        f"{opt('input', 'stream')} is for a folder of images or a .parquet table, got "
+        f"{opt('dataset', name)}; leave it out, or write the table as Parquet"
     )
 
 

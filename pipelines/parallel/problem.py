@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import itertools
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
@@ -20,6 +20,8 @@ from pipelines.data.dataset import channels_height_width, rows_of
 from pipelines.data.load import DATASETS, load_dataset
 from pipelines.data.preparation import Preparation
 from pipelines.data.scaling import FittedScaling
+from pipelines.data.stream.feed import StreamedColumns
+from pipelines.data.stream.rows import RowsOnDisk
 from pipelines.data.tables import SUFFIXES, RawTable, Reading, read_raw_table
 from pipelines.errors import InputError, opt
 
@@ -34,7 +36,7 @@ METRICS = {CLASSES: "error", NUMBERS: "mean absolute error"}
 BLOCK = 2048  # rows that are evaluated at once
 INTERVAL = (0.0, 20.0)
 
-Rows = dict[str, np.ndarray]
+Rows = dict[str, Any]  # X, which may stay on disk, and y
 NETWORKS = ("approximator", "bagging", "mlp", "cnn")
 # Of the function approximator: 1 -> 80 -> 80 -> 40 -> 1, the study's.
 APPROXIMATOR = (80, 80, 40)
@@ -123,7 +125,7 @@ class Problem:
     ----------
     task : "classification" (cross-entropy) or "regression" (squared error)
     train, validation, test : arrays X of shape (n, n_inputs), uint8 or float32, and y of shape
-        (n,): int64 class codes, or float32
+        (n,): int64 class codes, or float32; X of larger data is ``RowsOnDisk``
     center, scale : floats
         Bytes become (x - center) / scale on the device.
     unit : float
@@ -154,6 +156,12 @@ class Problem:
         return len(self.train["y"])
 
     @property
+    def on_disk(self) -> list[RowsOnDisk]:
+        """The rows that are streamed; none of those in memory."""
+        parts = (self.train, self.validation, self.test)
+        return [rows["X"] for rows in parts if isinstance(rows["X"], RowsOnDisk)]
+
+    @property
     def metric(self) -> str:
         """The metric measured beside the loss."""
         return METRICS[self.task]
@@ -164,6 +172,9 @@ class Problem:
         digest = hashlib.sha256(f"{self.task} ".encode())
         for rows in (self.train, self.validation, self.test):
             for one in rows.values():
+                if isinstance(one, RowsOnDisk):
+                    digest.update(one.identity)
+                    continue
                 digest.update(f"{one.dtype.str} {one.shape};".encode())
                 digest.update(np.ascontiguousarray(one).view(np.uint8).data)
         return digest.hexdigest()
@@ -225,7 +236,7 @@ class Problem:
         return torch.stack([self.loss(outputs, y), metric.float()])
 
     def measure(
-        self, network: torch.nn.Module, columns: Columns, group: Group
+        self, network: torch.nn.Module, columns: Columns | StreamedColumns, group: Group
     ) -> tuple[float, float]:
         """Return mean loss and metric of rows that every rank has; each rank takes a part."""
         import torch
@@ -235,15 +246,23 @@ class Problem:
         sums = torch.zeros(2, device=group.device)
         network.eval()
         with torch.inference_mode():
-            for first in range(mine.start, mine.stop, BLOCK):
-                block = slice(first, min(first + BLOCK, mine.stop))
-                # A network may write to what it is given, and these rows are measured again.
-                some = self.prepare({name: one[block].clone() for name, one in columns.items()})
+            for some in map(self.prepare, blocks_of(columns, mine)):
                 sums += self.sums(network(some["X"]), some["y"])
         network.train()
         group.sum(sums)
         loss, metric = (sums / max(1, n_rows)).tolist()
         return loss, metric
+
+
+def blocks_of(columns: Columns | StreamedColumns, mine: slice) -> Iterator[Columns]:
+    """Yield rows side by side, as many as are evaluated at once, in memory of their own."""
+    if isinstance(columns, StreamedColumns):
+        yield from columns.blocks(mine, BLOCK)
+        return
+    for first in range(mine.start, mine.stop, BLOCK):
+        block = slice(first, min(first + BLOCK, mine.stop))
+        # A network may write to what it is given, and these rows are measured again.
+        yield {name: one[block].clone() for name, one in columns.items()}
 
 
 def approximator(n_rows: int, validation: float, seed: int) -> Problem:
@@ -345,7 +364,9 @@ def load_rows(
 
     def rows(X: Any, y: np.ndarray) -> Rows:
         matrix = X if as_bytes else scaling.transform(X).astype(np.float32)
-        return {"X": np.ascontiguousarray(matrix), "y": y.astype(np.int64)}
+        if not isinstance(matrix, RowsOnDisk):
+            matrix = np.ascontiguousarray(matrix)
+        return {"X": matrix, "y": y.astype(np.int64)}
 
     train = rows(rows_of(found.X_train, kept), found.y_train[kept])
     n_inputs = train["X"].shape[1]
