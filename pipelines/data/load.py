@@ -18,6 +18,7 @@ from pipelines.data.images import TORCHVISION, load_digits, load_torchvision
 from pipelines.data.preparation import Preparation
 from pipelines.data.scaling import Scaling
 from pipelines.data.stream.rows import Input, RowsOnDisk
+from pipelines.data.stream.tables import open_table
 from pipelines.data.tables import SUFFIXES, Reading, read_raw_table
 from pipelines.errors import InputError, opt
 
@@ -206,6 +207,9 @@ def _load(
     input: Input,
 ) -> Source:
     path = Path(os.path.expanduser(name))
+    if name not in DATASETS and (rows := open_table(path, target, task, reading, input)):
+        _refuse_set(images, "a folder of images", name)
+        return Source(rows.X, rows.y, Scaling("none"), table=rows, notes=rows.conversions)
     is_folder = bool(name) and name not in DATASETS and path.is_dir()
     if not is_folder:
         _refuse_set(images, "a folder of images", name)
@@ -223,8 +227,8 @@ def _load(
             )
         if is_folder:
             return load_folder(path, data_dir, images, show_progress=show_progress, input=input)
-        if input == "stream":
-            raise _nothing_to_stream(name)
+        if input != "memory":
+            refuse_unstreamed(path, input)
         return DATASETS[name](data_dir)
     if path.suffix.lower() not in SUFFIXES and path.name == name and not os.path.isfile(path):
         near = get_close_matches(name.lower(), DATASETS, n=1)
@@ -233,6 +237,8 @@ def _load(
             f"{opt('dataset')} must be one of {', '.join(DATASETS)}, a folder of images or the "
             f"path of a {', '.join(SUFFIXES)} file, got {name!r}{hint}"
         )
+    if input != "memory":
+        refuse_unstreamed(path, input)
     table = read_raw_table(path, target, task=task, groups=groups, **asdict(reading))
     return Source(
         table.matrix() if table.is_plain else table.X,
@@ -245,11 +251,21 @@ def _load(
     )
 
 
-def _nothing_to_stream(name: str) -> InputError:
-    return InputError(
-        f"{opt('input', 'stream')} is for a folder of images or a .parquet table, got "
-        f"{opt('dataset', name)}; leave it out, or write the table as Parquet"
-    )
+def refuse_unstreamed(path: Path, input: Input) -> None:
+    """Raise InputError for data that are to be streamed and cannot be."""
+    import psutil
+
+    if input == "stream" and path.suffix.lower() != ".parquet":
+        raise InputError(
+            f"{opt('input', 'stream')} is for a folder of images or a .parquet table, got "
+            f"{opt('dataset', path)}; leave it out, or write the table as Parquet"
+        )
+    n_bytes, total = path.stat().st_size if path.is_file() else 0, psutil.virtual_memory().total
+    if n_bytes > total // 2 and path.suffix.lower() != ".parquet":
+        raise InputError(
+            f"{opt('dataset')} must be .parquet where it is larger than half of the memory, "
+            f"'{path}' has {n_bytes / 2**30:.1f} GiB of {total / 2**30:.1f}; write it as Parquet"
+        )
 
 
 def _refuse_set(options: ImageReading | Reading, kind: str, name: str) -> None:

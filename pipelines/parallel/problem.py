@@ -17,11 +17,12 @@ import numpy as np
 
 from pipelines.data.batches import share
 from pipelines.data.dataset import channels_height_width, rows_of
-from pipelines.data.load import DATASETS, load_dataset
+from pipelines.data.load import DATASETS, load_dataset, refuse_unstreamed
 from pipelines.data.preparation import Preparation
 from pipelines.data.scaling import FittedScaling
 from pipelines.data.stream.feed import StreamedColumns
 from pipelines.data.stream.rows import RowsOnDisk
+from pipelines.data.stream.tables import TableStore, open_table
 from pipelines.data.tables import SUFFIXES, RawTable, Reading, read_raw_table
 from pipelines.errors import InputError, opt
 
@@ -344,7 +345,11 @@ def load_rows(
             f"{opt('task')} must be {CLASSES} for {opt('dataset', name)}, got {task}; leave it out"
         )
     if name not in DATASETS and Path(name).suffix.lower() in SUFFIXES and task != CLASSES:
-        table = read_raw_table(Path(name), target, task=cast(Any, task), **asdict(reading))
+        how, stays = cast(Any, task), settings.get("input", "memory")
+        table: RawTable | None = open_table(Path(name), target, how, reading, stays)
+        if table is None:
+            refuse_unstreamed(Path(name), stays)
+            table = read_raw_table(Path(name), target, task=how, **asdict(reading))
         if table.task == NUMBERS:
             return _of_numbers(table, network, hidden, limit, test_size, validation, seed)
     settings |= {"target": target, "limit": limit, "reading": reading}
@@ -355,6 +360,7 @@ def load_rows(
             "needs images"
         )
     kept, held = held_out(found.y_train, CLASSES, validation, seed)
+    lines = (*found.lines, *fitted_on_disk(found.X_train, kept))
     scaling = found.scaling.fit(rows_of(found.X_train, kept))
     as_bytes = (
         isinstance(scaling, FittedScaling)
@@ -363,7 +369,9 @@ def load_rows(
     )
 
     def rows(X: Any, y: np.ndarray) -> Rows:
-        matrix = X if as_bytes else scaling.transform(X).astype(np.float32)
+        matrix = (
+            X if as_bytes or isinstance(X, RowsOnDisk) else scaling.transform(X).astype(np.float32)
+        )
         if not isinstance(matrix, RowsOnDisk):
             matrix = np.ascontiguousarray(matrix)
         return {"X": matrix, "y": y.astype(np.int64)}
@@ -377,8 +385,16 @@ def load_rows(
         assert isinstance(scaling, FittedScaling)
         center, scale = float(scaling.center), float(scaling.scale)
     inputs = Network(network, n_inputs, found.n_classes, found.image_shape, hidden, found.ink)
-    about: dict[str, Any] = {"classes": found.classes, "lines": found.lines, "notes": found.notes}
+    about: dict[str, Any] = {"classes": found.classes, "lines": lines, "notes": found.notes}
     return Problem(found.name, CLASSES, inputs, *parts, center, scale, table=found.table, **about)
+
+
+def fitted_on_disk(X: Any, kept: np.ndarray) -> list[str]:
+    """Fit the preparation of a table that stays on disk, where X is one; say on how many rows."""
+    if not isinstance(X, RowsOnDisk) or not isinstance(X.store, TableStore):
+        return []
+    n = X.store.fit(X.rows[kept])
+    return [f"prepared   by {n:,} training rows of the sample"]
 
 
 def _of_numbers(
@@ -401,14 +417,19 @@ def _of_numbers(
         train = train[:limit]
     kept, held = held_out(y[train], NUMBERS, validation, seed + 1)
     kept, held = train[kept], train[held]
-    prepare = Preparation(table.kinds, table.missing).fit(rows_of(table.X, kept))
+    lines = (*table.lines(), *fitted_on_disk(table.X, kept))
+    on_disk = isinstance(table.X, RowsOnDisk)
+    if not on_disk:
+        prepare = Preparation(table.kinds, table.missing).fit(rows_of(table.X, kept))
     center, unit = float(y[kept].mean()), float(y[kept].std()) or 1.0
 
     def rows(numbers: np.ndarray) -> Rows:
-        X = np.ascontiguousarray(prepare.transform(rows_of(table.X, numbers)), np.float32)
+        X: Any = table.X[numbers] if on_disk else prepare.transform(rows_of(table.X, numbers))
+        if not on_disk:
+            X = np.ascontiguousarray(X, np.float32)
         return {"X": X, "y": ((y[numbers] - center) / unit).astype(np.float32)}
 
     parts = (rows(kept), rows(held), rows(test))
     inputs = Network(network, parts[0]["X"].shape[1], 1, None, hidden)
-    about: dict[str, Any] = {"lines": tuple(table.lines()), "notes": table.conversions}
+    about: dict[str, Any] = {"lines": lines, "notes": table.conversions}
     return Problem(table.name, NUMBERS, inputs, *parts, unit=unit, table=table.describe(), **about)
