@@ -34,7 +34,8 @@ def images(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def options(images: Path, *more: str) -> list[str]:
-    local = ["--cluster", "local", "--dashboard", "off", "--network", "cnn", "--gray", "--input", "stream"]
+    local = ["--cluster", "local", "--dashboard", "off", "--network", "cnn", "--gray"]
+    local += ["--input", "stream"]
     return [*local, "--dataset", str(images), *more]
 
 
