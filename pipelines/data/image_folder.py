@@ -265,6 +265,12 @@ def _why_streamed(split: Split, reading: ImageReading, input: Input) -> str:
     total = psutil.virtual_memory().total
     if input == "auto" and needed <= total // 2:
         return ""
+    if reading.unreadable == "skip":
+        raise InputError(
+            f"{opt('unreadable')} must be refuse for images that stay on disk, got skip: which "
+            "they are is known when all are decoded; remove them from the folder, or use "
+            f"{opt('input', 'memory')}"
+        )
     size = "as asked" if input == "stream" else "larger than half of the memory"
     sizes = f"{needed / 2**30:.1f} GiB of {total / 2**30:.1f}"
     return f"{size} ({sizes}): images stay on disk, and are decoded as they are needed"

@@ -148,8 +148,12 @@ def _tested(
     predicted = list[torch.Tensor]()
     with ExitStack() as stack:
         if problem.on_disk:
-            how = {"n_workers": options.loaders(1), "directory": options.cache_dir}
-            feed = Feed([problem.test["X"]], **how)
+            feed = Feed(
+                [problem.test["X"]],
+                n_workers=options.loaders(1),
+                directory=options.cache_dir,
+                say=lambda text: None,  # the ranks have told
+            )
             stack.callback(feed.close)
             columns = StreamedColumns(problem.test, feed, "cpu")
         else:

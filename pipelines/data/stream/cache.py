@@ -59,7 +59,7 @@ class Cache:
                 self._make(store.nbytes)
             if folder.stat().st_uid != os.getuid():
                 raise NoCache(f"'{folder}' is another user's")
-            self._marks  # noqa: B018  # made now, in the process that begins
+            _ = self.rows, self._marks, self._file  # they stay, should another run remove them
         except OSError as error:
             raise NoCache(f"cannot write '{folder}': {error.strerror or error}") from None
 
@@ -100,6 +100,12 @@ class Cache:
     @cached_property
     def _file(self) -> int:
         return os.open(self.folder / ROWS, os.O_RDWR)
+
+    def announce(self, slots: np.ndarray) -> None:
+        """Have the system read rows from the disk that will soon be taken; it is not waited for."""
+        if hasattr(os, "posix_fadvise"):
+            for slot in slots.tolist():
+                os.posix_fadvise(self._file, slot * self._row, self._row, os.POSIX_FADV_WILLNEED)
 
     def lacking(self, units: np.ndarray) -> np.ndarray:
         """Return those of some units that were not read, each once."""

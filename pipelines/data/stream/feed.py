@@ -10,6 +10,7 @@ import multiprocessing
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     import torch
 
 BATCHES_AHEAD = 2  # of each process
+PARTS_ANNOUNCED = 8  # batches that the system reads ahead from a whole cache
+NONE = np.empty(0, np.int64)
 BYTES_OF_BLOCK = 2**25  # that are measured at once
 Say = Callable[[str], None]
 
@@ -54,7 +57,7 @@ class Reader:
             try:
                 self._fill(store, cache, cache.lacking(units))
                 return None
-            except OSError:  # the disk is full; what is there stays good
+            except OSError:  # as of a full disk; what is there stays good
                 self._caches[number] = None
         rows = torch.empty((len(slots), store.width), dtype=_torch_dtype(store))
         for unit in np.unique(units):
@@ -147,7 +150,8 @@ class Feed:
         number = self._number[X.store.key]
         cache = self._caches[number]
         if cache is not None and cache.is_whole:
-            for part in parts:
+            for part, later in zip_longest(parts, parts[PARTS_ANNOUNCED:], fillvalue=NONE):
+                cache.announce(X.slots[later])
                 yield self._gather(cache.rows, X.slots[part])
             return
         self._requests.pending = ((number, X.slots[part]) for part in parts)
@@ -161,7 +165,10 @@ class Feed:
                 rows = self._gather(cache.rows, X.slots[part])
             elif cache is not None and not self._has_told:
                 self._has_told = True
-                self._say("cache      the disk is full: what is not there is read in each epoch")
+                self._say(
+                    "cache      cannot be written any more, as of a full disk: what it lacks is "
+                    "read in each epoch"
+                )
             yield rows
 
     def _gather(self, rows: torch.Tensor, slots: np.ndarray) -> torch.Tensor:

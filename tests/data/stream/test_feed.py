@@ -200,7 +200,8 @@ def test_a_disk_that_fills_up_is_said_once_and_what_is_there_is_used(folder, tmp
     feed, said = feed_of(X, directory=tmp_path / "cache")
     for _ in range(2):
         assert (in_order(X, feed) == loaded(folder, "memory").X_train).all()
-    assert said == ["cache      the disk is full: what is not there is read in each epoch"]
+    (line,) = said
+    assert "as of a full disk: what it lacks is read in each epoch" in line
 
 
 def test_a_folder_of_another_user_is_no_cache(folder, tmp_path, monkeypatch):
@@ -246,3 +247,8 @@ def test_an_image_of_another_size_is_named(folder, tmp_path):
 def test_what_is_no_folder_is_refused():
     with pytest.raises(InputError, match=r"is for a folder of images or a \.parquet table"):
         load_dataset("digits", input="stream")
+
+
+def test_files_are_not_skipped_before_they_are_decoded(folder):
+    with pytest.raises(InputError, match="unreadable must be refuse for images that stay on disk"):
+        loaded(folder, images=ImageReading(unreadable="skip"))
