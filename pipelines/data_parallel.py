@@ -175,6 +175,8 @@ class DataParallel(job.Job[Options]):
         image_shape, ink = data.network.image_shape, data.network.ink
         augment = chosen(options.augment, image_shape is not None, ink)
         options = replace(options, augment=augment)
+        if data.on_disk:  # a resumed run goes on so, however much memory there is then
+            options = replace(options, input="stream")
         return ParallelPlan(options=options, data=data, record=record)
 
     def restore(self, plan: ParallelPlan, session: Session) -> Ended:

@@ -17,8 +17,11 @@ pytest.importorskip("torchvision", reason="it reads folders of images")
 
 from PIL import Image
 
-from pipelines.data_parallel import main
+from pipelines.data.image_folder import ImageReading
+from pipelines.data.tables import Reading
+from pipelines.data_parallel import DataParallel, Options, main
 from pipelines.parallel.checkpoint import progress_of, read
+from pipelines.parallel.problem import load_rows
 from tests.command_runs import record, start
 
 
@@ -82,6 +85,15 @@ def test_what_does_not_go_together_is_refused(capsys, typed, said):
     line = capsys.readouterr().err
     assert said in line
     assert line.count("\n") == 1
+
+
+def test_what_was_decided_by_size_is_recorded_for_a_run_that_is_resumed(images):
+    settings = {"task": None, "target": None, "limit": None, "test_size": 0.2, "seed": 0}
+    settings |= {"validation": 0.1, "reading": Reading(), "images": ImageReading(gray=True)}
+    for input in ("stream", "memory"):
+        data = load_rows(str(images), "cnn", (8,), **settings, input=input, data_dir=images.parent)
+        plan = DataParallel().plan(Options(network="cnn", input="auto"), data, {})
+        assert plan.options.input == ("stream" if input == "stream" else "auto")
 
 
 @pytest.mark.slow
