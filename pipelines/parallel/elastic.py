@@ -61,6 +61,9 @@ def train(problem: Problem, order: TrainingPlan, group: Group, send: Send) -> by
     except ProcessGroupError as error:
         error.kept = rank.kept_bytes()
         raise
+    except InputError:  # of rows that this rank alone has read: the others wait for it
+        group.abort()
+        raise
     finally:
         rank.close()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import tempfile
 import time
@@ -119,3 +120,15 @@ def test_killed_within_an_epoch_it_goes_on_with_the_rows_that_are_left(images, t
     tables = [pd.read_parquet(one / "epochs.parquet") for one in (whole, folder)]
     for name in ("epoch", "step", "loss", "validation_loss"):
         assert np.allclose(tables[0][name], tables[1][name], rtol=1e-5)
+
+
+@pytest.mark.slow
+def test_an_image_that_only_one_rank_cannot_read_ends_the_run_in_one_line(images, tmp_path, capsys):
+    folder = tmp_path / "images"
+    shutil.copytree(images, folder)
+    (folder / "b" / "201.png").write_bytes(b"no image")
+    short = ["--epochs", "1", "--workers", "2", "--batch-size", "4", "--loader-workers", "1"]
+    assert main(options(folder, *short, "--results", str(tmp_path / "run"), "--quiet")) == 2
+    line = capsys.readouterr().err
+    assert line.count("\n") == 1
+    assert f"'{folder}/b/201.png' is not: not a readable image; mend or remove it" in line
