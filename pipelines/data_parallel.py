@@ -213,6 +213,7 @@ class DataParallel(job.Job[Options]):
             return approximator(points, options.validation, options.seed)
         shares = {"test_size": options.test_size, "validation": options.validation}
         settings = options.as_read() | shares | {"seed": options.seed}
+        settings["input"] = "memory" if options.stages != 1 else options.input
         settings["task"] = None if options.task == "auto" else options.task
         return load_rows(options.dataset, options.network, options.hidden or HIDDEN, **settings)
 
@@ -227,6 +228,8 @@ class DataParallel(job.Job[Options]):
         image_shape, ink = data.network.image_shape, data.network.ink
         augment = chosen(options.augment, image_shape is not None, ink)
         options = replace(options, augment=augment)
+        if data.on_disk:  # a resumed run goes on so, however much memory there is then
+            options = replace(options, input="stream")
         stages = 1 if options.stages == "auto" else options.stages
         return ParallelPlan(options=options, data=data, record=record, stages=stages)
 
@@ -296,7 +299,9 @@ class DataParallel(job.Job[Options]):
 
         ended = {training: computed.trainings[training.name] for training in plan.trainings}
         with phase(session.echo, "test       testing the best network"):
-            entries = answer.write(session.path, plan.data, plan.options.seed, ended)
+            entries = answer.write(session.path, plan.data, plan.options, ended)
+        if cluster is not None and plan.data.on_disk:
+            session.echo(end_caches(plan, cluster))
         if "best" not in entries:
             raise RunStopped(f"no training gave a network: {entries['trainings'][0]['status']}")
         return ParallelAnswer.of({"restarts": computed.restarts, **entries})
@@ -343,6 +348,20 @@ class DataParallel(job.Job[Options]):
         return [*lines, *baseline_lines(record), wall_time(record)]
 
 
+def end_caches(plan: ParallelPlan, cluster: Cluster) -> str:
+    """Remove what was decoded or prepared, but for a folder that was named; say what is kept."""
+    from pipelines.data.stream.cache import folder_of, forget
+
+    directory = plan.options.cache_dir
+    folders = dict.fromkeys(str(folder_of(part.store, directory)) for part in plan.data.on_disk)
+    if directory is not None:
+        n_bytes = sum({part.store.key: part.store.nbytes for part in plan.data.on_disk}.values())
+        return f"cache      up to {n_bytes / 2**30:.2f} GiB kept in '{directory}'"
+    with suppress(OSError):
+        cluster.client.run(forget, list(folders), on_error="ignore")
+    return "cache      removed"
+
+
 def run_training(
     plan: ParallelPlan,
     training: Training,
@@ -376,6 +395,8 @@ def run_training(
                 f"step {message['step']:,}, {message['steps_lost']} steps lost, after "
                 f"{message['seconds']:.1f} s"
             )
+        if message["kind"] == "note":
+            session.echo(message["text"])
 
     checkpoint = session.path / CHECKPOINTS / training.file
     own = {field.name: getattr(plan.options, field.name) for field in fields(TrainingOptions)}

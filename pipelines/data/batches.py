@@ -129,10 +129,20 @@ class Batches:
         self.epoch, self.position = self.epoch + 1, 0
 
     def _gathered(self) -> Iterator[Batch]:
+        for rows, n_union, last in self._parts():
+            columns = {name: self._gather(one, rows) for name, one in self._columns.items()}
+            yield Batch(columns, rows, n_union, last)
+
+    def _order(self) -> np.ndarray:
+        """Return the rows in the order of this epoch."""
+        seed = np.random.SeedSequence([self._seed, self.epoch])
+        return np.random.default_rng(seed).permutation(self.n_rows)
+
+    def _parts(self) -> Iterator[tuple[torch.Tensor, int, int]]:
+        """Yield this rank's rows of each union batch, its length, and the position after it."""
         import torch
 
-        seed = np.random.SeedSequence([self._seed, self.epoch])
-        order = torch.from_numpy(np.random.default_rng(seed).permutation(self.n_rows))
+        order = torch.from_numpy(self._order())
         order = order.to(next(iter(self._columns.values())).device)
         in_union = self._batch_size * self._n_ranks
         bounds = [*range(self.position, self.n_rows, in_union), self.n_rows]
@@ -145,9 +155,7 @@ class Batches:
             n_sharing = min(self._n_ranks, max(1, n_union // least))
             is_sharing = self._rank < n_sharing
             mine = share(n_union, self._rank, n_sharing) if is_sharing else slice(0)
-            rows = order[first:last][mine]
-            columns = {name: self._gather(one, rows) for name, one in self._columns.items()}
-            yield Batch(columns, rows, n_union, last)
+            yield order[first:last][mine], n_union, last
 
     def _gather(self, column: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
         if self._copies is None:
@@ -156,7 +164,14 @@ class Batches:
 
         # torch keeps pinned memory and gives it again once the copies from it have ended.
         pinned = torch.empty((len(rows), *column.shape[1:]), dtype=column.dtype, pin_memory=True)
-        torch.index_select(column, 0, rows, out=pinned)
+        return self._to_device(torch.index_select(column, 0, rows, out=pinned))
+
+    def _to_device(self, pinned: torch.Tensor) -> torch.Tensor:
+        """Copy rows of the host while the device is at work."""
+        if self._copies is None:
+            return pinned
+        import torch
+
         # The memory may be that of a batch on which the device is still at work.
         self._copies.wait_stream(torch.cuda.current_stream(self._device))
         with torch.cuda.stream(self._copies):

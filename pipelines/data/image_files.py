@@ -102,7 +102,8 @@ def open_image(path: str | Path, white: White = own_white) -> Image.Image:
                 )
             depth = _depth(image)
             image.load()
-            upright = ImageOps.exif_transpose(image)
+            ImageOps.exif_transpose(image, in_place=True)
+            upright: Image.Image = image
     except (OSError, Image.DecompressionBombError, SyntaxError, EOFError) as error:
         reason = getattr(error, "strerror", None) or "not a readable image"
         if isinstance(error, FileNotFoundError) and os.path.islink(path):
@@ -122,7 +123,12 @@ def open_image(path: str | Path, white: White = own_white) -> Image.Image:
         paper = Image.new("RGBA", upright.size, "white")
         paper.alpha_composite(upright.convert("RGBA"))
         upright = paper
-    return upright.convert("L" if upright.mode in ("1", "L", "LA") else "RGB")
+    return _in_mode(upright, "L" if upright.mode in ("1", "L", "LA") else "RGB")
+
+
+def _in_mode(image: Image.Image, mode: str) -> Image.Image:
+    """Return an image of a mode; itself where it is of that, which ``convert`` would copy."""
+    return image if image.mode == mode else image.convert(mode)
 
 
 def _depth(image: Image.Image) -> str | None:
@@ -153,7 +159,7 @@ def decode(
     ValueError
         It cannot be read as an image.
     """
-    image = open_image(path, white).convert("L" if gray else "RGB")
+    image = _in_mode(open_image(path, white), "L" if gray else "RGB")
     if size is not None and image.size != (size, size):
         from torchvision.transforms.v2 import functional
 

@@ -31,6 +31,8 @@ from pipelines.data.image_files import FULL_SCALES, Unscaled, decode, own_white,
 from pipelines.data.image_paths import ImagePaths, files_beside, image_paths, readable, together
 from pipelines.data.image_splits import Split, class_folders, find_split
 from pipelines.data.images import need_torchvision, source_of
+from pipelines.data.stream.images import ImageStore
+from pipelines.data.stream.rows import Input, RowsOnDisk
 from pipelines.data.tables.words import counted, listed
 from pipelines.errors import InputError, opt
 
@@ -59,7 +61,12 @@ class ImageReading:
 
 
 def load_folder(
-    path: Path, data_dir: str | Path, reading: ImageReading, *, show_progress: bool = False
+    path: Path,
+    data_dir: str | Path,
+    reading: ImageReading,
+    *,
+    show_progress: bool = False,
+    input: Input = "memory",
 ) -> Source:
     """Return the images of a folder, a class in each of its subfolders.
 
@@ -68,6 +75,7 @@ def load_folder(
     path : of the classes, or of splits with the same classes each, see ``find_split``
     data_dir : where the pixels are kept
     show_progress : draw a bar on stderr, where that is a terminal
+    input : see ``load_dataset``
 
     Returns
     -------
@@ -84,9 +92,17 @@ def load_folder(
     began, place = time.monotonic(), readable(path)
     split = find_split(path)
     cache = Path(os.path.expanduser(data_dir)) / "images"
-    first = last = _read(split.train, cache, reading, {}, show_progress)
+    why = "" if input == "memory" else _why_streamed(split, reading, input)
+    if why:
+        first = last = _read_later(split.train, reading)
+    else:
+        first = last = _read(split.train, cache, reading, {}, show_progress)
     if split.test is not None:
-        last = _read(split.test, cache, reading, first.white, show_progress)
+        last = (
+            _read_later(split.test, reading)
+            if why
+            else _read(split.test, cache, reading, first.white, show_progress)
+        )
     parts = (first,) if split.test is None else (first, last)
     bad = [f"'{name}' ({why})" for part in parts for name, why in part.unreadable]
     if bad and reading.unreadable == "refuse":
@@ -125,6 +141,7 @@ def load_folder(
     lines = [f"warning    {warning}" for warning in warnings]
     lines += [f"note       {note}" for note in notes]
     X_test, y_test = (None, None) if split.test is None else (last.X, last.y)
+    lines += [f"input      {why}"] * bool(why)
     about = {"lines": (of_images, *lines), "notes": (*warnings, *notes)}
     folder = ImageFolder(first.decoded, white)
     return source_of(first.X, first.y, X_test, y_test, folder=folder, **about)
@@ -163,7 +180,7 @@ class _Part:
     n_brighter : images with values above that white
     """
 
-    X: Array
+    X: Array | RowsOnDisk
     y: Array
     classes: list[str]
     unreadable: list[tuple[str, str]]
@@ -236,6 +253,61 @@ def _read(
             f"{opt('data_dir')}: '{kept}' must hold images that were decoded before, it is "
             f"damaged ({' '.join(str(error).split())}); delete it"
         ) from None
+
+
+def _why_streamed(split: Split, reading: ImageReading, input: Input) -> str:
+    """Return in words why images stay on disk; nothing where they fit in memory."""
+    import psutil
+
+    roots = [split.train] if split.test is None else [split.train, split.test]
+    paths = [together(_files(root).values()).files.values() for root in roots]
+    needed = sum(map(len, paths)) * math.prod(_first_shape([*paths[0]], reading))
+    total = psutil.virtual_memory().total
+    if input == "auto" and needed <= total // 2:
+        return ""
+    if reading.unreadable == "skip":
+        raise InputError(
+            f"{opt('unreadable')} must be refuse for images that stay on disk, got skip: which "
+            "they are is known when all are decoded; remove them from the folder, or use "
+            f"{opt('input', 'memory')}"
+        )
+    size = "as asked" if input == "stream" else "larger than half of the memory"
+    sizes = f"{needed / 2**30:.1f} GiB of {total / 2**30:.1f}"
+    return f"{size} ({sizes}): images stay on disk, and are decoded as they are needed"
+
+
+def _first_shape(paths: list[Path], reading: ImageReading) -> tuple[int, ...]:
+    need_torchvision(f"{opt('dataset')} of a folder of images")
+    image = _decoded(paths[0], reading.size, reading.gray)
+    if isinstance(image, np.ndarray):
+        return image.shape
+    why = image if isinstance(image, str) else f"it has {image.depth}, and 8 bits can be streamed"
+    raise InputError(
+        f"{opt('dataset')} must hold images that can be read, '{readable(paths[0])}' cannot: "
+        f"{why}; mend or remove it"
+    )
+
+
+def _read_later(root: Path, reading: ImageReading) -> _Part:
+    """Return the images of a folder as they lie on disk."""
+    by_class = _files(root)
+    every = [path for part in by_class.values() for path in part.files.values()]
+    store = ImageStore(root, every, _digest(root, every), reading, _first_shape(every, reading))
+    classes = [*map(readable, by_class)]
+    n_of_class = [len(part.files) for part in by_class.values()]
+    return _Part(
+        RowsOnDisk(store, np.arange(len(every)), is_flat=False),
+        np.repeat(np.array(classes), n_of_class),
+        classes,
+        unreadable=[],
+        white={},
+        n_deep={},
+        n_brighter=0,
+        by_class=by_class,
+        paths=together(by_class.values()),
+        decoded=Path(),
+        is_new=False,
+    )
 
 
 def _files(root: Path) -> dict[str, ImagePaths]:

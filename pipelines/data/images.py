@@ -97,9 +97,7 @@ def load_torchvision(name: str, data_dir: str | Path) -> Source:
     return source_of(X, y, X_test, y_test, ink=X.ndim == 3)
 
 
-def source_of(
-    X: Array, y: Array, X_test: Array | None, y_test: Array | None, **about: Any
-) -> Source:
+def source_of(X: Any, y: Array, X_test: Any, y_test: Array | None, **about: Any) -> Source:
     """Return images and labels as a source, a row for each image; ``about`` as ``Source`` has it.
 
     X, X_test : bytes of shape (n, height, width) or (n, channels, height, width)

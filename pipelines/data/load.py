@@ -17,6 +17,8 @@ from pipelines.data.image_folder import ImageReading, load_folder
 from pipelines.data.images import TORCHVISION, load_digits, load_torchvision
 from pipelines.data.preparation import Preparation
 from pipelines.data.scaling import Scaling
+from pipelines.data.stream.rows import Input, RowsOnDisk
+from pipelines.data.stream.tables import open_table
 from pipelines.data.tables import SUFFIXES, Reading, read_raw_table
 from pipelines.errors import InputError, opt
 
@@ -44,6 +46,7 @@ def load_dataset(
     images: ImageReading | None = None,
     show_progress: bool = False,
     features: str | Path | None = None,
+    input: Input = "memory",
 ) -> Dataset:
     """Load a data set by its name, a table or a folder of images by its path, ready for folds.
 
@@ -67,6 +70,8 @@ def load_dataset(
     show_progress : draw a bar on a terminal while images are decoded
     features : an .npy file of a row of numbers for each image, those of training first, which takes
         the place of its pixels
+    input : "memory" loads all rows; "stream" leaves those of a folder of images or of a Parquet
+        table on disk, as ``RowsOnDisk``; "auto" does where they are larger than half of the memory
 
     Returns
     -------
@@ -78,7 +83,7 @@ def load_dataset(
         Anything the user can put right, in one line.
     """
     reading, images = reading or Reading(), images or ImageReading()
-    source = _load(name, data_dir, target, reading, task, groups, images, show_progress)
+    source = _load(name, data_dir, target, reading, task, groups, images, show_progress, input)
     labels, classes = source.y, np.empty(0)
     rows = np.arange(len(labels))
     lines = list(source.table.lines() if source.table else source.lines)
@@ -147,7 +152,7 @@ def load_dataset(
     if isinstance(scaling, Preparation):
         X_train, X_test = (one.reset_index(drop=True) for one in (X_train, X_test))
         scaling = scaling.laid_out(X_train)
-    else:
+    elif not isinstance(X_train, RowsOnDisk):
         X_train, X_test = np.ascontiguousarray(X_train), np.ascontiguousarray(X_test)
     dataset = Dataset(
         name=name if name in DATASETS else Path(name).name,
@@ -199,8 +204,12 @@ def _load(
     groups: str | None,
     images: ImageReading,
     show_progress: bool,
+    input: Input,
 ) -> Source:
     path = Path(os.path.expanduser(name))
+    if name not in DATASETS and (rows := open_table(path, target, task, reading, input)):
+        _refuse_set(images, "a folder of images", name)
+        return Source(rows.X, rows.y, Scaling("none"), table=rows, notes=rows.conversions)
     is_folder = bool(name) and name not in DATASETS and path.is_dir()
     if not is_folder:
         _refuse_set(images, "a folder of images", name)
@@ -217,7 +226,9 @@ def _load(
                 f"has its own labels, got {target!r}; leave it out"
             )
         if is_folder:
-            return load_folder(path, data_dir, images, show_progress=show_progress)
+            return load_folder(path, data_dir, images, show_progress=show_progress, input=input)
+        if input != "memory":
+            refuse_unstreamed(path, input)
         return DATASETS[name](data_dir)
     if path.suffix.lower() not in SUFFIXES and path.name == name and not os.path.isfile(path):
         near = get_close_matches(name.lower(), DATASETS, n=1)
@@ -226,6 +237,8 @@ def _load(
             f"{opt('dataset')} must be one of {', '.join(DATASETS)}, a folder of images or the "
             f"path of a {', '.join(SUFFIXES)} file, got {name!r}{hint}"
         )
+    if input != "memory":
+        refuse_unstreamed(path, input)
     table = read_raw_table(path, target, task=task, groups=groups, **asdict(reading))
     return Source(
         table.matrix() if table.is_plain else table.X,
@@ -236,6 +249,23 @@ def _load(
         groups=table.groups,
         notes=table.conversions,
     )
+
+
+def refuse_unstreamed(path: Path, input: Input) -> None:
+    """Raise InputError for data that are to be streamed and cannot be."""
+    import psutil
+
+    if input == "stream" and path.suffix.lower() != ".parquet":
+        raise InputError(
+            f"{opt('input', 'stream')} is for a folder of images or a .parquet table, got "
+            f"{opt('dataset', path)}; leave it out, or write the table as Parquet"
+        )
+    n_bytes, total = path.stat().st_size if path.is_file() else 0, psutil.virtual_memory().total
+    if n_bytes > total // 2 and path.suffix.lower() != ".parquet":
+        raise InputError(
+            f"{opt('dataset')} must be .parquet where it is larger than half of the memory, "
+            f"'{path}' has {n_bytes / 2**30:.1f} GiB of {total / 2**30:.1f}; write it as Parquet"
+        )
 
 
 def _refuse_set(options: ImageReading | Reading, kind: str, name: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -13,8 +14,7 @@ from pipelines.data.baseline import better_on_test_rows, constant_answer
 from pipelines.data.model_file import write_model
 from pipelines.parallel.checkpoint import StoredStages, from_bytes, read
 from pipelines.parallel.flat import BEST, best_network
-from pipelines.parallel.problem import CLASSES, Problem
-from pipelines.parallel.process_group.group import Group
+from pipelines.parallel.problem import CLASSES, Problem, blocks_of
 from pipelines.parallel.record import CHECKPOINTS, EPOCHS, EpochRow
 from pipelines.run_folder import names
 from pipelines.run_folder.reading import as_table
@@ -67,7 +67,10 @@ class Training:
 
 
 def write(
-    folder: Path, problem: Problem, seed: int, trainings: dict[Training, list[dict[str, Any]]]
+    folder: Path,
+    problem: Problem,
+    options: Any,
+    trainings: dict[Training, list[dict[str, Any]]],
 ) -> dict[str, Any]:
     """Write tables and the model with the lowest validation loss; return entries for ``run.json``.
 
@@ -108,7 +111,7 @@ def write(
     if not whole:
         return found
     best = min(whole, key=lambda training: _best_epoch(trainings[training])["validation_loss"])
-    return found | _store(folder, problem, best, best.seed(seed))
+    return found | _store(folder, problem, best, options)
 
 
 def _wait_share(rows: list[dict[str, Any]]) -> float | None:
@@ -141,11 +144,43 @@ def _best_network(problem: Problem, path: Path, seed: int) -> torch.nn.Module:
     return network_from(by_name, lambda: problem.network.make(seed))
 
 
-def _store(folder: Path, problem: Problem, best: Training, seed: int) -> dict[str, Any]:
-    """Store the best network and its predictions of the test rows; return its test scores."""
+def _tested(
+    network: torch.nn.Module, problem: Problem, options: Any
+) -> tuple[float, float, np.ndarray]:
+    """Return mean loss and metric of the test rows, and the number of each one's largest output."""
     import torch
 
-    network = _best_network(problem, folder / CHECKPOINTS / best.file, seed)
+    from pipelines.data.stream.feed import Feed, StreamedColumns
+
+    columns: Any
+    n_rows, sums = len(problem.test["y"]), torch.zeros(2)
+    predicted = list[torch.Tensor]()
+    with ExitStack() as stack:
+        if problem.on_disk:
+            feed = Feed(
+                [problem.test["X"]],
+                n_workers=options.loaders(1),
+                directory=options.cache_dir,
+                say=lambda text: None,  # the ranks have told
+            )
+            stack.callback(feed.close)
+            columns = StreamedColumns(problem.test, feed, "cpu")
+        else:
+            columns = {name: torch.tensor(one) for name, one in problem.test.items()}
+        network.eval()
+        stack.enter_context(torch.inference_mode())
+        for block in map(problem.prepare, blocks_of(columns, slice(0, n_rows))):
+            outputs = network(block["X"])
+            sums += problem.sums(outputs, block["y"])
+            predicted.append(outputs.argmax(1))
+    loss, metric = (sums / max(1, n_rows)).tolist()
+    return loss, metric, torch.cat(predicted).numpy()
+
+
+def _store(folder: Path, problem: Problem, best: Training, options: Any) -> dict[str, Any]:
+    """Store the best network and its predictions of the test rows; return its test scores."""
+    path = folder / CHECKPOINTS / best.file
+    network = _best_network(problem, path, best.seed(options.seed))
     about = {
         "network": problem.network.name,
         "n_inputs": problem.network.n_inputs,
@@ -159,8 +194,7 @@ def _store(folder: Path, problem: Problem, best: Training, seed: int) -> dict[st
     weights = {name: one.numpy() for name, one in network.state_dict().items()}
     with names.replacing(folder / names.MODEL) as file:
         write_model(file, weights, about)
-    columns = {name: torch.tensor(one) for name, one in problem.test.items()}
-    loss, metric = problem.measure(network, columns, Group(0, 1, "cpu"))
+    loss, metric, predicted = _tested(network, problem, options)
     metadata = {
         "best": {"training": best.name},
         "n_weights": sum(weights.numel() for weights in network.parameters()),
@@ -170,13 +204,6 @@ def _store(folder: Path, problem: Problem, best: Training, seed: int) -> dict[st
         deviation = np.abs(problem.test["y"] - problem.train["y"].mean()).mean() * problem.unit
         baseline = {"words": "always answering the mean", "test_metric": float(deviation)}
         return metadata | {"test_metric": metric, "baseline": baseline}
-    network.eval()
-    with torch.inference_mode():
-        outputs = [
-            network(problem.prepare({"X": some, "y": some})["X"]).argmax(1)
-            for some in columns["X"].split(2048)
-        ]
-    predicted = torch.cat(outputs).numpy()
     true = problem.test["y"]
     frame = pd.DataFrame({"row": np.arange(len(true)), "true": true, "predicted": predicted})
     names.write_table(frame.astype("int64"), folder / names.PREDICTIONS, index=False)

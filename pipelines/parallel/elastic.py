@@ -61,6 +61,11 @@ def train(problem: Problem, order: TrainingPlan, group: Group, send: Send) -> by
     except ProcessGroupError as error:
         error.kept = rank.kept_bytes()
         raise
+    except InputError:  # of rows that this rank alone has read: the others wait for it
+        group.abort()
+        raise
+    finally:
+        rank.close()
 
 
 def train_on(
@@ -127,7 +132,8 @@ def train_on(
             except InputError as error:  # a replacement that came from another host
                 raise RunStopped(str(error)) from None
         members = members[: Formation.of(order.options, len(members)).n_ranks]
-        order = dataclasses.replace(order, start=newest)
+        n_on_host = -(-len(members) // len(hosts_of(members)))
+        order = dataclasses.replace(order, start=newest, n_ranks_on_host=n_on_host)
         ended = run_process_group(
             client, members, train, problem, order, pass_on, device=device, threads=threads
         )

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import ClassVar, Literal, Self
 
+from pipelines.data.stream.rows import INPUTS
 from pipelines.data.user_code import absolute_name, named_code
 from pipelines.errors import InputError, flag_of
 from pipelines.nn.augment import AUGMENTATION
@@ -266,6 +267,27 @@ class TrainingOptions(NetworkOptions):
     storage: str = option(
         "device", "where the rows lie: in the device's memory, or the host's", choices=STORAGES
     )
+    input: str = option(
+        "auto",
+        "rows of a folder of images or a .parquet table: memory holds all, stream reads them from "
+        "disk in shuffled windows; auto streams what is larger than half of the memory",
+        choices=INPUTS,
+    )
+    loader_workers: int | None = number(
+        None,
+        "of --input stream: processes of each rank that read and decode ahead (default: its share "
+        "of the host's cores less one, at least 1; 0: none)",
+        rule=at_least(0, 1000),
+        changes_results=False,
+    )
+    cache_dir: str | None = option(
+        None,
+        "of --input stream: folder on each host's local disk for what was decoded, kept after the "
+        "run (default: in TMPDIR, removed after it)",
+        metavar="DIR",
+        path="folder",
+        changes_results=False,
+    )
     checkpoint_seconds: float = real(
         10.0,
         "between checkpoints on disk",
@@ -295,6 +317,14 @@ class TrainingOptions(NetworkOptions):
         """The learning rate of one rank."""
         usual = USUAL.get(self.network, USUAL["mlp"])[1]
         return usual if self.learning_rate is None else self.learning_rate
+
+    def loaders(self, n_ranks_on_host: int) -> int:
+        """Return the processes of a rank that read ahead; it is asked on that host."""
+        from joblib import cpu_count
+
+        if self.loader_workers is not None:
+            return self.loader_workers
+        return max(1, cpu_count() // n_ranks_on_host - 1)
 
     def kept_at_once(self, formation: Formation) -> tuple[float, float]:
         """Return how many numbers are held for each weight, and for each that a row leaves.
@@ -334,12 +364,24 @@ class TrainingOptions(NetworkOptions):
                 f"{self.network}; leave it out"
             )
         self._refuse_meaningless_stages()
+        self._refuse_meaningless_input()
         for name, network in (("hidden", "mlp"), ("points", "approximator")):
             if getattr(self, name) is not None and self.network != network:
                 raise InputError(
                     f"--{name} is for --network {network}, got --network {self.network}; leave it "
                     "out"
                 )
+
+    def _refuse_meaningless_input(self) -> None:
+        if self.input == "memory":
+            for name in ("loader_workers", "cache_dir"):
+                if getattr(self, name) is not None:
+                    raise InputError(
+                        f"{flag_of(name)} is for --input auto or stream, got memory; leave it out"
+                    )
+        if self.input == "stream" and (self.stages != 1 or self.network == "approximator"):
+            conflict = f"--stages {self.stages}" if self.stages != 1 else "--network approximator"
+            raise InputError(f"--input stream does not go with {conflict}; leave one out")
 
     def _refuse_meaningless_stages(self) -> None:
         n_micro = self.microbatches or MICROBATCHES

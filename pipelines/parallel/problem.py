@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import itertools
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
@@ -17,9 +17,12 @@ import numpy as np
 
 from pipelines.data.batches import share
 from pipelines.data.dataset import channels_height_width, rows_of
-from pipelines.data.load import DATASETS, load_dataset
+from pipelines.data.load import DATASETS, load_dataset, refuse_unstreamed
 from pipelines.data.preparation import Preparation
 from pipelines.data.scaling import FittedScaling
+from pipelines.data.stream.feed import StreamedColumns
+from pipelines.data.stream.rows import RowsOnDisk
+from pipelines.data.stream.tables import TableStore, open_table
 from pipelines.data.tables import SUFFIXES, RawTable, Reading, read_raw_table
 from pipelines.errors import InputError, opt
 
@@ -34,7 +37,7 @@ METRICS = {CLASSES: "error", NUMBERS: "mean absolute error"}
 BLOCK = 2048  # rows that are evaluated at once
 INTERVAL = (0.0, 20.0)
 
-Rows = dict[str, np.ndarray]
+Rows = dict[str, Any]  # X, which may stay on disk, and y
 NETWORKS = ("approximator", "bagging", "mlp", "cnn")
 # Of the function approximator: 1 -> 80 -> 80 -> 40 -> 1, the study's.
 APPROXIMATOR = (80, 80, 40)
@@ -123,7 +126,7 @@ class Problem:
     ----------
     task : "classification" (cross-entropy) or "regression" (squared error)
     train, validation, test : arrays X of shape (n, n_inputs), uint8 or float32, and y of shape
-        (n,): int64 class codes, or float32
+        (n,): int64 class codes, or float32; X of larger data is ``RowsOnDisk``
     center, scale : floats
         Bytes become (x - center) / scale on the device.
     unit : float
@@ -154,6 +157,12 @@ class Problem:
         return len(self.train["y"])
 
     @property
+    def on_disk(self) -> list[RowsOnDisk]:
+        """The rows that are streamed; none of those in memory."""
+        parts = (self.train, self.validation, self.test)
+        return [rows["X"] for rows in parts if isinstance(rows["X"], RowsOnDisk)]
+
+    @property
     def metric(self) -> str:
         """The metric measured beside the loss."""
         return METRICS[self.task]
@@ -164,6 +173,9 @@ class Problem:
         digest = hashlib.sha256(f"{self.task} ".encode())
         for rows in (self.train, self.validation, self.test):
             for one in rows.values():
+                if isinstance(one, RowsOnDisk):
+                    digest.update(one.identity)
+                    continue
                 digest.update(f"{one.dtype.str} {one.shape};".encode())
                 digest.update(np.ascontiguousarray(one).view(np.uint8).data)
         return digest.hexdigest()
@@ -225,7 +237,7 @@ class Problem:
         return torch.stack([self.loss(outputs, y), metric.float()])
 
     def measure(
-        self, network: torch.nn.Module, columns: Columns, group: Group
+        self, network: torch.nn.Module, columns: Columns | StreamedColumns, group: Group
     ) -> tuple[float, float]:
         """Return mean loss and metric of rows that every rank has; each rank takes a part."""
         import torch
@@ -235,15 +247,23 @@ class Problem:
         sums = torch.zeros(2, device=group.device)
         network.eval()
         with torch.inference_mode():
-            for first in range(mine.start, mine.stop, BLOCK):
-                block = slice(first, min(first + BLOCK, mine.stop))
-                # A network may write to what it is given, and these rows are measured again.
-                some = self.prepare({name: one[block].clone() for name, one in columns.items()})
+            for some in map(self.prepare, blocks_of(columns, mine)):
                 sums += self.sums(network(some["X"]), some["y"])
         network.train()
         group.sum(sums)
         loss, metric = (sums / max(1, n_rows)).tolist()
         return loss, metric
+
+
+def blocks_of(columns: Columns | StreamedColumns, mine: slice) -> Iterator[Columns]:
+    """Yield rows side by side, as many as are evaluated at once, in memory of their own."""
+    if isinstance(columns, StreamedColumns):
+        yield from columns.blocks(mine, BLOCK)
+        return
+    for first in range(mine.start, mine.stop, BLOCK):
+        block = slice(first, min(first + BLOCK, mine.stop))
+        # A network may write to what it is given, and these rows are measured again.
+        yield {name: one[block].clone() for name, one in columns.items()}
 
 
 def approximator(n_rows: int, validation: float, seed: int) -> Problem:
@@ -325,7 +345,11 @@ def load_rows(
             f"{opt('task')} must be {CLASSES} for {opt('dataset', name)}, got {task}; leave it out"
         )
     if name not in DATASETS and Path(name).suffix.lower() in SUFFIXES and task != CLASSES:
-        table = read_raw_table(Path(name), target, task=cast(Any, task), **asdict(reading))
+        how, stays = cast(Any, task), settings.get("input", "memory")
+        table: RawTable | None = open_table(Path(name), target, how, reading, stays)
+        if table is None:
+            refuse_unstreamed(Path(name), stays)
+            table = read_raw_table(Path(name), target, task=how, **asdict(reading))
         if table.task == NUMBERS:
             return _of_numbers(table, network, hidden, limit, test_size, validation, seed)
     settings |= {"target": target, "limit": limit, "reading": reading}
@@ -336,6 +360,7 @@ def load_rows(
             "needs images"
         )
     kept, held = held_out(found.y_train, CLASSES, validation, seed)
+    lines = (*found.lines, *fitted_on_disk(found.X_train, kept))
     scaling = found.scaling.fit(rows_of(found.X_train, kept))
     as_bytes = (
         isinstance(scaling, FittedScaling)
@@ -344,8 +369,12 @@ def load_rows(
     )
 
     def rows(X: Any, y: np.ndarray) -> Rows:
-        matrix = X if as_bytes else scaling.transform(X).astype(np.float32)
-        return {"X": np.ascontiguousarray(matrix), "y": y.astype(np.int64)}
+        matrix = (
+            X if as_bytes or isinstance(X, RowsOnDisk) else scaling.transform(X).astype(np.float32)
+        )
+        if not isinstance(matrix, RowsOnDisk):
+            matrix = np.ascontiguousarray(matrix)
+        return {"X": matrix, "y": y.astype(np.int64)}
 
     train = rows(rows_of(found.X_train, kept), found.y_train[kept])
     n_inputs = train["X"].shape[1]
@@ -356,8 +385,16 @@ def load_rows(
         assert isinstance(scaling, FittedScaling)
         center, scale = float(scaling.center), float(scaling.scale)
     inputs = Network(network, n_inputs, found.n_classes, found.image_shape, hidden, found.ink)
-    about: dict[str, Any] = {"classes": found.classes, "lines": found.lines, "notes": found.notes}
+    about: dict[str, Any] = {"classes": found.classes, "lines": lines, "notes": found.notes}
     return Problem(found.name, CLASSES, inputs, *parts, center, scale, table=found.table, **about)
+
+
+def fitted_on_disk(X: Any, kept: np.ndarray) -> list[str]:
+    """Fit the preparation of a table that stays on disk, where X is one; say on how many rows."""
+    if not isinstance(X, RowsOnDisk) or not isinstance(X.store, TableStore):
+        return []
+    n = X.store.fit(X.rows[kept])
+    return [f"prepared   by {n:,} training rows of the sample"]
 
 
 def _of_numbers(
@@ -380,14 +417,19 @@ def _of_numbers(
         train = train[:limit]
     kept, held = held_out(y[train], NUMBERS, validation, seed + 1)
     kept, held = train[kept], train[held]
-    prepare = Preparation(table.kinds, table.missing).fit(rows_of(table.X, kept))
+    lines = (*table.lines(), *fitted_on_disk(table.X, kept))
+    on_disk = isinstance(table.X, RowsOnDisk)
+    if not on_disk:
+        prepare = Preparation(table.kinds, table.missing).fit(rows_of(table.X, kept))
     center, unit = float(y[kept].mean()), float(y[kept].std()) or 1.0
 
     def rows(numbers: np.ndarray) -> Rows:
-        X = np.ascontiguousarray(prepare.transform(rows_of(table.X, numbers)), np.float32)
+        X: Any = table.X[numbers] if on_disk else prepare.transform(rows_of(table.X, numbers))
+        if not on_disk:
+            X = np.ascontiguousarray(X, np.float32)
         return {"X": X, "y": ((y[numbers] - center) / unit).astype(np.float32)}
 
     parts = (rows(kept), rows(held), rows(test))
     inputs = Network(network, parts[0]["X"].shape[1], 1, None, hidden)
-    about: dict[str, Any] = {"lines": tuple(table.lines()), "notes": table.conversions}
+    about: dict[str, Any] = {"lines": lines, "notes": table.conversions}
     return Problem(table.name, NUMBERS, inputs, *parts, unit=unit, table=table.describe(), **about)

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pipelines.data.batches import Batch, Batches, Columns
+from pipelines.data.batches import Batch, Batches
+from pipelines.data.stream.feed import Feed, StreamedBatches, StreamedColumns
 from pipelines.parallel.checkpoint import Progress, from_bytes, to_bytes, write
 from pipelines.parallel.flat import BEST, FlatModel, best_network
 from pipelines.parallel.options import TrainingOptions, strategy_of
@@ -38,12 +39,15 @@ class TrainingPlan:
         A checkpoint to go on from.
     checkpoint : str
         Where rank 0 writes checkpoints.
+    n_ranks_on_host : int
+        Most ranks that a host has.
     """
 
     options: TrainingOptions
     seed: int
     start: bytes | None
     checkpoint: str
+    n_ranks_on_host: int = 1
 
 
 class Rank:
@@ -76,22 +80,40 @@ class Rank:
             self._model.load(kept)
         self._best = {name: one for name, one in kept.items() if name.startswith(BEST)}
         part, n_parts = self._part
-        self._batches = Batches(
-            problem.train,
-            batch_size=options.batch_size,
-            seed=order.seed,
-            map=problem.prepare,
-            rank=part,
-            n_ranks=n_parts,
-            device=group.device,
-            epoch=self._progress.epoch,
-            position=self._progress.position,
-            on_host=options.storage == "host",
-        )
-        self._validation, self._test = (
-            {name: torch.tensor(one, device=group.device) for name, one in rows.items()}
-            for rows in (problem.validation, problem.test)
-        )
+        how: dict[str, Any] = {
+            "batch_size": options.batch_size,
+            "seed": order.seed,
+            "map": problem.prepare,
+            "rank": part,
+            "n_ranks": n_parts,
+            "device": group.device,
+            "epoch": self._progress.epoch,
+            "position": self._progress.position,
+            "on_host": options.storage == "host",
+        }
+        self._feed: Feed | None = None
+        self._batches: Batches
+        self._validation: Any
+        self._test: Any
+        measured = (problem.validation, problem.test)
+        if problem.on_disk:
+            self._feed = Feed(
+                problem.on_disk,
+                n_workers=options.loaders(order.n_ranks_on_host),
+                directory=options.cache_dir,
+                device=group.device,
+                say=lambda text: send({"kind": "note", "text": text}),
+            )
+            self._batches = StreamedBatches(problem.train, self._feed, **how)
+            self._validation, self._test = (
+                StreamedColumns(rows, self._feed, group.device) for rows in measured
+            )
+        else:
+            self._batches = Batches(problem.train, **how)
+            self._validation, self._test = (
+                {name: torch.tensor(one, device=group.device) for name, one in rows.items()}
+                for rows in measured
+            )
         self._kept: tuple[dict[str, torch.Tensor], Progress] | None = None
         # Of a step that is not done, as they were before it, where all ranks are always equal.
         self._equal_buffers: dict[str, torch.Tensor] = {}
@@ -142,7 +164,12 @@ class Rank:
             self._write()
         return to_bytes(*self._point())
 
-    def _measured(self, columns: Columns) -> tuple[float, float]:
+    def close(self) -> None:
+        """End the processes that read ahead, where there are any."""
+        if self._feed is not None:
+            self._feed.close()
+
+    def _measured(self, columns: Any) -> tuple[float, float]:
         """Return mean loss and metric of rows that every rank has."""
         return self._problem.measure(self._model.network, columns, self._group)
 

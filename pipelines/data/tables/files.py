@@ -182,7 +182,7 @@ def read_frame(
                     "columns"
                 )
         table = _of_parts(path) if path.is_dir() else parquet.read_table(path)
-        frame, source = _typed(table, as_text, numbers)
+        frame, source = typed(table, as_text, numbers)
     except InputError:
         raise
     except Exception as error:  # pandas and pyarrow raise a dozen unrelated types
@@ -193,7 +193,7 @@ def read_frame(
     return frame, source
 
 
-def _typed(
+def typed(
     table: pa.Table, as_text: Container[str], numbers: Container[str]
 ) -> tuple[pd.DataFrame, Source]:
     """Return columns of Parquet; those of text that are numbers, as such."""
@@ -222,14 +222,11 @@ def _typed(
     return frame, Source(text, (), columns)
 
 
-def _of_parts(folder: Path) -> pa.Table:
-    """Return the rows of a folder's files; numbers of several types are of one that takes all.
+def parts_of(folder: Path) -> list[Path]:
+    """Return a table's files, in the order of the numbers in their names.
 
-    Files come in the order of the numbers in their names, without those that systems hide.
+    Those that systems hide are none.
     """
-    import pyarrow as pa
-    from pyarrow import dataset, parquet
-
     files = [
         part
         for part in folder.rglob("*")
@@ -242,6 +239,15 @@ def _of_parts(folder: Path) -> pa.Table:
         ]
     )
     _refuse_other_columns(parts, folder)
+    return parts
+
+
+def _of_parts(folder: Path) -> pa.Table:
+    """Return the rows of a folder's files; numbers of several types are of one that takes all."""
+    import pyarrow as pa
+    from pyarrow import dataset, parquet
+
+    parts = parts_of(folder)
     paths = [str(part) for part in parts]
     how: dict[str, Any] = {"partitioning": "hive", "partition_base_dir": str(folder)}
     schemas = (dataset.dataset(paths, **how).schema, *map(parquet.read_schema, parts))

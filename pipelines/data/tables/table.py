@@ -297,7 +297,7 @@ def read_raw_table(
                 f"{opt('missing', 'drop')} would drop every row: each row of '{path}' has a "
                 f"missing cell; use {opt('missing', 'impute')}, or leave out columns"
             )
-    y = _values_of(outcome, path, task, source, written)
+    y = values_of(outcome, path, task, source, written)
     notes = [how] if how and label is None else []
     of_target = {name} if task == "regression" else set()
     told = [*source.told({*kinds.numbers, *of_target})]
@@ -378,7 +378,7 @@ def _is_numeric(column: pd.Series) -> bool:
     return pd.api.types.is_numeric_dtype(column.dtype)
 
 
-def _values_of(
+def values_of(
     column: pd.Series, path: Path, task: Task, source: Source, written: NDArray[Any] | None
 ) -> NDArray[Any]:
     """Give the values of the target column: labels (bool, int64, uint64 or text) or float64.

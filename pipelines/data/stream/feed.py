@@ -1,0 +1,253 @@
+"""Batches of rows on disk, which processes of torch's ``DataLoader`` read ahead.
+
+They write what they read to the cache and give nothing back; the rank gathers from there, as it
+does from memory: a batch that a process hands over took four times as long, of rows in the cache.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from itertools import zip_longest
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from pipelines.data.batches import Batch, Batches
+from pipelines.data.stream.cache import Cache, NoCache, folder_of
+from pipelines.data.stream.rows import RowsOnDisk, Store
+from pipelines.errors import InputError
+
+if TYPE_CHECKING:
+    import torch
+
+BATCHES_AHEAD = 2  # of each process
+PARTS_ANNOUNCED = 8  # batches that the system reads ahead from a whole cache
+NONE = np.empty(0, np.int64)
+BYTES_OF_BLOCK = 2**25  # that are measured at once
+Say = Callable[[str], None]
+
+
+class Reader:
+    """What a process of the loader does: read rows into the cache, or hand them over.
+
+    Indexed with the number of a store and slots of it, as a map-style data set is. It gives None
+    where all are in the cache, else the rows; with an error of the input, that.
+    """
+
+    def __init__(self, stores: Sequence[Store], caches: Sequence[Cache | None]) -> None:
+        self._stores, self._caches = stores, [*caches]
+        self._held: dict[tuple[int, int], tuple[int, np.ndarray]] = {}
+
+    def __getitem__(self, request: tuple[int, np.ndarray]) -> torch.Tensor | InputError | None:
+        number, slots = request
+        try:
+            return self._read(number, slots)
+        except InputError as error:
+            return error
+
+    def _read(self, number: int, slots: np.ndarray) -> torch.Tensor | None:
+        import torch
+
+        store, cache = self._stores[number], self._caches[number]
+        units = store.units_of(slots)
+        if cache is not None:
+            try:
+                self._fill(store, cache, cache.lacking(units))
+                return None
+            except OSError:  # as of a full disk; what is there stays good
+                self._caches[number] = None
+        rows = torch.empty((len(slots), store.width), dtype=_torch_dtype(store))
+        for unit in np.unique(units):
+            mine = np.flatnonzero(units == unit)
+            first, read = self._unit(number, int(unit))
+            rows[mine] = torch.from_numpy(read[slots[mine] - first])
+        return rows
+
+    def _fill(self, store: Store, cache: Cache, units: np.ndarray) -> None:
+        # Processes begin at other units, and seldom wait for each other.
+        for unit in np.roll(units, os.getpid() * 7919 % max(1, len(units))).tolist():
+            with cache.alone_with(unit):
+                if len(cache.lacking(np.array([unit]))):
+                    cache.write(unit, *store.read(unit))
+
+    def _unit(self, number: int, unit: int) -> tuple[int, np.ndarray]:
+        """Return a unit that no cache has; those of several rows are held for the next batch."""
+        store = self._stores[number]
+        if store.n_units == store.n_rows:
+            return store.read(unit)
+        if (number, unit) not in self._held:
+            while len(self._held) >= 4:
+                del self._held[next(iter(self._held))]
+            self._held[number, unit] = store.read(unit)
+        return self._held[number, unit]
+
+
+class _Requests:
+    """What the loader reads next; another in each epoch, as its processes stay."""
+
+    def __init__(self) -> None:
+        self.pending: Iterable[tuple[int, np.ndarray]] = ()
+
+    def __iter__(self) -> Iterator[tuple[int, np.ndarray]]:
+        return iter(self.pending)
+
+    def __len__(self) -> int:
+        return 0
+
+
+class Feed:
+    """Gathers rows on disk for one rank, with processes that read ahead.
+
+    Parameters
+    ----------
+    parts : all rows that will be asked for
+    n_workers : processes; with 0 this one reads
+    directory : where caches are kept; None for the folder of temporary files
+    device : torch's name of where rows go
+    say : told what is to be known of the cache, a line each
+    """
+
+    def __init__(
+        self,
+        parts: Sequence[RowsOnDisk],
+        *,
+        n_workers: int,
+        directory: str | None,
+        device: str = "cpu",
+        say: Say = print,
+    ) -> None:
+        from torch.utils.data import DataLoader
+
+        self._stores = list({part.store.key: part.store for part in parts}.values())
+        self._number = {store.key: number for number, store in enumerate(self._stores)}
+        self._caches: list[Cache | None] = []
+        self._say, self._pins, self._has_told = say, device != "cpu", False
+        for store in self._stores:
+            try:
+                self._caches.append(Cache(store, folder_of(store, directory)))
+            except NoCache as error:
+                self._caches.append(None)
+                say(f"cache      none, {error}: all rows are read and decoded in each epoch")
+        self._requests = _Requests()
+        how: dict[str, Any] = {}
+        if n_workers:
+            how = {"prefetch_factor": BATCHES_AHEAD, "persistent_workers": True}
+            how["multiprocessing_context"] = "spawn"  # a rank has threads, which a fork loses
+        self._loader: Any = DataLoader(
+            Reader(self._stores, self._caches),  # type: ignore[arg-type]
+            batch_size=None,
+            sampler=self._requests,
+            num_workers=n_workers,
+            pin_memory=self._pins,
+            **how,
+        )
+
+    def blocks(self, X: RowsOnDisk, parts: Sequence[np.ndarray]) -> Iterator[torch.Tensor]:
+        """Yield rows by their places, of shape (n, width), on the host; read ahead."""
+        number = self._number[X.store.key]
+        cache = self._caches[number]
+        if cache is not None and cache.is_whole:
+            for part, later in zip_longest(parts, parts[PARTS_ANNOUNCED:], fillvalue=NONE):
+                cache.announce(X.slots[later])
+                yield self._gather(cache.rows, X.slots[part])
+            return
+        self._requests.pending = ((number, X.slots[part]) for part in parts)
+        with may_have_children():
+            read = iter(self._loader)
+        for part, rows in zip(parts, read, strict=True):
+            if isinstance(rows, InputError):
+                raise rows
+            if rows is None:
+                assert cache is not None
+                rows = self._gather(cache.rows, X.slots[part])
+            elif cache is not None and not self._has_told:
+                self._has_told = True
+                self._say(
+                    "cache      cannot be written any more, as of a full disk: what it lacks is "
+                    "read in each epoch"
+                )
+            yield rows
+
+    def _gather(self, rows: torch.Tensor, slots: np.ndarray) -> torch.Tensor:
+        import torch
+
+        shape = (len(slots), rows.shape[1])
+        out = torch.empty(shape, dtype=rows.dtype, pin_memory=self._pins)
+        return torch.index_select(rows, 0, torch.from_numpy(slots), out=out)
+
+    def close(self) -> None:
+        """End the processes."""
+        self._loader = None
+
+
+@contextmanager
+def may_have_children() -> Iterator[None]:
+    """Let a worker of Dask, a daemon by default, start processes.
+
+    Python keeps daemons from it, whose children would outlive them; those of a ``DataLoader`` look
+    for their parent and end.
+    """
+    about = multiprocessing.current_process()._config  # type: ignore[attr-defined]
+    was = about.get("daemon")
+    about["daemon"] = False
+    try:
+        yield
+    finally:
+        about["daemon"] = was
+
+
+class StreamedBatches(Batches):
+    """Batches of rows on disk; see ``Batches``, whose epochs have another order."""
+
+    def __init__(self, rows: Mapping[str, Any], feed: Feed, **how: Any) -> None:
+        super().__init__({"y": rows["y"]}, **how | {"on_host": True})
+        self._X, self._feed = rows["X"], feed
+
+    def _order(self) -> np.ndarray:
+        return self._X.order(self._seed, self.epoch)
+
+    def _gathered(self) -> Iterator[Batch]:
+        parts = list(self._parts())
+        blocks = self._feed.blocks(self._X, [part.numpy() for part, _, _ in parts])
+        for (part, n_union, last), X in zip(parts, blocks, strict=True):
+            y = self._gather(self._columns["y"], part)
+            yield Batch({"X": self._to_device(X), "y": y}, part, n_union, last)
+
+
+class StreamedColumns(Mapping[str, Any]):
+    """Rows that are measured, X on disk and y on the device, as ``Problem.measure`` takes them."""
+
+    def __init__(self, rows: Mapping[str, Any], feed: Feed, device: str) -> None:
+        import torch
+
+        self._columns = {**rows, "y": torch.tensor(rows["y"], device=device)}
+        self._feed, self._device = feed, device
+
+    def __getitem__(self, name: str) -> Any:
+        return self._columns[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._columns)
+
+    def __len__(self) -> int:
+        return len(self._columns)
+
+    def blocks(self, mine: slice, most: int) -> Iterator[dict[str, torch.Tensor]]:
+        """Yield the columns of rows side by side, so many at most."""
+        X, y = self._columns["X"], self._columns["y"]
+        most = max(1, min(most, BYTES_OF_BLOCK // (X.store.width * X.dtype.itemsize)))
+        places = [
+            np.arange(first, min(first + most, mine.stop))
+            for first in range(mine.start, mine.stop, most)
+        ]
+        for part, rows in zip(places, self._feed.blocks(X, places), strict=True):
+            yield {"X": rows.to(self._device), "y": y[part[0] : part[-1] + 1]}
+
+
+def _torch_dtype(store: Store) -> torch.dtype:
+    import torch
+
+    return torch.uint8 if store.dtype == np.uint8 else torch.float32
