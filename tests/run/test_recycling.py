@@ -150,7 +150,7 @@ def resident(shared: Any = None, task: Any = None) -> int:
 
 def leak(shared: int, task: Number) -> int:
     kept.append(np.ones(shared, np.uint8))
-    time.sleep(0.02)
+    time.sleep(0.05)
     return resident()
 
 
@@ -164,7 +164,7 @@ def test_a_process_that_leaks_is_replaced() -> None:
             found = without_errors(list(runner.outcomes(leak, step, numbers(n))))
             peaks[rule] = max(found.values()) - before
         assert bool(runner.recycler.recycled) == rule.is_on
-    assert peaks[NEVER] >= n * step
+    assert peaks[NEVER] >= 0.9 * n * step
     assert peaks[Recycling(memory=resident)] <= 0.75 * n * step
     for one in runner.recycler.recycled:
         settled, last = one["memory"]
