@@ -1,0 +1,492 @@
+"""The study's formations, nodes x workers of each: ``python -m benchmarks.formations``.
+
+Both jobs of the study, by its static cuts and by the program's queue. The study cuts the grid, in
+order, into a piece for each node; the workers of a node share a queue of its piece, and wait for
+each other after every fold. Of an ensemble it cuts the list of members. The program has one queue
+for all workers. Either way the fits are the same, each timed once on this machine.
+
+On the workers of a formation a task sleeps as long as its fits took, scaled to ``--seconds``: the
+scheduler, the journal, where the data go and the nodes' queues are real, the arithmetic is
+replayed, so that more workers than cores can be measured. With ``--fits`` they compute. Nodes are
+addresses of this machine (Linux), or hosts of a cluster by ``--profile``. A small form, of two
+minutes: ``--limit 300 --n-c 12 --n-gamma 12 --n-tuning 4 --seconds 8``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import heapq
+import math
+import re
+import shutil
+import sys
+import time
+import uuid
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import groupby, pairwise
+from pathlib import Path
+from tempfile import TemporaryDirectory, gettempdir
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from benchmarks.command import add_count, add_grid, add_limit, base_parser, exit_status
+from benchmarks.keep import keep, markdown_table, stamped
+from pipelines.run.options import OneLineParser
+
+if TYPE_CHECKING:
+    from distributed import Client
+
+COMMAND = "benchmarks.formations"
+GRID, ENSEMBLE = "svm_grid", "nn_bagging"
+# Of the study's two figures; that of four H100s is left out.
+STUDY = {
+    GRID: ("1x1", "1x2", "1x3", "3x1", "2x3", "3x3", "4x3"),
+    ENSEMBLE: ("2x3", "3x2", "3x3", "4x3"),
+}
+Span = tuple[float, float]  # start in Unix seconds, seconds
+Lines = dict[str, dict[str, Any]]  # of each job
+Shared = tuple[Any, Callable[..., Any] | None]  # the problem and what runs its tasks; data, None
+
+
+@dataclass(frozen=True)
+class Unit:
+    """What a worker does at once: a task of the program, a fit of the grid, or a member.
+
+    Attributes
+    ----------
+    seconds : that it takes
+    cost : predicted, in any unit of time
+    needs : names of those that must have ended
+    parts : tasks of the engine
+    """
+
+    name: str
+    seconds: float
+    cost: float = 0.0
+    needs: tuple[str, ...] = ()
+    parts: tuple[Any, ...] = ()
+
+    @property
+    def is_urgent(self) -> bool:
+        """Whether it goes before all that waits, as a refit does."""
+        return bool(self.needs)
+
+    def scaled(self, factor: float) -> Unit:
+        """The same in other seconds."""
+        return replace(self, seconds=factor * self.seconds)
+
+
+def total(rounds: Sequence[Sequence[Unit]]) -> float:
+    """Seconds of all units."""
+    return sum(unit.seconds for units in rounds for unit in units)
+
+
+@dataclass(frozen=True)
+class Workload:
+    """A job whose fits were timed.
+
+    Attributes
+    ----------
+    problem, run : of the engine: ``run(problem, task)``
+    rounds : units of the study's cut; workers of a node wait for each other after each round
+    queue : units of the program's queue for so many workers
+    """
+
+    problem: Any
+    run: Callable[..., Iterator[Any]]
+    rounds: Sequence[Sequence[Unit]]
+    queue: Callable[[int], Sequence[Unit]]
+
+
+def static_cut(units: Sequence[Unit], n_nodes: int) -> list[Sequence[Unit]]:
+    """The study's: the list in order, cut at ``round(linspace(0, n, n_nodes + 1))``."""
+    cuts = np.round(np.linspace(0, len(units), n_nodes + 1)).astype(int).tolist()
+    return [units[a:b] for a, b in pairwise(cuts)]
+
+
+def queue_order(units: Sequence[Unit]) -> list[Unit]:
+    """The program's: what is urgent, then the most costly first."""
+    return sorted(units, key=lambda unit: (not unit.is_urgent, -unit.cost))
+
+
+def list_schedule(units: Sequence[Unit], n_workers: int) -> float:
+    """Makespan if whoever is free takes the first unit that may begin (Graham 1969)."""
+    ends, free, waiting = dict[str, float](), [0.0] * n_workers, list(units)
+    while waiting:
+        now = free[0]
+        ready = (
+            place
+            for place, unit in enumerate(waiting)
+            if all(ends.get(name, math.inf) <= now for name in unit.needs)
+        )
+        place = next(ready, None)
+        if place is None:
+            heapq.heapreplace(free, min(end for end in ends.values() if end > now))
+            continue
+        unit = waiting.pop(place)
+        ends[unit.name] = now + unit.seconds
+        heapq.heapreplace(free, ends[unit.name])
+    return max(ends.values(), default=0.0)
+
+
+def static_schedule(rounds: Sequence[Sequence[Unit]], workers_of_nodes: Sequence[int]) -> float:
+    """Makespan of the study's cut: the node that ends last, each round a barrier of its node."""
+    pieces = [static_cut(units, len(workers_of_nodes)) for units in rounds]
+    return max(
+        sum(list_schedule(piece[node], n_workers) for piece in pieces)
+        for node, n_workers in enumerate(workers_of_nodes)
+    )
+
+
+def span(tasks: Sequence[Span]) -> float:
+    """Seconds from the first task's start to the last one's end."""
+    return max(start + seconds for start, seconds in tasks) - min(start for start, _ in tasks)
+
+
+def figures(tasks: Sequence[Span], n_workers: int, seconds: float) -> dict[str, float]:
+    """Makespan in seconds, efficiency and idle share of what ran.
+
+    Parameters
+    ----------
+    seconds : that all fits take on one worker, of which efficiency is the share of
+        ``n_workers`` times the makespan; idle is a worker without a task
+    """
+    makespan = span(tasks)
+    idle = 1 - sum(taken for _, taken in tasks) / (n_workers * makespan)
+    return {
+        "makespan": makespan,
+        "efficiency": seconds / (n_workers * makespan),
+        "idle": max(0.0, idle),
+    }
+
+
+def carry_out(shared: Shared, unit: Unit, report: Any = None) -> Span:
+    """Compute the fits of a unit, or sleep as long; give when, and how long it took."""
+    problem, run = shared
+    started, clock = time.time(), time.perf_counter()
+    if run is None:
+        time.sleep(unit.seconds)
+    else:
+        for part in unit.parts:
+            deque(run(problem, part), maxlen=0)
+    return started, time.perf_counter() - clock
+
+
+def take(counter: Path) -> int:
+    """Count up, for all processes of a host: its file grows by a byte, and says where."""
+    with counter.open("ab", buffering=0) as file:
+        file.write(b".")
+        return file.tell() - 1
+
+
+def meet(counter: Path, n_workers: int) -> None:
+    """Wait until all workers of a node are here."""
+    take(counter)
+    while counter.stat().st_size < n_workers:
+        time.sleep(0.0005)
+
+
+def work_off(placed: Any, rounds: Sequence[Sequence[Unit]], folder: str, n: int) -> list[Span]:
+    """Be one of the ``n`` workers of a node that share the queue of its piece, fold by fold."""
+    place, spans = Path(gettempdir(), folder), list[Span]()
+    place.mkdir(exist_ok=True)
+    meet(place / "begin", n)
+    for number, units in enumerate(rounds):
+        while (next_one := take(place / f"queue-{number}")) < len(units):
+            spans.append(carry_out(placed.shared, units[next_one]))
+        meet(place / f"barrier-{number}", n)
+    return spans
+
+
+def forget(folders: str) -> None:
+    """Remove what counters there were on a host."""
+    for folder in Path(gettempdir()).glob(folders):
+        shutil.rmtree(folder, ignore_errors=True)  # another worker of the host does so, too
+
+
+def time_grid(options: argparse.Namespace) -> Workload:
+    """Time every fit of the grid by scikit-learn's SVC: each by itself, as the study's."""
+    from benchmarks.forecast import make_plan
+    from pipelines.run.tasks import InProcess
+    from pipelines.search.command import run_tasks
+    from pipelines.search.tasks import SEARCH, place_of, run_task
+
+    argv = ["--solver", "sklearn", "--n-c", str(options.n_c), "--n-gamma", str(options.n_gamma)]
+    plan = make_plan(GRID, [*argv, *_of_data(options)])
+    problem, whole = plan.make_problem("cpu", 1), plan.tasks_for("local", 1)
+    deque(run_task(problem, whole[0]), maxlen=0)  # the first imports scikit-learn
+    rows = [row for _, rows in run_tasks(InProcess(1), problem, whole) for row in rows]
+    seconds = {place_of(row): row["fit_seconds"] + row["score_seconds"] for row in rows}
+    points = [candidate.parameters for candidate in problem.candidates]
+    in_order = sorted(range(len(points)), key=lambda i: (points[i]["gamma"], points[i]["C"]))
+
+    def fit(i: int, fold: int) -> Unit:
+        task = replace(whole[0], members=(i,), splits=(fold,))
+        return Unit(f"fit-{i} fold={fold}", seconds[task.places[0]], parts=(task,))
+
+    def queue(n_workers: int) -> list[Unit]:
+        return [
+            Unit(task.name, sum(map(seconds.__getitem__, task.places)), task.cost, (), (task,))
+            for task in plan.tasks_for("local", n_workers)
+        ]
+
+    folds = range(len(plan.splits[SEARCH, 1.0]))
+    rounds = [[fit(i, fold) for i in in_order] for fold in folds]
+    return Workload(problem, run_task, rounds, queue)
+
+
+def time_ensemble(options: argparse.Namespace) -> Workload:
+    """Time every candidate, with its folds, and every refit of an ensemble of networks."""
+    from benchmarks.forecast import make_plan
+    from pipelines.bagging.work import run_task, run_trainings
+    from pipelines.data.placement import FoldedData
+    from pipelines.run.tasks import InProcess, Outcome
+
+    argv = ["--n-bootstrap", str(options.n_bootstrap), "--n-tuning", str(options.n_tuning)]
+    plan = make_plan(ENSEMBLE, [*argv, "--max-epochs", "3", *_of_data(options)])
+    trainings = plan.trainings_on("cpu")
+    problem = trainings.problem(FoldedData.of(plan.data), plan.scoring)
+    members: dict[str, list[Unit]] = {stage: [] for stage in trainings.stages}
+    run = partial(run_task, kind=trainings.kind)
+    deque(run(problem, plan.tasks_for("local", 1)[0]), maxlen=0)  # the first loads torch
+    feed = trainings.feed(problem)
+    for event, _ in run_trainings(trainings.kind, InProcess(1), problem, feed):
+        if isinstance(event, Outcome):
+            task = event.task
+            refits = getattr(task, "stages", ())
+            units = members[refits[0] if refits else task.stage]
+            needs = tuple(unit.name for unit in units) if refits else ()
+            units.append(Unit(task.name, event.seconds, task.cost, needs, (task,)))
+    whole = [
+        Unit(
+            f"member-{number}",
+            sum(unit.seconds for unit in units),
+            parts=tuple(part for unit in units for part in unit.parts),
+        )
+        for number, units in enumerate(members.values())
+    ]
+    return Workload(problem, run, [whole], lambda n: [u for us in members.values() for u in us])
+
+
+def _of_data(options: argparse.Namespace) -> list[str]:
+    limit = ["--limit", str(options.limit)] if options.limit else []
+    folds = ["--folds", str(options.folds), "--quiet"]
+    return ["--dataset", options.dataset, "--data-dir", options.data_dir, *limit, *folds]
+
+
+@contextmanager
+def formed(n_nodes: int, n_each: int, profile: str | None) -> Iterator[Client]:
+    """A client of so many workers on each of so many nodes: of a queue, or of this machine."""
+    import dask
+    from distributed import Client, Nanny, Scheduler, SpecCluster
+
+    from cluster_setup import open_cluster
+    from cluster_setup.on_this_machine import leave_main_module_alone
+    from cluster_setup.settings import LOOPBACK, NO_LOGS, SETTINGS
+
+    with ExitStack() as stack:
+        if profile:
+            opened = open_cluster("auto", n_nodes * n_each, profile=profile, dashboard="off")
+            client = stack.enter_context(opened)
+        else:
+            leave_main_module_alone()
+            stack.enter_context(dask.config.set(SETTINGS))
+            quiet = {"dashboard": False, "dashboard_address": f"{LOOPBACK}:0"}
+            scheduler = {"cls": Scheduler, "options": {"host": LOOPBACK, **quiet}}
+            hosts = [f"127.0.0.{1 + node}" for node in range(n_nodes) for _ in range(n_each)]
+            each = {"nthreads": 1, "dashboard": False, "silence_logs": NO_LOGS}
+            workers = {
+                number: {"cls": Nanny, "options": {"host": host, **each}}
+                for number, host in enumerate(hosts)
+            }
+            cluster = SpecCluster(workers, scheduler, silence_logs=NO_LOGS)
+            client = stack.enter_context(Client(stack.enter_context(cluster)))
+        client.wait_for_workers(n_nodes * n_each)
+        yield client
+
+
+def run_queue(runner: Any, shared: Shared, units: Sequence[Unit]) -> list[Span]:
+    """Have the program's scheduler hand out units, and its journal keep them."""
+    from pipelines.run.tasks import Outcome
+    from pipelines.run_folder.journal import Journal
+
+    done, waiting, spans = set[str](), [unit for unit in units if unit.needs], list[Span]()
+
+    def ready(n_left: int) -> list[Unit]:
+        begun = [unit for unit in waiting if done.issuperset(unit.needs)]
+        for unit in begun:
+            waiting.remove(unit)
+        return begun
+
+    first = [unit for unit in units if not unit.needs]
+    with TemporaryDirectory() as name, Journal(Path(name, "journal")) as journal:
+        for event in runner.outcomes_and_events(carry_out, shared, first, ready):
+            if isinstance(event, Outcome):
+                done.add(event.task.name)
+                spans.append(event.result)
+                of_task = {"task": event.task.name, "worker": event.worker, "rows": []}
+                journal.append(of_task | dict(zip(("started", "seconds"), spans[-1], strict=True)))
+    return spans
+
+
+def run_static(
+    client: Client, placed: Any, rounds: Sequence[Sequence[Unit]], nodes: Sequence[Sequence[str]]
+) -> list[Span]:
+    """Have each node work off its piece: the workers of a node share its queue."""
+    pieces = [static_cut(units, len(nodes)) for units in rounds]
+    token = uuid.uuid4().hex[:8]
+    futures = []
+    for node, workers in enumerate(nodes):
+        of_node = [piece[node] for piece in pieces], f"formation-{token}-{node}", len(workers)
+        once = {"pure": False, "retries": 0}
+        futures += [
+            client.submit(work_off, placed, *of_node, workers=[one], **once) for one in workers
+        ]
+    spans = [taken for spans in client.gather(futures) for taken in spans]
+    client.run(forget, f"formation-{token}-*")
+    return spans
+
+
+def measure(formation: str, jobs: Mapping[str, Workload], options: argparse.Namespace) -> Lines:
+    """Both ways of each job on one formation, measured and by the schedule."""
+    from distributed.comm import get_address_host
+
+    from pipelines.run.outcomes import measured
+    from pipelines.run.tasks import OnCluster
+
+    n_nodes, n_each = map(int, formation.split("x"))
+    lines = {}
+    with formed(n_nodes, n_each, options.profile) as client:
+        addresses = sorted(client.scheduler_info(n_workers=-1)["workers"])
+        nodes = [list(node) for _, node in groupby(addresses, get_address_host)]
+        there, n = [len(node) for node in nodes], len(addresses)
+        for name, job in jobs.items():
+            scale = 1.0 if options.fits else options.seconds / total(job.rounds)
+            rounds = [[unit.scaled(scale) for unit in units] for units in job.rounds]
+            queue = queue_order([unit.scaled(scale) for unit in job.queue(n)])
+            asleep = replace(job.problem.data, place=None), None
+            shared = (job.problem, job.run) if options.fits else asleep
+            runner = OnCluster(client)
+            # Data that travel, and what a worker imports before its first task, are no scheduling.
+            deque(runner.outcomes(carry_out, shared, [Unit("first", 0.0)]), maxlen=0)
+            first = measured, carry_out, runner.scattered, Unit("first of a worker", 0.0)
+            once = {"pure": False, "retries": 0}
+            client.gather([client.submit(*first, workers=[one], **once) for one in addresses])
+            by_queue = run_queue(runner, shared, queue)
+            by_cut = run_static(client, runner.scattered, rounds, nodes)
+            runner.close()
+            lines[name] = {
+                "formation": formation,
+                "workers_of_nodes": there,
+                "static": figures(by_cut, n, total(rounds)),
+                "queue": figures(by_queue, n, total(rounds)),
+                "static_by_schedule": static_schedule(rounds, there),
+                "queue_by_schedule": list_schedule(queue, n),
+            }
+    return lines
+
+
+JOBS = {GRID: time_grid, ENSEMBLE: time_ensemble}
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the benchmark; give its exit status: 0, or 2 for bad input."""
+    return exit_status(COMMAND, lambda: _run(_parser().parse_args(argv)))
+
+
+def _parser() -> OneLineParser:
+    parser = base_parser(COMMAND, __doc__, dataset="digits", folds=5)
+    add_limit(parser)
+    add_grid(parser, 24)
+    add_count(parser, "--n-bootstrap", 12, "members")
+    add_count(parser, "--n-tuning", 12, "candidates of a member")
+    add_count(parser, "--seconds", 60, "that all fits of a job sleep together")
+    parser.add_argument("--fits", action="store_true", help="compute the fits instead of sleeping")
+    help = "nodes x workers of each, such as 2x3; may be given again (default: the study's)"
+    parser.add_argument("--formation", type=formation, action="append", metavar="NxM", help=help)
+    help = "a site's profile: workers are jobs of its queue, nodes the hosts they come to"
+    parser.add_argument("--profile", metavar="FILE", help=help)
+    return parser
+
+
+def formation(text: str) -> str:
+    """Nodes x workers of each."""
+    if not re.fullmatch(r"[1-9]\d?x[1-9]\d?", text):
+        raise argparse.ArgumentTypeError(f"must be nodes x workers, such as 2x3, got {text!r}")
+    return text
+
+
+def _run(options: argparse.Namespace) -> None:
+    from cluster_setup.on_this_machine.devices import available_cores
+    from pipelines.errors import InputError
+
+    wanted = {name: options.formation or STUDY[name] for name in JOBS}
+    formations = sorted({one for some in wanted.values() for one in some}, key=n_workers)
+    most = n_workers(formations[-1])[0]
+    if options.fits and not options.profile and most > available_cores():
+        raise InputError(
+            f"--fits must have a core for each worker, got {most} workers on {available_cores()} "
+            "cores; name smaller ones with --formation, or leave it out"
+        )
+    jobs = {name: time_job(options) for name, time_job in JOBS.items()}
+    lines: dict[str, list[Any]] = {name: [] for name in jobs}
+    for one in formations:
+        here = {name: job for name, job in jobs.items() if one in wanted[name]}
+        for name, line in measure(one, here, options).items():
+            lines[name].append(line)
+            print(f"{name} {one}: {line}", flush=True)
+    seconds = {name: total(job.rounds) for name, job in jobs.items()}
+    record = stamped("formations", options=vars(options), seconds=seconds, lines=lines)
+    text = page(record)
+    print(f"\n{text}\nkept in {keep(Path(options.results), 'formations', record, text)}")
+
+
+def n_workers(formation: str) -> tuple[int, int]:
+    """Workers and nodes of a formation."""
+    n_nodes, n_each = map(int, formation.split("x"))
+    return n_nodes * n_each, n_nodes
+
+
+def page(record: dict[str, Any]) -> str:
+    """The record as a page to read."""
+    from benchmarks.machine import in_words
+
+    options, ways = record["options"], ("static", "queue")
+    how = "The fits are computed on the workers."
+    if not options["fits"]:
+        how = (
+            "Scheduling is measured, arithmetic replayed: a task sleeps as long as its fits took, "
+            f"scaled to {options['seconds']} seconds for all fits of a job."
+        )
+    header = ["formation", "workers"]
+    header += [title for way in ways for title in (f"{way}, s", "efficiency", "idle")]
+    header += [f"{way} by the schedule, s" for way in ways]
+    parts = [
+        f"# Formations, {record['date']}\n\n{options['dataset']}. Static: the study's cut, a piece "
+        "for each node, a queue within it, after each fold a barrier of the node. Queue: the "
+        f"program's, of all workers. {how}"
+    ]
+    for name, lines in record["lines"].items():
+        rows = []
+        for line in lines:
+            there = line["workers_of_nodes"]
+            n, n_nodes = n_workers(line["formation"])
+            came = "" if there == [n // n_nodes] * n_nodes else f" (came: {there})"
+            row = [line["formation"] + came, str(sum(there))]
+            for way in ways:
+                figures = line[way]
+                row += [f"{figures['makespan']:.2f}"]
+                row += [f"{figures[share]:.1%}" for share in ("efficiency", "idle")]
+            rows.append(row + [f"{line[f'{way}_by_schedule']:.2f}" for way in ways])
+        parts.append(f"## {name}\n\n{markdown_table(header, rows)}")
+    parts.append(f"{in_words(record['machine'])}. Repeat it: `python -m {COMMAND}`.\n")
+    return "\n\n".join(parts)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
