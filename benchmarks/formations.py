@@ -23,11 +23,11 @@ import sys
 import time
 import uuid
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import groupby, pairwise
+from itertools import chain, groupby, pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory, gettempdir
 from typing import TYPE_CHECKING, Any
@@ -43,14 +43,18 @@ if TYPE_CHECKING:
 
 COMMAND = "benchmarks.formations"
 GRID, ENSEMBLE = "svm_grid", "nn_bagging"
-# Of the study's two figures; that of four H100s is left out.
+# Nodes and workers of each, of the study's two figures; that of four H100s is left out.
 STUDY = {
-    GRID: ("1x1", "1x2", "1x3", "3x1", "2x3", "3x3", "4x3"),
-    ENSEMBLE: ("2x3", "3x2", "3x3", "4x3"),
+    GRID: ((1, 1), (1, 2), (1, 3), (3, 1), (2, 3), (3, 3), (4, 3)),
+    ENSEMBLE: ((2, 3), (3, 2), (3, 3), (4, 3)),
 }
+WAYS = ("static", "queue")
+DECIDING = ("dataset", "limit", "folds", "n_c", "n_gamma", "n_bootstrap", "n_tuning", "seconds")
+ONCE: dict[str, Any] = {"pure": False, "retries": 0}  # how a task is submitted
+
+Formation = tuple[int, int]
 Span = tuple[float, float]  # start in Unix seconds, seconds
-Lines = dict[str, dict[str, Any]]  # of each job
-Shared = tuple[Any, Callable[..., Any] | None]  # the problem and what runs its tasks; data, None
+Shared = tuple[Any, Callable[..., Any] | None]  # a problem and what runs its tasks; or data, None
 
 
 @dataclass(frozen=True)
@@ -76,9 +80,9 @@ class Unit:
         """Whether it goes before all that waits, as a refit does."""
         return bool(self.needs)
 
-    def scaled(self, factor: float) -> Unit:
-        """The same in other seconds."""
-        return replace(self, seconds=factor * self.seconds)
+    def asleep(self, factor: float) -> Unit:
+        """The same, of other seconds and nothing to compute."""
+        return replace(self, seconds=factor * self.seconds, parts=())
 
 
 def total(rounds: Sequence[Sequence[Unit]]) -> float:
@@ -193,13 +197,13 @@ def meet(counter: Path, n_workers: int) -> None:
 
 def work_off(placed: Any, rounds: Sequence[Sequence[Unit]], folder: str, n: int) -> list[Span]:
     """Be one of the ``n`` workers of a node that share the queue of its piece, fold by fold."""
-    place, spans = Path(gettempdir(), folder), list[Span]()
-    place.mkdir(exist_ok=True)
-    meet(place / "begin", n)
+    counters, spans = Path(gettempdir(), folder), list[Span]()
+    counters.mkdir(exist_ok=True)
+    meet(counters / "begin", n)
     for number, units in enumerate(rounds):
-        while (next_one := take(place / f"queue-{number}")) < len(units):
-            spans.append(carry_out(placed.shared, units[next_one]))
-        meet(place / f"barrier-{number}", n)
+        while (place := take(counters / f"queue-{number}")) < len(units):
+            spans.append(carry_out(placed.shared, units[place]))
+        meet(counters / f"barrier-{number}", n)
     return spans
 
 
@@ -270,7 +274,7 @@ def time_ensemble(options: argparse.Namespace) -> Workload:
         )
         for number, units in enumerate(members.values())
     ]
-    return Workload(problem, run, [whole], lambda n: [u for us in members.values() for u in us])
+    return Workload(problem, run, [whole], lambda n: [*chain(*members.values())])
 
 
 def _of_data(options: argparse.Namespace) -> list[str]:
@@ -327,6 +331,8 @@ def run_queue(runner: Any, shared: Shared, units: Sequence[Unit]) -> list[Span]:
     with TemporaryDirectory() as name, Journal(Path(name, "journal")) as journal:
         for event in runner.outcomes_and_events(carry_out, shared, first, ready):
             if isinstance(event, Outcome):
+                if event.error:
+                    raise event.exception or RuntimeError(event.error)
                 done.add(event.task.name)
                 spans.append(event.result)
                 of_task = {"task": event.task.name, "worker": event.worker, "rows": []}
@@ -339,56 +345,49 @@ def run_static(
 ) -> list[Span]:
     """Have each node work off its piece: the workers of a node share its queue."""
     pieces = [static_cut(units, len(nodes)) for units in rounds]
-    token = uuid.uuid4().hex[:8]
-    futures = []
+    token, futures = uuid.uuid4().hex[:8], []
     for node, workers in enumerate(nodes):
         of_node = [piece[node] for piece in pieces], f"formation-{token}-{node}", len(workers)
-        once = {"pure": False, "retries": 0}
         futures += [
-            client.submit(work_off, placed, *of_node, workers=[one], **once) for one in workers
+            client.submit(work_off, placed, *of_node, workers=[address], **ONCE)
+            for address in workers
         ]
     spans = [taken for spans in client.gather(futures) for taken in spans]
     client.run(forget, f"formation-{token}-*")
     return spans
 
 
-def measure(formation: str, jobs: Mapping[str, Workload], options: argparse.Namespace) -> Lines:
-    """Both ways of each job on one formation, measured and by the schedule."""
+def measure(client: Client, job: Workload, options: argparse.Namespace) -> dict[str, Any]:
+    """Both ways of a job on the workers of a client, measured and by the schedule."""
     from distributed.comm import get_address_host
 
     from pipelines.run.outcomes import measured
     from pipelines.run.tasks import OnCluster
 
-    n_nodes, n_each = map(int, formation.split("x"))
-    lines = {}
-    with formed(n_nodes, n_each, options.profile) as client:
-        addresses = sorted(client.scheduler_info(n_workers=-1)["workers"])
-        nodes = [list(node) for _, node in groupby(addresses, get_address_host)]
-        there, n = [len(node) for node in nodes], len(addresses)
-        for name, job in jobs.items():
-            scale = 1.0 if options.fits else options.seconds / total(job.rounds)
-            rounds = [[unit.scaled(scale) for unit in units] for units in job.rounds]
-            queue = queue_order([unit.scaled(scale) for unit in job.queue(n)])
-            asleep = replace(job.problem.data, place=None), None
-            shared = (job.problem, job.run) if options.fits else asleep
-            runner = OnCluster(client)
-            # Data that travel, and what a worker imports before its first task, are no scheduling.
-            deque(runner.outcomes(carry_out, shared, [Unit("first", 0.0)]), maxlen=0)
-            first = measured, carry_out, runner.scattered, Unit("first of a worker", 0.0)
-            once = {"pure": False, "retries": 0}
-            client.gather([client.submit(*first, workers=[one], **once) for one in addresses])
-            by_queue = run_queue(runner, shared, queue)
-            by_cut = run_static(client, runner.scattered, rounds, nodes)
-            runner.close()
-            lines[name] = {
-                "formation": formation,
-                "workers_of_nodes": there,
-                "static": figures(by_cut, n, total(rounds)),
-                "queue": figures(by_queue, n, total(rounds)),
-                "static_by_schedule": static_schedule(rounds, there),
-                "queue_by_schedule": list_schedule(queue, n),
-            }
-    return lines
+    addresses = sorted(client.scheduler_info(n_workers=-1)["workers"])
+    nodes = [list(node) for _, node in groupby(addresses, get_address_host)]
+    sizes, n = [len(node) for node in nodes], len(addresses)
+    rounds, queue, runner = job.rounds, queue_order(job.queue(n)), OnCluster(client)
+    shared: Shared = job.problem, job.run
+    if not options.fits:
+        factor = options.seconds / total(rounds)
+        rounds = [[unit.asleep(factor) for unit in units] for units in rounds]
+        queue = [unit.asleep(factor) for unit in queue]
+        shared = replace(job.problem.data, place=None), None
+    # Data that travel, and what a worker imports before its first task, are no scheduling.
+    deque(runner.outcomes(carry_out, shared, [Unit("first", 0.0)]), maxlen=0)
+    first = measured, carry_out, runner.scattered, Unit("first of a worker", 0.0)
+    client.gather([client.submit(*first, workers=[address], **ONCE) for address in addresses])
+    by_queue = run_queue(runner, shared, queue)
+    by_cut = run_static(client, runner.scattered, rounds, nodes)
+    runner.close()
+    return {
+        "workers_of_nodes": sizes,
+        "static": figures(by_cut, n, total(rounds)),
+        "queue": figures(by_queue, n, total(rounds)),
+        "static_by_schedule": static_schedule(rounds, sizes),
+        "queue_by_schedule": list_schedule(queue, n),
+    }
 
 
 JOBS = {GRID: time_grid, ENSEMBLE: time_ensemble}
@@ -414,11 +413,12 @@ def _parser() -> OneLineParser:
     return parser
 
 
-def formation(text: str) -> str:
-    """Nodes x workers of each."""
+def formation(text: str) -> Formation:
+    """Nodes and workers of each."""
     if not re.fullmatch(r"[1-9]\d?x[1-9]\d?", text):
         raise argparse.ArgumentTypeError(f"must be nodes x workers, such as 2x3, got {text!r}")
-    return text
+    n_nodes, n_each = map(int, text.split("x"))
+    return n_nodes, n_each
 
 
 def _run(options: argparse.Namespace) -> None:
@@ -426,8 +426,8 @@ def _run(options: argparse.Namespace) -> None:
     from pipelines.errors import InputError
 
     wanted = {name: options.formation or STUDY[name] for name in JOBS}
-    formations = sorted({one for some in wanted.values() for one in some}, key=n_workers)
-    most = n_workers(formations[-1])[0]
+    formations = sorted({pair for pairs in wanted.values() for pair in pairs}, key=math.prod)
+    most = math.prod(formations[-1])
     if options.fits and not options.profile and most > available_cores():
         raise InputError(
             f"--fits must have a core for each worker, got {most} workers on {available_cores()} "
@@ -435,28 +435,25 @@ def _run(options: argparse.Namespace) -> None:
         )
     jobs = {name: time_job(options) for name, time_job in JOBS.items()}
     lines: dict[str, list[Any]] = {name: [] for name in jobs}
-    for one in formations:
-        here = {name: job for name, job in jobs.items() if one in wanted[name]}
-        for name, line in measure(one, here, options).items():
-            lines[name].append(line)
-            print(f"{name} {one}: {line}", flush=True)
+    for n_nodes, n_each in formations:
+        with formed(n_nodes, n_each, options.profile) as client:
+            for name in jobs:
+                if (n_nodes, n_each) in wanted[name]:
+                    print(f"{name} on {n_nodes}x{n_each}", flush=True)
+                    line = measure(client, jobs[name], options)
+                    lines[name].append({"nodes": n_nodes, "workers_of_each": n_each, **line})
+    settings = {name: getattr(options, name) for name in (*DECIDING, "fits")}
     seconds = {name: total(job.rounds) for name, job in jobs.items()}
-    record = stamped("formations", options=vars(options), seconds=seconds, lines=lines)
+    record = stamped("formations", options=settings, seconds=seconds, lines=lines)
     text = page(record)
     print(f"\n{text}\nkept in {keep(Path(options.results), 'formations', record, text)}")
-
-
-def n_workers(formation: str) -> tuple[int, int]:
-    """Workers and nodes of a formation."""
-    n_nodes, n_each = map(int, formation.split("x"))
-    return n_nodes * n_each, n_nodes
 
 
 def page(record: dict[str, Any]) -> str:
     """The record as a page to read."""
     from benchmarks.machine import in_words
 
-    options, ways = record["options"], ("static", "queue")
+    options = record["options"]
     how = "The fits are computed on the workers."
     if not options["fits"]:
         how = (
@@ -464,28 +461,30 @@ def page(record: dict[str, Any]) -> str:
             f"scaled to {options['seconds']} seconds for all fits of a job."
         )
     header = ["formation", "workers"]
-    header += [title for way in ways for title in (f"{way}, s", "efficiency", "idle")]
-    header += [f"{way} by the schedule, s" for way in ways]
+    header += [title for way in WAYS for title in (f"{way}, s", "efficiency", "idle")]
+    header += [f"{way} by the schedule, s" for way in WAYS]
     parts = [
         f"# Formations, {record['date']}\n\n{options['dataset']}. Static: the study's cut, a piece "
         "for each node, a queue within it, after each fold a barrier of the node. Queue: the "
         f"program's, of all workers. {how}"
     ]
     for name, lines in record["lines"].items():
-        rows = []
-        for line in lines:
-            there = line["workers_of_nodes"]
-            n, n_nodes = n_workers(line["formation"])
-            came = "" if there == [n // n_nodes] * n_nodes else f" (came: {there})"
-            row = [line["formation"] + came, str(sum(there))]
-            for way in ways:
-                figures = line[way]
-                row += [f"{figures['makespan']:.2f}"]
-                row += [f"{figures[share]:.1%}" for share in ("efficiency", "idle")]
-            rows.append(row + [f"{line[f'{way}_by_schedule']:.2f}" for way in ways])
-        parts.append(f"## {name}\n\n{markdown_table(header, rows)}")
-    parts.append(f"{in_words(record['machine'])}. Repeat it: `python -m {COMMAND}`.\n")
+        parts.append(f"## {name}\n\n{markdown_table(header, list(map(_cells, lines)))}")
+    words = " ".join(f"--{name.replace('_', '-')} {options[name]}" for name in DECIDING)
+    words = words.replace(" --limit None", "") + " --fits" * options["fits"]
+    parts.append(f"{in_words(record['machine'])}. Repeat it: `python -m {COMMAND} {words}`.\n")
     return "\n\n".join(parts)
+
+
+def _cells(line: dict[str, Any]) -> list[str]:
+    """A line of the table; it says where a queue gave its hosts other numbers of workers."""
+    sizes, n_nodes, n_each = line["workers_of_nodes"], line["nodes"], line["workers_of_each"]
+    came = "" if sizes == [n_each] * n_nodes else f" (came: {'+'.join(map(str, sizes))})"
+    cells = [f"{n_nodes}x{n_each}{came}", str(sum(sizes))]
+    for way in WAYS:
+        shares = [f"{line[way][share]:.1%}" for share in ("efficiency", "idle")]
+        cells += [f"{line[way]['makespan']:.2f}", *shares]
+    return cells + [f"{line[f'{way}_by_schedule']:.2f}" for way in WAYS]
 
 
 if __name__ == "__main__":
