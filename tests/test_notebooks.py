@@ -112,7 +112,6 @@ def test_a_page_has_the_cells_of_its_notebook_and_figures_that_are_there(page: P
     place = 0
     for cell in json.loads(notebook.read_text())["cells"]:
         source = "\n".join(line.rstrip() for line in "".join(cell["source"]).splitlines())
-        source = source.replace("\n\n\n", "\n\n")  # as pages have them
         found = text.find(source, place)
         assert found >= 0, f"{page.name} lacks, or has at another place: {source[:60]}"
         place = found + len(source)
