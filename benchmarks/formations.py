@@ -214,34 +214,34 @@ def forget(folders: str) -> None:
 
 
 def time_grid(options: argparse.Namespace) -> Workload:
-    """Time every fit of the grid by scikit-learn's SVC: each by itself, as the study's."""
+    """Time every fit of the grid by itself, by scikit-learn's SVC.
+
+    The queue's tasks are those that the program makes: all C of a gamma, on some folds.
+    """
     from benchmarks.forecast import make_plan
     from pipelines.run.tasks import InProcess
     from pipelines.search.command import run_tasks
     from pipelines.search.tasks import SEARCH, place_of, run_task
 
-    argv = ["--solver", "sklearn", "--n-c", str(options.n_c), "--n-gamma", str(options.n_gamma)]
-    plan = make_plan(GRID, [*argv, *_of_data(options)])
-    problem, whole = plan.make_problem("cpu", 1), plan.tasks_for("local", 1)
-    deque(run_task(problem, whole[0]), maxlen=0)  # the first imports scikit-learn
-    rows = [row for _, rows in run_tasks(InProcess(1), problem, whole) for row in rows]
+    argv = ["--n-c", str(options.n_c), "--n-gamma", str(options.n_gamma), *_of_data(options)]
+    plan, ours = (make_plan(GRID, [*argv, "--solver", solver]) for solver in ("sklearn", "path"))
+    problem, fits = plan.make_problem("cpu", 1), plan.tasks_for("local", 1)
+    deque(run_task(problem, fits[0]), maxlen=0)  # the first imports scikit-learn
+    rows = [row for _, rows in run_tasks(InProcess(1), problem, fits) for row in rows]
     seconds = {place_of(row): row["fit_seconds"] + row["score_seconds"] for row in rows}
+    costs = {place: fit.cost / len(fit.places) for fit in fits for place in fit.places}
     points = [candidate.parameters for candidate in problem.candidates]
     in_order = sorted(range(len(points)), key=lambda i: (points[i]["gamma"], points[i]["C"]))
 
-    def fit(i: int, fold: int) -> Unit:
-        task = replace(whole[0], members=(i,), splits=(fold,))
-        return Unit(f"fit-{i} fold={fold}", seconds[task.places[0]], parts=(task,))
+    def unit(task: Any) -> Unit:
+        taken, cost = (sum(of[place] for place in task.places) for of in (seconds, costs))
+        return Unit(task.name, taken, cost, parts=(task,))
 
-    def queue(n_workers: int) -> list[Unit]:
-        return [
-            Unit(task.name, sum(map(seconds.__getitem__, task.places)), task.cost, (), (task,))
-            for task in plan.tasks_for("local", n_workers)
-        ]
-
-    folds = range(len(plan.splits[SEARCH, 1.0]))
-    rounds = [[fit(i, fold) for i in in_order] for fold in folds]
-    return Workload(problem, run_task, rounds, queue)
+    rounds = [
+        [unit(replace(fits[0], members=(i,), splits=(fold,))) for i in in_order]
+        for fold in range(len(plan.splits[SEARCH, 1.0]))
+    ]
+    return Workload(problem, run_task, rounds, lambda n: [*map(unit, ours.tasks_for("local", n))])
 
 
 def time_ensemble(options: argparse.Namespace) -> Workload:
@@ -267,12 +267,8 @@ def time_ensemble(options: argparse.Namespace) -> Workload:
             needs = tuple(unit.name for unit in units) if refits else ()
             units.append(Unit(task.name, event.seconds, task.cost, needs, (task,)))
     whole = [
-        Unit(
-            f"member-{number}",
-            sum(unit.seconds for unit in units),
-            parts=tuple(part for unit in units for part in unit.parts),
-        )
-        for number, units in enumerate(members.values())
+        Unit(member, total([units]), parts=tuple(chain(*(unit.parts for unit in units))))
+        for member, units in members.items()
     ]
     return Workload(problem, run, [whole], lambda n: [*chain(*members.values())])
 

@@ -92,10 +92,10 @@ def test_both_jobs_run_on_one_node_and_on_two(
         one, two = record["lines"][name]
         assert [one["workers_of_nodes"], two["workers_of_nodes"]] == [[1], [1, 1]]
         for line in (one, two):
-            assert line["static_by_schedule"] >= line["queue_by_schedule"] * 0.5 > 0
+            assert min(line["static_by_schedule"], line["queue_by_schedule"]) > 0
             for way in ("static", "queue"):
                 # Sleep is no shorter than it is told to be; of real fits nothing is certain.
-                assert fits or line[way]["makespan"] >= 0.99 * line[f"{way}_by_schedule"]
+                assert fits or line[way]["efficiency"] <= 1
                 assert 0 <= line[way]["idle"] < 1
         assert one["queue_by_schedule"] == pytest.approx(one["static_by_schedule"])
     text = page.read_text()
