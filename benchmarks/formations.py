@@ -8,8 +8,9 @@ for all workers. Either way the fits are the same, each timed once on this machi
 On the workers of a formation a task sleeps as long as its fits took, scaled to ``--seconds``: the
 scheduler, the journal, where the data go and the nodes' queues are real, the arithmetic is
 replayed, so that more workers than cores can be measured. With ``--fits`` they compute. Nodes are
-addresses of this machine (Linux), or hosts of a cluster by ``--profile``. A small form, of two
-minutes: ``--limit 300 --n-c 12 --n-gamma 12 --n-tuning 4 --seconds 8``.
+addresses of this machine (Linux), or hosts of a cluster by ``--profile``. A task costs the program
+some milliseconds, so the shorter they sleep, the more its queue is idle. A small form, of two
+minutes: ``--limit 600 --folds 3 --n-c 8 --n-gamma 8 --n-tuning 4 --seconds 10``.
 """
 
 from __future__ import annotations
@@ -49,7 +50,17 @@ STUDY = {
     ENSEMBLE: ((2, 3), (3, 2), (3, 3), (4, 3)),
 }
 WAYS = ("static", "queue")
-DECIDING = ("dataset", "limit", "folds", "n_c", "n_gamma", "n_bootstrap", "n_tuning", "seconds")
+DECIDING = (
+    "solver",
+    "seconds",
+    "dataset",
+    "limit",
+    "folds",
+    "n_c",
+    "n_gamma",
+    "n_bootstrap",
+    "n_tuning",
+)
 ONCE: dict[str, Any] = {"pure": False, "retries": 0}  # how a task is submitted
 
 Formation = tuple[int, int]
@@ -214,9 +225,9 @@ def forget(folders: str) -> None:
 
 
 def time_grid(options: argparse.Namespace) -> Workload:
-    """Time every fit of the grid by itself, by scikit-learn's SVC.
+    """Time every fit of the grid; the queue's tasks are those that the program makes of it.
 
-    The queue's tasks are those that the program makes: all C of a gamma, on some folds.
+    Of the path solver all C of a gamma, on some folds; of scikit-learn's SVC a fit each.
     """
     from benchmarks.forecast import make_plan
     from pipelines.run.tasks import InProcess
@@ -224,9 +235,9 @@ def time_grid(options: argparse.Namespace) -> Workload:
     from pipelines.search.tasks import SEARCH, place_of, run_task
 
     argv = ["--n-c", str(options.n_c), "--n-gamma", str(options.n_gamma), *_of_data(options)]
-    plan, ours = (make_plan(GRID, [*argv, "--solver", solver]) for solver in ("sklearn", "path"))
+    plan = make_plan(GRID, [*argv, "--solver", options.solver])
     problem, fits = plan.make_problem("cpu", 1), plan.tasks_for("local", 1)
-    deque(run_task(problem, fits[0]), maxlen=0)  # the first imports scikit-learn
+    deque(run_task(problem, fits[0]), maxlen=0)  # the first imports and compiles
     rows = [row for _, rows in run_tasks(InProcess(1), problem, fits) for row in rows]
     seconds = {place_of(row): row["fit_seconds"] + row["score_seconds"] for row in rows}
     costs = {place: fit.cost / len(fit.places) for fit in fits for place in fit.places}
@@ -241,7 +252,7 @@ def time_grid(options: argparse.Namespace) -> Workload:
         [unit(replace(fits[0], members=(i,), splits=(fold,))) for i in in_order]
         for fold in range(len(plan.splits[SEARCH, 1.0]))
     ]
-    return Workload(problem, run_task, rounds, lambda n: [*map(unit, ours.tasks_for("local", n))])
+    return Workload(problem, run_task, rounds, lambda n: [*map(unit, plan.tasks_for("local", n))])
 
 
 def time_ensemble(options: argparse.Namespace) -> Workload:
@@ -397,7 +408,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _parser() -> OneLineParser:
     parser = base_parser(COMMAND, __doc__, dataset="digits", folds=5)
     add_limit(parser)
-    add_grid(parser, 24)
+    add_grid(parser, 12)
+    help = "sklearn (default): each fit by itself, as the study's; path: all C of a gamma"
+    parser.add_argument("--solver", choices=("sklearn", "path"), default="sklearn", help=help)
     add_count(parser, "--n-bootstrap", 12, "members")
     add_count(parser, "--n-tuning", 12, "candidates of a member")
     add_count(parser, "--seconds", 60, "that all fits of a job sleep together")
