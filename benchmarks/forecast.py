@@ -138,16 +138,22 @@ def forecast_and_run(command: str, argv: Sequence[str]) -> dict[str, float]:
     }
 
 
-def plan_of(command: str, argv: Sequence[str]) -> tuple[Any, list[Any], Callable[..., Any]]:
-    """The problem of a run on one worker, the tasks of its searches, and what runs one."""
-    from pipelines.data.placement import FoldedData
+def make_plan(command: str, argv: Sequence[str]) -> Any:
+    """The plan of a run, from its command line."""
     from pipelines.run.options import parse_options
-    from pipelines.search.tasks import Task, run_task
 
     job = import_module(f"pipelines.{command}").JOB()
     argv = job.argv(argv)
     options, _ = parse_options(job.kind_of_options, command, job.description, argv, ())
-    plan = job.plan(options, job.load(options, "local"), {})
+    return job.plan(options, job.load(options, "local"), {})
+
+
+def plan_of(command: str, argv: Sequence[str]) -> tuple[Any, list[Any], Callable[..., Any]]:
+    """The problem of a run on one worker, the tasks of its searches, and what runs one."""
+    from pipelines.data.placement import FoldedData
+    from pipelines.search.tasks import Task, run_task
+
+    plan = make_plan(command, argv)
     tasks = [task for task in plan.tasks_for("local", 1) if isinstance(task, Task)]
     if command != "nn_bagging":
         return plan.make_problem("cpu", 2 if command == "svm_grid" else 1), tasks, run_task

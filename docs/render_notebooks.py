@@ -51,7 +51,9 @@ def tidy(body: str) -> str:
     body = re.sub(r"(?<=>)\s+(?=</?(?:t[hdr]|thead|tbody|/table)\b)", "", body)
     body = body.replace("<tr", "\n<tr")
     lines = [line.rstrip() for line in body.splitlines() if line.strip() != "Output()"]
-    body = re.sub(r"\n{3,}", "\n\n", "\n".join(lines).strip())
+    pieces = re.split(r"(^```python$.*?^```$)", "\n".join(lines).strip(), flags=re.M | re.S)
+    pieces[::2] = [re.sub(r"\n{3,}", "\n\n", text) for text in pieces[::2]]  # not of code
+    body = "".join(pieces)
     return re.sub(r"^(    .+)\n\n(?=    )", r"\1\n", body, flags=re.MULTILINE) + "\n"
 
 

@@ -21,6 +21,7 @@ LESS = {
     "limit=400": "limit=150",
     "epochs=10": "epochs=3",
     "target[:600]": "target[:200]",
+    "STEPS, RATE = 600": "STEPS, RATE = 60",
 }
 
 
@@ -127,5 +128,7 @@ def test_a_notebook_has_no_logic_of_its_own(notebook: Path) -> None:
     cells = json.loads(notebook.read_text())["cells"]
     code = "\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "code")
     words = code.split()
-    assert not {"def", "class", "lambda"} & set(words)
+    # What ranks say to each other by torch alone is the reader's own function.
+    functions = {"def"} if notebook.stem != "07_data_parallel" else set()
+    assert not ({"class", "lambda"} | functions) & set(words)
     assert "from pipelines" in code or "from cluster_setup" in code

@@ -7,6 +7,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from benchmarks.formations import span
 from benchmarks.gpu.compiling import warming_up
 from benchmarks.gpu.device import gpus
 from benchmarks.gpu.figures import note
@@ -56,5 +57,4 @@ def time_formations(kind: str = "cuda", most: int | None = None, limit: int = 6_
 def _span(run: Run) -> float:
     from pipelines.run_folder.reading import RunData
 
-    tasks = RunData.read(run.path).tasks
-    return max(task.ended for task in tasks) - tasks[0].started
+    return span([(task.started, task.seconds) for task in RunData.read(run.path).tasks])
