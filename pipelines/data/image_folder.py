@@ -292,7 +292,8 @@ def _read_later(root: Path, reading: ImageReading) -> _Part:
     """Return the images of a folder as they lie on disk."""
     by_class = _files(root)
     every = [path for part in by_class.values() for path in part.files.values()]
-    store = ImageStore(root, every, _digest(root, every), reading, _first_shape(every, reading))
+    shape = _first_shape(every, reading)
+    store = ImageStore(root, every, _digest(root, every), reading.size, reading.gray, shape)
     classes = [*map(readable, by_class)]
     n_of_class = [len(part.files) for part in by_class.values()]
     return _Part(

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from pipelines.data.batches import Columns
     from pipelines.parallel.process_group.group import Group
 
+__all__ = ["approximator"]  # what programs of one's own use; the rest is ours
+
 CLASSES, NUMBERS = "classification", "regression"
 METRICS = {CLASSES: "error", NUMBERS: "mean absolute error"}
 BLOCK = 2048  # rows that are evaluated at once

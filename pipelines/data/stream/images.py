@@ -6,10 +6,9 @@ import hashlib
 import json
 import os
 from collections.abc import Sequence
-from dataclasses import asdict
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -17,9 +16,6 @@ from pipelines.data.image_files import decode, own_white
 from pipelines.data.image_paths import readable
 from pipelines.data.stream.rows import BYTES_OF_SHARD, Store
 from pipelines.errors import InputError, opt
-
-if TYPE_CHECKING:
-    from pipelines.data.image_folder import ImageReading
 
 VERSION = 1  # of what is cached
 
@@ -33,6 +29,7 @@ class ImageStore(Store):
     ----------
     root, files : the folder, and its images
     content : digest of the files
+    size, gray : as ``ImageReading`` has them
     shape : of an image, (height, width) or (3, height, width)
     """
 
@@ -43,14 +40,15 @@ class ImageStore(Store):
         root: Path,
         files: Sequence[Path],
         content: str,
-        reading: ImageReading,
+        size: int | None,
+        gray: bool,
         shape: tuple[int, ...],
     ) -> None:
-        self.shape, self._root, self._reading = shape, os.fsencode(root), reading
+        self.shape, self._root, self._size, self._gray = shape, os.fsencode(root), size, gray
         # A tenth of what objects would take.
         self._files = np.array([os.fsencode(os.path.relpath(file, root)) for file in files])
         self.n_rows = self.n_units = len(files)
-        how = json.dumps([asdict(reading), shape, VERSION], sort_keys=True)
+        how = json.dumps([size, gray, shape, VERSION])
         self.key = hashlib.sha256(f"{content} {how}".encode()).hexdigest()
 
     def __getstate__(self) -> dict[str, Any]:
@@ -77,7 +75,7 @@ class ImageStore(Store):
     def read(self, unit: int) -> tuple[int, np.ndarray]:
         path = Path(os.fsdecode(os.path.join(self._root, self._files[self._rows[unit]])))
         try:
-            image = decode(path, self._reading.size, self._reading.gray, _of_eight_bits)
+            image = decode(path, self._size, self._gray, _of_eight_bits)
             if image.shape != self.shape:
                 width, height = image.shape[-1], image.shape[-2]
                 raise ValueError(

@@ -23,6 +23,9 @@ from pipelines.run.errors import RunStopped
 if TYPE_CHECKING:
     from distributed import Client, Future
 
+# What programs of one's own use; the rest is ours.
+__all__ = ["rendezvous", "run_process_group"]
+
 Message = Mapping[str, Any]
 # work(shared, argument, group, tell): the same on each rank; tell sends a dict to the client.
 Work = Callable[[Any, Any, Group, Callable[[Message], None]], Any]
