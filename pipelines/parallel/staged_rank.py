@@ -148,7 +148,9 @@ class StagedRank(Rank):
         self._peers.sum(model.shared)
         model.take_statistics(self._peers.n_ranks)
         self._count(model.shared[model.n_weights])
+        began = time.perf_counter()
         model.step(self._options.rate(step, self._formation.n_pipelines))
+        self._busy += time.perf_counter() - began
 
     def _rounds(self, columns: Columns) -> Any:
         """Yield rows and targets, as many as a step's micro-batches have, and how many are real.
