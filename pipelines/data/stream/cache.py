@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 ROWS, WHOLE = "rows", "whole"  # names of files
 SPARE = 2**28  # bytes of a disk that are left free
+LONG_ROW = 2**14  # bytes
 
 
 class NoCache(Exception):
@@ -100,6 +101,22 @@ class Cache:
     @cached_property
     def _file(self) -> int:
         return os.open(self.folder / ROWS, os.O_RDWR)
+
+    def take(self, slots: np.ndarray, out: torch.Tensor) -> torch.Tensor:
+        """Copy rows to a tensor on the host.
+
+        Long rows are read as a file is, for pages that are mapped anew cost more than the copy.
+        """
+        if self._row < LONG_ROW:
+            import torch
+
+            return torch.index_select(self.rows, 0, torch.from_numpy(slots), out=out)
+        for row, slot in zip(out.numpy().view(np.uint8), slots.tolist(), strict=True):
+            left, place = memoryview(row), slot * self._row
+            while left:
+                n_bytes = os.preadv(self._file, [left], place)
+                left, place = left[n_bytes:], place + n_bytes
+        return out
 
     def announce(self, slots: np.ndarray) -> None:
         """Have the system read rows from the disk that will soon be taken; it is not waited for."""

@@ -152,7 +152,7 @@ class Feed:
         if cache is not None and cache.is_whole:
             for part, later in zip_longest(parts, parts[PARTS_ANNOUNCED:], fillvalue=NONE):
                 cache.announce(X.slots[later])
-                yield self._gather(cache.rows, X.slots[part])
+                yield self._gather(cache, X, part)
             return
         self._requests.pending = ((number, X.slots[part]) for part in parts)
         with may_have_children():
@@ -162,7 +162,7 @@ class Feed:
                 raise rows
             if rows is None:
                 assert cache is not None
-                rows = self._gather(cache.rows, X.slots[part])
+                rows = self._gather(cache, X, part)
             elif cache is not None and not self._has_told:
                 self._has_told = True
                 self._say(
@@ -171,12 +171,11 @@ class Feed:
                 )
             yield rows
 
-    def _gather(self, rows: torch.Tensor, slots: np.ndarray) -> torch.Tensor:
+    def _gather(self, cache: Cache, X: RowsOnDisk, part: np.ndarray) -> torch.Tensor:
         import torch
 
-        shape = (len(slots), rows.shape[1])
-        out = torch.empty(shape, dtype=rows.dtype, pin_memory=self._pins)
-        return torch.index_select(rows, 0, torch.from_numpy(slots), out=out)
+        shape, dtype = (len(part), X.store.width), _torch_dtype(X.store)
+        return cache.take(X.slots[part], torch.empty(shape, dtype=dtype, pin_memory=self._pins))
 
     def close(self) -> None:
         """End the processes."""
