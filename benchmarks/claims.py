@@ -39,8 +39,8 @@ class Command:
     Attributes
     ----------
     kept : str
-        Its result in ``benchmarks/results``: the name of a JSON file without ending, or of a
-        run folder. The quoted figures are this result's.
+        Its result in ``benchmarks/results``: the name of a JSON file without ending, of a run
+        folder, or of a page (``.md``). The quoted figures are this result's.
     commit : str
         Repeats that result.
     large : str
@@ -84,9 +84,13 @@ class Claim:
         Key of the command that measures it.
     figure : list
         The way to it in the record: keys, indices, of a list of records the fields of one, and
-        ``"*"`` for all of a list, of which the geometric mean is taken.
+        ``"*"`` for all of a list. Empty where the kept result is a page alone.
     over : list
         The way to what it is divided by.
+    mean : {"geometric", "sums"}
+        Of a list the geometric mean, or the ratio of the sums.
+    scale : float
+        The figure is multiplied by it: 100 makes percent.
     quoted : str
         As the texts have it: the kept result's figure, rounded.
     small : float
@@ -99,21 +103,27 @@ class Claim:
     """
 
     command: str
-    figure: list[Any]
     quoted: str
     places: list[list[str]]
     peer: str
-    better: str = "higher"
+    figure: list[Any] = field(default_factory=list)
     over: list[Any] = field(default_factory=list)
+    mean: str = "geometric"
+    scale: float = 1.0
+    better: str = "higher"
     small: float | None = None
 
     def value(self, record: Any) -> float:
         """The figure of a record."""
-        found = [float(one) for one in at(record, self.figure)]
-        if self.over:
-            below = [float(one) for one in at(record, self.over)]
-            found = [a / b for a, b in zip(found, below, strict=True)]
-        return found[0] if len(found) == 1 else statistics.geometric_mean(found)
+        values = [float(value) for value in at(record, self.figure)]
+        below = [float(value) for value in at(record, self.over)] if self.over else [1.0]
+        if self.mean == "sums":
+            return self.scale * sum(values) / sum(below)
+        if len(below) == 1:
+            below *= len(values)
+        ratios = [value / divisor for value, divisor in zip(values, below, strict=True)]
+        mean = ratios[0] if len(ratios) == 1 else statistics.geometric_mean(ratios)
+        return self.scale * mean
 
     def is_worse(self, measured: float) -> bool:
         """Is a measured value worse than the small form's kept one by more than is allowed?"""
@@ -158,8 +168,10 @@ def record_in(folder: Path) -> Any:
 
 
 def kept_record(command: Command) -> Any:
-    """The record of the result that the texts quote."""
+    """The record of the result that the texts quote; of a page its text."""
     path = FILE.parent / "results" / command.kept
+    if path.suffix == ".md":
+        return path.read_text()
     return record_in(path) if path.is_dir() else json.loads(Path(f"{path}.json").read_text())
 
 
