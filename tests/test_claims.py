@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+import subprocess
 import tomllib
 from importlib import import_module
 from pathlib import Path
@@ -160,3 +161,20 @@ def test_texts_name_no_module_that_is_gone() -> None:
         if not module.endswith(".md") and not is_there(module)
     }
     assert not gone
+
+
+def test_the_history_has_the_commits() -> None:
+    git = ["git", "-C", str(ROOT)]
+    shallow = subprocess.run(
+        [*git, "rev-parse", "--is-shallow-repository"], capture_output=True, text=True
+    )
+    if shallow.stdout.strip() != "false":
+        pytest.skip("the whole history is not here")
+    named = {command.commit for command in COMMANDS.values()}
+    for path in RESULTS.glob("*.md"):
+        named.update(re.findall(r"[Cc]ommit `([0-9a-f]{8,})`", path.read_text()))
+    asked = "".join(f"{commit}\n" for commit in sorted(named))
+    answers = subprocess.run(
+        [*git, "cat-file", "--batch-check"], input=asked, capture_output=True, text=True
+    )
+    assert "missing" not in answers.stdout
