@@ -24,7 +24,7 @@ SEARCHES = $(subst $(BIN),$(1)/bin,$(PYTEST)) -m 'not slow' tests/test_sklearn_p
 # Words of an earlier language of the project's own, which the field's have replaced.
 FORMER_WORDS := Ledger|Teller|muster|strangers|referral|class_sets|gangs?|GangBroken|Judgement|Diary|aloud|would_use|asks_again|give_back_memory|judge_unit|LeftOut|let_go|hand_over|queue_of|settle_rare|gone_of
 
-.PHONY: demo test test-all test-versions lint docs notebooks bench chaos chaos-ranks gpu-check test-gpu-install test-release constraints clean
+.PHONY: demo test test-all test-versions lint docs notebooks bench claims chaos chaos-ranks gpu-check test-gpu-install test-release constraints clean
 
 demo: .venv/.base  ## run the main job on the handwritten digits
 	$(BIN)/python -m pipelines.svm_grid
@@ -65,6 +65,9 @@ notebooks: .venv/.notebooks  ## JupyterLab with the Dask panel
 bench: .venv/.dev  ## time the grid search against its peers, keep the result
 	$(BIN)/python -m benchmarks.svm_grid
 
+claims: .venv/.peers  ## measure again what README and docs claim, half an hour; ONLY=NAME some, DATA=DIR has mnist
+	$(BIN)/python -m benchmarks.claims $(ONLY) --data-dir $(DATA)
+
 chaos: .venv/.dev  ## disturb runs in every known way, minutes to half an hour
 	$(BIN)/python -m tests.chaos
 	$(BIN)/python -m tests.chaos.malformed
@@ -97,6 +100,7 @@ clean:  ## remove what make made
 	rm -rf .venv .venv-gpu .venv-lowest .venv-newest
 
 UV_VERSION := 0.13.8
+DATA := data
 
 .venv/.uv:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -114,6 +118,10 @@ UV_VERSION := 0.13.8
 .venv/.dev: .venv/.uv $(CONFIG)
 	$(INSTALL) --compile-bytecode --editable '.[dev,docs,intel,nn,hpc,notebooks]'
 	@touch $@ .venv/.base
+
+.venv/.peers: .venv/.dev benchmarks/peers.txt
+	$(INSTALL) --requirement benchmarks/peers.txt
+	@touch $@
 
 .venv-lowest/.dev: .venv/.uv $(CONFIG)
 	$(BIN)/uv venv --quiet --clear --python $(BIN)/python .venv-lowest

@@ -45,16 +45,22 @@ def _parser() -> OneLineParser:
 
 def searches() -> dict[str, Callable[[], Any]]:
     """Searches by name, each a function that gives one, fitted."""
+    from sklearn.compose import TransformedTargetRegressor
     from sklearn.datasets import load_breast_cancer, load_diabetes, load_digits
-    from sklearn.ensemble import RandomForestClassifier
+    from sklearn.decomposition import PCA
+    from sklearn.ensemble import (
+        GradientBoostingClassifier,
+        RandomForestClassifier,
+        VotingClassifier,
+    )
     from sklearn.experimental import enable_halving_search_cv  # noqa: F401
-    from sklearn.linear_model import Lasso, LogisticRegression
+    from sklearn.linear_model import Lasso, LogisticRegression, Ridge
     from sklearn.model_selection import GridSearchCV, HalvingGridSearchCV, RandomizedSearchCV
     from sklearn.naive_bayes import GaussianNB
     from sklearn.neighbors import KNeighborsClassifier
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import StandardScaler
-    from sklearn.svm import SVC
+    from sklearn.svm import SVC, SVR
     from sklearn.tree import DecisionTreeClassifier
 
     digits, cancer, diabetes = (
@@ -64,6 +70,8 @@ def searches() -> dict[str, Callable[[], Any]]:
     many = {"C": np.logspace(-1, 3, 200), "gamma": np.logspace(-5, -2, 200)}
     logistic = make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000))
     trees = {"ccp_alpha": np.linspace(0, 0.02, 10)}
+    forest = RandomForestClassifier(50, random_state=0)
+    steps = make_pipeline(StandardScaler(), PCA(), KNeighborsClassifier())
     return {
         "GridSearchCV(SVC), digits": lambda: GridSearchCV(SVC(), {"C": C, "gamma": gamma}).fit(
             *digits
@@ -87,10 +95,35 @@ def searches() -> dict[str, Callable[[], Any]]:
             DecisionTreeClassifier(random_state=0), trees
         ).fit(*cancer),
         "GridSearchCV(RandomForestClassifier), breast cancer": lambda: GridSearchCV(
-            RandomForestClassifier(50, random_state=0), trees
+            forest, trees
         ).fit(*cancer),
         "GridSearchCV(GaussianNB), digits": lambda: GridSearchCV(
             GaussianNB(), {"var_smoothing": np.logspace(-12, -1, 40)}
+        ).fit(*digits),
+        "GridSearchCV(SVR), diabetes": lambda: GridSearchCV(
+            SVR(),
+            {"C": np.logspace(0, 4, 8), "epsilon": [0.1, 1, 10], "gamma": np.logspace(-2, 1, 4)},
+        ).fit(*diabetes),
+        "GridSearchCV(Ridge), digits": lambda: GridSearchCV(
+            Ridge(), {"alpha": np.logspace(-3, 3, 25)}
+        ).fit(*digits),
+        "GridSearchCV(RandomForestClassifier, n_estimators), digits": lambda: GridSearchCV(
+            forest, {"n_estimators": [25, 50, 100, 200]}
+        ).fit(*digits),
+        "GridSearchCV(GradientBoostingClassifier), breast cancer": lambda: GridSearchCV(
+            GradientBoostingClassifier(random_state=0), {"n_estimators": [25, 50, 100, 200]}
+        ).fit(*cancer),
+        "GridSearchCV(VotingClassifier), breast cancer": lambda: GridSearchCV(
+            VotingClassifier([("forest", forest), ("nearest", KNeighborsClassifier())]),
+            {"nearest__n_neighbors": [1, 3, 5, 9], "weights": [None, [2, 1]]},
+        ).fit(*cancer),
+        "GridSearchCV(TransformedTargetRegressor), diabetes": lambda: GridSearchCV(
+            TransformedTargetRegressor(Lasso(), func=np.log1p, inverse_func=np.expm1),
+            {"regressor__alpha": np.logspace(-4, 0, 30)},
+        ).fit(*diabetes),
+        "GridSearchCV(StandardScaler, PCA, KNeighborsClassifier), digits": lambda: GridSearchCV(
+            steps,
+            {"pca__n_components": [10, 20, 40], "kneighborsclassifier__n_neighbors": [1, 3, 5, 9]},
         ).fit(*digits),
     }
 

@@ -106,6 +106,7 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
         cores=cores,
         wall_seconds=wall,
         cpu_seconds=cpu,
+        ratio=float(np.mean([cell["seconds"] for cell in cells])) * problem.n_fits / cpu,
         cells=cells,
     )
 

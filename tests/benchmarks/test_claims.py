@@ -1,0 +1,117 @@
+"""``make claims`` measures, compares, and says what it does not run."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from benchmarks import claims
+from benchmarks.claims import Claim, Command, at
+
+RECORD = {
+    "lines": [
+        {"line": "ours", "seconds": [1.0, 2.0, 9.0], "rate": 8.0},
+        {"line": "theirs", "seconds": [4.0, 6.0, 8.0], "rate": 2.0},
+    ]
+}
+TOML = """
+[commands.one]
+kept = "2026-11-27-own-searches"
+commit = "7f25c1c0"
+large = "benchmarks.own_searches"
+small = "benchmarks.own_searches --repeat 1"
+seconds = 1
+
+[commands.card]
+kept = "2026-11-27-notes-gpu.md"
+commit = "a61599dd"
+large = "benchmarks.gpu_check"
+needs = "gpu"
+
+[claims.first]
+command = "one"
+figure = ["lines", { line = "theirs" }, "seconds"]
+over = ["lines", { line = "ours" }, "seconds"]
+quoted = "3"
+small = 3.0
+peer = "a peer"
+places = []
+
+[claims.second]
+command = "card"
+quoted = "41"
+peer = ""
+places = []
+"""
+
+
+def claim(**fields: object) -> Claim:
+    return Claim(**{"command": "one", "quoted": "3", "places": [], "peer": "", **fields})
+
+
+def test_a_figure_is_found_by_its_way() -> None:
+    ours, theirs = ({"line": name} for name in ("ours", "theirs"))
+    assert claim(figure=["lines", ours, "seconds"]).value(RECORD) == 2.0
+    ratio = claim(figure=["lines", theirs, "seconds"], over=["lines", ours, "seconds"])
+    assert ratio.value(RECORD) == 3.0
+    assert claim(figure=["lines", "*", "rate"]).value(RECORD) == pytest.approx(4.0)
+    sums = claim(figure=["lines", "*", "rate"], over=["lines", "*", "rate"], mean="sums", scale=100)
+    assert sums.value(RECORD) == 100.0
+    assert list(at(RECORD, ["lines", 0, "line"])) == ["ours"]
+    with pytest.raises(claims.InputError, match="one item"):
+        claim(figure=["lines", {"line": "none"}, "rate"]).value(RECORD)
+
+
+def test_worse_is_a_fifth_from_the_kept_value() -> None:
+    higher, lower = claim(small=10.0), claim(small=10.0, better="lower")
+    assert [higher.is_worse(value) for value in (7.9, 8.1, 20.0)] == [True, False, False]
+    assert [lower.is_worse(value) for value in (12.1, 11.9, 1.0)] == [True, False, False]
+
+
+def test_what_cannot_run_says_why() -> None:
+    command = Command("", "", "", packages=["no_such_package"])
+    assert command.why_not() == "needs no_such_package (benchmarks/peers.txt)"
+    assert Command("", "", "", needs="hours").why_not() == "takes hours"
+    assert Command("", "", "", packages=["numpy"]).why_not() == ""
+
+
+@pytest.fixture
+def listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    path = tmp_path / "claims.toml"
+    path.write_text(TOML)
+    read = claims.read
+    monkeypatch.setattr(claims, "read", lambda: read(path))
+    monkeypatch.setattr(claims, "measure", lambda words, data_dir: RECORD)
+    write = claims.write
+    monkeypatch.setattr(claims, "write", lambda name, value: write(name, value, path))
+    return path
+
+
+def test_kept_and_measured_are_printed(listed: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert claims.main([]) == 0
+    said = capsys.readouterr().out
+    assert "first: 3, kept 3, quoted 3" in said
+    assert "card: not run, needs a GPU; kept in benchmarks/results/2026-11-27-notes-gpu.md" in said
+
+
+def test_what_is_worse_ends_with_1(listed: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    listed.write_text(TOML.replace("small = 3.0", "small = 4.0"))
+    assert claims.main(["first"]) == 1
+    assert "first is worse by more than 20%: 3, kept 4" in capsys.readouterr().err
+    assert claims.main(["first", "--keep"]) == 0
+    assert "small = 3\n" in listed.read_text()
+    assert claims.main(["one"]) == 0
+
+
+def test_an_unknown_name_is_one_line(listed: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert claims.main(["third"]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "NAME must be one of one, card, first, second, got third" in line
+
+
+def test_a_command_that_fails_says_how(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "executable", "/bin/false")
+    with pytest.raises(claims.InputError, match=r"must run here: exit status 1"):
+        claims.measure("benchmarks.own_searches", "data")
