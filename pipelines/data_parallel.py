@@ -87,6 +87,12 @@ class ParallelPlan(job.Plan[Options]):
             f"batches of {options.batch_size} on each rank, at most {options.epochs} epochs",
             f"strategies {', '.join(options.strategies())}; {options.repeats} of each",
         ]
+        unused = [
+            name for name in ("loader_workers", "cache_dir") if getattr(options, name) is not None
+        ]
+        if unused and not data.on_disk:
+            flags = " and ".join(map(flag_of, unused))
+            lines.append(f"note       {flags}: not used, as the rows are in memory")
         if self.stages > 1:
             lines += self._stage_lines(self.stages)
         if options.open_ranks:

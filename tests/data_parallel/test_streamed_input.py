@@ -37,6 +37,15 @@ def images(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.fixture(autouse=True)
+def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A folder of temporary files of a test's own, which no other program writes to."""
+    folder = tmp_path / "temporary"
+    folder.mkdir()
+    monkeypatch.setenv("TMPDIR", str(folder))
+    monkeypatch.setattr(tempfile, "tempdir", None)
+
+
 def options(images: Path, *more: str) -> list[str]:
     local = ["--cluster", "local", "--dashboard", "off", "--network", "cnn", "--gray"]
     local += ["--input", "stream"]
@@ -45,6 +54,14 @@ def options(images: Path, *more: str) -> list[str]:
 
 def caches() -> set[Path]:
     return {*Path(tempfile.gettempdir()).glob("pleasingly-rows-*")}
+
+
+def test_options_of_rows_on_disk_are_said_to_do_nothing_in_memory(tmp_path, capsys):
+    unused = ["--cache-dir", str(tmp_path / "cache"), "--loader-workers", "1"]
+    words = ["--network", "mlp", "--dataset", "digits", "--cluster", "local", "--dry-run"]
+    assert main([*words, *unused]) == 0
+    line = "note       --loader-workers and --cache-dir: not used, as the rows are in memory"
+    assert line in capsys.readouterr().out
 
 
 def test_a_cache_is_kept_where_it_was_asked_for_and_else_removed(images, tmp_path, capsys):
