@@ -93,8 +93,8 @@ class Claim:
         The figure is multiplied by it: 100 makes percent.
     quoted : str
         As the texts have it: the kept result's figure, rounded.
-    small : float
-        The kept value of the small form.
+    small : float, optional
+        The kept value of the small form; None where that does not have the figure.
     better : {"higher", "lower"}
     peer : str
         What it is compared with, and its version.
@@ -245,31 +245,43 @@ def _run(options: argparse.Namespace) -> list[str]:
             print(f"{key}: python -m {command.small or command.large}, {command.seconds:g} s")
             print("".join(f"    {name}: {claim.quoted}\n" for name, claim in of_this.items()))
             continue
-        reason = command.why_not() or ("" if command.small else "has no small form")
-        if reason:
+        if reason := command.why_not():
             print(f"{key}: not run, {reason}; kept in {RESULTS}/{command.kept}")
             continue
         print(f"{key}: python -m {command.small}", flush=True)
-        record = measure(command.small, options.data_dir)
+        try:
+            record = measure(command.small, options.data_dir)
+        except InputError as error:  # the other commands have their turn
+            worse.append(str(error))
+            continue
         for name, claim in of_this.items():
-            measured = claim.value(record)
-            kept = "–" if claim.small is None else f"{claim.small:.3g}"
-            said = f"{name}: {measured:.3g}, kept {kept}, quoted {claim.quoted}"
-            if claim.small is not None and claim.is_worse(measured) and not options.keep:
-                than = f"kept {kept} ({claim.better} is better)"
-                worse.append(f"{name} is worse by more than {ALLOWED:.0%}: {measured:.3g}, {than}")
-                said += ": worse"
-            print(f"    {said}", flush=True)
-            if options.keep:
-                write(name, measured)
+            worse += _compare(name, claim, record, options.keep)
     return worse
+
+
+def _compare(name: str, claim: Claim, record: Any, keep: bool) -> list[str]:
+    """Print kept and measured side by side; a line if the claim is worse than its kept value."""
+    if claim.small is None:
+        print(f"    {name}: not in the short form, quoted {claim.quoted}", flush=True)
+        return []
+    measured = claim.value(record)
+    print(f"    {name}: {measured:.3g}, kept {claim.small:.3g}, quoted {claim.quoted}", flush=True)
+    if keep:
+        write(name, measured)
+    elif claim.is_worse(measured):
+        return [
+            f"{name} is worse by more than {ALLOWED:.0%}: {measured:.3g}, kept {claim.small:.3g} "
+            f"({claim.better} is better)"
+        ]
+    return []
 
 
 def write(name: str, measured: float, path: Path = FILE) -> None:
     """Set the kept value of the small form of a claim in ``claims.toml``."""
-    before, head, after = path.read_text().partition(f"[claims.{name}]\n")
-    after = re.sub(r"^small = .*$", f"small = {measured:.3g}", after, count=1, flags=re.MULTILINE)
-    path.write_text(before + head + after)
+    tables = re.split(r"(?m)^(?=\[)", path.read_text())
+    (at,) = (i for i, table in enumerate(tables) if table.startswith(f"[claims.{name}]\n"))
+    tables[at] = re.sub(r"(?m)^small = .*$", f"small = {measured:.3g}", tables[at])
+    path.write_text("".join(tables))
 
 
 if __name__ == "__main__":

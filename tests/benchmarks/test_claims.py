@@ -39,6 +39,13 @@ small = 3.0
 peer = "a peer"
 places = []
 
+[claims.large]
+command = "one"
+figure = ["absent"]
+quoted = "3"
+peer = ""
+places = []
+
 [claims.second]
 command = "card"
 quoted = "41"
@@ -93,6 +100,7 @@ def test_kept_and_measured_are_printed(listed: Path, capsys: pytest.CaptureFixtu
     assert claims.main([]) == 0
     said = capsys.readouterr().out
     assert "first: 3, kept 3, quoted 3" in said
+    assert "large: not in the short form, quoted 3" in said
     assert "card: not run, needs a GPU; kept in benchmarks/results/2026-11-27-notes-gpu.md" in said
 
 
@@ -101,14 +109,27 @@ def test_what_is_worse_ends_with_1(listed: Path, capsys: pytest.CaptureFixture[s
     assert claims.main(["first"]) == 1
     assert "first is worse by more than 20%: 3, kept 4" in capsys.readouterr().err
     assert claims.main(["first", "--keep"]) == 0
-    assert "small = 3\n" in listed.read_text()
+    assert listed.read_text() == TOML.replace("small = 3.0", "small = 3")
     assert claims.main(["one"]) == 0
+
+
+def test_a_command_that_fails_does_not_keep_the_others(
+    listed: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail(words: str, data_dir: str) -> object:
+        raise claims.InputError("no room")
+
+    monkeypatch.setattr(claims, "measure", fail)
+    assert claims.main([]) == 1
+    said = capsys.readouterr()
+    assert "no room" in said.err
+    assert "card: not run" in said.out
 
 
 def test_an_unknown_name_is_one_line(listed: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert claims.main(["third"]) == 2
     (line,) = capsys.readouterr().err.splitlines()
-    assert "NAME must be one of one, card, first, second, got third" in line
+    assert "NAME must be one of one, card, first, large, second, got third" in line
 
 
 def test_a_command_that_fails_says_how(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
