@@ -279,8 +279,8 @@ def _compare(name: str, claim: Claim, record: Any, keep: bool) -> list[str]:
 def write(name: str, measured: float, path: Path = FILE) -> None:
     """Set the kept value of the small form of a claim in ``claims.toml``."""
     tables = re.split(r"(?m)^(?=\[)", path.read_text())
-    (at,) = (i for i, table in enumerate(tables) if table.startswith(f"[claims.{name}]\n"))
-    tables[at] = re.sub(r"(?m)^small = .*$", f"small = {measured:.3g}", tables[at])
+    (index,) = (i for i, table in enumerate(tables) if table.startswith(f"[claims.{name}]\n"))
+    tables[index] = re.sub(r"(?m)^small = .*$", f"small = {measured:.3g}", tables[index])
     path.write_text("".join(tables))
 
 
