@@ -33,7 +33,7 @@ BINS = 60
 
 
 def ranks_file(text: str) -> str:
-    """Return the table of ranks that a path names, of a run's folder the one in it."""
+    """The table of ranks that a path names, of a run's folder the one in it."""
     return os.path.join(text, RANKS) if os.path.isdir(os.path.expanduser(text)) else text
 
 

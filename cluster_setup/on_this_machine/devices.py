@@ -69,7 +69,7 @@ def visible_gpus(describe: Callable[[Any], str] | None = None) -> list[str]:
 
 
 def gpu_memory_held() -> int | None:
-    """Return the bytes of its GPU that this process holds, by NVML; None before it uses one.
+    """The bytes of its GPU that this process holds, by NVML; None before it uses one.
 
     In a container, where NVML knows processes by other numbers: what all of them hold together.
     None, too, for a slice of a GPU.

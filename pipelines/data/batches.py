@@ -134,7 +134,7 @@ class Batches:
             yield Batch(columns, rows, n_union, last)
 
     def _order(self) -> np.ndarray:
-        """Return the rows in the order of this epoch."""
+        """The rows in the order of this epoch."""
         seed = np.random.SeedSequence([self._seed, self.epoch])
         return np.random.default_rng(seed).permutation(self.n_rows)
 

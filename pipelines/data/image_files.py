@@ -127,7 +127,7 @@ def open_image(path: str | Path, white: White = own_white) -> Image.Image:
 
 
 def _in_mode(image: Image.Image, mode: str) -> Image.Image:
-    """Return an image of a mode; itself where it is of that, which ``convert`` would copy."""
+    """An image of a mode; itself where it is of that, which ``convert`` would copy."""
     return image if image.mode == mode else image.convert(mode)
 
 

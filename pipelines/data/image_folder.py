@@ -256,7 +256,7 @@ def _read(
 
 
 def _why_streamed(split: Split, reading: ImageReading, input: Input) -> str:
-    """Return in words why images stay on disk; nothing where they fit in memory."""
+    """Why, in words, images stay on disk; nothing where they fit in memory."""
     import psutil
 
     roots = [split.train] if split.test is None else [split.train, split.test]
@@ -289,7 +289,7 @@ def _first_shape(paths: list[Path], reading: ImageReading) -> tuple[int, ...]:
 
 
 def _read_later(root: Path, reading: ImageReading) -> _Part:
-    """Return the images of a folder as they lie on disk."""
+    """The images of a folder as they lie on disk."""
     by_class = _files(root)
     every = [path for part in by_class.values() for path in part.files.values()]
     shape = _first_shape(every, reading)

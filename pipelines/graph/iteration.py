@@ -80,7 +80,7 @@ class RandomSurfer:
         return self.personalisation
 
     def start(self) -> Array:
-        """Return ranks to begin with, of shape (n_nodes, k); unless known, a jump from nowhere."""
+        """Ranks to begin with, of shape (n_nodes, k); unless known, a jump from nowhere."""
         if self.initial is not None:
             return self.initial
         return np.ascontiguousarray(np.broadcast_to(self.jump, (self.n_nodes, self.n_vectors)))
@@ -108,7 +108,7 @@ class RandomSurfer:
 def surfer_on(
     nodes: pd.Index, alpha: float, dangling: str, personalise: Any, start: Any = None
 ) -> tuple[RandomSurfer, list[str], list[str]]:
-    """Return the surfer on these nodes, the names of the vectors, and what was noticed in files.
+    """The surfer on these nodes, the names of the vectors, and what was noticed in files.
 
     Parameters
     ----------
@@ -145,7 +145,7 @@ def surfer_on(
 def start_ranks(
     start: Any, nodes: pd.Index, surfer: RandomSurfer, names: list[str]
 ) -> tuple[Array, list[str]]:
-    """Return ranks to begin with, of shape (n, k) and sum 1, and what is to be said of them."""
+    """Ranks to begin with, of shape (n, k) and sum 1, and what is to be said of them."""
     known, notes = vectors_by_node("start", start, nodes)
     if not known.has_row.any():
         raise InputError(

@@ -49,13 +49,13 @@ class NodeVectors:
     unknown: pd.Index
 
     def scaled(self) -> NDArray[np.float64]:
-        """Return the vectors with sum 1."""
+        """The vectors with sum 1."""
         vectors = self.values / self.values.max(axis=0)  # their sum may be no float64 number
         return np.asarray(vectors / vectors.sum(axis=0))
 
 
 def vectors_by_node(option: str, vectors: Any, nodes: pd.Index) -> tuple[NodeVectors, list[str]]:
-    """Return vectors on these nodes, and what was noticed in a file.
+    """Vectors on these nodes, and what was noticed in a file.
 
     Parameters
     ----------
@@ -133,7 +133,7 @@ def _read_vectors(option: str, path: Path, nodes: pd.Index) -> tuple[pd.DataFram
 
 
 def _vectors_of(table: TextTable, path: Path, nodes: pd.Index) -> tuple[pd.DataFrame, list[str]]:
-    """Return the vectors in a text whose first line was not taken for a header, and notes."""
+    """The vectors in a text whose first line was not taken for a header, and notes."""
     first = first_cells(table)
     is_node = places_of(pa.array(first[:1], pa.large_string()), nodes)[0] >= 0
     if not is_node and (means_node(first[0]) or not all(map(is_number, first[1:]))):

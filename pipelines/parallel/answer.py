@@ -50,7 +50,7 @@ class Training:
 
     @classmethod
     def of_file(cls, name: str) -> Self:
-        """Return the training whose checkpoint, or part of it, has that name."""
+        """The training whose checkpoint, or part of it, has that name."""
         strategy, _, numbers = name.partition(".")[0].rpartition("-on-")
         ranks, _, number = numbers.partition("-")
         return cls(strategy, int(ranks), int(number) - 1)
@@ -115,7 +115,7 @@ def write(
 
 
 def _wait_share(rows: list[dict[str, Any]]) -> float | None:
-    """Return the share of the seconds of some epochs in which ranks waited for each other."""
+    """The share of the seconds of some epochs in which ranks waited for each other."""
     kinds = ("compute", "communication", "wait")
     sums = {kind: sum(row.get(f"{kind}_seconds") or 0.0 for row in rows) for kind in kinds}
     seconds = sum(sums.values())
@@ -129,7 +129,7 @@ def _best_epoch(rows: list[dict[str, Any]]) -> Any:
 
 
 def _best_network(problem: Problem, path: Path, seed: int) -> torch.nn.Module:
-    """Return the network after its best epoch; of stages with its weights mapped from disk."""
+    """The network after its best epoch; of stages with its weights mapped from disk."""
     if path.exists():
         state, _ = from_bytes(path.read_bytes())
         return best_network(problem.network.make(seed), state)
@@ -147,7 +147,7 @@ def _best_network(problem: Problem, path: Path, seed: int) -> torch.nn.Module:
 def _tested(
     network: torch.nn.Module, problem: Problem, options: Any
 ) -> tuple[float, float, np.ndarray]:
-    """Return mean loss and metric of the test rows, and the number of each one's largest output."""
+    """Mean loss and metric of the test rows, and the number of each one's largest output."""
     import torch
 
     from pipelines.data.stream.feed import Feed, StreamedColumns

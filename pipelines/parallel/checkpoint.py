@@ -118,7 +118,7 @@ def is_whole(path: Path) -> bool:
 
 
 def read(path: Path) -> bytes | None:
-    """Return a checkpoint, or None where there is none or it is damaged; of stages the progress."""
+    """A checkpoint, or None where there is none or it is damaged; of stages the progress."""
     if is_whole(path):
         return path.read_bytes()
     files = stage_files(path)
@@ -126,12 +126,12 @@ def read(path: Path) -> bytes | None:
 
 
 def stage_file(path: Path, step: int, part: int, n_parts: int) -> Path:
-    """Return the file of a rank's stages, whose checkpoint would have the path."""
+    """The file of a rank's stages, whose checkpoint would have the path."""
     return path.with_name(f"{path.stem}.step-{step}.part-{part + 1}-of-{n_parts}{path.suffix}")
 
 
 def stage_files(path: Path) -> list[Path]:
-    """Return the files of the last step of which all stages have one that is whole."""
+    """The files of the last step of which all stages have one that is whole."""
     pattern = re.compile(re.escape(path.stem) + r"\.step-(\d+)\.part-\d+-of-(\d+)")
     steps = {
         (int(words[1]), int(words[2]))

@@ -100,7 +100,7 @@ class _Recorder(TorchDispatchMode):
         return self._steps.setdefault(storage._cdata, [])
 
     def made(self, tensor: torch.Tensor) -> torch.Tensor:
-        """Return a tensor on the host, as it would be after all its steps; a real one itself."""
+        """A tensor on the host, as it would be after all its steps; a real one itself."""
         if not isinstance(tensor, FakeTensor):
             return tensor.detach()
         first, *changes = self._known_steps(tensor)

@@ -86,7 +86,7 @@ class Formation:
 
     @classmethod
     def of(cls, options: TrainingOptions, n_ranks: int) -> Self:
-        """Return that of so many ranks at most; of fewer than a pipeline has, a shorter one."""
+        """That of so many ranks at most; of fewer than a pipeline has, a shorter one."""
         assert options.stages != "auto"  # which the workers' memory decides
         n_in_pipeline = min(options.stages, n_ranks)
         n_micro = options.microbatches or MICROBATCHES
@@ -102,7 +102,7 @@ class Formation:
         return self.n_in_pipeline * self.n_each
 
     def stages_of(self, place: int) -> list[int]:
-        """Return the numbers of the stages of a rank, by its place in its pipeline."""
+        """The numbers of the stages of a rank, by its place in its pipeline."""
         return list(range(place, self.n_stages, self.n_in_pipeline))
 
     @property
@@ -319,7 +319,7 @@ class TrainingOptions(NetworkOptions):
         return usual if self.learning_rate is None else self.learning_rate
 
     def loaders(self, n_ranks_on_host: int) -> int:
-        """Return the processes of a rank that read ahead; it is asked on that host."""
+        """The processes of a rank that read ahead; it is asked on that host."""
         from joblib import cpu_count
 
         if self.loader_workers is not None:
@@ -327,7 +327,7 @@ class TrainingOptions(NetworkOptions):
         return max(1, cpu_count() // n_ranks_on_host - 1)
 
     def kept_at_once(self, formation: Formation) -> tuple[float, float]:
-        """Return how many numbers are held for each weight, and for each that a row leaves.
+        """Count the numbers that are held for each weight, and for each that a row leaves.
 
         Of a weight itself, its gradient, its best value and the optimiser's; of rows, those of the
         micro-batches that are on their way, or of the whole batch where there are no stages.

@@ -229,7 +229,7 @@ class Problem:
         return functional.mse_loss(outputs.squeeze(1), y, reduction="sum")
 
     def sums(self, outputs: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
-        """Return loss and metric, each summed over rows."""
+        """Loss and metric, each summed over rows."""
         import torch
 
         if self.task == CLASSES:

@@ -139,7 +139,7 @@ class Rank:
             return True
 
     def _start(self, content: bytes) -> tuple[dict[str, torch.Tensor], Progress]:
-        """Return what a checkpoint holds, of this rank's."""
+        """What a checkpoint holds, of this rank's."""
         return from_bytes(content)
 
     def train(self) -> bytes:
@@ -170,11 +170,11 @@ class Rank:
             self._feed.close()
 
     def _measured(self, columns: Any) -> tuple[float, float]:
-        """Return mean loss and metric of rows that every rank has."""
+        """Mean loss and metric of rows that every rank has."""
         return self._problem.measure(self._model.network, columns, self._group)
 
     def _tested(self) -> tuple[float, float]:
-        """Return those of the test rows, by the network after its best epoch."""
+        """Those of the test rows, by the network after its best epoch."""
         best = best_network(self._network, self._model.state() | self._best)
         return self._problem.measure(best, self._test, self._group)
 

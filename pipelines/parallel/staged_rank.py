@@ -242,7 +242,7 @@ class StagedRank(Rank):
                 yield key, tensor
 
     def kept_bytes(self) -> None:
-        """Return nothing: ranks go on from the files of their stages."""
+        """Nothing: ranks go on from the files of their stages."""
 
     def _write_in_time(self) -> None:
         if self._pipeline_number:
@@ -273,5 +273,5 @@ class StagedRank(Rank):
 
 
 def is_of_network(key: str) -> bool:
-    """Return whether a tensor of a state is the network's, and not the optimiser's."""
+    """Whether a tensor of a state is the network's, and not the optimiser's."""
     return key == "weights" or key.startswith("buffer ")

@@ -45,7 +45,7 @@ class Function(nn.Module):
 
 
 def chain_of(module: nn.Module) -> list[nn.Module]:
-    """Return the layers that one after the other give what a module gives; else the module itself.
+    """The layers that one after the other give what a module gives; else the module itself.
 
     Modules of ``torch.nn`` other than ``Sequential`` stay whole. Of others the forward pass is
     traced, in training and not; where it does other things then, the module stays whole, too.
@@ -86,7 +86,7 @@ class _Children(fx.Tracer):
 
 
 def _traced(module: nn.Module) -> list[tuple[str, Any, tuple[Any, ...], dict[str, Any]]]:
-    """Return kind, target and further arguments of each step; none where it is no chain."""
+    """Kind, target and further arguments of each step; none where it is no chain."""
     first, *nodes = _Children().trace(module).nodes
     steps = []
     for before, node in itertools.pairwise([first, *nodes]):
@@ -200,7 +200,7 @@ class StagedNetwork:
         return shapes
 
     def stage(self, number: int) -> nn.Sequential:
-        """Return a stage, with its weights."""
+        """A stage, with its weights."""
         stage = nn.Sequential(*(self.layers[i] for i in self.stages[number]))
         self._deferred.make(stage)
         return stage
@@ -254,7 +254,7 @@ def stages_that_fit(
 
 
 def balanced(costs: Sequence[float], n_parts: int) -> list[int]:
-    """Return where a row of costs is cut so that the costliest part is as cheap as possible.
+    """The places where a row of costs is cut so that the costliest part is as cheap as possible.
 
     Returns
     -------
@@ -276,7 +276,7 @@ def balanced(costs: Sequence[float], n_parts: int) -> list[int]:
 
 
 def network_from(stored: Mapping[str, torch.Tensor], make: Callable[[], nn.Module]) -> nn.Module:
-    """Return a network whose weights and buffers are those that are stored, as they lie there."""
+    """A network whose weights and buffers are those that are stored, as they lie there."""
     network = DeferredNetwork(make).network
     for path, module in network.named_modules():
         for name, tensor in _tensors_of(module).items():
@@ -287,7 +287,7 @@ def network_from(stored: Mapping[str, torch.Tensor], make: Callable[[], nn.Modul
 
 
 def _tensors_of(module: nn.Module) -> dict[str, torch.Tensor]:
-    """Return the weights and buffers of a module, without those of its own modules."""
+    """The weights and buffers of a module, without those of its own modules."""
     parameters, buffers = (
         module.named_parameters(recurse=False),
         module.named_buffers(recurse=False),

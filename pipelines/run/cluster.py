@@ -257,7 +257,7 @@ def recycling_of(
     workers: Sequence[Mapping[str, Any]],
     device: str,
 ) -> Recycling:
-    """Return when the processes of workers are replaced.
+    """When the processes of workers are replaced.
 
     Raises
     ------

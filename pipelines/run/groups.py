@@ -218,7 +218,7 @@ class RunOptions(PlaceOptions):
 
 
 def _tasks_or_word(text: str) -> int | str:
-    """Return a number of tasks, or the word that stands in its place."""
+    """A number of tasks, or the word that stands in its place."""
     return int(text) if text.removeprefix("-").isdecimal() else text
 
 

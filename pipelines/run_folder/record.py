@@ -298,7 +298,7 @@ def splits_in_words(metadata: Mapping[str, Any]) -> str:
 
 
 def recycled_in_words(metadata: Mapping[str, Any]) -> str:
-    """Return how many worker processes were replaced, and why; empty where none was."""
+    """How many worker processes were replaced, and why; empty where none was."""
     recycled = metadata.get("recycled") or ()
     if not recycled:
         return ""

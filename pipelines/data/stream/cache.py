@@ -34,7 +34,7 @@ class NoCache(Exception):
 
 
 def folder_of(store: Store, directory: str | None) -> Path:
-    """Return where the rows of a store are kept, by default in the folder of temporary files.
+    """The place of the rows of a store, by default in the folder of temporary files.
 
     It is ``TMPDIR``, which a queue sets to a job's own local disk.
     """
@@ -125,7 +125,7 @@ class Cache:
                 os.posix_fadvise(self._file, slot * self._row, self._row, os.POSIX_FADV_WILLNEED)
 
     def lacking(self, units: np.ndarray) -> np.ndarray:
-        """Return those of some units that were not read, each once."""
+        """Those of some units that were not read, each once."""
         return np.unique(units[self._marks[units] == 0])
 
     @property
@@ -166,7 +166,7 @@ class Cache:
 
 
 def _boot() -> str:
-    """Return what is another after each start of the machine."""
+    """What is another after each start of the machine."""
     try:
         return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     except OSError:

@@ -74,7 +74,7 @@ class Reader:
                     cache.write(unit, *store.read(unit))
 
     def _unit(self, number: int, unit: int) -> tuple[int, np.ndarray]:
-        """Return a unit that no cache has; those of several rows are held for the next batch."""
+        """A unit that no cache has; those of several rows are held for the next batch."""
         store = self._stores[number]
         if store.n_units == store.n_rows:
             return store.read(unit)

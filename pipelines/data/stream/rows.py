@@ -38,19 +38,19 @@ class Store(ABC):
 
     @abstractmethod
     def slots_of(self, rows: np.ndarray) -> np.ndarray:
-        """Return the slots of rows, int64."""
+        """The slots of rows, int64."""
 
     @abstractmethod
     def units_of(self, slots: np.ndarray) -> np.ndarray:
-        """Return the unit of each slot."""
+        """The unit of each slot."""
 
     @abstractmethod
     def shards_of(self, slots: np.ndarray) -> np.ndarray:
-        """Return the shard of each slot: shards are whole units side by side."""
+        """The shard of each slot: shards are whole units side by side."""
 
     @abstractmethod
     def read(self, unit: int) -> tuple[int, np.ndarray]:
-        """Return a unit's first slot, and its rows of shape (n, width).
+        """A unit's first slot, and its rows of shape (n, width).
 
         Raises
         ------
@@ -90,7 +90,7 @@ class RowsOnDisk:
         return type(self)(self.store, self.rows[some], self.is_flat)
 
     def reshape(self, n_rows: int, width: int) -> Self:
-        """Return the same rows, each flat, as an array would be."""
+        """The same rows, each flat, as an array would be."""
         return type(self)(self.store, self.rows)
 
     @property
@@ -124,7 +124,7 @@ class RowsOnDisk:
         return np.split(places, np.flatnonzero(np.diff(shards)) + 1)
 
     def order(self, seed: int, epoch: int) -> np.ndarray:
-        """Return the places of all rows in the order of an epoch, of seed and epoch alone.
+        """The places of all rows in the order of an epoch, of seed and epoch alone.
 
         Shards are shuffled, then rows within each window of shards.
         """
@@ -135,7 +135,7 @@ class RowsOnDisk:
 def windowed(
     shards: Sequence[np.ndarray], rows_of_window: int, seed: int, epoch: int
 ) -> np.ndarray:
-    """Return the rows of shards in an order of seed and epoch alone.
+    """The rows of shards in an order of seed and epoch alone.
 
     Shards are shuffled, then rows within each window of shards, of as many rows at most, but of
     four shards at least.

@@ -47,7 +47,7 @@ class RowGroup:
     n_rows: int
 
     def read(self, columns: Sequence[str] | None = None, n_rows: int | None = None) -> pa.Table:
-        """Return its rows, or so many of them; some columns, by name, or all."""
+        """Its rows, or so many of them; some columns, by name, or all."""
         from pyarrow import Table, parquet
 
         with parquet.ParquetFile(self.file) as file:
@@ -141,7 +141,7 @@ class StreamedTable(RawTable):
 def open_table(
     path: Path, target: str | None, task: Task | None, reading: Reading, input: Input
 ) -> StreamedTable | None:
-    """Return a table that stays on disk; None of one that is to be in memory.
+    """A table that stays on disk; None of one that is to be in memory.
 
     Raises
     ------
@@ -176,7 +176,7 @@ def open_table(
 
 
 def _groups(path: Path) -> tuple[list[RowGroup], int]:
-    """Return all row groups of a table, and its number of columns."""
+    """All row groups of a table, and its number of columns."""
     from pyarrow import parquet
 
     lengths: list[tuple[Path, int, int]] = []
@@ -195,7 +195,7 @@ def _groups(path: Path) -> tuple[list[RowGroup], int]:
 def _sample(
     path: Path, groups: Sequence[RowGroup], target: str | None, task: Task | None, reading: Reading
 ) -> tuple[RawTable, np.ndarray]:
-    """Return rows from all over a table, read as a table of their own, and their numbers."""
+    """Rows from all over a table, read as a table of their own, and their numbers."""
     from pyarrow import concat_tables, parquet
 
     places = np.unique(np.linspace(0, len(groups) - 1, SAMPLED_GROUPS).astype(int))
@@ -215,7 +215,7 @@ def _sample(
 
 
 def _targets(path: Path, groups: Sequence[RowGroup], sample: RawTable) -> np.ndarray:
-    """Return the target of all rows."""
+    """The target of all rows."""
     name, parts = sample.target, []
     for group in groups:
         frame, source = typed(group.read([name]), (), ())

@@ -223,7 +223,7 @@ def typed(
 
 
 def parts_of(folder: Path) -> list[Path]:
-    """Return a table's files, in the order of the numbers in their names.
+    """A table's files, in the order of the numbers in their names.
 
     Those that systems hide are none.
     """
@@ -243,7 +243,7 @@ def parts_of(folder: Path) -> list[Path]:
 
 
 def _of_parts(folder: Path) -> pa.Table:
-    """Return the rows of a folder's files; numbers of several types are of one that takes all."""
+    """The rows of a folder's files; numbers of several types are of one that takes all."""
     import pyarrow as pa
     from pyarrow import dataset, parquet
 

@@ -107,7 +107,7 @@ class Group:
         return group
 
     def part(self, ranks: Sequence[int]) -> Group:
-        """Return a group of some ranks, this one among them; each of them calls this.
+        """A group of some ranks, this one among them; each of them calls this.
 
         Raises
         ------
