@@ -38,6 +38,21 @@ class Options(TrainingOptions, RunOptions, TestOptions, OwnDataOptions):
         """Check options against each other."""
         super().check()
         self.refuse_meaningless()
+        most = (
+            max(self.ranks or (1,))
+            if self.stages == "auto"
+            else max(self.stages, *self.ranks or (1,))
+        )
+        if self.workers is not None and most > self.workers and not self.resume:
+            raise InputError(
+                f"--workers must be at least {most}, the ranks that --stages or --ranks ask for, "
+                f"got {self.workers}; take --workers {most}"
+            )
+        place = Path(self.cache_dir or "")
+        if place.exists() and not place.is_dir():
+            raise InputError(
+                f"{opt('cache_dir')} must be a folder, got the file '{place}'; take another"
+            )
         of_rows = (*fields(OwnDataOptions), *fields(TestOptions))
         for field in of_rows if self.network == "approximator" else ():
             if field.name != "data_dir" and getattr(self, field.name) != field.default:
@@ -93,6 +108,8 @@ class ParallelPlan(job.Plan[Options]):
         if unused and not data.on_disk:
             flags = " and ".join(map(flag_of, unused))
             lines.append(f"note       {flags}: not used, as the rows are in memory")
+        if options.stages == "auto":
+            lines.append("stages     auto: as few as fit, once there are workers")
         if self.stages > 1:
             lines += self._stage_lines(self.stages)
         if options.open_ranks:

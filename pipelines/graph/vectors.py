@@ -13,7 +13,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from pipelines.data.delimited import NoTable, TextTable, read_text_table
-from pipelines.data.tables.words import reason_of, short
+from pipelines.data.tables.words import counted, reason_of, short
 from pipelines.errors import InputError, opt
 from pipelines.graph.layout import (
     UNNAMED,
@@ -119,7 +119,9 @@ def _read_vectors(option: str, path: Path, nodes: pd.Index) -> tuple[pd.DataFram
             frame = pd.read_parquet(path)
             if frame.index.name is None and frame.index.dtype.kind in "iu":
                 frame = frame.set_index(frame.columns[0])
-            frame, notes = frame.astype(np.float64).fillna(0.0), list[str]()
+            frame = frame.astype(np.float64)
+            notes = _note_of_empty(int(frame.isna().to_numpy().sum()))
+            frame = frame.fillna(0.0)
         else:
             frame, notes = _vectors_of(read_text_table(path, header=False), path, nodes)
     except (OSError, ValueError, pa.ArrowException, IndexError) as error:
@@ -147,7 +149,7 @@ def _vectors_of(table: TextTable, path: Path, nodes: pd.Index) -> tuple[pd.DataF
     begin = int(n_names > 2 and names[0] in UNNAMED and counts_rows(columns[0]))
     if begin:
         notes.append("the first column, which counts the rows, left out")
-    vectors = {}
+    vectors, n_empty = {}, 0
     for name, column in zip(names[begin + 1 :], columns[begin + 1 :], strict=False):
         words = [(cell or "").strip() for cell in column.to_pylist()]
         if table.dialect.delimiter != "," and are_decimal_commas(words):
@@ -156,8 +158,13 @@ def _vectors_of(table: TextTable, path: Path, nodes: pd.Index) -> tuple[pd.DataF
             if word and not is_number(word):
                 raise NoTable(f"{short(word)} in line {table.line_of(row)} is no number")
         vectors[name] = [float(word or 0) for word in words]
+        n_empty += words.count("")
     index = [(cell or "").strip() for cell in columns[begin].to_pylist()]
-    return pd.DataFrame(vectors, index), notes
+    return pd.DataFrame(vectors, index), notes + _note_of_empty(n_empty)
+
+
+def _note_of_empty(n_cells: int) -> list[str]:
+    return [f"{counted(n_cells, 'empty cell')} taken for 0"] if n_cells else []
 
 
 def _frame(option: str, vectors: Any) -> pd.DataFrame:

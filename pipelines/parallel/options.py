@@ -400,7 +400,7 @@ class TrainingOptions(NetworkOptions):
         if self.batch_size % n_micro:
             raise InputError(
                 f"--batch-size must be a multiple of --microbatches, got {self.batch_size} and "
-                f"{n_micro}; take {-(-self.batch_size // n_micro) * n_micro}"
+                f"{n_micro}; take --batch-size {-(-self.batch_size // n_micro) * n_micro}"
             )
         if self.stages == "auto":
             return
@@ -408,5 +408,5 @@ class TrainingOptions(NetworkOptions):
             word = "a multiple of" if self.stages_of_a_rank > 1 else "at least"
             raise InputError(
                 f"--microbatches must be {word} --stages, got {n_micro} and {self.stages}; take "
-                f"{-(-n_micro // self.stages) * self.stages}"
+                f"--microbatches {-(-n_micro // self.stages) * self.stages}"
             )

@@ -22,6 +22,15 @@ BYTES = 4  # of a number
 SHARE = 0.8  # of a worker's memory, which also has the program and the rows of a batch
 
 
+# Of a module, that are called around its forward pass or the backward one.
+HOOKS = (
+    "_forward_pre_hooks",
+    "_forward_hooks",
+    "_backward_pre_hooks",
+    "_backward_hooks",
+)
+# Modules of torch.nn in which the rows of a batch may meet, beside batch normalisation.
+ROWS_MEET = (nn.MultiheadAttention, nn.RNNBase, nn.Transformer, nn.TransformerEncoderLayer)
 BatchNorm = nn.modules.batchnorm._BatchNorm
 
 
@@ -47,11 +56,14 @@ class Function(nn.Module):
 def chain_of(module: nn.Module) -> list[nn.Module]:
     """The layers that one after the other give what a module gives; else the module itself.
 
-    Modules of ``torch.nn`` other than ``Sequential`` stay whole. Of others the forward pass is
-    traced, in training and not; where it does other things then, the module stays whole, too.
+    Modules of ``torch.nn`` other than ``Sequential`` stay whole, and those with hooks. Of others
+    the forward pass is traced, in training and not; where it does other things then, the module
+    stays whole, too.
     """
-    if isinstance(module, nn.Sequential):
-        return [layer for child in module for layer in chain_of(child)]
+    if any(getattr(module, hooks) for hooks in HOOKS):
+        return [module]
+    if type(module).forward is nn.Sequential.forward:
+        return [layer for child in module.children() for layer in chain_of(child)]
     if type(module).__module__.startswith("torch.nn."):
         return [module]
     mode, traces = module.training, list[list[Any]]()
@@ -138,8 +150,9 @@ class StagedNetwork:
         if len(with_weights) < n_stages:
             raise InputError(
                 f"{opt('stages')} must leave each stage a layer with weights, got {n_stages} of "
-                f"{name}, which is a chain of {len(with_weights)} such layers; take fewer, or a "
-                "network whose layers follow one another"
+                f"{name}, whose forward pass is a chain of {len(with_weights)} such layers or "
+                "blocks; take fewer, or a network in which each layer takes what the one before "
+                "gives, and nothing else"
             )
         owners = [id(weight) for layer in self.layers for weight in layer.parameters()]
         if len(owners) > len(set(owners)):
@@ -147,7 +160,7 @@ class StagedNetwork:
                 f"{opt('network')} must not share weights between layers to be cut into stages, "
                 f"got {name}; leave {opt('stages')} out"
             )
-        self.shapes = self._measured_shapes(row)
+        self.shapes = self._measured_shapes(row, name)
         self.n_weights = [sum(one.numel() for one in layer.parameters()) for layer in self.layers]
         sizes = [
             kept[0] * n_weights + kept[1] * math.prod(shape)
@@ -177,13 +190,39 @@ class StagedNetwork:
             lines.append(
                 f"note       batch normalisation goes by micro-batches, of {formation.n_rows} rows"
             )
+        mixing = [place for place in range(len(self.layers)) if self._mixes_rows(place)]
+        if mixing:
+            paths = ", ".join(self._path(self.layers[place]) for place in mixing)
+            lines.append(
+                f"warning    --stages: what {paths} gives for a row depends on the others of its "
+                f"micro-batch, of {formation.n_rows} rows; without stages, of its batch"
+            )
         return lines
+
+    def _mixes_rows(self, place: int) -> bool:
+        """Whether the rows of a batch meet in a layer, other than by batch normalisation."""
+        layer, shape = self.layers[place], self.shapes[place]
+        parts = list(layer.modules())
+        is_known = all(type(part).__module__.startswith("torch.nn.") for part in parts)
+        if any(isinstance(part, BatchNorm) for part in parts) or (
+            is_known and not any(isinstance(part, ROWS_MEET) for part in parts)
+        ):
+            return False
+        self._deferred.make(layer)
+        rows = torch.rand(4, *shape)
+        try:
+            with torch.random.fork_rng(devices=[]), torch.no_grad():
+                if not torch.equal(layer(rows), layer(rows)):  # it draws numbers
+                    layer.eval()
+                return not torch.allclose(layer(rows)[:2], layer(rows[:2]), rtol=1e-3, atol=1e-5)
+        except Exception:  # its first step says why
+            return False
 
     def _path(self, layer: nn.Module) -> str:
         path = self._names.get(id(layer), "")
         return path or "a function"
 
-    def _measured_shapes(self, row: torch.Tensor) -> list[tuple[int, ...]]:
+    def _measured_shapes(self, row: torch.Tensor, name: str) -> list[tuple[int, ...]]:
         shapes = [tuple(row.shape[1:])]
         for layer in self.layers:
             training = layer.training
@@ -196,6 +235,12 @@ class StagedNetwork:
                     f"{describe(error)}, in {self._path(layer)}; mend it"
                 ) from None
             layer.train(training)
+            if not isinstance(row, torch.Tensor) or row.shape[:1] != (1,):
+                raise InputError(
+                    f"{opt('network')} must give a tensor with a row for each of the batch after "
+                    f"every layer to be cut into stages, {name} does not after "
+                    f"{self._path(layer)}; leave {opt('stages')} out"
+                )
             shapes.append(tuple(row.shape[1:]))
         return shapes
 

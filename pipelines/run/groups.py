@@ -230,9 +230,9 @@ class RecyclingOptions(RunOptions):
 
     tasks_per_worker: int | str = how(
         "auto",
-        "replace a worker's process after N tasks, which frees all memory that it has kept; auto: "
-        "on GPUs, when the device memory that it holds after a task has grown by more than 20 % "
-        "since its tenth; or never",
+        "replace a worker's process after about N tasks, which frees all memory that it has kept; "
+        "auto: on GPUs, when the device memory that it holds after a task has grown by more than "
+        "20 % since its tenth; or never",
         parse=_tasks_or_word,
         rule=rule(
             "auto, never or a number of at least 1",

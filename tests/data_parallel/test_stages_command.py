@@ -70,7 +70,8 @@ def test_a_stage_whose_file_was_damaged_is_trained_again(staged, capsys):
 @pytest.mark.parametrize(
     ("options", "line"),
     [
-        (["--stages", "2", "--workers", "1"], "--stages must be at most 1, the number of workers"),
+        (["--stages", "2", "--workers", "1"], "--workers must be at least 2, the ranks that --st"),
+        (["--ranks", "3"], "--workers must be at least 3, the ranks that --stages or --ranks ask"),
         (["--stages", "5", "--workers", "5"], "--stages must leave each stage a layer with weig"),
         (["--stages", "2", "--ranks", "1"], "--ranks must be a multiple of --stages, got 1 and 2"),
         (["--stages", "x"], "--stages must be a whole number of at least 1, or auto, got x"),
@@ -87,6 +88,25 @@ def test_what_cannot_be_cut_so_is_refused_in_a_line(options, line, tmp_path, cap
     assert error.count("\n") == 1
     assert line in error
     assert not folder.exists()
+
+
+def test_a_layer_in_which_rows_meet_is_said(tmp_path, capsys):
+    (tmp_path / "mine.py").write_text(
+        "from torch import nn\n"
+        "class Centred(nn.Module):\n"
+        "    def forward(self, x):\n"
+        "        return x - x.mean(0)\n"
+        "class Halved(nn.Module):\n"
+        "    def forward(self, x):\n"
+        "        return x / 2\n"
+        "def make(n_features, n_classes):\n"
+        "    layers = [nn.Linear(n_features, 8), Halved(), Centred(), nn.Linear(8, n_classes)]\n"
+        "    return nn.Sequential(nn.Flatten(), *layers)\n"
+    )
+    own = ["--network", f"{tmp_path}/mine.py:make", "--dataset", "digits", "--stages", "2"]
+    assert main([*LOCAL, *own, "--results", str(tmp_path / "run"), "--dry-run"]) == 0
+    line = "warning    --stages: what 1.3 gives for a row depends on the others of its micro-batch"
+    assert line in capsys.readouterr().out
 
 
 def test_stages_are_as_few_as_fit_into_the_memory_of_a_worker(tmp_path, capsys, monkeypatch):

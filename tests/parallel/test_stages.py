@@ -121,6 +121,68 @@ def test_what_is_done_only_in_training_is_no_chain() -> None:
     assert len(chain_of(Chained())) == 4
 
 
+class Skipping(nn.Sequential):
+    def forward(self, X: torch.Tensor) -> torch.Tensor:
+        first, second, last = self
+        hidden = first(X)
+        return last(hidden + second(hidden))
+
+
+class Scaled(nn.Sequential):
+    def forward(self, X: torch.Tensor) -> torch.Tensor:
+        return super().forward(X) * 3 + 1
+
+
+def of_three(kind: type[nn.Sequential] = nn.Sequential) -> nn.Sequential:
+    torch.manual_seed(0)
+    return kind(nn.Linear(4, 4), nn.Linear(4, 4), nn.Linear(4, 3))
+
+
+def hooked() -> nn.Sequential:
+    network = of_three()
+    network[1].register_forward_hook(lambda layer, rows, outputs: 2 * outputs)
+    return network
+
+
+@pytest.mark.parametrize("make", [lambda: of_three(Scaled), hooked])
+def test_what_a_network_does_beside_its_layers_is_done_in_stages(
+    make: Callable[[], nn.Module],
+) -> None:
+    rows = torch.rand(5, 4)
+    staged = StagedNetwork(make, "own", 2, rows[:1], kept=(3.0, 1.0))
+    outputs = staged.stage(1)(staged.stage(0)(rows))
+    assert torch.allclose(outputs, make()(rows))
+
+
+def skipping() -> nn.Module:
+    return of_three(Skipping)
+
+
+def hooked_whole() -> nn.Module:
+    network = of_three()
+    network.register_forward_hook(lambda layer, rows, outputs: 2 * outputs)
+    return network
+
+
+@pytest.mark.parametrize("make", [skipping, hooked_whole])
+def test_what_is_done_around_layers_keeps_them_together(make: Callable[[], nn.Module]) -> None:
+    with pytest.raises(InputError, match="a chain of 1 such layers or blocks; take fewer, or a"):
+        StagedNetwork(make, "own", 2, torch.zeros(1, 4), kept=(3.0, 1.0))
+
+
+class Twice(nn.Module):
+    def forward(self, X: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        return X, 2 * X
+
+
+def test_a_layer_that_gives_several_tensors_is_refused() -> None:
+    def make() -> nn.Module:
+        return nn.Sequential(nn.Linear(4, 4), Twice(), nn.Linear(4, 3))
+
+    with pytest.raises(InputError, match="own does not after 1; leave stages out"):
+        StagedNetwork(make, "own", 2, torch.zeros(1, 4), kept=(3.0, 1.0))
+
+
 def test_networks_that_are_no_chains_are_refused() -> None:
     row = torch.zeros(1, 4)
     with pytest.raises(InputError, match=r"stages must leave each stage a layer .* got 3 of two"):

@@ -109,9 +109,9 @@ class TableStore(Store):
         try:
             table = group.read([*kinds.numbers, *kinds.categories])
             frame, source = typed(table, kinds.categories, kinds.numbers)
-            return group.first, self._prepare.transform(
-                columns_of(frame, kinds, self._path, source)
-            )
+            source = replace(source, first=group.first)
+            X = columns_of(frame, kinds, self._path, source)
+            return group.first, self._prepare.transform(X)
         except InputError:
             raise
         except Exception as error:  # pyarrow raises a dozen unrelated types
@@ -219,7 +219,7 @@ def _targets(path: Path, groups: Sequence[RowGroup], sample: RawTable) -> np.nda
     name, parts = sample.target, []
     for group in groups:
         frame, source = typed(group.read([name]), (), ())
-        frame.index += group.first
+        source = replace(source, first=group.first)
         outcome, written = frame[name], source.as_written(name)
         if written is not None and sample.task == "classification":
             outcome, written = type(outcome)(written, outcome.index, name=name), None

@@ -61,12 +61,14 @@ class Source:
     missing : words that mean a missing cell
     columns : slips, conversions and units
     table : of a file of text
+    first : the number of the first row, in a table of which these are a part
     """
 
     cells: Mapping[str, pa.ChunkedArray]
     missing: tuple[str, ...]
     columns: Columns
     table: TextTable | None = None
+    first: int = 0
 
     @property
     def has_header(self) -> bool:
@@ -96,6 +98,7 @@ class Source:
 
     def where(self, row: int) -> str:
         """Return where a row is, counted from 0: where it begins in a text, or a row of data."""
+        row += self.first
         return f"data row {row + 1}" if self.table is None else f"line {self.table.line_of(row)}"
 
     def lacks(self, words: Iterable[str]) -> list[str]:
