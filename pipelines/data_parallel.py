@@ -144,6 +144,11 @@ class ParallelPlan(job.Plan[Options]):
                 lines.append(
                     f"ranks      {ranks[0]} of {n_workers} workers, a multiple of the stages"
                 )
+        if not options.ranks and max(ranks) > n_workers:
+            raise InputError(
+                f"--workers must be at least {max(ranks)}, the ranks that the run began with, got "
+                f"{n_workers}; take --workers {max(ranks)}"
+            )
         if max(ranks) > n_workers:
             raise InputError(
                 f"--ranks must be at most {n_workers}, the number of workers, got {max(ranks)}; "
@@ -323,8 +328,8 @@ class DataParallel(job.Job[Options]):
         ended = {training: computed.trainings[training.name] for training in plan.trainings}
         with phase(session.echo, "test       testing the best network"):
             entries = answer.write(session.path, plan.data, plan.options, ended)
-        if cluster is not None and plan.data.on_disk:
-            session.echo(end_caches(plan, cluster))
+        if cluster is not None and plan.data.on_disk and (line := end_caches(plan, cluster)):
+            session.echo(line)
         if "best" not in entries:
             raise RunStopped(f"no training gave a network: {entries['trainings'][0]['status']}")
         return ParallelAnswer.of({"restarts": computed.restarts, **entries})
@@ -373,13 +378,16 @@ class DataParallel(job.Job[Options]):
 
 def end_caches(plan: ParallelPlan, cluster: Cluster) -> str:
     """Remove what was decoded or prepared, but for a folder that was named; say what is kept."""
-    from pipelines.data.stream.cache import folder_of, forget
+    from pipelines.data.stream.cache import folder_of, forget, kept_bytes
 
     directory = plan.options.cache_dir
     folders = dict.fromkeys(str(folder_of(part.store, directory)) for part in plan.data.on_disk)
     if directory is not None:
-        n_bytes = sum({part.store.key: part.store.nbytes for part in plan.data.on_disk}.values())
-        return f"cache      up to {n_bytes / 2**30:.2f} GiB kept in '{directory}'"
+        sizes = {}
+        with suppress(OSError):
+            sizes = cluster.client.run(kept_bytes, list(folders), on_error="ignore")
+        n_bytes = max(sizes.values(), default=0)
+        return f"cache      {n_bytes / 2**20:,.1f} MiB kept in '{directory}'" if n_bytes else ""
     with suppress(OSError):
         cluster.client.run(forget, list(folders), on_error="ignore")
     return "cache      removed"

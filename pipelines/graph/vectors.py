@@ -24,7 +24,6 @@ from pipelines.graph.layout import (
     means_node,
 )
 from pipelines.graph.names import places_of
-from pipelines.graph.record import RANKS
 
 SUFFIXES = (".csv", ".tsv", ".txt", ".parquet")
 
@@ -108,6 +107,8 @@ def vectors_by_node(option: str, vectors: Any, nodes: pd.Index) -> tuple[NodeVec
 
 def _read_vectors(option: str, path: Path, nodes: pd.Index) -> tuple[pd.DataFrame, list[str]]:
     """Read vectors by node from a file; return what was noticed in it, too."""
+    from pipelines.graph.record import RANKS  # whose schemas need pydantic, and arrays do not
+
     path = path / RANKS if path.is_dir() else path
     if path.suffix.lower() not in SUFFIXES or not path.is_file():
         raise InputError(

@@ -28,7 +28,8 @@ from tests.command_runs import record, start
 
 @pytest.fixture(scope="module")
 def images(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder, rng = tmp_path_factory.mktemp("data") / "images", np.random.default_rng(0)
+    # Other images in each session: their cache by default is that of no other.
+    folder, rng = tmp_path_factory.mktemp("data") / "images", np.random.default_rng()
     for i in range(420):
         path = folder / "ab"[i % 2] / f"{i}.png"
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -37,23 +38,10 @@ def images(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.fixture(autouse=True)
-def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A folder of temporary files of a test's own, which no other program writes to."""
-    folder = tmp_path / "temporary"
-    folder.mkdir()
-    monkeypatch.setenv("TMPDIR", str(folder))
-    monkeypatch.setattr(tempfile, "tempdir", None)
-
-
 def options(images: Path, *more: str) -> list[str]:
     local = ["--cluster", "local", "--dashboard", "off", "--network", "cnn", "--gray"]
     local += ["--input", "stream"]
     return [*local, "--dataset", str(images), *more]
-
-
-def caches() -> set[Path]:
-    return {*Path(tempfile.gettempdir()).glob("pleasingly-rows-*")}
 
 
 def test_options_of_rows_on_disk_are_said_to_do_nothing_in_memory(tmp_path, capsys):
@@ -64,19 +52,26 @@ def test_options_of_rows_on_disk_are_said_to_do_nothing_in_memory(tmp_path, caps
     assert line in capsys.readouterr().out
 
 
+def test_a_file_in_the_place_of_a_cache_is_refused(images, tmp_path, capsys):
+    (tmp_path / "file").touch()
+    assert main(options(images, "--cache-dir", str(tmp_path / "file"))) == 2
+    assert f"--cache-dir must be a folder, got the file '{tmp_path}" in capsys.readouterr().err
+
+
 def test_a_cache_is_kept_where_it_was_asked_for_and_else_removed(images, tmp_path, capsys):
-    before, short = caches(), ["--epochs", "2", "--workers", "1", "--loader-workers", "0"]
-    assert main(options(images, *short, "--results", str(tmp_path / "first"))) == 0
+    short = ["--epochs", "2", "--workers", "1", "--loader-workers", "0"]
+    kept = ["--cache-dir", str(tmp_path / "cache"), "--results", str(tmp_path / "first")]
+    assert main(options(images, *short, *kept)) == 0
+    assert f"MiB kept in '{tmp_path / 'cache'}'" in capsys.readouterr().out
+    (cache,) = (tmp_path / "cache").iterdir()
+    assert (cache / "whole").exists()
+    assert main(options(images, *short, "--results", str(tmp_path / "second"))) == 0
     said = capsys.readouterr().out
     assert "input      as asked (0.0 GiB of" in said
     assert "images stay on disk, and are decoded as they are needed" in said
     assert "cache      removed" in said
-    assert caches() == before
-    kept = ["--cache-dir", str(tmp_path / "cache"), "--results", str(tmp_path / "second")]
-    assert main(options(images, *short, *kept)) == 0
-    assert f"GiB kept in '{tmp_path / 'cache'}'" in capsys.readouterr().out
-    (cache,) = (tmp_path / "cache").iterdir()
-    assert (cache / "whole").exists()
+    by_default = cache.name.replace("rows-", f"rows-{os.getuid()}-")
+    assert not Path(tempfile.gettempdir(), by_default).exists()
     runs = [record(tmp_path / name) for name in ("first", "second")]
     assert runs[0]["test_loss"] == runs[1]["test_loss"]
     assert runs[0]["test_error"] < 0.2

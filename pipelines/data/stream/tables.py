@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import tempfile
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from itertools import accumulate
@@ -23,7 +24,7 @@ from pipelines.data.stream.rows import Input, RowsOnDisk, Store
 from pipelines.data.tables.files import parts_of, typed
 from pipelines.data.tables.kinds import columns_of
 from pipelines.data.tables.table import RawTable, Reading, Task, read_raw_table, values_of
-from pipelines.data.tables.words import unreadable
+from pipelines.data.tables.words import counted, unreadable
 from pipelines.errors import InputError, opt
 
 if TYPE_CHECKING:
@@ -105,13 +106,16 @@ class TableStore(Store):
 
     def read(self, unit: int) -> tuple[int, np.ndarray]:
         assert self._prepare is not None
+        return self._groups[unit].first, self._prepare.transform(self.columns(unit))
+
+    def columns(self, unit: int) -> pd.DataFrame:
+        """A row group as ``RawTable.X`` has it."""
         group, kinds = self._groups[unit], self._kinds
         try:
             table = group.read([*kinds.numbers, *kinds.categories])
             frame, source = typed(table, kinds.categories, kinds.numbers)
             source = replace(source, first=group.first)
-            X = columns_of(frame, kinds, self._path, source)
-            return group.first, self._prepare.transform(X)
+            return columns_of(frame, kinds, self._path, source)
         except InputError:
             raise
         except Exception as error:  # pyarrow raises a dozen unrelated types
@@ -124,6 +128,7 @@ class StreamedTable(RawTable):
 
     sample: RawTable = field(kw_only=True)
     why: str = field(kw_only=True)
+    beyond: tuple[str, ...] = field(kw_only=True)
 
     def lines(self) -> list[str]:
         of_sample = replace(self.sample, y=self.y, notes=(*self.notes, "the columns of a sample"))
@@ -132,6 +137,7 @@ class StreamedTable(RawTable):
             *of_sample.lines(),
             f"input      {self.why}: rows stay on disk; columns are described and prepared by a "
             f"sample of {n:,} rows, the target is read whole",
+            *(f"note       {words}" for words in self.beyond),
         ]
 
     def describe(self) -> dict[str, Any]:
@@ -172,7 +178,32 @@ def open_table(
     about = {one.name: getattr(sample, one.name) for one in fields(RawTable)}
     about |= {"X": RowsOnDisk(store, np.arange(n_rows)), "y": _targets(path, groups, sample)}
     sizes = f"{n_bytes / 2**30:.1f} GiB of {total / 2**30:.1f}"
-    return StreamedTable(**about, sample=sample, why=f"{why} ({sizes})")
+    beyond = _beyond_sample(store, sample.X)
+    return StreamedTable(**about, sample=sample, why=f"{why} ({sizes})", beyond=beyond)
+
+
+def _beyond_sample(store: TableStore, sample: pd.DataFrame) -> tuple[str, ...]:
+    """What rows have that the sample has nowhere: levels, and missing cells of a column; in words.
+
+    All rows are read for it, so that a cell that cannot be is seen before the training begins.
+    """
+    names = [str(name) for name in sample]
+    known = {name: set(sample[name].dropna()) for name in names if sample[name].dtype == object}
+    is_whole = [name for name in names if sample[name].notna().all()]
+    unknown, missing = Counter[str](), Counter[str]()
+    for unit in range(store.n_units):
+        X = store.columns(unit)
+        for name, levels in known.items():
+            unknown[name] += int((X[name].notna() & ~X[name].isin(levels)).sum())
+        missing.update({name: int(X[name].isna().sum()) for name in is_whole})
+    return tuple(
+        f"{what}: " + ", ".join(f"{name} ({counted(n, 'row')})" for name, n in (+counts).items())
+        for what, counts in (
+            ("levels that the sample lacks, taken for none of the others", unknown),
+            ("missing cells in columns that have none in the sample, filled in", missing),
+        )
+        if +counts
+    )
 
 
 def _groups(path: Path) -> tuple[list[RowGroup], int]:

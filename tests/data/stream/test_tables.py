@@ -169,3 +169,22 @@ def test_text_is_to_be_written_as_parquet(tmp_path, frame, monkeypatch):
     monkeypatch.setattr(psutil, "virtual_memory", lambda: small)
     with pytest.raises(InputError, match=r"must be \.parquet where it is larger than half"):
         load_dataset(str(tmp_path / "t.csv"), target="kind", input="auto")
+
+
+def test_what_only_rows_outside_the_sample_have_is_said(
+    frame: pd.DataFrame, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tables, "SAMPLED_ROWS", 60)
+    frame.loc[N - 1, ["colour", "a"]] = ["mauve", np.nan]
+    frame.loc[N - 2, "colour"] = None
+    frame.to_parquet(tmp_path / "t.parquet", row_group_size=60, index=False)
+    table = open_table(tmp_path / "t.parquet", "kind", None, Reading(), "stream")
+    assert table is not None
+    said = "\n".join(table.lines())
+    assert "levels that the sample lacks, taken for none of the others: colour (1 row)" in said
+    assert "have none in the sample, filled in: a (1 row), colour (1 row)" in said
+    frame["c"] = frame["c"].astype(str)
+    frame.loc[N - 1, "c"] = "oops"
+    frame.to_parquet(tmp_path / "t.parquet", row_group_size=60, index=False)
+    with pytest.raises(InputError, match=f"has 'oops' in data row {N}"):
+        open_table(tmp_path / "t.parquet", "kind", None, Reading(), "stream")
