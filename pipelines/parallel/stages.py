@@ -190,17 +190,21 @@ class StagedNetwork:
             lines.append(
                 f"note       batch normalisation goes by micro-batches, of {formation.n_rows} rows"
             )
-        mixing = [place for place in range(len(self.layers)) if self._mixes_rows(place)]
-        if mixing:
-            paths = ", ".join(self._path(self.layers[place]) for place in mixing)
+        mixes = {self._path(layer): self._mixes_rows(i) for i, layer in enumerate(self.layers)}
+        if paths := ", ".join(path for path, is_mixing in mixes.items() if is_mixing):
             lines.append(
                 f"warning    --stages: what {paths} gives for a row depends on the others of its "
                 f"micro-batch, of {formation.n_rows} rows; without stages, of its batch"
             )
+        if paths := ", ".join(path for path, is_mixing in mixes.items() if is_mixing is None):
+            lines.append(
+                f"warning    --stages: whether rows of a batch meet in {paths} could not be tried; "
+                f"there they would be those of a micro-batch, {formation.n_rows}"
+            )
         return lines
 
-    def _mixes_rows(self, place: int) -> bool:
-        """Whether the rows of a batch meet in a layer, other than by batch normalisation."""
+    def _mixes_rows(self, place: int) -> bool | None:
+        """Whether rows of a batch meet in a layer, but for batch normalisation; None if unknown."""
         layer, shape = self.layers[place], self.shapes[place]
         parts = list(layer.modules())
         is_known = all(type(part).__module__.startswith("torch.nn.") for part in parts)
@@ -215,8 +219,8 @@ class StagedNetwork:
                 if not torch.equal(layer(rows), layer(rows)):  # it draws numbers
                     layer.eval()
                 return not torch.allclose(layer(rows)[:2], layer(rows[:2]), rtol=1e-3, atol=1e-5)
-        except Exception:  # its first step says why
-            return False
+        except Exception:  # of random numbers, which a user's layer may not take
+            return None
 
     def _path(self, layer: nn.Module) -> str:
         path = self._names.get(id(layer), "")

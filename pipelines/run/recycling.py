@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import math
 import threading
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from pipelines.run.outcomes import Outcome
+from pipelines.run.outcomes import Outcome, describe
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -147,8 +147,12 @@ class Recycler:
 
     def _replace(self, worker: str, history: ProcessHistory) -> None:
         began, is_replaced = time.time(), False
-        with suppress(Exception):  # the scheduler is gone, as whoever waits for tasks will say
+        try:
             is_replaced = self._client.run_on_scheduler(replace_process, worker, self._client.id)
+        except OSError:  # the scheduler is gone, as whoever waits for tasks will say
+            pass
+        except Exception as error:  # whatever Dask raises there; the worker goes on as it is
+            logging.getLogger(__name__).warning(f"{worker} was not replaced: {describe(error)}")
         if is_replaced:
             grown = [history.settled, history.memory] if history.has_grown else None
             entry = {"worker": worker, "time": began, "seconds": time.time() - began}

@@ -125,14 +125,13 @@ def children(pid: int) -> list[int]:
     return sorted(found)
 
 
-@pytest.mark.slow
-def test_a_rank_is_killed_then_the_launcher_and_the_run_goes_on_from_there(tmp_path):
-    folder = tmp_path / "run"
-    program = start("data_parallel", *LONG, "--epochs", "8", "--results", str(folder))
+def killed_twice(folder: Path, *options: str, seconds: float) -> int:
+    """Kill a worker of a training, then its launcher; resume it. The step that it had reached."""
+    program = start("data_parallel", *options, "--results", str(folder))
     checkpoint = folder / "checkpoints" / "every-step-on-2-1.safetensors"
 
     def wait_for_step(step: int) -> int:
-        until = time.monotonic() + 120
+        until = time.monotonic() + seconds
         while (content := read(checkpoint)) is None or progress_of(content).step < step:
             assert program.poll() is None, program.communicate()
             assert time.monotonic() < until
@@ -145,14 +144,21 @@ def test_a_rank_is_killed_then_the_launcher_and_the_run_goes_on_from_there(tmp_p
     os.killpg(program.pid, signal.SIGKILL)
     program.communicate()
     ended = start("data_parallel", "--resume", str(folder))
-    said, errors = ended.communicate(timeout=240)
+    said, errors = ended.communicate(timeout=2 * seconds)
     assert ended.returncode == 0, errors
+    assert "trained    every-step on 2" in said
+    return reached
+
+
+@pytest.mark.slow
+def test_a_rank_is_killed_then_the_launcher_and_the_run_goes_on_from_there(tmp_path):
+    folder = tmp_path / "run"
+    reached = killed_twice(folder, *LONG, "--epochs", "8", seconds=120)
     table = pd.read_parquet(folder / "epochs.parquet")
     assert table["epoch"].tolist() == list(range(1, 9))
     assert table["step"].is_monotonic_increasing
     assert table["step"].iloc[-1] > reached
     assert table["validation_loss"].iloc[-1] < 0.1
-    assert "trained    every-step on 2" in said
 
 
 def test_ranks_on_several_hosts_need_consent(tmp_path, capsys, monkeypatch):

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import signal
-import time
 from pathlib import Path
 
 import pandas as pd
@@ -15,9 +12,9 @@ pytest.importorskip("torch", reason="networks are torch's")
 import cluster_setup.workers
 from pipelines.data.model_file import read_model
 from pipelines.data_parallel import main
-from pipelines.parallel.checkpoint import progress_of, read
-from tests.command_runs import record, start
-from tests.data_parallel.test_command import children
+from pipelines.parallel.checkpoint import read
+from tests.command_runs import record
+from tests.data_parallel.test_command import killed_twice
 
 LOCAL = ["--cluster", "local", "--dashboard", "off", "--workers", "2"]
 MLP = ["--network", "mlp", "--dataset", "digits", "--hidden", "32,64,32"]
@@ -151,25 +148,7 @@ def test_what_the_cut_changes_is_said(tmp_path, capsys):
 def test_a_stage_is_killed_then_the_launcher_and_the_run_goes_on_from_there(tmp_path):
     folder = tmp_path / "run"
     options = [*SMALL, "--epochs", "12", "--batch-size", "16", "--checkpoint-seconds", "0.1"]
-    program = start("data_parallel", *options, "--results", str(folder))
-    checkpoint = folder / "checkpoints" / "every-step-on-2-1.safetensors"
-
-    def wait_for_step(step: int) -> int:
-        until = time.monotonic() + 240
-        while (content := read(checkpoint)) is None or progress_of(content).step < step:
-            assert program.poll() is None, program.communicate()
-            assert time.monotonic() < until
-            time.sleep(0.05)
-        return progress_of(content).step
-
-    reached = wait_for_step(1)
-    os.kill(children(program.pid)[0], signal.SIGKILL)
-    reached = wait_for_step(reached + 200)  # a new process group went on
-    os.killpg(program.pid, signal.SIGKILL)
-    program.communicate()
-    ended = start("data_parallel", "--resume", str(folder))
-    _, errors = ended.communicate(timeout=480)
-    assert ended.returncode == 0, errors
+    reached = killed_twice(folder, *options, seconds=240)
     table = pd.read_parquet(folder / "epochs.parquet")
     assert table["epoch"].tolist() == list(range(1, 13))
     assert table["step"].iloc[-1] > reached

@@ -6,23 +6,13 @@ import os
 import time
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 
 from cluster_setup import open_cluster
 from pipelines.run.recycling import Recycling
 from pipelines.run.tasks import OnCluster
-
-
-@dataclass(frozen=True)
-class Number:
-    value: int
-    cost: float = 1.0
-
-    @property
-    def name(self) -> str:
-        return f"number-{self.value}"
+from tests.run.test_tasks import Number
 
 
 def job_of_this_process(shared: np.ndarray, task: Number) -> tuple[str, int, float]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import time
 from collections import Counter
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,19 +20,10 @@ from pipelines.run.cluster import opened, recycling_of
 from pipelines.run.outcomes import Outcome
 from pipelines.run.recycling import NEVER, ProcessHistory, Recycling
 from pipelines.run.tasks import OnCluster
+from tests.run.test_tasks import Number
 
 MEGABYTE = 2**20
 kept: list[np.ndarray] = []  # by a worker process that leaks
-
-
-@dataclass(frozen=True)
-class Number:
-    value: int
-    cost: float = 1.0
-
-    @property
-    def name(self) -> str:
-        return f"number-{self.value}"
 
 
 def numbers(n: int) -> list[Number]:
