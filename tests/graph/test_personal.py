@@ -132,6 +132,7 @@ def test_what_was_noticed_in_a_file_of_vectors_is_told(tmp_path):
     assert compute_pagerank(EDGES, personalise=path).notes == (
         "jump.csv: 1 row of fewer than 3 cells, the first in line 4, taken as lacking the last",
         "jump.csv: the first column, which counts the rows, left out",
+        "jump.csv: 1 empty cell taken for 0",
     )
     path.write_text("a,1\nc,3\n")
     assert compute_pagerank(EDGES, personalise=path).notes == ("jump.csv: no header line",)
