@@ -176,7 +176,7 @@ BAD: dict[str, dict[str, str]] = {
         RANKS + "--momentum 0.5": "--momentum is for --optimizer sgd, got 0.5 with adamw",
         RANKS + "--hidden 5": "--hidden is for --network mlp",
         RANKS + "--channels-last": "--channels-last is for a network with convolutions",
-        RANKS + "--ranks 3": "--workers must be at least 3, the ranks that --stages or --ranks .* got 2",
+        RANKS + "--ranks 3": "--workers must be at least 3, the ranks .* got 2",
     },
 }
 
