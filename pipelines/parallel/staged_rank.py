@@ -190,7 +190,7 @@ class StagedRank(Rank):
         mine = share(n_rows, *self._part)
         self._network.eval()
         with torch.no_grad():
-            rows = problem.prepare({name: one[mine].clone() for name, one in columns.items()})
+            rows = problem.prepare({name: column[mine].clone() for name, column in columns.items()})
             for X, y, n_real in self._rounds(rows):
                 outputs = self._run(self._schedule.eval, X, y, [])
                 if self._is_last:
@@ -215,10 +215,12 @@ class StagedRank(Rank):
 
     def _start(self, content: bytes) -> tuple[dict[str, torch.Tensor], Progress]:
         stored, progress = StoredStages(Path(self._order.checkpoint)), progress_of(content)
-        kept = {name: one.clone() for name, one in self._model.state().items()}
+        kept = {name: tensor.clone() for name, tensor in self._model.state().items()}
         if progress.best is not None:
             kept |= {
-                f"{BEST}{name}": one.clone() for name, one in kept.items() if is_of_network(name)
+                f"{BEST}{name}": tensor.clone()
+                for name, tensor in kept.items()
+                if is_of_network(name)
             }
         for name, view in self._by_name(kept):
             view.copy_(stored[name])
@@ -235,7 +237,7 @@ class StagedRank(Rank):
             if local in names and kind != key:
                 yield f"{kind}buffer {names[local]}", tensor
             elif tensor.ndim:
-                pieces = tensor.split([one.numel() for one in parameters.values()])
+                pieces = tensor.split([parameter.numel() for parameter in parameters.values()])
                 for name, piece in zip(parameters, pieces, strict=True):
                     yield f"{key} {names[name]}", piece.view_as(parameters[name])
             else:

@@ -161,7 +161,9 @@ class StagedNetwork:
                 f"got {name}; leave {opt('stages')} out"
             )
         self.shapes = self._measured_shapes(row, name)
-        self.n_weights = [sum(one.numel() for one in layer.parameters()) for layer in self.layers]
+        self.n_weights = [
+            sum(weight.numel() for weight in layer.parameters()) for layer in self.layers
+        ]
         sizes = [
             kept[0] * n_weights + kept[1] * math.prod(shape)
             for n_weights, shape in zip(self.n_weights, self.shapes[1:], strict=True)

@@ -300,6 +300,8 @@ def run_job(kind_of_job: type[Job[Any]], argv: Sequence[str]) -> Path:
         if options.resume and computes:
             was = session.record
             accepted += session.accept(f"--resume {session.path}", was, options, job.lasting)
+        elif options.resume:
+            session.say_changed()
         for name, change in session.folder.changed.items():
             write_line(f"warning    {name} is made again: {change}")
         if computes:
@@ -368,6 +370,8 @@ def show_dry_run(job: Job[Any], plan: Plan[Any], session: Session, asked: Cluste
         done = job.restore(plan, session)
         if not job.is_whole(session.record, plan, done):
             session.accept(f"--resume {session.path}", session.record, options, job.lasting)
+        else:
+            session.say_changed()
         cost = sum(task.cost for task in plan.tasks_for(kind, 1))
         lines.append(what_is_left(session, done.n_fits, cost, done.at_most, done.ended_early))
     for line in lines:

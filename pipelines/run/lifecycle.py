@@ -220,6 +220,15 @@ class Session:
             return []
         return [{"time": iso_now(), "run": what, "changed": changes}]
 
+    def say_changed(self) -> None:
+        """Say what has changed since a finished run, whose answer is of what was there before."""
+        identity, _ = recorded_identity(self.record, self.identity)
+        if words := in_words(differences(identity, self.identity)):
+            self.echo(
+                f"warning    the run is finished, and its answer is of before: {words}; "
+                f"for an answer of now start a new run with {opt('results')}"
+            )
+
     def begin(
         self,
         options: RunOptions,

@@ -139,7 +139,7 @@ class Recycler:
 
     def _may_leave(self, worker: str) -> bool:
         everywhere = list(self._histories)
-        on_host = [one for one in everywhere if _host(one) == _host(worker)]
+        on_host = [address for address in everywhere if _host(address) == _host(worker)]
         return all(
             len(self._leaving.intersection(workers)) < max(1, len(workers) // 2)
             for workers in (everywhere, on_host)
@@ -201,7 +201,7 @@ async def replace_process(address: str, client: str, dask_scheduler: Any) -> boo
             return False
         if scheduler.running:
             await scheduler.retire_workers([address], remove=False)
-        elif {one.client_key for task in worker.has_what for one in task.who_wants or ()} - {
+        elif {owner.client_key for task in worker.has_what for owner in task.who_wants or ()} - {
             client
         }:
             return False

@@ -253,14 +253,18 @@ def test_another_version_of_this_program_is_another(
     assert "pleasingly was 0.1.0" in refused("svm_grid", ["--resume", str(run)], capsys)
 
 
-def test_a_finished_run_computes_nothing_and_is_not_refused(
-    run: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_finished_run_computes_nothing_and_says_what_changed_since(
+    run: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from pipelines.svm_grid import main
 
     (run / "run.json").write_text(json.dumps(record(run) | {"status": "finished"}))
+    assert main(["--resume", str(run)]) == 0
+    assert "its answer is of before" not in capsys.readouterr().out
     other_version("numpy", "1.0.1", monkeypatch)
-    assert main(["--resume", str(run), "--quiet"]) == 0
+    assert main(["--resume", str(run)]) == 0
+    was = metadata.version("numpy")
+    assert f"its answer is of before: numpy was {was} and is 1.0.1" in capsys.readouterr().out
 
 
 def test_a_run_from_before_is_resumed_and_says_what_is_not_known(
