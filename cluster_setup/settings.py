@@ -32,6 +32,9 @@ OF_WORKERS = {
     # some megabytes and not a hundred, and it stays as large as it is after a while.
     "distributed.worker.profile.cycle": "10s",
     "distributed.admin.low-level-log-length": 100,
+    # Dask has glibc give back what is freed at once. The arrays of each step of a network are then
+    # new pages each time, and its training takes twice as long.
+    "distributed.nanny.pre-spawn-environ.MALLOC_TRIM_THRESHOLD_": None,
 }
 SETTINGS = {**OF_SCHEDULERS, **OF_WORKERS}
 
@@ -95,8 +98,11 @@ def takers_of_rmm() -> list[str]:
 
 
 def as_environment(settings: Mapping[str, Any]) -> dict[str, str]:
-    """Return settings as the variables from which Dask reads them in a process of its own."""
-    return {
-        "DASK_" + name.upper().replace(".", "__").replace("-", "_"): str(value)
-        for name, value in settings.items()
-    }
+    """Settings as the variables from which Dask reads them in a process of its own."""
+    variables = {}
+    for name, value in settings.items():
+        path, _, key = name.rpartition(".")
+        if key.isupper():  # a variable itself; Dask reads names in lower case, and values as Python
+            name, value = path, f'{{"{key}": {value}}}'
+        variables["DASK_" + name.upper().replace(".", "__").replace("-", "_")] = str(value)
+    return variables

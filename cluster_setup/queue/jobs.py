@@ -191,7 +191,9 @@ def job_arguments(
         "distributed.worker.lifetime.stagger": f"{slack}s",
         **OF_WORKERS,
     }
-    exports = [f"export {name}={value}" for name, value in as_environment(settings).items()]
+    exports = [
+        f"export {name}={shlex.quote(value)}" for name, value in as_environment(settings).items()
+    ]
     extra = [*NO_WEB_PAGES]
     if gpu and (pool := rmm_pool or profile.rmm_pool):
         extra += [

@@ -1,10 +1,13 @@
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import dask
+import pytest
 from distributed import Client
 
+from cluster_setup import open_cluster
 from cluster_setup.settings import SETTINGS, as_environment
 
 
@@ -18,6 +21,16 @@ def test_a_worker_neither_spills_nor_pauses(one_worker: Client) -> None:
         )
 
     assert list(one_worker.run(fractions).values()) == [(False, False, False)]
+
+
+def test_a_worker_keeps_freed_memory_for_the_next_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    def threshold() -> str | None:
+        return os.environ.get("MALLOC_TRIM_THRESHOLD_")
+
+    # Dask sets it in this process, too, for workers that others started from here.
+    monkeypatch.delenv("MALLOC_TRIM_THRESHOLD_", raising=False)
+    with open_cluster("local", 1) as client:
+        assert list(client.run(threshold).values()) == [None]
 
 
 def test_settings_as_dask_reads_them() -> None:
