@@ -192,13 +192,14 @@ class StagedNetwork:
             lines.append(
                 f"note       batch normalisation goes by micro-batches, of {formation.n_rows} rows"
             )
-        mixes = {self._path(layer): self._mixes_rows(i) for i, layer in enumerate(self.layers)}
-        if paths := ", ".join(path for path, is_mixing in mixes.items() if is_mixing):
+        # Pairs, as several functions have one name.
+        mixes = [(self._path(layer), self._mixes_rows(i)) for i, layer in enumerate(self.layers)]
+        if paths := ", ".join(path for path, is_mixing in mixes if is_mixing):
             lines.append(
                 f"warning    --stages: what {paths} gives for a row depends on the others of its "
                 f"micro-batch, of {formation.n_rows} rows; without stages, of its batch"
             )
-        if paths := ", ".join(path for path, is_mixing in mixes.items() if is_mixing is None):
+        if paths := ", ".join(path for path, is_mixing in mixes if is_mixing is None):
             lines.append(
                 f"warning    --stages: whether rows of a batch meet in {paths} could not be tried; "
                 f"there they would be those of a micro-batch, {formation.n_rows}"
@@ -220,7 +221,8 @@ class StagedNetwork:
             with torch.random.fork_rng(devices=[]), torch.no_grad():
                 if not torch.equal(layer(rows), layer(rows)):  # it draws numbers
                     layer.eval()
-                return not torch.allclose(layer(rows)[:2], layer(rows[:2]), rtol=1e-3, atol=1e-5)
+                halves = torch.cat([layer(half) for half in rows.split(2)])
+                return not torch.allclose(layer(rows), halves, rtol=1e-3, atol=1e-5)
         except Exception:  # of random numbers, which a user's layer may not take
             return None
 

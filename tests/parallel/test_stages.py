@@ -183,6 +183,21 @@ def test_a_layer_that_gives_several_tensors_is_refused() -> None:
         StagedNetwork(make, "own", 2, torch.zeros(1, 4), kept=(3.0, 1.0))
 
 
+class Summed(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.last = nn.Linear(4, 4), nn.Linear(4, 2)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.last(torch.relu(torch.cumsum(self.first(x), 0)))
+
+
+def test_a_function_in_which_rows_meet_is_said_whatever_functions_follow() -> None:
+    formation = Formation.of(TrainingOptions(stages=2, batch_size=16), 2)
+    lines = StagedNetwork(Summed, "own", 2, torch.zeros(1, 4), kept=(3.0, 1.0)).lines(formation)
+    assert any("what a function gives for a row depends on the others" in line for line in lines)
+
+
 def test_networks_that_are_no_chains_are_refused() -> None:
     row = torch.zeros(1, 4)
     with pytest.raises(InputError, match=r"stages must leave each stage a layer .* got 3 of two"):
