@@ -9,7 +9,9 @@ from dataclasses import dataclass
 from benchmarks.gpu.device import gpus
 
 GPU = "a GPU"
-LEAST_LIMIT = 120  # from a cold disk, imports and kernels of torch, cupy and cuDNN take a minute
+# Counted from the start of a process: from a cold disk its imports, and kernels of torch, cupy and
+# cuDNN, take a minute.
+LEAST_LIMIT = 120
 SOLVER = ("cupy", "cuml", "sklearn", "pandas", "pyarrow", "psutil")
 PATH = ("cupy", "numba", "numba_cuda", "scipy", "threadpoolctl", "psutil")
 CLUSTER = ("cupy", "dask", "distributed", "dask_cuda", "pynvml", "pandas", "cryptography")

@@ -405,6 +405,26 @@ def test_a_check_is_ended_in_time(with_a_gpu, tmp_path):
     assert "its turn did not come" in second.reason
 
 
+def test_a_check_needs_nothing_that_only_other_tests_import(with_a_gpu, monkeypatch, tmp_path):
+    write(tmp_path / "hypothesis.py", "raise ImportError('not here')\n")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
+    monkeypatch.setenv(
+        "PYTEST_ADDOPTS", "-p no:hypothesispytest"
+    )  # a plugin comes and goes with it
+    (outcome,) = carried_out([Check("one", "tests/gpu/test_cupy.py", ())], 1000, tmp_path / "left")
+    assert outcome.status == NOT_RUN, outcome.reason
+    assert outcome.reason.startswith("test_")  # it came to the tests
+    assert "needs a GPU" in outcome.reason
+
+
+def test_what_keeps_a_check_from_its_tests_is_told_in_its_own_words(with_a_gpu, tmp_path):
+    write(tmp_path / "conftest.py", "raise ImportError('no such library')\n")
+    path = write(tmp_path / "test_it.py", "def test_it(): pass\n")
+    (outcome,) = carried_out([Check("one", str(path), ())], 1000, tmp_path / "left")
+    assert outcome.status == FAILED
+    assert "ImportError: no such library" in outcome.reason
+
+
 def test_what_has_passed_is_kept_after_every_check_and_not_run_again(
     with_a_gpu, monkeypatch, tmp_path
 ):
