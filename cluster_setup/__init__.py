@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib
 import logging
+import os
 import sys
 import warnings
 from collections.abc import Iterator
@@ -21,7 +22,7 @@ from urllib.parse import urlsplit
 
 from cluster_setup.errors import ClusterError
 from cluster_setup.options import KINDS, ClusterOptions
-from cluster_setup.settings import settings_of
+from cluster_setup.settings import BY_BUS, ORDER, settings_of
 from cluster_setup.shutdown import forget_schedulers
 
 if TYPE_CHECKING:
@@ -143,6 +144,7 @@ def open_cluster(
             "the script opens a cluster while it is being imported by a worker; put what "
             'opens it under a line of its own: if __name__ == "__main__":'
         )
+    os.environ.setdefault(ORDER, BY_BUS)  # here, too, where threads of this process compute
     logging.getLogger("asyncio").addFilter(_is_no_interrupted_wait)
     for name in ("client", "batched"):
         logging.getLogger(f"distributed.{name}").addFilter(_is_no_lost_scheduler)

@@ -67,6 +67,9 @@ class ClusterOptions:
         port, or a free one where that is taken.
     echo : function of one line of text, optional
         Called with lines for who waits for a queue.
+    too_small : function of a number of bytes, optional
+        Why a GPU with so much memory cannot hold what will be computed, and what it needs; empty
+        where it can. One beside larger ones is left out then (``cuda``).
 
     Raises
     ------
@@ -85,6 +88,7 @@ class ClusterOptions:
     tls: bool = True
     dashboard: str | None = None
     echo: Callable[[str], None] = lambda line: None
+    too_small: Callable[[int], str] = lambda n_bytes: ""
 
     def __post_init__(self) -> None:
         if self.workers is not None and self.workers < 1:

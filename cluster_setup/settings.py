@@ -9,6 +9,8 @@ from typing import Any
 
 LOOPBACK = "127.0.0.1"
 USUAL_PORT = 8787
+# CUDA gives GPUs the numbers that NVML and nvidia-smi do; by itself the fastest is its first.
+ORDER, BY_BUS = "CUDA_DEVICE_ORDER", "PCI_BUS_ID"
 # Not even "critical": of a worker that is short of memory Dask logs tracebacks as that, and what
 # ends a task or a worker is said by the run.
 NO_LOGS = logging.CRITICAL + 1
@@ -35,6 +37,7 @@ OF_WORKERS = {
     # Dask has glibc give back what is freed at once. The arrays of each step of a network are then
     # new pages each time, and its training takes twice as long.
     "distributed.nanny.pre-spawn-environ.MALLOC_TRIM_THRESHOLD_": None,
+    f"distributed.nanny.environ.{ORDER}": BY_BUS,  # but where the user has set it
 }
 SETTINGS = {**OF_SCHEDULERS, **OF_WORKERS}
 
@@ -103,6 +106,6 @@ def as_environment(settings: Mapping[str, Any]) -> dict[str, str]:
     for name, value in settings.items():
         path, _, key = name.rpartition(".")
         if key.isupper():  # a variable itself; Dask reads names in lower case, and values as Python
-            name, value = path, f'{{"{key}": {value}}}'
+            name, value = path, f'{{"{key}": {value!r}}}'
         variables["DASK_" + name.upper().replace(".", "__").replace("-", "_")] = str(value)
     return variables

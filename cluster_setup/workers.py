@@ -62,15 +62,15 @@ def describe_workers(client: Client) -> list[dict[str, Any]]:
 def _describe(dask_worker: Any) -> dict[str, Any]:
     import dask
 
-    gpus, total = visible_gpus(), dask_worker.monitor.gpu_memory_total
+    gpus = visible_gpus()
     return {
         "host": socket.gethostname(),
         "pid": os.getpid(),
         "cores": available_cores(),
         "threads": dask_worker.state.nthreads,
         "job": "/".join(os.environ[name] for name in JOB if name in os.environ) or None,
-        "gpu": gpus[0] if gpus else None,
-        "gpu_memory": total if gpus and total > 0 else None,  # -1 without NVML in Dask
+        "gpu": gpus[0].name if gpus else None,
+        "gpu_memory": gpus[0].memory if gpus else None,
         "dask": dask.__version__,
     }
 

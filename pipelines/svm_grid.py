@@ -194,6 +194,21 @@ class GridPlan(SearchPlan[Options]):
             return workers_for("path", available_cores())
         return self.options.workers
 
+    def too_small(self, n_bytes: int) -> str:
+        """Return what the path solver needs at least, of one C, gamma and fold."""
+        is_path = self.solver in ("auto", "path") and self.options.device != "cpu"
+        if not is_path or self.dataset.task != CLASSIFICATION:
+            return ""
+        from pipelines.svm.cuda.memory import plan_memory
+
+        _, sizes = np.unique(self.dataset.y_train, return_counts=True)
+        n_features, ovo = self.dataset.X_train.shape[1], self.options.decision == "ovo"
+        try:
+            plan_memory(sizes, n_features, 1, 1, 1, ovo, n_bytes)
+        except MemoryError as error:
+            return str(error)
+        return ""
+
     def runs_in_process(self) -> bool:
         """Return whether the fits are cheap, or the solver fills the cores from one process."""
         if self.solver not in ("auto", "path"):

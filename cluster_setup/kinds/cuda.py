@@ -6,6 +6,8 @@ The only file that knows dask-cuda.
 from __future__ import annotations
 
 import importlib.util
+import os
+import re
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
@@ -13,8 +15,9 @@ from cluster_setup import on_this_machine
 from cluster_setup.errors import ClusterError
 from cluster_setup.installation import install_line
 from cluster_setup.on_this_machine import devices
+from cluster_setup.on_this_machine.devices import Gpu
 from cluster_setup.options import ClusterOptions
-from cluster_setup.settings import takers_of_rmm
+from cluster_setup.settings import BY_BUS, ORDER, takers_of_rmm
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -27,7 +30,7 @@ def is_installed() -> bool:
 
 def open_client(options: ClusterOptions) -> AbstractContextManager[Client]:
     """Open a client of one worker per GPU, each of which runs one task at a time."""
-    gpus, workers = devices.visible_gpus(), options.workers
+    gpus = devices.visible_gpus()
     if not gpus:
         raise ClusterError(
             "--cluster cuda needs a GPU, but NVML sees none here; "
@@ -38,32 +41,76 @@ def open_client(options: ClusterOptions) -> AbstractContextManager[Client]:
             "--cluster cuda needs dask-cuda, which is not installed here; "
             f"run {install_line('gpu')}, or use --cluster local"
         )
-    if why := devices.cuda_needs():
+    if lack := devices.driver_lack():
         raise ClusterError(
-            f"--cluster cuda cannot use the GPUs here: {why}; update the driver, run "
-            f"{install_line('gpu-cu12', anew=True)} in an environment of its own, or use "
-            "--cluster local"
+            f"--cluster cuda cannot use the GPUs here: {lack.why}; "
+            f"{lack.or_else('use --cluster local')}"
         )
-    if workers is not None and workers > len(gpus):
+    gpus = _of_use(gpus, options)
+    if options.workers is not None and options.workers > len(gpus):
         raise ClusterError(
-            f"--workers must be at most {len(gpus)} with --cluster cuda, the number of GPUs "
-            f"here, got {workers}; leave it out for all of them"
+            f"--workers must be at most {len(gpus)} with --cluster cuda, the number of GPUs that "
+            f"can be used here, got {options.workers}; leave it out for all of them"
         )
+    gpus = gpus[: options.workers]
     from dask_cuda import LocalCUDACluster
 
     pool: dict[str, Any] = {}
     if options.rmm_pool is not None:
         pool = {
-            "rmm_pool_size": options.rmm_pool,
+            "rmm_pool_size": _pool_size(options.rmm_pool, gpus),
             "rmm_allocator_external_lib_list": takers_of_rmm(),
             "rmm_track_allocations": True,  # who plans with free memory asks what the pool has
         }
     return on_this_machine.open_client(
         options,
         LocalCUDACluster,
-        n_workers=workers,
+        # By names that mean the same to NVML, by which dask-cuda looks them up, and to CUDA.
+        CUDA_VISIBLE_DEVICES=[gpu.uuid for gpu in gpus],
         threads_per_worker=1,
         # What Dask stores is in use to the end; the rest lives in the solvers.
         device_memory_limit=None,
         **pool,
     )
+
+
+def _of_use(gpus: list[Gpu], options: ClusterOptions) -> list[Gpu]:
+    """Return the GPUs that can be used, and say which are left out.
+
+    Raises
+    ------
+    ClusterError
+        None can, or it is not known which are meant.
+    """
+    order, entries = os.environ.get(ORDER, BY_BUS), os.environ.get(devices.VISIBLE, "")
+    if order != BY_BUS and re.search(r"(^|,)\s*\d", entries):
+        raise ClusterError(
+            f"--cluster cuda cannot tell which GPUs {devices.VISIBLE}={entries} means where "
+            f"{ORDER} is {order}; unset that, and GPUs have the numbers that nvidia-smi gives "
+            "them, or name them by UUID (nvidia-smi -L)"
+        )
+    lacks = {gpu: lack for gpu in gpus if (lack := devices.gpu_lack(gpu))}
+    left_out = {gpu: lack.why for gpu, lack in lacks.items()}
+    if len(lacks) == len(gpus):
+        newest = max(gpus, key=lambda gpu: gpu.capability)
+        raise ClusterError(
+            f"--cluster cuda cannot use the GPUs here: {devices.reasons_in_words(left_out)}; "
+            f"{lacks[newest].or_else('use --cluster local')}"
+        )
+    gpus = [gpu for gpu in gpus if gpu not in lacks]
+    sizes = {gpu: gpu.memory for gpu in gpus if gpu.memory}
+    if len({*sizes.values()}) > 1:
+        small = {gpu: why for gpu, size in sizes.items() if (why := options.too_small(size))}
+        if len(small) < len(gpus):  # else the tasks say it
+            left_out |= small
+            gpus = [gpu for gpu in gpus if gpu not in small]
+    if left_out:
+        options.echo(f"left out   {devices.reasons_in_words(left_out)}")
+    return gpus
+
+
+def _pool_size(size: str, gpus: list[Gpu]) -> str | int:
+    """Return the size of a pool for dask-cuda, whose share of a slice is that of its whole GPU."""
+    if size.startswith("0.") and any(gpu.is_slice for gpu in gpus):
+        return int(float(size) * min(gpu.memory or 0 for gpu in gpus))
+    return size

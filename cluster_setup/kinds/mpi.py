@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from cluster_setup import security
 from cluster_setup.errors import ClusterError
 from cluster_setup.installation import install_line
-from cluster_setup.on_this_machine.devices import visible_gpus
+from cluster_setup.on_this_machine.devices import VISIBLE, gpu_lack, reasons_in_words, visible_gpus
 from cluster_setup.options import ClusterOptions
 from cluster_setup.profiles import load_profile
 from cluster_setup.profiles.values import path_here
@@ -70,7 +70,7 @@ def take_part(options: ClusterOptions) -> None:
     # On every rank: the scheduler and the workers read their own.
     dask.config.set(settings_of(options.dashboard))
     _hand_round_the_certificate(ranks, options)
-    _take_one_gpu(ranks)
+    _take_one_gpu(ranks, options)
     logging.getLogger("distributed").setLevel(logging.CRITICAL)
     try:
         runs_the_program = dask_mpi.initialize(
@@ -129,18 +129,21 @@ def _hand_round_the_certificate(ranks: Any, options: ClusterOptions) -> None:
         dask.config.set({f"{setting}.{role}.cert": certificate, f"{setting}.{role}.key": key})
 
 
-def _take_one_gpu(ranks: Any) -> None:
-    """Give each worker of a node a GPU of its own where all of them see all GPUs."""
+def _take_one_gpu(ranks: Any, options: ClusterOptions) -> None:
+    """Give each worker of a node a usable GPU of its own where all of them see all GPUs."""
     from mpi4py import MPI
 
     works = ranks.rank > PROGRAM
     node = ranks.Split_type(MPI.COMM_TYPE_SHARED).Split(works)
     if not works:
         return
-    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
-    gpus = visible.split(",") if visible else [str(n) for n in range(len(visible_gpus()))]
+    gpus = visible_gpus()
+    left_out = {gpu: lack.why for gpu in gpus if (lack := gpu_lack(gpu))}
+    usable = [gpu for gpu in gpus if gpu not in left_out] or gpus
     if len(gpus) > 1:
-        os.environ["CUDA_VISIBLE_DEVICES"] = gpus[node.rank % len(gpus)]
+        os.environ[VISIBLE] = usable[node.rank % len(usable)].uuid
+    if len(usable) < len(gpus) and node.rank == 0:
+        options.echo(f"left out   {reasons_in_words(left_out)}")
 
 
 @contextmanager

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
+
+from cluster_setup.installation import install_line
+
+VISIBLE = "CUDA_VISIBLE_DEVICES"
 
 
 def available_cores() -> int:
@@ -23,70 +28,138 @@ def available_cores() -> int:
 
 
 # What CUDA the packages of an extra bring, and the least driver and compute capability for them.
-NEEDED = {"cupy-cuda13x": (13, 580, 7.5), "cupy-cuda12x": (12, 525, 7.0)}
+NEEDED = {"cupy-cuda13x": (13, 580, (7, 5)), "cupy-cuda12x": (12, 525, (7, 0))}
 
 
-def cuda_needs() -> str | None:
-    """Return what driver or GPU the packages here need, and which is there; None if it will do."""
-    if not _has_nvml():
-        return None
-    import pynvml
+@dataclass(frozen=True)
+class Gpu:
+    """A GPU, or a slice of one (MIG).
 
-    def capability(handle: Any) -> str:
-        return ".".join(map(str, pynvml.nvmlDeviceGetCudaComputeCapability(handle)))
-
-    pynvml.nvmlInit()
-    driver = str(pynvml.nvmlSystemGetDriverVersion())
-    pynvml.nvmlShutdown()
-    for package, (cuda, least, oldest) in NEEDED.items():
-        with suppress(PackageNotFoundError):
-            version(package)
-            if int(driver.partition(".")[0]) < least:
-                return f"CUDA {cuda} needs NVIDIA driver {least} or newer, found {driver}"
-            for found in visible_gpus(capability):
-                if found[0].isdigit() and float(found) < oldest:
-                    return f"CUDA {cuda} needs compute capability {oldest} or newer, found {found}"
-    return None
-
-
-def visible_gpus(describe: Callable[[Any], str] | None = None) -> list[str]:
-    """Return names of the GPUs this process may use: NVML's, less those CUDA hides.
-
-    describe : what is told of NVML's handle of one in place of its name
+    Attributes
+    ----------
+    name : str
+    uuid : str
+        By which CUDA, NVML and dask-cuda know it, in whatever order they count.
+    memory : int or None
+        Bytes; None where it has none of its own.
+    capability : (int, int)
     """
+
+    name: str
+    uuid: str
+    memory: int | None
+    capability: tuple[int, int]
+
+    @property
+    def is_slice(self) -> bool:
+        """Whether it is a part of a GPU."""
+        return self.uuid.startswith("MIG-")
+
+    def __str__(self) -> str:
+        of = f", {self.memory / 2**30:.0f} GiB" if self.memory else ""
+        return f"{self.name}{of} ({self.uuid})"
+
+
+def visible_gpus() -> list[Gpu]:
+    """Return the GPUs this process may use: NVML's, less those CUDA hides; of a GPU its slices."""
     if not _has_nvml():
         return []
-    import pynvml
+    with _nvml() as nvml:
+        return [
+            Gpu(
+                nvml.nvmlDeviceGetName(handle),
+                nvml.nvmlDeviceGetUUID(handle),
+                _memory(nvml, handle),
+                tuple(nvml.nvmlDeviceGetCudaComputeCapability(gpu)),
+            )
+            for handle, gpu in _visible(nvml)
+        ]
 
-    pynvml.nvmlInit()
-    try:
-        handles = [pynvml.nvmlDeviceGetHandleByIndex(i) for i in range(pynvml.nvmlDeviceGetCount())]
-        names = [(describe or pynvml.nvmlDeviceGetName)(handle) for handle in handles]
-        uuids = [pynvml.nvmlDeviceGetUUID(handle) for handle in handles]
-    finally:
-        pynvml.nvmlShutdown()
-    return _restrict(names, uuids, os.environ.get("CUDA_VISIBLE_DEVICES"))
+
+@dataclass(frozen=True)
+class Lack:
+    """What the packages here need and do not find.
+
+    Attributes
+    ----------
+    why : str
+    ways_out : tuple of str
+        What the user can do about it; may be empty.
+    """
+
+    why: str
+    ways_out: tuple[str, ...] = ()
+
+    def or_else(self, way: str) -> str:
+        """Return the ways out in words, with another that is always there as the last."""
+        return ", or ".join([*([", ".join(self.ways_out)] if self.ways_out else []), way])
+
+
+def driver_lack() -> Lack | None:
+    """Return what driver the packages here need, and which is there; None if it will do."""
+    if (needed := _needed()) is None or not _has_nvml():
+        return None
+    with _nvml() as nvml:
+        driver = str(nvml.nvmlSystemGetDriverVersion())
+    cuda, least, _ = needed
+    if int(driver.partition(".")[0]) >= least:
+        return None
+    why = f"CUDA {cuda} needs NVIDIA driver {least} or newer, found {driver}"
+    return Lack(why, ("update the driver", _older_cuda()))
+
+
+def gpu_lack(gpu: Gpu) -> Lack | None:
+    """Return what GPU the packages here need, and what this one is; None if it will do."""
+    if (needed := _needed()) is None or gpu.capability >= needed[2]:
+        return None
+    least, found = (".".join(map(str, capability)) for capability in (needed[2], gpu.capability))
+    why = f"CUDA {needed[0]} needs compute capability {least} or newer, found {found}"
+    return Lack(why, (_older_cuda(),) if gpu.capability >= NEEDED["cupy-cuda12x"][2] else ())
+
+
+def cuda_lack() -> Lack | None:
+    """Return what the packages here need for the GPU of this process; None if it will do."""
+    if lack := driver_lack():
+        return lack
+    gpus = visible_gpus()
+    lack = gpu_lack(gpus[0]) if gpus else None
+    usable = [gpu.uuid for gpu in gpus if not gpu_lack(gpu)]
+    return replace(lack, ways_out=(f"take {VISIBLE}={usable[0]}",)) if lack and usable else lack
+
+
+def reasons_in_words(reasons: Mapping[Gpu, str]) -> str:
+    """Return why GPUs are left out, in words."""
+    return "; ".join(f"{gpu}: {why}" for gpu, why in reasons.items())
 
 
 def gpu_memory_held() -> int | None:
     """The bytes of its GPU that this process holds, by NVML; None before it uses one.
 
     In a container, where NVML knows processes by other numbers: what all of them hold together.
-    None, too, for a slice of a GPU.
     """
     torch = sys.modules.get("torch")
     uses_one = "cupy" in sys.modules or (torch is not None and torch.cuda.is_initialized())
     if not uses_one or not _has_nvml():
         return None
-    import pynvml
+    with _nvml() as nvml:
+        for handle, _ in _visible(nvml):
+            processes = nvml.nvmlDeviceGetComputeRunningProcesses(handle)
+            own = [one.usedGpuMemory or 0 for one in processes if one.pid == os.getpid()]
+            return sum(own) or int(nvml.nvmlDeviceGetMemoryInfo(handle).used)
+    return None
 
-    def held(handle: Any) -> str:
-        processes = pynvml.nvmlDeviceGetComputeRunningProcesses(handle)
-        own = [one.usedGpuMemory or 0 for one in processes if one.pid == os.getpid()]
-        return str(sum(own) or pynvml.nvmlDeviceGetMemoryInfo(handle).used)
 
-    held_of_each = visible_gpus(held)
-    return int(held_of_each[0]) if held_of_each and held_of_each[0].isdigit() else None
+def _older_cuda() -> str:
+    return f"run {install_line('gpu-cu12', anew=True)} in an environment of its own"
+
+
+def _needed() -> tuple[int, int, tuple[int, int]] | None:
+    """Return CUDA's version, the least driver and capability of the packages here; None of none."""
+    for package, needed in NEEDED.items():
+        with suppress(PackageNotFoundError):
+            version(package)
+            return needed
+    return None
 
 
 @cache
@@ -95,26 +168,66 @@ def _has_nvml() -> bool:
     import pynvml
 
     try:
-        pynvml.nvmlInit()
+        with _nvml():
+            return True
     except pynvml.NVMLError:
         return False
-    pynvml.nvmlShutdown()
-    return True
 
 
-def _restrict(names: list[str], uuids: list[str], visible: str | None) -> list[str]:
-    if visible is None:
-        return names
+@contextmanager
+def _nvml() -> Iterator[Any]:
+    import pynvml
+
+    pynvml.nvmlInit()
+    try:
+        yield pynvml
+    finally:
+        pynvml.nvmlShutdown()
+
+
+def _memory(nvml: Any, handle: Any) -> int | None:
+    with suppress(nvml.NVMLError):  # a system on a chip
+        return int(nvml.nvmlDeviceGetMemoryInfo(handle).total)
+    return None
+
+
+def _visible(nvml: Any) -> list[tuple[Any, Any]]:
+    """Return the handles of what CUDA lets this process use, each with that of its whole GPU."""
+    names = dict[str, list[tuple[Any, Any]]]()  # of each entry that CUDA takes
+    everything = []
+    for index in range(nvml.nvmlDeviceGetCount()):
+        gpu = nvml.nvmlDeviceGetHandleByIndex(index)
+        uuid = nvml.nvmlDeviceGetUUID(gpu)
+        slices = _slices(nvml, gpu)
+        parts = [(gpu, gpu)] if slices is None else [(part, gpu) for part in slices]
+        everything += parts
+        names |= {str(index): parts, uuid: parts}
+        for part in slices or ():
+            names[nvml.nvmlDeviceGetUUID(part)] = [(part, gpu)]
+            ids = nvml.nvmlDeviceGetGpuInstanceId(part), nvml.nvmlDeviceGetComputeInstanceId(part)
+            names["MIG-{}/{}/{}".format(uuid, *ids)] = [(part, gpu)]  # as of old
+    entries = os.environ.get(VISIBLE)
+    if entries is None:
+        return everything
     chosen = []
-    for entry in (part.strip() for part in visible.split(",")):
-        if entry.startswith("MIG-"):  # a slice of a GPU, which NVML lists under that GPU
-            chosen.append("MIG slice")
-            continue
-        if entry.isdigit():
-            matches = [int(entry)] if int(entry) < len(names) else []
-        else:
-            matches = [i for i, uuid in enumerate(uuids) if entry and uuid.startswith(entry)]
-        if not matches:  # CUDA, too, ignores everything from the first invalid entry on
+    for entry in map(str.strip, entries.split(",")):
+        start = str(int(entry)) if entry.isdigit() else entry or "none"
+        found = next((parts for name, parts in names.items() if name.startswith(start)), [])
+        if not found:  # CUDA, too, ignores everything from the first invalid entry on
             break
-        chosen.append(names[matches[0]])
+        chosen += [part for part in found if part not in chosen]
     return chosen
+
+
+def _slices(nvml: Any, gpu: Any) -> list[Any] | None:
+    """Return the handles of the slices (MIG) of a GPU; None where it is whole."""
+    try:
+        if not nvml.nvmlDeviceGetMigMode(gpu)[0]:
+            return None
+    except nvml.NVMLError:  # of a kind that cannot be sliced
+        return None
+    slices = []
+    for index in range(nvml.nvmlDeviceGetMaxMigDeviceCount(gpu)):
+        with suppress(nvml.NVMLError):  # fewer than there might be
+            slices.append(nvml.nvmlDeviceGetMigDeviceHandleByIndex(gpu, index))
+    return slices

@@ -12,8 +12,7 @@ from tempfile import NamedTemporaryFile
 from typing import TYPE_CHECKING, Any
 
 from cluster_setup import ClusterOptions, join, open_cluster, render, resolve_kind
-from cluster_setup.installation import install_line
-from cluster_setup.on_this_machine.devices import available_cores, cuda_needs, gpu_memory_held
+from cluster_setup.on_this_machine.devices import available_cores, cuda_lack, gpu_memory_held
 from cluster_setup.workers import describe_workers, slot_left, threads_per_task
 from pipelines.console import Echo
 from pipelines.errors import InputError, opt
@@ -239,12 +238,11 @@ def described(
                 f"{opt('device', 'cpu')}, or {opt('cluster', 'cuda')} on a machine with a GPU"
             )
         device = asked.device if asked.device != "auto" else "gpu" if have_gpus else "cpu"
-        needs = client.run(cuda_needs) if device == "gpu" else {}
-        if why := next((f"{why}, at {at}" for at, why in sorted(needs.items()) if why), None):
+        lacks = client.run(cuda_lack) if device == "gpu" else {}
+        for at, lack in sorted((at, lack) for at, lack in lacks.items() if lack):
             raise InputError(
-                f"{opt('device', 'gpu')} cannot use the workers' GPUs: {why}; update the driver, "
-                f"run {install_line('gpu-cu12', anew=True)} in an environment of its own, or use "
-                f"{opt('device', 'cpu')}"
+                f"{opt('device', 'gpu')} cannot use the workers' GPUs: {lack.why}, at {at}; "
+                + lack.or_else(f"use {opt('device', 'cpu')}")
             )
         recycling = recycling_of(tasks_per_worker, client, asked, workers, device)
         yield Cluster(asked.kind, client, workers, device, recycling)

@@ -99,6 +99,13 @@ class Plan(ABC, Generic[Chosen]):
         n_workers: int | None = self.options.workers
         return n_workers
 
+    def too_small(self, n_bytes: int) -> str:
+        """Return why a GPU with so much memory cannot hold what a task needs, empty if it can.
+
+        Empty, too, where that is not known before it runs.
+        """
+        return ""
+
     def timed(self, workers: Workers, done: Any) -> tuple[Self, Sequence[str]]:
         """The plan with what its tasks take, and lines on what the run will take, less ``done``.
 
@@ -306,7 +313,8 @@ def run_job(kind_of_job: type[Job[Any]], argv: Sequence[str]) -> Path:
             write_line(f"warning    {name} is made again: {change}")
         if computes:
             kind = where(options, asked.kind, plan.runs_in_process)
-            asked = replace(asked, kind=kind, workers=plan.n_workers(kind))
+            n_workers = plan.n_workers(kind)
+            asked = replace(asked, kind=kind, workers=n_workers, too_small=plan.too_small)
             with ExitStack() as stack:
                 waits = "starting workers" if kind in KINDS else "waiting for an answer"
                 with phase(write_line, f"cluster    {kind}: {waits}"):

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
+from importlib.metadata import PackageNotFoundError
 
 import pytest
 
 from cluster_setup import ClusterError, open_cluster
+from cluster_setup.on_this_machine import devices
+from tests.cluster_setup.nvml_stand_in import Card, stand_in
 
 
 @pytest.fixture
@@ -20,3 +24,22 @@ def refusal() -> Callable[..., str]:
         return str(caught.value)
 
     return refused
+
+
+@pytest.fixture
+def machine(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """A function that gives this machine other GPUs, and the driver and packages for them."""
+    # Dask has imported its own, and may have found nothing.
+    monkeypatch.setattr(devices, "_has_nvml", lambda: True)
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+
+    def has(*cards: Card, driver: str = "580.65.06", package: str = "cupy-cuda13x") -> None:
+        def version(name: str) -> str:
+            if name != package:
+                raise PackageNotFoundError
+            return "14.2.0"
+
+        monkeypatch.setitem(sys.modules, "pynvml", stand_in(*cards, driver=driver))
+        monkeypatch.setattr(devices, "version", version)
+
+    return has

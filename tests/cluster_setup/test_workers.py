@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import sys
 from collections import deque
+from collections.abc import Callable
 from unittest.mock import Mock
 
 import pytest
@@ -18,6 +19,7 @@ from cluster_setup.workers import (
     samples_of_memory,
     threads_per_task,
 )
+from tests.cluster_setup.nvml_stand_in import Card
 
 
 def test_workers_that_die_while_they_are_asked_are_asked_again() -> None:
@@ -60,11 +62,16 @@ def test_workers_describe_themselves(four_workers: Client) -> None:
     assert all(worker["address"].startswith("tls://127.0.0.1:") for worker in workers)
 
 
-def test_a_gpu_of_which_dask_knows_no_size_has_none(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("cluster_setup.workers.visible_gpus", lambda: ["A100"])
-    for known, told in ((-1, None), (2**30, 2**30)):  # -1: its own NVML is off
-        about = _describe(Mock(monitor=Mock(gpu_memory_total=known)))
-        assert (about["gpu"], about["gpu_memory"]) == ("A100", told)
+def test_a_worker_has_the_memory_of_its_gpu_or_of_its_slice(
+    machine: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parts = [Card(f"A100 MIG {n}", f"MIG-{n}", 5 * n) for n in (1, 2)]
+    machine(Card("GB10", "GPU-0", 0), Card("A100", "GPU-1", 40, slices=parts))
+    for visible, name, gibibytes in (("0", "GB10", None), ("MIG-2", "A100 MIG 2", 10)):
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+        about = _describe(Mock())
+        assert about["gpu"] == name
+        assert about["gpu_memory"] == (gibibytes and gibibytes * 2**30)
 
 
 def test_the_most_memory_is_that_of_the_samples_since(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,7 +3,6 @@ from __future__ import annotations
 import sys
 import types
 from collections.abc import Callable
-from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 from typing import Any
 
@@ -16,105 +15,115 @@ from cluster_setup.kinds import cuda
 from cluster_setup.on_this_machine import devices
 from pipelines.errors import InputError
 from pipelines.run.cluster import opened
+from tests.cluster_setup.nvml_stand_in import Card
 
 Refusal = Callable[..., str]
 
 
-def gpus(monkeypatch: pytest.MonkeyPatch, names: list[str], installed: bool) -> None:
-    monkeypatch.setattr(devices, "visible_gpus", lambda: names)
-    monkeypatch.setattr(cuda, "is_installed", lambda: installed)
+Machine = Callable[..., None]
+H200 = Card("H200", "GPU-h", 141)
+TWIN = Card("H200", "GPU-i", 141)
+OLD = Card("GTX 1050", "GPU-o", 4, (6, 1))
+SMALL = Card("T1000", "GPU-s", 4, (7, 5))
+
+
+@pytest.fixture
+def installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cuda, "is_installed", lambda: True)
 
 
 @pytest.mark.parametrize(
-    ("names", "installed", "kind"),
-    [([], True, "local"), (["H200"], False, "local"), (["H200"], True, "cuda")],
+    ("cards", "installed", "kind"),
+    [([], True, "local"), ([H200], False, "local"), ([H200], True, "cuda")],
 )
 def test_auto_takes_the_gpus_where_they_can_be_used(
-    monkeypatch: pytest.MonkeyPatch, names: list[str], installed: bool, kind: str
+    machine: Machine,
+    monkeypatch: pytest.MonkeyPatch,
+    cards: list[Card],
+    installed: bool,
+    kind: str,
 ) -> None:
-    gpus(monkeypatch, names, installed)
+    machine(*cards)
+    monkeypatch.setattr(cuda, "is_installed", lambda: installed)
     assert resolve_kind("auto") == kind
 
 
-def test_cuda_without_a_gpu(monkeypatch: pytest.MonkeyPatch, refusal: Refusal) -> None:
-    gpus(monkeypatch, [], installed=True)
+def test_cuda_without_a_gpu(machine: Machine, refusal: Refusal) -> None:
+    machine()
     assert refusal("cuda").startswith("--cluster cuda needs a GPU, but NVML sees none here; use")
 
 
-def test_cuda_without_dask_cuda(monkeypatch: pytest.MonkeyPatch, refusal: Refusal) -> None:
-    gpus(monkeypatch, ["H200"], installed=False)
+def test_cuda_without_dask_cuda(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch, refusal: Refusal
+) -> None:
+    machine(H200)
+    monkeypatch.setattr(cuda, "is_installed", lambda: False)
     assert "needs dask-cuda, which is not installed here; run " in refusal("cuda")
 
 
-def test_cuda_with_more_workers_than_gpus(
-    monkeypatch: pytest.MonkeyPatch, refusal: Refusal
-) -> None:
-    gpus(monkeypatch, ["H200"], installed=True)
+@pytest.mark.usefixtures("installed")
+def test_cuda_with_more_workers_than_gpus_of_use(machine: Machine, refusal: Refusal) -> None:
+    machine(H200, OLD)
     assert "--workers must be at most 1 with --cluster cuda" in refusal("cuda", workers=2)
 
 
-DRIVER = "driver {} or newer, found {}"
-CARD = "compute capability {} or newer, found {}"
+DRIVER = "needs NVIDIA driver {} or newer, found {}"
+CARD = "needs compute capability {} or newer, found {}"
+UPDATE, REINSTALL = "update the driver, run ", "run "
 
 
 @pytest.mark.parametrize(
-    ("package", "driver", "capability", "said"),
+    ("package", "driver", "capability", "said", "way"),
     [
-        ("cupy-cuda13x", "535.183.01", "9.0", DRIVER.format(580, "535.183.01")),
-        ("cupy-cuda13x", "580.65.06", "10.0", None),
-        ("cupy-cuda13x", "580.65.06", "7.0", CARD.format(7.5, 7.0)),  # a Volta
-        ("cupy-cuda12x", "535.183.01", "7.0", None),
-        ("cupy-cuda12x", "470.1", "7.0", DRIVER.format(525, "470.1")),
-        ("cupy-cuda12x", "535.183.01", "6.1", CARD.format(7.0, 6.1)),
+        ("cupy-cuda13x", "535.183.01", (9, 0), DRIVER.format(580, "535.183.01"), UPDATE),
+        ("cupy-cuda13x", "580.65.06", (10, 0), "", ""),
+        ("cupy-cuda13x", "580.65.06", (7, 0), CARD.format(7.5, 7.0), REINSTALL),  # a Volta
+        ("cupy-cuda13x", "580.65.06", (6, 1), CARD.format(7.5, 6.1), ""),
+        ("cupy-cuda12x", "535.183.01", (7, 0), "", ""),
+        ("cupy-cuda12x", "470.1", (7, 0), DRIVER.format(525, "470.1"), UPDATE),
+        ("cupy-cuda12x", "535.183.01", (6, 1), CARD.format(7.0, 6.1), ""),
     ],
 )
-def test_a_driver_and_a_gpu_too_old_are_named_beside_what_is_needed(
-    monkeypatch: pytest.MonkeyPatch,
+@pytest.mark.usefixtures("installed")
+def test_a_driver_and_a_gpu_too_old_are_named_beside_what_is_needed_and_what_helps(
+    machine: Machine,
     refusal: Refusal,
     tmp_path: Path,
     package: str,
     driver: str,
-    capability: str,
-    said: str | None,
+    capability: tuple[int, int],
+    said: str,
+    way: str,
 ) -> None:
-    monkeypatch.setattr(cuda, "is_installed", lambda: True)
-    monkeypatch.setattr(devices, "_has_nvml", lambda: True)
-    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
-    answers = {
-        "Init": None,
-        "Shutdown": None,
-        "SystemGetDriverVersion": driver,
-        "DeviceGetCount": 1,
-        "DeviceGetHandleByIndex": 0,
-        "DeviceGetName": "a card",
-        "DeviceGetUUID": "GPU-a",
-        "DeviceGetCudaComputeCapability": capability.split("."),
-    }
-    nvml = {f"nvml{name}": lambda *_, answer=answer: answer for name, answer in answers.items()}
-    # Dask has imported its own.
-    monkeypatch.setitem(sys.modules, "pynvml", types.SimpleNamespace(**nvml))
-
-    def version(name: str) -> str:
-        if name != package:
-            raise PackageNotFoundError
-        return "14.2.0"
-
-    monkeypatch.setattr(devices, "version", version)
+    machine(Card("a card", "GPU-a", 8, capability), driver=driver, package=package)
     asked = ClusterOptions("threads", device="gpu")
-    if said is None:
-        assert devices.cuda_needs() is None
+    if not said:
+        assert devices.cuda_lack() is None
         with opened(asked, tmp_path, False) as cluster:
             assert cluster.device == "gpu"
         return
-    assert f"{said}; update the driver" in refusal("cuda")
-    with pytest.raises(InputError, match=f"{said}, at .*; update the driver"):
+    why, _, ways = refusal("cuda").partition(said)
+    assert why.startswith("--cluster cuda cannot use the GPUs here: ")
+    assert ways.startswith(f"; {way or 'use --cluster local'}")
+    assert ways.endswith("use --cluster local")
+    assert ("gpu-cu12" in ways) == bool(way)
+    with pytest.raises(InputError, match=f"{said}, at .*; {way}.*device='cpu'"):
         opened(asked, tmp_path, False).__enter__()
 
 
+def test_a_process_whose_first_gpu_is_too_old_is_told_of_the_other(
+    machine: Machine, tmp_path: Path
+) -> None:
+    machine(OLD, H200)
+    said = "found 6.1, at .*; take CUDA_VISIBLE_DEVICES=GPU-h, or use device='cpu'"
+    with pytest.raises(InputError, match=said):
+        opened(ClusterOptions("threads", device="gpu"), tmp_path, False).__enter__()
+
+
 @pytest.fixture
-def asked(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+def asked(machine: Machine, installed: None, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     """What dask-cuda is asked for, which is not there."""
-    gpus(monkeypatch, ["H200", "H200"], installed=True)
+    machine(H200, TWIN)
     asked: dict[str, Any] = {}
 
     class LocalCUDACluster(LocalCluster):
@@ -131,6 +140,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
 def test_cuda_asks_for_one_worker_a_gpu_and_no_spilling(asked: dict[str, Any]) -> None:
     with open_cluster("cuda") as client:
         assert client.status == "running"
+    assert asked["CUDA_VISIBLE_DEVICES"] == ["GPU-h", "GPU-i"]
     assert asked["threads_per_worker"] == 1
     assert asked["device_memory_limit"] is None
     assert asked["host"] == "127.0.0.1"
@@ -159,3 +169,61 @@ def test_one_pool_serves_all_that_are_installed_for_cuda(
         "rmm_track_allocations": True,
         "rmm_allocator_external_lib_list": ["cupy", "torch"] if torch == "13.0" else ["cupy"],
     }
+
+
+@pytest.mark.parametrize(
+    ("cards", "options", "taken", "said"),
+    [
+        ([OLD, H200], {}, ["GPU-h"], "GTX 1050, 4 GiB (GPU-o): CUDA 13 needs compute capability"),
+        ([SMALL, H200, TWIN], {}, ["GPU-h", "GPU-i"], "T1000, 4 GiB (GPU-s): needs 9 GB"),
+        ([SMALL, H200, TWIN], {"workers": 1}, ["GPU-h"], "T1000"),
+        ([SMALL, OLD, H200], {}, ["GPU-h"], "GTX 1050"),
+        ([SMALL, SMALL], {}, ["GPU-s"], ""),  # of equals the tasks say what they lack
+        ([SMALL, Card("T600", "GPU-t", 2, (7, 5))], {}, ["GPU-s", "GPU-t"], ""),
+        ([Card("GB10", "GPU-g", 0), H200], {}, ["GPU-g", "GPU-h"], ""),
+    ],
+)
+def test_gpus_too_old_or_too_small_are_left_out_and_named(
+    machine: Machine,
+    asked: dict[str, Any],
+    cards: list[Card],
+    options: dict[str, Any],
+    taken: list[str],
+    said: str,
+) -> None:
+    def too_small(n_bytes: int) -> str:
+        return "needs 9 GB" if n_bytes < 9e9 else ""
+
+    machine(*dict.fromkeys(cards))
+    lines = list[str]()
+    with open_cluster("cuda", echo=lines.append, too_small=too_small, **options):
+        pass
+    assert asked["CUDA_VISIBLE_DEVICES"] == taken
+    assert len(lines) == bool(said)
+    assert said in "".join(lines)
+    assert all(line.startswith("left out   ") for line in lines)
+
+
+def test_slices_have_workers_and_a_share_of_their_own_memory(
+    machine: Machine, asked: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parts = [Card(f"A100 MIG {n}", f"MIG-{n}", 10 * n) for n in (1, 2)]
+    machine(Card("A100", "GPU-a", 40, (8, 0), slices=parts))
+    monkeypatch.setitem(sys.modules, "torch.version", None)
+    with open_cluster("cuda", rmm_pool="0.5"):
+        pass
+    assert asked["CUDA_VISIBLE_DEVICES"] == ["MIG-1", "MIG-2"]
+    assert asked["rmm_pool_size"] == 5 * 2**30
+
+
+def test_numbers_in_an_order_of_cudas_own_are_refused(
+    machine: Machine, asked: dict[str, Any], monkeypatch: pytest.MonkeyPatch, refusal: Refusal
+) -> None:
+    machine(OLD, H200)
+    monkeypatch.setenv("CUDA_DEVICE_ORDER", "FASTEST_FIRST")
+    with open_cluster("cuda"):  # by UUID
+        assert asked["CUDA_VISIBLE_DEVICES"] == ["GPU-h"]
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")
+    line = refusal("cuda")
+    assert "cannot tell which GPUs CUDA_VISIBLE_DEVICES=0 means" in line
+    assert "CUDA_DEVICE_ORDER is FASTEST_FIRST; unset that" in line

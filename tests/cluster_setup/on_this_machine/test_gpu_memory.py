@@ -4,64 +4,53 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
 from cluster_setup.on_this_machine import devices
 from cluster_setup.on_this_machine.devices import gpu_memory_held
+from tests.cluster_setup.nvml_stand_in import Card
 
 THIS = os.getpid()
 
 
-def processes(*held: tuple[int, int | None]) -> list[Any]:
-    return [SimpleNamespace(pid=pid, usedGpuMemory=used) for pid, used in held]
-
-
-@pytest.fixture
-def nvml(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
-    """Two GPUs; this process uses them by cupy."""
-    stand_in = SimpleNamespace(
-        nvmlInit=lambda: None,
-        nvmlShutdown=lambda: None,
-        nvmlDeviceGetCount=lambda: 2,
-        nvmlDeviceGetHandleByIndex=int,
-        nvmlDeviceGetUUID="GPU-{}".format,
-        nvmlDeviceGetMemoryInfo=lambda handle: SimpleNamespace(used=9000 + handle),
-        nvmlDeviceGetComputeRunningProcesses=[
-            processes((1, 7), (THIS, 300)),
-            processes((THIS, 40), (THIS, 5)),
-        ].__getitem__,
-    )
-    monkeypatch.setattr(devices, "_has_nvml", lambda: True)
-    monkeypatch.setitem(sys.modules, "pynvml", stand_in)
+@pytest.fixture(autouse=True)
+def cards(monkeypatch: pytest.MonkeyPatch, machine: Callable[..., None]) -> list[Card]:
+    """Three GPUs, one of them sliced; this process uses them by cupy."""
+    part = Card("C1", "MIG-7", used=70, processes=((1, 7), (THIS, 11)))
+    cards = [
+        Card("A", "GPU-0", used=9000, processes=((1, 7), (THIS, 300))),
+        Card("B", "GPU-1", used=9001, processes=((THIS, 40), (THIS, 5))),
+        Card("C", "GPU-2", used=9002, slices=[part]),
+    ]
+    machine(*cards)
     monkeypatch.setitem(sys.modules, "cupy", SimpleNamespace())
-    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
-    return stand_in
+    return cards
 
 
 @pytest.mark.parametrize(
     ("visible", "held"),
-    [("0,1", 300), ("1,0", 45), ("GPU-1", 45), ("MIG-7", None), ("", None)],
+    [("0,1", 300), ("1,0", 45), ("GPU-1", 45), ("MIG-7", 11), ("2", 11), ("", None)],
 )
 def test_it_is_that_of_the_gpu_that_the_process_computes_on(
-    nvml: SimpleNamespace, monkeypatch: pytest.MonkeyPatch, visible: str, held: int | None
+    monkeypatch: pytest.MonkeyPatch, visible: str, held: int | None
 ) -> None:
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
     assert gpu_memory_held() == held
 
 
-@pytest.mark.parametrize("listed", [[], processes((1, 7)), processes((THIS, None))])
+@pytest.mark.parametrize("listed", [(), ((1, 7),), ((THIS, None),)])
 def test_where_nvml_does_not_know_this_process_it_is_that_of_all(
-    nvml: SimpleNamespace, listed: list[Any]
+    cards: list[Card], listed: tuple[tuple[int, int | None], ...]
 ) -> None:
-    nvml.nvmlDeviceGetComputeRunningProcesses = lambda handle: listed
+    cards[0].processes = listed
     assert gpu_memory_held() == 9000
 
 
 def test_a_process_that_uses_no_gpu_holds_none_of_its_memory(
-    nvml: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.delitem(sys.modules, "cupy")
     monkeypatch.delitem(sys.modules, "torch", raising=False)

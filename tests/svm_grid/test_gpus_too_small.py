@@ -1,0 +1,38 @@
+"""What a search needs of a GPU, which a small one beside a large one may not have."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cluster_setup import ClusterOptions
+from pipelines.errors import InputError
+from pipelines.svm_grid import run
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"decision": "ovr"}, "decision='ovr' needs"),
+        ({}, "decision='ovo' needs"),
+        ({"solver": "sklearn"}, ""),
+        ({"device": "cpu"}, ""),
+    ],
+)
+def test_a_cluster_is_told_what_the_solver_needs(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, options: dict[str, Any], said: str
+) -> None:
+    asked = list[ClusterOptions]()
+
+    def opened(options: ClusterOptions, *more: object) -> None:
+        asked.append(options)
+        raise InputError("seen")
+
+    monkeypatch.setattr("pipelines.run.job.opened", opened)
+    with pytest.raises(InputError, match="seen"):
+        run(cluster="threads", quiet=True, results=str(tmp_path / "run"), **options)
+    assert asked[0].too_small(1 << 30) == ""
+    assert asked[0].too_small(1 << 16).startswith(said)
+    assert bool(asked[0].too_small(1 << 16)) == bool(said)
