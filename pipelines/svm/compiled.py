@@ -1,16 +1,18 @@
 """Compilation with numba: the one place that knows it."""
 
+import fcntl
 import hashlib
 import inspect
 import logging
 import re
 import threading
+import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache, partial, wraps
 from pathlib import Path
 from pickle import UnpicklingError
-from typing import Any, TypeVar
+from typing import IO, Any, TypeVar
 
 import numpy as np
 from numba import njit
@@ -33,8 +35,12 @@ def integers(first: int, last: int) -> list[int]:
     return list(np.arange(first, last))
 
 
-# Seconds of compiling after which it is said, once in a process.
+# Seconds of compiling, or of waiting for it, after which it is said, once in a process.
 SECONDS_OF_SILENCE = 1.0
+
+# For how long a process waits for another that compiles: that may be stopped, and the host of one
+# that shares the files may be gone.
+SECONDS_TO_WAIT, SECONDS_BETWEEN_LOOKS = 600.0, 0.05
 
 
 class _Announcement(Listener):
@@ -99,11 +105,11 @@ def compiled(*fastmath: str, inner: bool = False) -> Callable[[_Function], _Func
 
     def compile_or_load(function: _Function) -> _Function:
         folders = Path(inspect.getfile(function)).parent, Path(__file__).parent
-        cached = cached_with(compile_later(function), *folders)
-        cache: Any = getattr(cached, "_cache", None)
+        dispatcher = compile_later(function)
+        cache: Any = getattr(dispatcher, "_cache", None)
         if hasattr(cache, "_load_overload"):
             cache.load_overload = partial(_load, cache)
-        return cached
+        return cached_with(dispatcher, *folders)
 
     return compile_or_load
 
@@ -138,7 +144,80 @@ def cached_with(function: _Function, *folders: Path, variant: tuple[Any, ...] = 
         file._source_stamp = "".join(map(_digest, folders))
         # Looked at before the rest is read, which may name what the sources no longer have.
         file._version += f" {file._source_stamp}"
+        _OneCompiler(function, cache)
     return function
+
+
+class _Lock(threading.local):
+    file: IO[bytes] | None = None
+
+
+class _OneCompiler:
+    """Lets one process compile a function, and has the others load what that keeps.
+
+    Workers of one host begin together: each would compile the same, for a minute. Who finds
+    that nothing is kept takes a lock and looks again, and has it until its own is kept. Where
+    all is kept nobody takes it.
+    """
+
+    def __init__(self, function: Any, cache: Any) -> None:
+        self._compile, self._load = function.compile, cache.load_overload
+        self._path = Path(f"{cache._cache_file._index_path}.lock")
+        self._lock = _Lock()
+        function.compile, cache.load_overload = self.compile, self.load
+
+    def compile(self, signature: Any) -> Any:
+        """Compile or load, and give up the lock whatever became of it."""
+        is_outermost = self._lock.file is None  # of a function that calls itself
+        try:
+            return self._compile(signature)
+        finally:
+            if is_outermost and (file := self._lock.file) is not None:
+                self._lock.file = None
+                _unlock(file)
+
+    def load(self, signature: Any, target: Any) -> Any:
+        """Load what is kept, if need be when another process has compiled it."""
+        found = self._load(signature, target)
+        if found is None and self._lock.file is None:
+            self._lock.file = _locked(self._path)
+            found = self._load(signature, target)
+        return found
+
+
+def _locked(path: Path) -> IO[bytes] | None:
+    """Open and lock a file, which the system unlocks where this process dies.
+
+    None where that cannot be, as on a file system without locks, or takes too long.
+    """
+    started = time.monotonic()
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        file = path.open("ab")
+    except OSError:
+        return None
+    while (waited := time.monotonic() - started) < SECONDS_TO_WAIT:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return file
+        except BlockingIOError:
+            if waited > SECONDS_OF_SILENCE:
+                _say_waiting()
+            time.sleep(SECONDS_BETWEEN_LOOKS)
+        except OSError:
+            break
+    file.close()
+    return None
+
+
+def _unlock(file: IO[bytes]) -> None:
+    with suppress(OSError), file:
+        fcntl.flock(file, fcntl.LOCK_UN)  # a process that was forked meanwhile has it open, too
+
+
+@cache
+def _say_waiting() -> None:
+    logging.getLogger(__name__).warning("another process compiles the solver: waiting for it")
 
 
 @contextmanager

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
 import shutil
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -139,6 +141,118 @@ def test_a_folder_in_which_nothing_can_be_kept_stops_no_fit(folder: Path) -> Non
     damaged = ran(folder, FULL.format(-1))
     assert damaged.stdout.split() == ["2.0", "0"]
     assert "Ran out of input" in damaged.stderr
+
+
+SLOW = """
+from .compiled import compiled
+@compiled()
+def slow(x):
+    return x + 1
+"""
+TOGETHER = """
+import sys, time
+from pathlib import Path
+from numba.core.event import Listener, register
+from kernels.slow import slow
+class Compiling(Listener):
+    def on_start(self, event):
+        print("compiles", flush=True)
+        Path("compiling").touch()
+        while Path("slow").exists():
+            time.sleep(0.01)
+    def on_end(self, event):
+        pass
+register("numba:compile", Compiling())
+print("ready", flush=True)
+sys.stdin.readline()
+print(slow(1.0))
+"""
+
+
+@pytest.fixture
+def start(folder: Path) -> Iterator[Callable[[], subprocess.Popen[str]]]:
+    """A function that starts a process which compiles when told to, until ``slow`` is no more."""
+    (folder / "slow.py").write_text(SLOW)
+    (folder.parent / "slow").touch()
+    processes = list[subprocess.Popen[str]]()
+
+    def started() -> subprocess.Popen[str]:
+        process = subprocess.Popen(
+            [sys.executable, "-c", TOGETHER],
+            env=os.environ | {"PYTHONPATH": str(folder.parent), "NUMBA_CACHE_DIR": ""},
+            cwd=folder.parent,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        processes.append(process)
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        return process
+
+    yield started
+    for process in processes:
+        process.kill()
+        process.communicate()
+
+
+def tell(process: subprocess.Popen[str]) -> None:
+    assert process.stdin is not None
+    process.stdin.write("\n")
+    process.stdin.flush()
+
+
+def wait_for(path: Path) -> None:
+    while not path.exists():
+        time.sleep(0.01)
+
+
+def test_of_processes_that_begin_together_one_compiles(
+    folder: Path, start: Callable[[], subprocess.Popen[str]]
+) -> None:
+    processes = [start() for _ in range(3)]
+    for process in processes:
+        tell(process)
+    wait_for(folder.parent / "compiling")
+    time.sleep(0.5)  # for the others to come as far; where they do not, they find it kept
+    (folder.parent / "slow").unlink()
+    said = sorted(process.communicate()[0] for process in processes)
+    assert said == ["2.0\n", "2.0\n", "compiles\n2.0\n"]
+
+
+def test_a_process_that_dies_while_it_compiles_holds_up_no_other(
+    folder: Path, start: Callable[[], subprocess.Popen[str]]
+) -> None:
+    first, second = start(), start()
+    tell(first)
+    wait_for(folder.parent / "compiling")
+    tell(second)
+    time.sleep(0.2)
+    first.kill()
+    (folder.parent / "slow").unlink()
+    assert second.communicate()[0] == "compiles\n2.0\n"
+
+
+def test_a_file_system_without_locks_and_a_process_that_stands_still_stop_no_fit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(compiled_module, "SECONDS_TO_WAIT", 0.1)
+    path = tmp_path / "a.lock"
+    held = compiled_module._locked(path)
+    assert held is not None
+    assert compiled_module._locked(path) is None
+    compiled_module._unlock(held)
+    again = compiled_module._locked(path)
+    assert again is not None
+    compiled_module._unlock(again)
+
+    def flock(file: object, what: int) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(compiled_module.fcntl, "flock", flock)
+    assert compiled_module._locked(path) is None
+    compiled_module._unlock(path.open("ab"))
+    assert compiled_module._locked(path / "no folder") is None
 
 
 FIT = """
