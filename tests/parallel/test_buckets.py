@@ -239,7 +239,7 @@ def test_a_gradient_that_comes_again_to_a_sum_that_has_begun_is_no_step(monkeypa
 
 def test_a_rank_that_is_lost_in_the_pass_ends_it_for_the_others(monkeypatch):
     cut_small(monkeypatch)
-    steps = {rank: 0 for rank in range(3)}
+    steps = dict.fromkeys(range(3), 0)
 
     def work(group):
         def told():
