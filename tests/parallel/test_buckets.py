@@ -33,10 +33,10 @@ class Own(nn.Module):
 
     def __init__(self):
         super().__init__()
-        self.first, self.norm = nn.Linear(1, 64), nn.BatchNorm1d(64)
-        self.shared, self.last = nn.Linear(64, 64), nn.Linear(64, 1)
         self.unused, self.frozen = nn.Linear(64, 64), nn.Linear(64, 64).requires_grad_(False)
+        self.first, self.norm = nn.Linear(1, 64), nn.BatchNorm1d(64)
         self.sometimes = nn.Linear(64, 64)
+        self.shared, self.last = nn.Linear(64, 64), nn.Linear(64, 1)
 
     def forward(self, x):
         x = self.norm(self.first(x)).relu()
@@ -87,10 +87,20 @@ def problem(request, tmp_path):
     return dataclasses.replace(smooth, network=dataclasses.replace(smooth.network, name=name))
 
 
-def trained(problem, sync, tmp_path, n_ranks=2):
+def ends_of(problem, sync, tmp_path, start=None, change=lambda group: None):
+    """The last checkpoint of each of two ranks, or what it raised."""
     options = dataclasses.replace(SETTINGS, sync=sync)
-    order = TrainingPlan(options, 1, None, str(tmp_path / "checkpoint"))
-    results = on_ranks(n_ranks, lambda group: train(problem, order, group, lambda event: None))
+    order = TrainingPlan(options, 1, start, str(tmp_path / "checkpoint"))
+
+    def work(group):
+        change(group)
+        return train(problem, order, group, lambda event: None)
+
+    return on_ranks(2, work)
+
+
+def trained(*how):
+    results = ends_of(*how)
     for result in results:
         if isinstance(result, Exception):
             raise result
@@ -107,6 +117,34 @@ def test_a_gradient_in_buckets_is_to_the_bit_the_whole_one(sync, problem, tmp_pa
         assert torch.equal(state[name], value), name
     assert torch.equal(state["weights"], other["weights"])
     assert [row["loss"] for row in also.epochs] == [row["loss"] for row in progress.epochs]
+
+
+@pytest.mark.parametrize("problem", ["Own"], indirect=True)
+def test_a_rank_that_is_lost_in_a_pass_costs_that_step_alone(problem, tmp_path, monkeypatch):
+    monkeypatch.setattr(buckets, "FIRST", 4)
+    monkeypatch.setattr(buckets, "EACH", 64)
+    whole, _ = trained(problem, "every-step", tmp_path)
+    n_begun = [0, 0]
+
+    def lose(group):
+        begin = group.begin_sum
+
+        def begin_sum(tensor):
+            n_begun[group.rank] += 1
+            if n_begun[group.rank] == 15 and group.rank == 1:
+                group.abort()
+            begin(tensor)
+
+        group.begin_sum = begin_sum
+
+    lost = ends_of(problem, "every-step", tmp_path, None, lose)
+    assert [type(error) for error in lost] == [ProcessGroupError] * 2
+    for error in lost:
+        assert from_bytes(error.kept)[1].step > 0
+        again, _ = trained(problem, "every-step", tmp_path, error.kept)
+        for name, value in whole[0].items():
+            if value.is_floating_point():  # counts are those of each rank
+                assert torch.equal(again[0][name], value), name
 
 
 def deep() -> nn.Module:

@@ -192,6 +192,9 @@ class Group:
     def tally(self) -> tuple[float, float]:
         """Return seconds of communicating and of waiting, in collectives since the last call.
 
+        Of sums that were begun before a collective those in which it waits for them are counted:
+        then this rank can do nothing else.
+
         All ranks leave a collective together: its cost is the time of the rank that came last,
         the least of all; what another spent more in it, that one waited. No clocks are compared.
         """
@@ -242,8 +245,8 @@ class Group:
         self._spans.append(seconds)
 
     def _begin(self, name: str, tensor: torch.Tensor, *options: Any) -> None:
-        self.check()
         backend = self._backend
+        self.check()
         if backend is None:
             return
         try:
