@@ -160,11 +160,20 @@ class DeferredNetwork:
         """Give a module of the network, in place, the weights and buffers that it would have."""
         with torch.random.fork_rng(devices=[]), torch.no_grad():
             for module in part.modules():
-                for name, tensor in list(module.named_parameters(recurse=False)):
-                    weights = nn.Parameter(self._recorder.made(tensor), tensor.requires_grad)
-                    setattr(module, name, weights)
-                for name, buffer in list(module.named_buffers(recurse=False)):
-                    setattr(module, name, self._recorder.made(buffer))
+                for name, tensor in tensors_of(module).items():
+                    replace_tensor(module, name, tensor, self._recorder.made(tensor))
+
+
+def tensors_of(module: nn.Module) -> dict[str, torch.Tensor]:
+    """The weights and buffers of a module, without those of its own modules."""
+    weights = dict(module.named_parameters(recurse=False))
+    return weights | dict(module.named_buffers(recurse=False))
+
+
+def replace_tensor(module: nn.Module, name: str, old: torch.Tensor, new: torch.Tensor) -> None:
+    """Give a module another tensor of a kind: weights for weights, a buffer for a buffer."""
+    is_weight = isinstance(old, nn.Parameter)
+    setattr(module, name, nn.Parameter(new, old.requires_grad) if is_weight else new)
 
 
 def _nothing(record: logging.LogRecord) -> bool:

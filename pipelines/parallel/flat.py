@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 # What the classes of torch.optim hand to their functions by default.
 SGD: dict[str, Any] = {"weight_decay": 0.0, "dampening": 0.0, "nesterov": False}
 ADAMW: dict[str, Any] = {"beta1": 0.9, "beta2": 0.999, "eps": 1e-8, "weight_decay": 0.01}
+ALIGNED = 16  # numbers in a cache line
 BEST = "best "  # before the names of what the network was after its best epoch
 
 
@@ -29,10 +30,10 @@ class FlatModel:
     Attributes
     ----------
     weights : float32 tensor of shape (n_weights,)
-    shared : float32 tensor of shape (n_weights + 1 + n_statistics,)
-        The gradient, after it a place for the loss and one for the statistics, which travel with
-        it.
-    gradient : the first n_weights of these
+    shared : float32 tensor of shape (n_statistics + 1 + n_weights,)
+        The gradient, before it a place for the statistics and one for the loss, which travel with
+        its first weights: of these a backward pass has the gradient last.
+    gradient : the last n_weights of these
     n_statistics : numbers in ``statistics``
     """
 
@@ -45,8 +46,10 @@ class FlatModel:
         parameters = list(self.network.parameters())
         self.weights = torch.nn.utils.parameters_to_vector(parameters).detach()
         self.n_statistics = sum(one.numel() for one in self.statistics)
-        self.shared = torch.zeros(len(self.weights) + 1 + self.n_statistics, device=device)
-        self.gradient = self.shared[: len(self.weights)]
+        n_before = self.n_statistics + 1
+        spare = -n_before % ALIGNED  # so that the gradient begins where vector instructions like it
+        self.shared = torch.zeros(spare + n_before + len(self.weights), device=device)[spare:]
+        self.gradient = self.shared[n_before:]
         torch.nn.utils.vector_to_parameters(self.weights, parameters)
         gradients = self.gradient.split([one.numel() for one in parameters])
         for one, gradient in zip(parameters, gradients, strict=True):
@@ -65,6 +68,11 @@ class FlatModel:
     @property
     def n_weights(self) -> int:
         return len(self.weights)
+
+    @property
+    def loss(self) -> torch.Tensor:
+        """The loss's place in ``shared``."""
+        return self.shared[self.n_statistics]
 
     @property
     def buffers(self) -> dict[str, torch.Tensor]:
@@ -100,11 +108,11 @@ class FlatModel:
 
         if self.n_statistics:
             flat = [one.flatten() for one in self.statistics]
-            torch.cat(flat, out=self.shared[self.n_weights + 1 :])
+            torch.cat(flat, out=self.shared[: self.n_statistics])
 
     def take_statistics(self, n_ranks: int) -> None:
         """Take from there the mean of what so many ranks put in."""
-        means = self.shared[self.n_weights + 1 :] / n_ranks
+        means = self.shared[: self.n_statistics] / n_ranks
         sizes = [one.numel() for one in self.statistics]
         for one, mean in zip(self.statistics, means.split(sizes), strict=True):
             one.copy_(mean.view_as(one))

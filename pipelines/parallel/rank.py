@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,7 @@ import numpy as np
 
 from pipelines.data.batches import Batch, Batches
 from pipelines.data.stream.feed import Feed, StreamedBatches, StreamedColumns
+from pipelines.parallel.buckets import Buckets
 from pipelines.parallel.checkpoint import Progress, from_bytes, to_bytes, write
 from pipelines.parallel.flat import BEST, FlatModel, best_network
 from pipelines.parallel.options import TrainingOptions, strategy_of
@@ -130,6 +132,10 @@ class Rank:
     def _make_network(self) -> torch.nn.Module:
         return self._problem.network.make(self._order.seed)
 
+    @cached_property
+    def _buckets(self) -> Buckets:
+        return Buckets(self._model, self._group)
+
     def _network_draws(self) -> bool:
         from pipelines.nn.networks import draws
 
@@ -220,6 +226,8 @@ class Rank:
         if always_equal:
             self._equal_buffers = {name: one.clone() for name, one in model.buffers.items()}
         model.shared.zero_()
+        if shares:
+            self._buckets.begin()
         if n_mine:
             X = batch.columns["X"]
             of_images, of_network = seeds_of(self._order.seed, step, group.rank)
@@ -233,14 +241,14 @@ class Rank:
             (loss / (batch.n_union if shares else n_mine)).backward()
             self._loss += loss.detach()
         if shares:
-            model.shared[model.n_weights] = self._loss
+            model.loss.copy_(self._loss)
             if always_equal:
                 model.put_statistics()
-                group.sum(model.shared)
+                self._buckets.end()
                 model.take_statistics(group.n_ranks)
             else:
-                group.sum(model.shared[: model.n_weights + 1])
-            self._count(model.shared[model.n_weights])
+                self._buckets.end(model.n_statistics)
+            self._count(model.loss)
         if shares or n_mine:
             model.step(self._options.rate(step, group.n_ranks))
         self._equal_buffers = {}

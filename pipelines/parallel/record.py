@@ -20,7 +20,8 @@ class EpochRow(Row):
     """An epoch of a training of ``data_parallel``; one that failed has a row without numbers.
 
     ``seconds`` are of training since its beginning, the other times of this epoch, the mean of
-    its ranks. Losses that are not finite are left out.
+    its ranks: of communication and waiting those in which a rank could compute nothing, and not
+    what ran beside a backward pass. Losses that are not finite are left out.
     """
 
     strategy: str

@@ -143,11 +143,11 @@ class StagedRank(Rank):
             for X, y, _ in self._rounds(columns):
                 self._run(self._schedule.step, X, y, losses)
         if losses:
-            model.shared[model.n_weights] = torch.stack(losses).detach().sum() * batch.n_union
+            model.loss.copy_(torch.stack(losses).detach().sum() * batch.n_union)
         model.put_statistics()
         self._peers.sum(model.shared)
         model.take_statistics(self._peers.n_ranks)
-        self._count(model.shared[model.n_weights])
+        self._count(model.loss)
         began = time.perf_counter()
         model.step(self._options.rate(step, self._formation.n_pipelines))
         self._busy += time.perf_counter() - began

@@ -13,7 +13,7 @@ import torch
 from torch import fx, nn
 
 from pipelines.errors import InputError, opt
-from pipelines.parallel.deferred import DeferredNetwork
+from pipelines.parallel.deferred import DeferredNetwork, replace_tensor, tensors_of
 from pipelines.parallel.options import MICROBATCHES, Formation, TrainingOptions
 from pipelines.parallel.problem import Network
 from pipelines.run.outcomes import describe
@@ -35,22 +35,15 @@ BatchNorm = nn.modules.batchnorm._BatchNorm
 
 
 class Function(nn.Module):
-    """A function that stands between layers, as a layer.
+    """A function of one tensor that stands between layers, as a layer."""
 
-    Parameters
-    ----------
-    function : of the tensor that comes in, and of ``arguments``
-    """
-
-    def __init__(
-        self, function: Callable[..., Any], arguments: Sequence[Any], named: Mapping[str, Any]
-    ) -> None:
+    def __init__(self, function: Callable[[torch.Tensor], Any]) -> None:
         super().__init__()
-        self._function, self._arguments, self._named = function, arguments, named
+        self._function = function
 
     def forward(self, rows: torch.Tensor) -> Any:
         """Call it."""
-        return self._function(rows, *self._arguments, **self._named)
+        return self._function(rows)
 
 
 def chain_of(module: nn.Module) -> list[nn.Module]:
@@ -80,14 +73,15 @@ def chain_of(module: nn.Module) -> list[nn.Module]:
     for kind, target, arguments, named in steps:
         if kind == "call_module":
             layers += chain_of(module.get_submodule(target))
+        elif kind == "call_method":
+            layers.append(Function(methodcaller(target, *arguments, **named)))
         else:
-            function = target if kind == "call_function" else _method(target)
-            layers.append(Function(function, arguments, named))
+            layers.append(Function(_of_first(target, arguments, named)))
     return layers
 
 
-def _method(name: str) -> Callable[..., Any]:
-    return lambda rows, *arguments, **named: methodcaller(name, *arguments, **named)(rows)
+def _of_first(function: Callable[..., Any], arguments: Any, named: Any) -> Callable[..., Any]:
+    return lambda rows: function(rows, *arguments, **named)
 
 
 class _Children(fx.Tracer):
@@ -261,7 +255,7 @@ class StagedNetwork:
     def names_of(self, stage: nn.Module) -> Iterator[tuple[str, str]]:
         """Yield the names of weights and buffers of a stage: there, and in the whole network."""
         for path, module in stage.named_modules():
-            for name in _tensors_of(module):
+            for name in tensors_of(module):
                 there, whole = ([way, name] for way in (path, self._names.get(id(module), "")))
                 yield ".".join(filter(None, there)), ".".join(filter(None, whole))
 
@@ -332,17 +326,6 @@ def network_from(stored: Mapping[str, torch.Tensor], make: Callable[[], nn.Modul
     """A network whose weights and buffers are those that are stored, as they lie there."""
     network = DeferredNetwork(make).network
     for path, module in network.named_modules():
-        for name, tensor in _tensors_of(module).items():
-            own = stored[".".join(filter(None, [path, name]))]
-            is_weight = isinstance(tensor, nn.Parameter)
-            setattr(module, name, nn.Parameter(own, requires_grad=False) if is_weight else own)
-    return network
-
-
-def _tensors_of(module: nn.Module) -> dict[str, torch.Tensor]:
-    """The weights and buffers of a module, without those of its own modules."""
-    parameters, buffers = (
-        module.named_parameters(recurse=False),
-        module.named_buffers(recurse=False),
-    )
-    return dict(parameters) | dict(buffers)
+        for name, tensor in tensors_of(module).items():
+            replace_tensor(module, name, tensor, stored[".".join(filter(None, [path, name]))])
+    return network.requires_grad_(False)

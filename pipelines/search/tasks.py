@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from pipelines.data.device_memory import free_unused
 from pipelines.data.fits import Fit, Progress
 from pipelines.data.placement import FoldedData
 from pipelines.errors import error_line
@@ -30,7 +31,7 @@ from pipelines.search.fitting import (
 from pipelines.search.scoring import ACCURACY, CandidateScorer
 from pipelines.search.shared.base import PlainFits, Split, SplitRows, renumbered
 from pipelines.search.strategies.base import WHOLE, Request
-from pipelines.search.substitutes import substitute
+from pipelines.search.substitutes import Substitute, substitute
 
 SEARCH, INNER, OUTER, CURVE = "search", "inner", "outer", "curve"  # the stages of a run
 # Of the time of a group's splits together, measured on 12,000 rows of MNIST: 1 to 16 %.
@@ -253,6 +254,22 @@ def fit_task(
     problem = problem.of(task.stage)
     candidates = [problem.candidate(task, member).estimator for member in task.members]
     substitutes = [substitute(candidate, problem.device) for candidate in candidates]
+    try:
+        yield from _fits(problem, task, candidates, substitutes, n_threads, alone, fit_options)
+    finally:
+        if any(one.implementation == "cuml" for one in substitutes):
+            free_unused()
+
+
+def _fits(
+    problem: Problem,
+    task: Task,
+    candidates: Sequence[Any],
+    substitutes: Sequence[Substitute],
+    n_threads: int | None,
+    alone: bool,
+    fit_options: FitOptions | None,
+) -> Iterator[Fit | Progress]:
     group = problem.shared_by(task)
     # What is not scikit-learn's shares nothing.
     is_replaced = group.shared is not None and any(one.replaced for one in substitutes)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import sys
+import weakref
+from collections.abc import Callable
 from types import ModuleType
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -115,6 +118,40 @@ def test_a_fit_that_fails_on_the_gpu_is_made_by_scikit_learn(cuml: Any) -> None:
     assert said[1] == ("scikit-learn", why)
     assert said[0][0] == "cuml"
     assert [row["score"] for row in rows["gpu"]] == [row["score"] for row in rows["cpu"]]
+
+
+class Circular(Stand):
+    """A model that only Python's collector can free, as some of cuML's."""
+
+    fitted: ClassVar = weakref.WeakSet[Any]()
+
+    def fit(self, X: Any, y: Any) -> Circular:
+        self.me = self
+        self.fitted.add(self)
+        return super().fit(X, y)
+
+
+def test_models_on_the_gpu_are_freed_with_each_task(
+    cuml: Any, gpu_stand_in: Callable[[], list[tuple[int, str, int]]]
+) -> None:
+    import cupy  # the stand-in, which counts when unused memory is freed
+
+    assert cupy.get_default_memory_pool()
+    cuml.LogisticRegression = Circular
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(60, 3)), np.arange(60) % 2
+    candidates = tuple(Candidate("logistic", {}, LogisticRegression(C=C)) for C in (0.1, 1.0))
+    split = (np.arange(40), np.arange(40, 60))
+    problem = problem_of(candidates, X, y, [split], device="gpu")
+    gc.disable()
+    try:
+        for n_done, task in enumerate(make_tasks(problem), 1):
+            assert rows_of(problem, task)[0]["implementation"] == "cuml"
+            assert not Circular.fitted
+            assert [what for _, what, _ in gpu_stand_in()].count("free") == n_done
+    finally:
+        gc.enable()
+    assert n_done == 1, "both candidates in one task"
 
 
 def test_rows_say_what_was_fitted_and_why(cuml: ModuleType) -> None:

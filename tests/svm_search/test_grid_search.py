@@ -204,7 +204,7 @@ def test_the_client_leaves_the_gpus_to_the_workers(
         assert np.mean(search.predict(X) == y) > 0.9
         assert search.predict_proba(X).shape == (len(X), 10)
     touches = gpu_stand_in()
-    assert {what for _, what, _ in touches} >= {"import", "import-cuml", "to-device"}
+    assert {what for _, what, _ in touches} >= {"import", "import-cuml", "to-device", "free"}
     assert os.getpid() not in {process for process, _, _ in touches}
 
 

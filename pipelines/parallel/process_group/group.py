@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 if TYPE_CHECKING:
     import torch
@@ -55,6 +55,9 @@ class Group:
         self._parts: list[Group] = []
         self._how: dict[str, Any] = {}  # it was joined, and its parts are
         self._spans: list[float] = []  # seconds of each collective since the last tally
+        # Sums that are not waited for yet, each with the backend: that is closed when nothing has
+        # it any more, which takes until they end, so by the thread that computes.
+        self._begun: list[tuple[Any, Any]] = []
 
     @classmethod
     def join(
@@ -161,6 +164,16 @@ class Group:
         """
         self._collective("allreduce", tensor)
 
+    def begin_sum(self, tensor: torch.Tensor) -> None:
+        """Begin to add up a tensor, in place; it is there once the next ``sum`` returns.
+
+        Raises
+        ------
+        ProcessGroupError
+            As ``sum`` does.
+        """
+        self._begin("allreduce", tensor)
+
     def mean(self, tensor: torch.Tensor) -> None:
         """Average a tensor over all ranks, in place; raises as ``sum``."""
         self.sum(tensor)
@@ -173,10 +186,14 @@ class Group:
     def check(self) -> None:
         """Raise ProcessGroupError if this rank was told to stop; without communication."""
         if self._broken.is_set():
+            self._begun.clear()
             raise ProcessGroupError("the process group was told to stop")
 
     def tally(self) -> tuple[float, float]:
         """Return seconds of communicating and of waiting, in collectives since the last call.
+
+        Of sums that were begun before a collective those in which it waits for them are counted:
+        then this rank can do nothing else.
 
         All ranks leave a collective together: its cost is the time of the rank that came last,
         the least of all; what another spent more in it, that one waited. No clocks are compared.
@@ -210,30 +227,55 @@ class Group:
             backend.abort()  # of gloo it interrupts nothing
 
     def _collective(self, name: str, tensor: torch.Tensor, *options: Any) -> None:
-        """Run a collective; return once its result can be used."""
+        """Run a collective; return once its result can be used, and those begun before."""
+        began = self._now()
+        self._begin(name, tensor, *options)
+        if not self._begun:
+            return
+        try:
+            for _, work in self._begun:
+                work.wait()
+            # Of a collective that was aborted here NCCL's device has a part of the sum, and wait()
+            # does not raise: the host waits for the device, and knows before the sum is used.
+            seconds = self._seconds_since(began)
+        except RuntimeError as error:
+            self._fail(error)
+        self.check()
+        self._begun.clear()
+        self._spans.append(seconds)
+
+    def _begin(self, name: str, tensor: torch.Tensor, *options: Any) -> None:
         backend = self._backend
         self.check()
         if backend is None:
             return
-        self._synchronize()  # what the device has yet to compute is not communication
-        began = time.perf_counter()
         try:
-            getattr(backend, name)([tensor], *options).wait()
-            self._synchronize()
+            self._begun.append((backend, getattr(backend, name)([tensor], *options)))
         except RuntimeError as error:
-            self.abort()
-            raise ProcessGroupError(str(error).splitlines()[0]) from None
-        # Of a collective that was aborted here NCCL's device has a part of the sum, and wait() does
-        # not raise: this is how that is known before it is used.
-        self.check()
-        self._spans.append(time.perf_counter() - began)
+            self._fail(error)
 
-    def _synchronize(self) -> None:
-        """Wait until the device has done its queued work; a CPU has none."""
-        if self.device != "cpu":
-            import torch
+    def _fail(self, error: RuntimeError) -> NoReturn:
+        self._begun.clear()
+        self.abort()
+        raise ProcessGroupError(str(error).splitlines()[0]) from None
 
-            torch.cuda.synchronize(self.device)
+    def _now(self) -> Any:
+        """A point in time: of the host, or that at which the device has done its queued work."""
+        if self.device == "cpu":
+            return time.perf_counter()
+        import torch
+
+        event = torch.cuda.Event(enable_timing=True)
+        event.record()
+        return event
+
+    def _seconds_since(self, began: Any) -> float:
+        """Seconds between a point and the last of what is queued, for which the host waits."""
+        ended = self._now()
+        if self.device == "cpu":
+            return float(ended - began)
+        ended.synchronize()
+        return float(began.elapsed_time(ended)) / 1000
 
 
 def _backend(store: Any, rank: int, n_ranks: int, device: str, host: str, limit: timedelta) -> Any:

@@ -7,13 +7,13 @@ one, from rows that are on the device already.
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from pipelines.data.device_memory import free_unused
 from pipelines.data.fits import Fit, Progress
 from pipelines.data.placement import to_device, to_host
 from pipelines.svm.backends.base import OneByOne, Work, join_problems
@@ -61,8 +61,7 @@ class CumlBackend(OneByOne):
         try:
             yield from super().fit_cells(work)
         finally:
-            # Device memory grew with each SVC in long runs: collect the cycles they leave.
-            gc.collect()
+            free_unused()  # it grew with each SVC in long runs
 
     def fit(self, X: Any, y: np.ndarray, C: float, gamma: float, settings: Settings) -> Any:
         # Here, for whoever plans a run reads this file, and cuml's import takes hold of a GPU.

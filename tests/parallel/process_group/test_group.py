@@ -44,6 +44,21 @@ def test_the_rank_that_comes_last_communicates_and_the_others_wait():
     assert last < waited
 
 
+def test_what_is_computed_while_a_sum_goes_on_is_no_communication():
+    """The seconds in which a rank can do nothing else: from the ``sum`` that waits."""
+
+    def work(group):
+        began = time.perf_counter()
+        group.begin_sum(torch.ones(10))
+        time.sleep(0.5)
+        group.sum(torch.ones(10))
+        return group._spans, time.perf_counter() - began
+
+    for stood_still, seconds in on_ranks(2, work):
+        assert len(stood_still) == 1
+        assert sum(stood_still) <= seconds - 0.5
+
+
 def test_a_rank_that_leaves_breaks_the_gang_at_once():
     def work(group):
         group.sum(torch.ones(3))
@@ -103,26 +118,45 @@ class Device:
     """A backend like NCCL: ``wait()`` returns at once, the device finishes when it is asked."""
 
     def __init__(self, monkeypatch, at_the_end):
-        self._at_the_end, self._begun = at_the_end, None
-        monkeypatch.setattr(torch.cuda, "synchronize", self._finish)
+        self._at_the_end, self._begun, self.n_waits = at_the_end, [], 0
+        monkeypatch.setattr(torch.cuda, "Event", self._event)
+
+    def _event(self, enable_timing):
+        """A point in time after what has begun: 0.25 s for each sum before it."""
+        assert enable_timing
+        before = list[torch.Tensor]()
+        return SimpleNamespace(
+            record=lambda: before.extend(self._begun),
+            synchronize=lambda: self._finish(before),
+            elapsed_time=lambda later: 250.0 * (later.n() - len(before)),
+            n=lambda: len(before),
+        )
 
     def allreduce(self, tensors):
-        (self._begun,) = tensors
+        self._begun += tensors
         return SimpleNamespace(wait=lambda: None)
 
     def abort(self):
         pass
 
-    def _finish(self, device):
-        if self._begun is not None:
-            self._at_the_end(self._begun)
+    def _finish(self, sums):
+        self.n_waits += 1
+        for one in sums:
+            self._at_the_end(one)
 
 
 def test_a_sum_is_given_when_the_device_has_it(monkeypatch):
-    group = Group(0, 2, "cuda", Device(monkeypatch, lambda one: one.fill_(3)))
-    total = torch.ones(2)
-    group.sum(total)
-    assert total.tolist() == [3, 3]
+    device = Device(monkeypatch, lambda one: one.fill_(3))
+    group = Group(0, 2, "cuda", device)
+    totals = torch.ones(3, 2)
+    group.begin_sum(totals[0])
+    group.begin_sum(totals[1])
+    assert device.n_waits == 0
+    group.sum(totals[2])
+    assert totals.tolist() == [[3, 3]] * 3
+    assert device.n_waits == 1, "once for all of them"
+    # The device has begun two before there was nothing else to do: the time of one is counted.
+    assert group._spans == [0.25]
 
 
 def test_a_sum_that_was_aborted_on_the_device_is_not_given(monkeypatch):
