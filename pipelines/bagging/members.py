@@ -10,7 +10,7 @@ import numpy as np
 
 from pipelines.bagging.record import INTERVALS, MEMBER_FILES, NESTED, SELECTIVE_PREDICTION
 from pipelines.data.model_file import Arrays, Model, load_model
-from pipelines.data.placement import Placed
+from pipelines.data.placement import SharedData
 from pipelines.nn.fit import Refitted
 from pipelines.nn.member import Ensemble, OutOfBagPrediction, Prediction
 from pipelines.run_folder import names
@@ -80,7 +80,7 @@ class MemberFiles:
         names.write_arrays(self.paths(number)[1], arrays, compressed=False)
 
     def recall(
-        self, data: Placed | None, row: Mapping[str, Any], device: str
+        self, data: SharedData | None, row: Mapping[str, Any], device: str
     ) -> tuple[Prediction, OutOfBagPrediction]:
         """Take the predictions of a refit from the process that made them, else from the file.
 

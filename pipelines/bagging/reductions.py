@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pipelines.data.placement import Placed, scatter, to_host
+from pipelines.data.placement import SharedData, scatter, to_host
 from pipelines.nn.member import Member, Prediction
 
 if TYPE_CHECKING:
@@ -99,14 +99,14 @@ def ask_on_workers(
     """
     import dask
 
-    rows, inputs = scatter(client, Placed(X)), members[0].inputs
+    rows, inputs = scatter(client, SharedData(X)), members[0].inputs
     ask = dask.delayed(_ask, pure=False)
     asked = [ask(member, rows, training) for member in scatter(client, list(members))]
     dtype = np.float64 if inputs.is_regression else np.float32
     return Prediction(*together(asked, (len(X), inputs.n_outputs), dtype))
 
 
-def _ask(member: Member, rows: Placed, training: Training) -> Prediction:
+def _ask(member: Member, rows: SharedData, training: Training) -> Prediction:
     return member.predict(rows.shared, training)
 
 

@@ -10,6 +10,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from importlib.util import find_spec
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -26,7 +27,7 @@ from pipelines.nn.fit import NoRoomError, Refitted, generator_of, refit
 from pipelines.nn.inputs import Inputs
 from pipelines.nn.settings import Training
 from pipelines.nn.space import OF_CONVOLUTION, PARAMETERS, SearchSpace
-from pipelines.nn.stack import OK, Part, place_rows
+from pipelines.nn.stack import OK, Part, placed_rows
 from pipelines.run.events import ProgressEvent
 from pipelines.run.tasks import Outcome, Runner
 from pipelines.search.budget import Budget
@@ -234,8 +235,9 @@ class Trainings:
 
     def problem(self, data: FoldedData, scoring: Sequence[str] = ()) -> Problem:
         """The searches of all members, each a part of the problem: candidates and splits."""
-        if not isinstance(data.scaling, Preparation):
-            place = partial(place_rows, inputs=self.inputs, training=self.training)
+        on_gpu = self.training.device == "gpu" and find_spec("cupy") is not None
+        if on_gpu and not isinstance(data.scaling, Preparation):
+            place = partial(placed_rows, inputs=self.inputs, training=self.training)
             data = replace(data, place=place)
         scorer = CandidateScorer(tuple(dict.fromkeys([*scoring, self.loss])))
         search, parts = Problem(data, (), {}, scorer, (), COLUMNS), dict[str, Problem]()

@@ -6,13 +6,13 @@ import hashlib
 import pickle
 import sys
 import threading
-from collections.abc import Callable, Hashable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from contextvars import Context
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Self, SupportsIndex
+from weakref import WeakValueDictionary
 
 import numpy as np
 
@@ -38,6 +38,7 @@ class Placement:
     def __init__(self) -> None:
         self._lock = threading.RLock()  # what is made may be made of what is kept
         self._values: dict[Hashable, Any] = {}
+        self._lent = WeakValueDictionary[Hashable, Any]()
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Placement, ()
@@ -46,11 +47,18 @@ class Placement:
         return len(self._values)
 
     def get(self, key: Hashable, make: Callable[[], Any]) -> Any:
-        """Return the value of ``key``, made at the first call."""
+        """Return the value of ``key``: one that was lent, or made at the first call."""
         with self._lock:
+            if (lent := self._lent.get(key)) is not None:
+                return lent
             if key not in self._values:
                 self._values[key] = make()
             return self._values[key]
+
+    def lend(self, arrays: Mapping[str, Any]) -> None:
+        """Give ``get`` arrays of the GPU by name, for as long as whoever lends them holds them."""
+        with self._lock:
+            self._lent.update({("gpu", name): array for name, array in arrays.items()})
 
     def latest(self, kind: str, key: Hashable, make: Callable[[], Any]) -> Any:
         """Return the value of ``key``, the only one of its kind that is kept."""
@@ -87,8 +95,8 @@ class FoldedData:
     weights : float64 array of shape (n_samples,), optional
         Of the training rows, as ``draw_bootstrap`` takes them.
     place : function of a ``FoldedData``, optional
-        Places the rows that all tasks take where they compute, and returns them: an object
-        with ``nbytes``. A worker calls it when the data come, see ``Placed``.
+        Makes what all tasks take on a GPU: arrays of cupy by name, for which ``placement`` is
+        asked as ``("gpu", name)``. A task of its own calls it, see ``place``.
     placement : Placement
         What this process derives from the rows; ``dataclasses.replace`` gives a copy its own,
         for its rows may be others.
@@ -101,7 +109,7 @@ class FoldedData:
     folds: Sequence[Fold]
     scaling: Scaling | Preparation
     weights: np.ndarray | None = None
-    place: Callable[[FoldedData], Any] | None = None
+    place: Callable[[Any], dict[str, Any]] | None = None
     placement: Placement = field(default_factory=Placement, init=False)
 
     @classmethod
@@ -160,6 +168,12 @@ class FoldedData:
         """Return the training rows as they came, on ``device``; kept like those of ``scaled``."""
         return self.placement.get((device, "unscaled"), lambda: to_device(self.X, device))
 
+    def placed(self) -> dict[str, Any]:
+        """Make the rows that the path solver and cuML take on a GPU; see ``place``."""
+        if self.scaling.learns:  # each fold's own are made of them
+            return {"unscaled": to_device(self.X, "gpu")}
+        return {"scaled": self._scale(None, "gpu")}
+
     def _scale(self, rows: np.ndarray | None, device: str) -> Any:
         scaling = self.scaling_for(rows)
         if not isinstance(scaling, FittedScaling):
@@ -174,12 +188,8 @@ class FoldedData:
         return _single(on_device.transform(self.unscaled(device)), device)
 
 
-class Placed:
-    """What tasks share, with its rows where they compute: a value that Dask holds and counts.
-
-    Every worker that it reaches, by the network or from another worker, is sent what lies on the
-    host, and places the rows itself as they come: none come back from a device to be sent on.
-    When Dask lets go of it, what lies on the device is freed.
+class SharedData:
+    """What tasks share, on the host: a value that Dask holds, counts and sends.
 
     Its arrays are aligned in every process. Dask hands out pieces of one message, whose arrays
     begin anywhere; sums over those take several times as long, and some libraries refuse them.
@@ -191,9 +201,8 @@ class Placed:
 
     def __init__(self, shared: Any) -> None:
         self.shared = shared
-        data = getattr(shared, "__dict__", {}).get("data")
-        self._data = data if isinstance(data, FoldedData) else shared
-        self._rows: Any = None
+        data = getattr(shared, "__dict__", {}).get("data", shared)
+        self.data = data if isinstance(data, FoldedData) else None
 
     def __reduce_ex__(self, protocol: SupportsIndex) -> tuple[Any, ...]:
         import cloudpickle  # of Dask's packages, which alone send this
@@ -201,20 +210,24 @@ class Placed:
         buffers: list[pickle.PickleBuffer] = []
         apart = buffers.append if int(protocol) >= 5 else None  # else within what is pickled
         pickled = cloudpickle.dumps(self.shared, int(protocol), buffer_callback=apart)
-        return _placed, (pickled, buffers)
+        return _received, (pickled, buffers)
 
     def __sizeof__(self) -> int:  # which dask.sizeof asks
-        return sum(getattr(rows, "nbytes", 0) for rows in (self._data, self._rows))
+        return getattr(self.shared if self.data is None else self.data, "nbytes", 0)
 
 
-def _placed(pickled: bytes, buffers: Sequence[Any]) -> Placed:
-    placed = Placed(pickle.loads(pickled, buffers=map(_aligned, buffers)))
-    data = placed._data
-    if isinstance(data, FoldedData) and data.place:
-        # What fails here fails in the tasks, which place what is missing: their rows say why.
-        with suppress(Exception):
-            placed._rows = data.place(data)
-    return placed
+def _received(pickled: bytes, buffers: Sequence[Any]) -> SharedData:
+    return SharedData(pickle.loads(pickled, buffers=map(_aligned, buffers)))
+
+
+def place(shared: SharedData) -> dict[str, Any]:
+    """Make what tasks share on a GPU; a task, of whose arrays of cupy Dask keeps a copy a worker.
+
+    They go to other workers by Dask's own serialisers, and are freed when Dask lets go of them.
+    """
+    assert shared.data is not None
+    assert shared.data.place is not None
+    return shared.data.place(shared.data)
 
 
 def _aligned(buffer: Any) -> Any:

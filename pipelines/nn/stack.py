@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import numpy as np
 
-from pipelines.data.placement import FoldedData
+from pipelines.data.placement import FoldedData, to_device
 from pipelines.data.preparation import Preparation
 from pipelines.data.scaling import SMALL, FittedScaling, Scaling
 from pipelines.nn.inputs import Inputs
@@ -45,11 +45,6 @@ class DeviceRows:
     X: torch.Tensor
     targets: torch.Tensor
     brightest: float = 1.0
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes on the device."""
-        return self.X.nbytes + self.targets.nbytes
 
     @property
     def device(self) -> torch.device:
@@ -232,7 +227,11 @@ def place_stack(
     if isinstance(data.scaling, Preparation):
         step = len(data.y)
         prepared = [data.scaling_for(part.rows).transform(data.X) for part in parts]
-        placed = _placed(np.concatenate(prepared), np.tile(data.y, len(parts)), inputs, training)
+        y = np.tile(data.y, len(parts))
+        placed = DeviceRows(
+            _tensor(partial(np.concatenate, prepared), training),
+            _tensor(partial(_targets, y, inputs), training),
+        )
     else:
         placed = place_rows(data, inputs, training)
         if _as_they_came(inputs, training):
@@ -266,35 +265,53 @@ def place_rows(data: FoldedData, inputs: Inputs, training: Training) -> DeviceRo
     Images for a module stay as they came, bytes or numbers, so that they can be augmented, and
     each network scales its batches.
     """
-    as_they_came = _as_they_came(inputs, training)
+    from torch.utils.dlpack import from_dlpack
 
-    def place() -> DeviceRows:
-        if as_they_came:
-            X = np.ascontiguousarray(data.X, None if data.X.dtype == np.uint8 else np.float32)
-            return _placed(X, data.y, inputs, training, brightest_of(X))
-        X = data.scaling_for(None).transform(data.X).astype(np.float32, copy=False)
-        return _placed(X, data.y, inputs, training)
+    get, arrays = data.placement.get, _host_arrays(data, inputs, training)
+    X, targets = (  # of cupy, where a task ``place`` made them
+        from_dlpack(get((training.device, name), partial(_tensor, make, training)))
+        for name, make in arrays.items()
+    )
+    if "images" not in arrays:
+        return DeviceRows(X, targets)
+    return DeviceRows(X, targets, get("brightest", lambda: brightest_of(arrays["images"]())))
 
-    return data.placement.get(("torch", training.device, as_they_came), place)
+
+def _tensor(make: Callable[[], np.ndarray], training: Training) -> torch.Tensor:
+    import torch
+
+    return torch.from_numpy(make()).to(torch_device(training.device))
+
+
+def placed_rows(data: FoldedData, inputs: Inputs, training: Training) -> dict[str, Any]:
+    """Make what ``place_rows`` places, as arrays of cupy by name; see ``data.placement.place``."""
+    arrays = _host_arrays(data, inputs, training)
+    return {name: to_device(make(), "gpu") for name, make in arrays.items()}
+
+
+def _host_arrays(
+    data: FoldedData, inputs: Inputs, training: Training
+) -> dict[str, Callable[[], np.ndarray]]:
+    """What makes rows and targets for networks, by the names that a placement has them under."""
+
+    def images() -> np.ndarray:
+        return np.ascontiguousarray(data.X, None if data.X.dtype == np.uint8 else np.float32)
+
+    def rows() -> np.ndarray:
+        return data.scaling_for(None).transform(data.X).astype(np.float32, copy=False)
+
+    X = {"images": images} if _as_they_came(inputs, training) else {"rows": rows}
+    return {**X, "targets": partial(_targets, data.y, inputs)}
 
 
 def _as_they_came(inputs: Inputs, training: Training) -> bool:
     return training.optimizer is not None and inputs.image_shape is not None
 
 
-def _placed(
-    X: np.ndarray, y: np.ndarray, inputs: Inputs, training: Training, *brightest: float
-) -> DeviceRows:
-    import torch
-
-    where = torch_device(training.device)
+def _targets(y: np.ndarray, inputs: Inputs) -> np.ndarray:
     if inputs.is_regression:
-        targets = target_scaling(y).transform(y)[:, None].astype(np.float32)
-    else:
-        targets = np.eye(inputs.n_classes, dtype=np.float32)[y]
-    return DeviceRows(
-        torch.from_numpy(X).to(where), torch.from_numpy(targets).to(where), *brightest
-    )
+        return target_scaling(y).transform(y)[:, None].astype(np.float32)
+    return np.eye(inputs.n_classes, dtype=np.float32)[y]
 
 
 def brightest_of(X: np.ndarray) -> float:

@@ -19,7 +19,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from cluster_setup.workers import peak_memory
 from pipelines.data.fits import Progress
-from pipelines.data.placement import Placed
+from pipelines.data.placement import SharedData
 from pipelines.errors import error_line
 from pipelines.run.errors import OUT_OF_MEMORY, is_out_of_memory
 from pipelines.run.events import Line, ProgressReporter
@@ -81,14 +81,17 @@ def measured(
     task: AnyTask,
     line: Line | None = None,
     memory_held: Callable[[], int | None] | None = None,
+    placed: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """Run the task; return its result, with where and when it was computed.
 
     With a ``line`` the work can tell how far it is, and with ``memory_held`` the result says what
-    the process holds after it. What numba finds in its cache it does not compile; that is so from
-    the second run on.
+    the process holds after it. ``placed`` is what a task ``place`` made. What numba finds in its
+    cache it does not compile; that is so from the second run on.
     """
-    if isinstance(shared, Placed):
+    if isinstance(shared, SharedData):
+        if shared.data is not None and placed:
+            shared.data.placement.lend(placed)
         shared = shared.shared
     worker = _worker()
     address = worker.address if worker else "in process"

@@ -8,7 +8,7 @@ import uuid
 import warnings
 from abc import ABC, abstractmethod
 from collections import Counter, deque
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from concurrent.futures import Future as ThreadFuture
 from contextlib import contextmanager, nullcontext, suppress
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from cluster_setup.workers import Presence, forecast_workers, slot_left, workers_present
 from pipelines.data.generators import generators_kept
-from pipelines.data.placement import Placed, scatter
+from pipelines.data.placement import SharedData, place, scatter
 from pipelines.run.errors import RunStopped, stop_if_lost
 from pipelines.run.events import Line, Message, ProgressEvent, to_scheduler
 from pipelines.run.outcomes import (
@@ -185,7 +185,7 @@ class OnCluster(_Runner):
     def __init__(self, client: Client, recycling: Recycling = NEVER) -> None:
         self.client = client
         self.recycler = Recycler(client, recycling)
-        self._scattered: tuple[Any, Future] | None = None
+        self._scattered: tuple[Any, Future, Future | None] | None = None
         self._copies: list[Future] = []
         self._run = uuid.uuid4().hex[:8]
         self._round = self._n_submitted = 0
@@ -207,7 +207,7 @@ class OnCluster(_Runner):
 
     @property
     def scattered(self) -> Future | None:
-        """What the last tasks shared, a ``Placed``, where it lies; None before and where lost."""
+        """The last tasks' ``SharedData``, where it lies; None before and where lost."""
         return self._scattered[1] if self._scattered else None
 
     def _reached(
@@ -350,7 +350,7 @@ class OnCluster(_Runner):
 
         if not batches:
             return {}
-        data, made = self._scatter(shared), []
+        (data, placed), made = self._scatter(shared), []
         for rank, batch in enumerate(batches):
             task = batch[0]
             run: Any = measured if len(batch) == 1 else measured_together
@@ -363,6 +363,7 @@ class OnCluster(_Runner):
                     of,
                     self._line,
                     self.recycler.rule.memory,
+                    placed,
                     dask_key_name=self._key(batch),
                 )
             # Queue it at the scheduler, for whichever worker is free first. By itself Dask keeps
@@ -378,19 +379,23 @@ class OnCluster(_Runner):
         # A scheduler may serve several runs, and a round that was left must not meet the next.
         return f"{batch[0].name}{more} {self._run}-{self._round}"
 
-    def _scatter(self, shared: Any) -> Future:
-        """Scatter the data once, when a worker is there."""
+    def _scatter(self, shared: Any) -> tuple[Future, Future | None]:
+        """Scatter the data once, when a worker is there, and place on GPUs what is to be there."""
         if self._scattered is not None and self._scattered[0] is shared:
-            return self._scattered[1]
+            return self._scattered[1:]
         until = time.monotonic() + SECONDS_FOR_A_WORKER
         while True:
             try:
                 left = until - time.monotonic()
                 self.client.wait_for_workers(1, timeout=min(max(1.0, left), SECONDS_BETWEEN_LOOKS))
-                data = scatter(self.client, Placed(shared))
-                self._copies = self._copy_to_every_worker(data)
-                self._scattered = shared, data
-                return data
+                value = SharedData(shared)
+                data, placed = scatter(self.client, value), None
+                if value.data is not None and value.data.place is not None:
+                    key, how = f"place-{data.key}", {"retries": RETRIES, "priority": 1000}
+                    placed = self.client.submit(place, data, key=key, pure=False, **how)
+                self._copies = self._copy_to_every_worker(data, placed)
+                self._scattered = shared, data, placed
+                return data, placed
             except (TimeoutError, OSError, RuntimeError, KeyError) as error:
                 forecast = forecast_workers(self.client)
                 if forecast.reason:
@@ -403,7 +408,7 @@ class OnCluster(_Runner):
                     raise RunStopped(f"the cluster has no workers left ({error})") from None
                 time.sleep(0.2)
 
-    def _copy_to_every_worker(self, data: Future) -> list[Future]:
+    def _copy_to_every_worker(self, data: Future, placed: Future | None) -> list[Future]:
         """Have each worker fetch the data before its first task, and each host but once.
 
         A worker takes them from one of its own host where there is one that has them. Not by
@@ -417,6 +422,7 @@ class OnCluster(_Runner):
             return self.client.submit(
                 _fetched,
                 data,
+                placed,
                 key=f"fetch-{data.key}-{address}",
                 workers=[address],
                 allow_other_workers=True,
@@ -468,18 +474,19 @@ def measured_together(
     tasks: Sequence[AnyTask],
     line: Line | None = None,
     memory_held: Callable[[], int | None] | None = None,
+    placed: Mapping[str, Any] | None = None,
 ) -> list[dict[str, Any]]:
     """Run a batch: of each task what ``measured`` gives, or its ``error``."""
     found = []
     for task in tasks:
         try:
-            found.append(measured(work, shared, task, line, memory_held))
+            found.append(measured(work, shared, task, line, memory_held, placed))
         except Exception as error:
             found.append({"error": describe(error)})
     return found
 
 
-def _fetched(data: Any) -> None:
+def _fetched(data: Any, placed: Any) -> None:
     """Do nothing: the task ends when its worker has the data."""
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Generator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -44,20 +43,26 @@ class SearchData(FoldedData):
         ValueError
             They have no two dimensions, are complex, or too large a sparse matrix for an array.
         """
+        return self.placement.get((device, "dense"), lambda: to_device(self._dense(), device))
 
-        def dense() -> Any:
-            is_sparse = hasattr(self.X, "toarray")
-            if is_sparse and 8 * np.prod(self.X.shape, dtype=float) > MOST_DENSE:
-                raise ValueError(f"X is sparse, and as an array has over {MOST_DENSE:,} bytes")
-            X = np.asarray(self.X.toarray() if is_sparse else self.X)
-            if X.dtype.kind == "c":
-                raise ValueError("X is complex")
-            X = np.asarray(X, np.float64)
-            if X.ndim != 2:
-                raise ValueError(f"X must have two dimensions, got {X.ndim}")
-            return to_device(X, device)
+    def placed(self) -> dict[str, Any]:
+        """Make that array on a GPU; none of rows that cannot be it, as tasks find out and say."""
+        try:
+            return {"dense": to_device(self._dense(), "gpu")}
+        except ValueError:
+            return {}
 
-        return self.placement.get((device, "dense"), dense)
+    def _dense(self) -> np.ndarray:
+        is_sparse = hasattr(self.X, "toarray")
+        if is_sparse and 8 * np.prod(self.X.shape, dtype=float) > MOST_DENSE:
+            raise ValueError(f"X is sparse, and as an array has over {MOST_DENSE:,} bytes")
+        X = np.asarray(self.X.toarray() if is_sparse else self.X)
+        if X.dtype.kind == "c":
+            raise ValueError("X is complex")
+        X = np.asarray(X, np.float64)
+        if X.ndim != 2:
+            raise ValueError(f"X must have two dimensions, got {X.ndim}")
+        return X
 
 
 def problem_of(
@@ -90,8 +95,8 @@ def problem_of(
         if split not in splits:
             rows = call["train"], call["test"]
             splits[split] = _numbers(rows[0], n_rows), _numbers(rows[1], n_rows)
-    devices = [kind.device for kind in kinds if hasattr(kind, "device")]
-    place = partial(SearchData.scaled, device=devices[0]) if devices else None
+    on_gpu = any(getattr(kind, "device", "cpu") == "gpu" for kind in kinds)
+    place = SearchData.placed if on_gpu else None
     nothing: Any = None  # a search tests no rows at its end
     data = SearchData(first["X"], first["y"], nothing, nothing, (), Scaling("none"), place=place)
     estimators = [candidate.estimator for candidate in candidates.values()]

@@ -7,7 +7,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from pipelines.data.placement import Placed, scatter, to_device
+from pipelines.data.placement import SharedData, scatter, to_device
 from pipelines.run.client_parameter import ClientMixin
 from pipelines.svm.backends import load_backend
 from pipelines.svm.cpu.fit import FittedPath
@@ -44,7 +44,7 @@ class BackendSVC(ClientMixin, PathSVC):
         if self.client is None:
             support, coefficients, intercepts = fit_parts(*arguments)
         else:
-            arguments[1] = scatter(self.client, Placed(X))
+            arguments[1] = scatter(self.client, SharedData(X))
             future = self.client.submit(fit_parts, *arguments, pure=False)
             support, coefficients, intercepts = future.result()
         by_class = np.argsort(y[support], kind="stable")
@@ -64,12 +64,12 @@ class BackendSVC(ClientMixin, PathSVC):
 
 def fit_parts(
     name: tuple[str, str],
-    X: np.ndarray | Placed,
+    X: np.ndarray | SharedData,
     y: np.ndarray,
     C: float,
     gamma: float,
     settings: Settings,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Fit rows on the host by a backend, see ``Backend.fit_parts``; a task."""
-    backend, X = load_backend(*name), X.shared if isinstance(X, Placed) else X
+    backend, X = load_backend(*name), X.shared if isinstance(X, SharedData) else X
     return backend.fit_parts(to_device(X, backend.device), y, C, gamma, settings)

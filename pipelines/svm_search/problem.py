@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -57,10 +56,9 @@ def svm_problem(
         Candidate("svm", point, SVMParameters(settings=settings, **point)) for point in points
     ]
     kind = SVRs() if "epsilon" in points[0] else SVCs(solver, settings.device)
-    if not isinstance(data.scaling, Preparation):  # of which each split has rows of its own
-        place = FoldedData.unscaled if data.scaling.learns else FoldedData.scaled
-        device = load_backend(solver, settings.device).device
-        data = replace(data, place=partial(place, device=device))
+    is_prepared = isinstance(data.scaling, Preparation)  # so that each split has its own rows
+    if load_backend(solver, settings.device).device == "gpu" and not is_prepared:
+        data = replace(data, place=FoldedData.placed)
     groups = (Group(tuple(range(len(candidates))), kind),)
     return Problem(
         data, tuple(candidates), splits, scorer, groups, tuple(points[0]), settings.device

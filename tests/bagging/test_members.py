@@ -10,7 +10,7 @@ import pytest
 
 from pipelines.bagging.members import MemberFiles, kept_key
 from pipelines.bagging.reductions import as_dask_array, reduce_members
-from pipelines.data.placement import FoldedData, Placed
+from pipelines.data.placement import FoldedData, SharedData
 from pipelines.data.scaling import FittedScaling, Scaling
 from pipelines.nn.fit import Refitted
 from pipelines.nn.inputs import Inputs, weight_shapes
@@ -88,7 +88,7 @@ def test_what_files_say_comes_to_where_the_others_lie(
     data.placement.get(kept_key(rows[1]), lambda: (there, NOTHING))
     for device in ("gpu", "cpu"):
         recalled = [
-            files.recall(Placed(SimpleNamespace(data=data)), row, device)[0] for row in rows
+            files.recall(SharedData(SimpleNamespace(data=data)), row, device)[0] for row in rows
         ]
         together = as_dask_array([one.outputs for one in recalled])
         answers = reduce_members(together).compute(scheduler="sync")

@@ -1,5 +1,7 @@
 """numpy in cupy's place, for tests without a GPU: a first import, and each copy, is written down.
 
+Dask sends, and counts, its arrays by what ``distributed.protocol.cupy`` registers for cupy's.
+
 A folder to be put on ``sys.path``, for processes that tests start too. Lines go to the file that
 the environment variable GPU_STAND_IN names: process, what, bytes.
 """
@@ -10,6 +12,8 @@ import os
 import numpy as np
 from numpy import *  # noqa: F403
 
+__version__ = "14.2.0"
+
 
 def note(what: str, nbytes: int = 0) -> None:
     with open(os.environ["GPU_STAND_IN"], "a") as file:
@@ -18,6 +22,13 @@ def note(what: str, nbytes: int = 0) -> None:
 
 class ndarray(np.ndarray):
     """An array of the device."""
+
+    def __new__(cls, shape, dtype=float, memptr=None, strides=None):
+        return super().__new__(cls, shape, dtype, memptr, strides=strides)
+
+    @property
+    def __cuda_array_interface__(self):
+        return {"shape": self.shape, "typestr": self.dtype.str, "version": 3}
 
     __array_priority__ = 100  # as cupy's: what is made of several is of the device
 
@@ -34,6 +45,8 @@ class ndarray(np.ndarray):
 def asarray(a, dtype=None):
     if isinstance(a, ndarray):
         return a
+    if hasattr(a, "of_device"):  # a buffer of rmm
+        return a.of_device.view(ndarray)
     note("to-device", np.asarray(a).nbytes)
     return np.array(a, dtype).view(ndarray)
 
@@ -45,6 +58,10 @@ class MemoryPool:
 
 def get_default_memory_pool():
     return MemoryPool()
+
+
+def asnumpy(a):
+    return a.get()
 
 
 def on_device(function):

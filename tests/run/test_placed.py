@@ -30,7 +30,7 @@ from distributed.security import Security
 from cluster_setup.settings import SETTINGS
 from cluster_setup.shutdown import close_or_kill
 from pipelines.bagging.work import Trainings, run_trainings
-from pipelines.data.placement import ALIGNMENT, FoldedData, Placed, Placement
+from pipelines.data.placement import ALIGNMENT, FoldedData, SharedData, Placement
 from pipelines.data.scaling import Scaling
 from pipelines.nn.inputs import Inputs
 from pipelines.nn.settings import Training
@@ -121,7 +121,7 @@ def assert_one_came_over_the_network(client: Client) -> None:
         (get_address_host(sender) == get_address_host(receiver), key)
         for receiver, came in client.run(transfers).items()
         for sender, key in came
-        if key.startswith("Placed")
+        if key.startswith("SharedData")
     )
     (key,) = {key for _, key in counted}
     assert counted == {(False, key): 1, (True, key): 2}
@@ -244,7 +244,7 @@ def test_arrays_are_aligned_on_every_worker(four_workers: Client) -> None:
 def test_arrays_of_a_message_are_aligned_wherever_they_lie_in_it() -> None:
     arrays = [np.random.default_rng(0).normal(size=n) for n in (3, 50, 7)]
     buffers: list[pickle.PickleBuffer] = []
-    pickled = pickle.dumps(Placed(arrays), protocol=5, buffer_callback=buffers.append)
+    pickled = pickle.dumps(SharedData(arrays), protocol=5, buffer_callback=buffers.append)
     message = np.zeros(sum(array.nbytes for array in arrays) + 1, np.uint8)
     pieces, start = [], 1
     for buffer in buffers:
@@ -290,14 +290,14 @@ def test_a_copy_with_other_rows_has_nothing_of_the_first() -> None:
 
 def test_anything_can_be_shared_and_copied() -> None:
     for shared in (np.array(["2026-11-26"], "M8[D]"), {"data": 1}, "text", None):
-        again = copy.deepcopy(Placed(shared))
+        again = copy.deepcopy(SharedData(shared))
         assert sizeof(again) < 1000
         np.testing.assert_equal(again.shared, shared)
 
 
 def test_dask_counts_what_lies_on_the_host() -> None:
-    assert sizeof(Placed(data_on("cpu"))) >= HOST_BYTES
-    assert sizeof(Placed("anything")) < 1000
+    assert sizeof(SharedData(data_on("cpu"))) >= HOST_BYTES
+    assert sizeof(SharedData("anything")) < 1000
 
 
 def test_folds_of_a_table_are_standardised_where_its_rows_are(

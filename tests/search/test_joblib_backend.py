@@ -167,7 +167,7 @@ def test_the_search_is_served_in_any_context(context: dict[str, str]) -> None:
 
 
 def shared_on(dask_scheduler: Any) -> list[str]:
-    return [str(key) for key in dask_scheduler.tasks if "Placed" in str(key)]
+    return [str(key) for key in dask_scheduler.tasks if "SharedData" in str(key)]
 
 
 def test_workers_keep_nothing_of_a_search_that_ended(one_worker: Client) -> None:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlsplit
 
 from cluster_setup.workers import forecast_workers
-from pipelines.data.placement import Placed, scatter
+from pipelines.data.placement import SharedData, scatter
 from pipelines.parallel.process_group.group import LOOPBACK, SECONDS, Group, ProcessGroupError
 from pipelines.run.errors import RunStopped
 
@@ -172,7 +172,7 @@ def run_process_group(
             on_message(came.get())
 
     try:
-        placed = [Placed(shared), Placed(argument)]
+        placed = [SharedData(shared), SharedData(argument)]
         try:
             first = members[:1]
             data, asked = scatter(client, placed, workers=first, timeout=SECONDS)
@@ -301,7 +301,7 @@ def _scheduler_store(worker: Any, token: str) -> Any:
 
 
 def _rank(
-    work: Work, shared: Placed, argument: Placed, meeting: Meeting, rank: int
+    work: Work, shared: SharedData, argument: SharedData, meeting: Meeting, rank: int
 ) -> dict[str, Any]:
     import torch
     from distributed import get_worker
