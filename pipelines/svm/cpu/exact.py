@@ -11,8 +11,8 @@ from pipelines.svm.kernel import Kernel, raise_to
 # Values of all features that are worked on at once: they stay in a core's cache.
 _TILE_VALUES = 1 << 15
 
-# What a value takes, and each of its features.
-_VALUE_NS, _FEATURE_NS = 2.0, 0.09
+# From so many features on it takes longer to make a product than to keep it for the next gamma.
+_MANY_FEATURES = 32
 
 # Rows that are brought to double precision at once, beside a kernel of few rows with all.
 _ROWS_AT_ONCE = 4096
@@ -20,21 +20,22 @@ _ROWS_AT_ONCE = 4096
 
 @compiled("contract")
 def _products_of(
-    columns: np.ndarray, rows: np.ndarray, of_distances: bool, out: np.ndarray
+    columns: np.ndarray, rows: np.ndarray, of_distances: bool, out: np.ndarray, at: np.ndarray
 ) -> None:
     """Write squared distances or inner products of some rows with all.
 
     Feature by feature for each pair, so that they are the same to the last digit whichever
     rows are asked for together, and exactly symmetric.
 
-    columns : float64 (n_features, n), all rows; rows : int64 (m,); out : float64 (m, n)
+    columns : float64 (n_features, n), all rows; rows : int64 (m,)
+    out : float64 (any, n), output; at : int64 (m,), where in it they go
     """
     n_features, n = columns.shape
     step = max(64, _TILE_VALUES // max(1, n_features))
     for begin in range(0, n, step):
         width = min(step, n - begin)
         for p in range(rows.size):
-            part = out[p, begin : begin + width]
+            part = out[at[p], begin : begin + width]
             for k in range(width):
                 part[k] = 0.0
             for f in range(n_features):
@@ -60,6 +61,8 @@ class ExactRows:
     rows : float array of shape (n, n_features), from ``prepare_rows``
     most_bytes : for the rows that are kept
     store : their memory, of another gamma, or None for memory of its own
+    products : of all pairs of rows, float64 (n, n), and bool (n,), of which rows they are made,
+        for all gammas; None where each makes them anew
 
     Attributes
     ----------
@@ -69,10 +72,15 @@ class ExactRows:
     """
 
     def __init__(
-        self, rows: np.ndarray, kernel: Kernel, most_bytes: int, store: np.ndarray | None = None
+        self,
+        rows: np.ndarray,
+        kernel: Kernel,
+        most_bytes: int,
+        store: np.ndarray | None = None,
+        products: tuple[np.ndarray, np.ndarray] | None = None,
     ) -> None:
         self._columns = np.ascontiguousarray(np.asarray(rows, np.float64).T)
-        self._kernel, n = kernel, len(rows)
+        self._kernel, self._products, n = kernel, products, len(rows)
         self._n_held, self._guard = 0, threading.Lock()
         # Pages that are not written take no memory.
         self.store = np.empty((min(n, most_bytes // (8 * n)), n)) if store is None else store
@@ -89,11 +97,18 @@ class ExactRows:
             first, last = self._n_held, self._n_held + missing.size
             if last > len(self.store):
                 return False
-            made = self.store[first:last]
-            _products_of(self._columns, missing, self._kernel.of_distances, made)
+            made, slots = self.store[first:last], np.arange(first, last)
+            if self._products is None:
+                _products_of(self._columns, missing, self._kernel.of_distances, self.store, slots)
+            else:
+                products, known = self._products
+                new = missing[~known[missing]]
+                _products_of(self._columns, new, self._kernel.of_distances, products, new)
+                known[new] = True
+                np.take(products, missing, axis=0, out=made)
             _apply(made, self._kernel)
             self._n_held = last
-            self.slot[missing] = np.arange(first, last)  # at last: other threads look here
+            self.slot[missing] = slots  # at last: other threads look here
             return True
 
 
@@ -122,11 +137,6 @@ class ExactKernel:
         self._guard = threading.Lock()
         self._all: ExactRows | None = None
 
-    @property
-    def value_ns(self) -> float:
-        """About how many nanoseconds a value takes."""
-        return _VALUE_NS + _FEATURE_NS * self._rows.shape[1]
-
     def of(self, places: np.ndarray | None) -> ExactRows:
         """Return the kernel of some rows, for one walk.
 
@@ -138,8 +148,17 @@ class ExactKernel:
             return ExactRows(rows, self._kernel, self._memory_bytes // self._n_threads)
         with self._guard:
             if self._all is None:
-                store = self._kept.get("exact")
-                self._all = ExactRows(self._rows, self._kernel, self._memory_bytes, store)
+                n, n_features = self._rows.shape
+                if n_features >= _MANY_FEATURES and 2 * 8 * n * n <= self._memory_bytes:
+                    made = self._kept.get("exact products") or (np.empty((n, n)), np.zeros(n, bool))
+                    self._kept["exact products"] = made
+                self._all = ExactRows(
+                    self._rows,
+                    self._kernel,
+                    self._memory_bytes,
+                    self._kept.get("exact"),
+                    self._kept.get("exact products"),
+                )
                 self._kept["exact"] = self._all.store
             return self._all
 

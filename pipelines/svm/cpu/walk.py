@@ -1,8 +1,8 @@
 """The walk along C for a problem whose kernel is in memory.
 
-It begins with SMO on the kernel in single precision.  Where that takes longer than Newton's
-method is expected to, the walk goes on with both, SMO to find the free rows and Newton's
-method to finish, on a kernel in double precision if there is one.
+It begins with SMO.  Where that takes longer than Newton's method is expected to, the walk goes
+on with both, SMO to find the free rows and Newton's method to finish.  The kernel is in single
+precision until its rounding shows; then rows of it are made in double precision.
 
 Each C is solved by inner solves on working sets.  What is easy takes microseconds, so its walk
 is compiled as a whole; what is hard takes milliseconds, and Python calls the compiled parts.
@@ -81,7 +81,7 @@ _BALANCED = 1e-11
 _HARD = -1
 
 
-@compiled(inner=True)
+@compiled()
 def _rounded(kernel: np.ndarray, state: np.ndarray) -> float:
     """Return about how much a kernel in single precision lets residuals be off.
 
@@ -98,21 +98,18 @@ def _rounded(kernel: np.ndarray, state: np.ndarray) -> float:
 
 
 @compiled(inner=True)
-def _newton_ns(state: np.ndarray, exact_ns: float, count: int) -> float:
-    """Return what Newton's method is expected to take, its rows of the exact kernel among it.
+def _newton_ns(state: np.ndarray, count: int) -> float:
+    """Return what Newton's method is expected to take.
 
     count : rows of its first working set
     """
-    n_free, n_support = 0.0, 0.0
+    n_free = 0.0
     for k in range(state.shape[1]):
-        beta = state[BETA, k]
-        n_support += beta != 0.0
-        n_free += state[LOWER, k] < beta < state[UPPER, k]
+        n_free += state[LOWER, k] < state[BETA, k] < state[UPPER, k]
     made, linear, square, cube = _NEWTON_NS
     return (
         made
         + n_free * (linear + n_free * (square + n_free * cube))
-        + exact_ns * state.shape[1] * (n_support + count - n_free)
         + _GATHERED_NS * count * count
     )
 
@@ -131,7 +128,7 @@ def _solve_one_C(
     level: float,
     tol: float,
     limit: int,
-    exact_ns: float,
+    may_be_hard: bool,
     spent: float,
 ) -> tuple[int, int, int, float]:
     """Solve working sets until every row meets the stopping rule, or the problem is hard.
@@ -141,7 +138,6 @@ def _solve_one_C(
     Returns iterations and status, the number of members, and what it took beside ``spent``.
     """
     done, idle, n, begun, due = 0, 0, state.shape[1], spent, 0.0
-    may_be_hard = exact_ns < np.inf
     while True:
         top, bottom, i, j = optimality(state, n)
         if not (top - bottom >= tol):
@@ -153,7 +149,7 @@ def _solve_one_C(
         count = select(state, numbers, n, level, i, j)
         if may_be_hard:
             if spent >= due:
-                due = _newton_ns(state, exact_ns, count)
+                due = _newton_ns(state, count)
             if spent >= due or idle > 0:
                 return done, _HARD, n_members, spent - begun
         lanes = _ITERATION_NS + _ROW_NS * min(n, count + count // 2 + 32)
@@ -207,7 +203,7 @@ def walk_easily(
     Cs: np.ndarray,
     tol: float,
     limit: int,
-    exact_ns: float,
+    convex: bool,
     betas: np.ndarray,
     residuals: np.ndarray,
     intercepts: np.ndarray,
@@ -217,14 +213,14 @@ def walk_easily(
 ) -> tuple[int, bool]:
     """Solve for every C by SMO, until one is hard.
 
-    exact_ns : what a value of the exact kernel takes; infinite where there is none: every C
-        then starts from multipliers of 0, and none is hard
+    convex : whether the kernel is positive definite; else every C starts from multipliers of 0,
+        and none is hard
 
     Returns how many C were solved, and whether the next is hard.
     """
     n, reached = state.shape[1], reach(given)
     n_members = n_support = n_bounded = ZERO
-    level, took, convex = 0.0, 0.0, exact_ns < np.inf
+    level, took = 0.0, 0.0
     for c in range(Cs.size):
         m, changed = begin(c, Cs, given, state, numbers, n_support, n_bounded, SCALE_SHARE)
         if m > 0:
@@ -246,7 +242,7 @@ def walk_easily(
             level,
             tolerance_at(Cs[c], tol, reached),
             limit,
-            exact_ns,
+            convex,
             took,
         )
         if convex and _rounded(kernel, state) > _ROUNDED_SHARE * tol:
@@ -266,8 +262,14 @@ class _HardWalk:
     Parameters
     ----------
     kernel : float32 array of shape (n, n)
-    exact : rows in double precision; None where there is no room for them
+    exact : rows in double precision
     given, state, numbers : see ``problem``
+    tol : which the rounding of ``kernel`` is held against
+
+    Attributes
+    ----------
+    in_single : bool, whether it goes on with the kernel in single precision
+    n_single : int, how many C were solved with it
     """
 
     def __init__(
@@ -277,36 +279,51 @@ class _HardWalk:
         given: np.ndarray,
         state: np.ndarray,
         numbers: np.ndarray,
+        tol: float,
     ) -> None:
         n = state.shape[1]
-        self.given, self.state, self.numbers = given, state, numbers
-        self._kernel, self._exact = kernel, exact
+        self.given, self.state, self.numbers, self.n_single = given, state, numbers, 0
+        self._kernel, self._most_rounded = kernel, _ROUNDED_SHARE * tol
+        self._exact: ExactRows | None = exact  # while there is room
         self._capacity = min(_LARGEST_WORKING_SET, max(2, n))
         self._compact = np.empty((self._capacity, self._capacity + 16))
         self._work, self._newton = np.empty((6, self._capacity)), Newton(self._capacity)
-        self._store, self._slot, self._diagonal = exact.store, exact.slot, exact.diagonal
-        self._resolved = RESOLVED64
-        self._n_members = 0
-        numbers[PLACE] = -1
-        if not exact.hold(np.flatnonzero((state[BETA] != 0) | (state[OLD_BETA] != 0))):
-            self._use_kernel()
-        self._make_residuals()
+        self._use(None)
 
-    def _use_kernel(self) -> None:
-        """Go on with the kernel in single precision: for more of the other there is no room."""
-        n = len(self._kernel)
-        self._store, self._slot = self._kernel, np.arange(n)
-        self._diagonal = np.diagonal(self._kernel).astype(np.float64)
-        self._resolved, self._n_members = RESOLVED32, 0
+    def _use(self, exact: ExactRows | None) -> None:
+        """Go on with the kernel in double precision, or, None, in single."""
+        self.in_single = exact is None
+        if exact is None:
+            self._store, self._slot = self._kernel, np.arange(len(self._kernel))
+            self._diagonal = np.diagonal(self._kernel).astype(np.float64)
+            self._resolved = RESOLVED32
+        else:
+            self._store, self._slot = exact.store, exact.slot
+            self._diagonal, self._resolved = exact.diagonal, RESOLVED64
+        self._n_members = 0
         self._newton.forget()
         self.numbers[PLACE] = -1
+    def _hold(self, rows: np.ndarray) -> None:
+        """See that the kernel of some rows is there; go on in single precision without room."""
+        if not self.in_single and not self._exact.hold(rows):
+            self._exact = None
+            self._use(None)
+            self._make_residuals()
 
-    @property
-    def in_single(self) -> bool:
-        """Whether it had to go on with the kernel in single precision."""
-        return self._store is self._kernel
+    def _goes_on_in_double(self, stalled: bool) -> bool:
+        """Whether single precision no longer did, and there is room for double."""
+        if not self.in_single or self._exact is None:
+            return False
+        if not stalled and _rounded(self._kernel, self.state) <= self._most_rounded:
+            return False
+        self._use(self._exact)
+        self._hold(np.flatnonzero((self.state[BETA] != 0) | (self.state[OLD_BETA] != 0)))
+        if not self.in_single:
+            self._make_residuals()
+        return not self.in_single
 
     def _make_residuals(self) -> None:
+        """Make the residuals of this C and the last from the multipliers."""
         state = self.state
         for beta, residual in ((BETA, RESIDUAL), (OLD_BETA, OLD_RESIDUAL)):
             moved = np.flatnonzero(state[beta])
@@ -318,12 +335,6 @@ class _HardWalk:
         n = self.state.shape[1]
         slots = self._slot[rows]
         subtract_rows(self.state, target, n, self._store, slots, factors, len(rows))
-
-    def _hold(self, rows: np.ndarray) -> None:
-        """See that the kernel of some rows is there."""
-        if not self.in_single and not self._exact.hold(rows):
-            self._use_kernel()
-            self._make_residuals()
 
     def _balance(self) -> None:
         """See that multipliers sum to 0: what Newton steps miss is small, but so may C be."""
@@ -338,6 +349,17 @@ class _HardWalk:
         self.subtract(RESIDUAL, rows, change)
 
     def solve(self, level: float, tol: float, limit: int) -> tuple[int, int]:
+        """Solve for one C, in the precision that it takes; iterations and status."""
+        self._goes_on_in_double(False)
+        done, status = self._solve(level, tol, limit)
+        if self._goes_on_in_double(status == STALLED):
+            level = intercept_of(self.state, self.state.shape[1])
+            more, status = self._solve(level, tol, limit - done)
+            done += more
+        self.n_single += self.in_single
+        return done, status
+
+    def _solve(self, level: float, tol: float, limit: int) -> tuple[int, int]:
         """Solve working sets until every row meets the stopping rule; iterations and status."""
         state, numbers, n, work = self.state, self.numbers, self.state.shape[1], self._work
         done, idle = 0, 0
@@ -431,12 +453,12 @@ def walk(
         Cs,
         tol,
         limit,
-        np.inf if exact is None else exact.value_ns,
+        exact is not None,
         *out,
     )
     single = Cs.size
     if hard and exact is not None:
-        rest, first = _HardWalk(kernel, exact.of(places), given, state, numbers), solved
+        rest, first = _HardWalk(kernel, exact.of(places), given, state, numbers, tol), solved
         solved = walk_on(
             first,
             rest.solve,
@@ -450,6 +472,6 @@ def walk(
             HARD_SCALE_SHARE,
             out,
         )
-        single = Cs.size if rest.in_single else first
+        single = Cs.size if rest.in_single else first + rest.n_single
     out.repeat_from(solved)
     return solved, single
