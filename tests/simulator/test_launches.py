@@ -228,7 +228,7 @@ def test_less_memory_is_planned_for_and_no_cell_made_twice(error, n_failures, pl
     tried = [(3, FREE), (2, FREE // 2), (2, FREE // 4)][: 1 + n_failures]
     assert planned == tried
     assert [line for line in caplog.messages if "planned" in line] == [
-        f"another process takes memory of the GPU ({error}): planned again with {n_bytes:,} bytes"
+        f"the GPU has less memory than was free ({error}): planned again with {n_bytes:,} bytes"
         for _, n_bytes in tried[1:]
     ]
     assert xp.emptied > 2 * n_failures

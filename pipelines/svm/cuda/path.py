@@ -34,7 +34,7 @@ _DIVISORS = 1, 2, 4
 
 
 class GPUMemoryError(RuntimeError):
-    """A GPU has no memory for a plan that it had room for: another process has taken it."""
+    """A GPU has no memory for what was planned: another process may have taken it meanwhile."""
 
 
 class _Clock:
@@ -131,7 +131,7 @@ def solve_path_cuda(
             break
         if refusal:
             logging.getLogger(__name__).warning(
-                f"another process takes memory of the GPU ({refusal}): planned again with "
+                f"the GPU has less memory than was free ({refusal}): planned again with "
                 f"{memory:,} bytes"
             )
         clock = _Clock(xp, {} if phases is None else phases)
