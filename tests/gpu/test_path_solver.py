@@ -63,6 +63,27 @@ def test_the_same_input_gives_the_same_bits():
     np.testing.assert_array_equal(one.n_iterations, other.n_iterations)
 
 
+def test_short_launches_give_the_same_bits():
+    """The GPU's clock ends them: many, each of a few milliseconds."""
+    from pipelines.svm.cuda import launches
+
+    made, share_done = [], launches._share_done
+
+    def noted(*given):
+        made.append(share_done(*given))
+        return made[-1]
+
+    X, y, folds = digits()
+    short = replace(launches.Launching.for_rows(512), seconds=0.002)
+    with patch.object(launches, "_share_done", noted):
+        whole = agree(X, y, folds)
+        n_whole = len(made)
+        parts = agree(X, y, folds, launching=short)
+    assert len(made) - n_whole > 4 * n_whole
+    np.testing.assert_array_equal(parts.objectives, whole.objectives)
+    np.testing.assert_array_equal(parts.n_iterations, whole.n_iterations)
+
+
 def test_little_memory_gives_the_same_errors():
     """Pair by pair, as 180,000 rows are solved, and MNIST on a card of 16 GB."""
     X, y, folds = digits()

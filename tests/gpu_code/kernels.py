@@ -151,7 +151,7 @@ def _search_and_fit(function: str, all_sizes: bool) -> None:
     """
     import numpy as np
 
-    from pipelines.svm.cuda import path
+    from pipelines.svm.cuda import launches, path
 
     def no_products(rows, *_):
         return np.zeros((len(rows), len(rows)), np.float32)
@@ -173,7 +173,11 @@ def _search_and_fit(function: str, all_sizes: bool) -> None:
         )
 
     # Nothing is computed: arrays keep what happened to be in memory.
-    with np.errstate(all="ignore"), patch.object(path, "symmetric_products", no_products):
+    with (
+        np.errstate(all="ignore"),
+        patch.object(path, "symmetric_products", no_products),
+        patch.object(launches, "_share_done", lambda *_: 1.0),
+    ):
         validate(2_000, 10, "ovr", 50)
         validate(2_000, 10, "ovr", 50, MANY_FEATURES)
         validate(9_600, 2, "ovo", 1)

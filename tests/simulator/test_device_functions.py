@@ -64,7 +64,7 @@ def _between_solves(signed, columns, residual, beta, C, quota, shared, changes, 
     work = Work(changes[0], changes[1], members[:m], members[m:])
     n_changed = pack(t, n_threads, rows, m, work, parts)
     products = Products(shared, np.float32(0.5), np.float32(0), 1)
-    subtract(t, n_threads, rows, n_changed, work, products, parts)
+    subtract(t, n_threads, rows, 0, n_changed, work, products, parts)
     if t == 0:
         found[0], found[1], found[2], found[3] = m, i, j, n_changed
 

@@ -33,7 +33,7 @@ def test_one_launch_of_each_kernel_is_as_on_the_cpu(monkeypatch):
     def noted(search, some, classes, shared, *others):
         launching = others[-2]
         launched.add((search.one_vs_one, len(shared) == 48, launching.hard_members > 0))
-        solve(search, some, classes, shared, *others)
+        return solve(search, some, classes, shared, *others)
 
     monkeypatch.setattr(path, "solve_table", noted)
     monkeypatch.setattr(hard, "solve_active", lambda *a: newton.append(1) or solve_active(*a))

@@ -131,7 +131,8 @@ def test_what_is_predicted_is_the_launch_that_is_made(decision, name, monkeypatc
     folds = [(np.flatnonzero(fold != f), np.flatnonzero(fold == f)) for f in range(fold.max() + 1)]
     search, _ = search_folds(y, np.logspace(-3, 6, path_cost.N_C), folds, Settings(decision))
     gammas = np.logspace(-6, -2, 24)
-    launches.solve_table(
+    monkeypatch.setattr(launches, "_share_done", lambda *_: 1.0)
+    solving = launches.solve_table(
         search,
         range(len(search.problems)),
         range(10),
@@ -144,6 +145,7 @@ def test_what_is_predicted_is_the_launch_that_is_made(decision, name, monkeypatc
         Launching.for_rows(path_cost.LARGEST[decision]),
         limit,
     )
+    assert list(solving) == [0.0] * (len(made) - 2) + [1.0]  # the sums' launches, and this one
     _, blocks, threads, given, shared = made[-1]
     found = path_cost.predict(decision, name)
     assert [found[key] for key in ("threads", "blocks", "bytes", "jobs")] == [
@@ -152,7 +154,7 @@ def test_what_is_predicted_is_the_launch_that_is_made(decision, name, monkeypatc
         shared,
         len(given[7]),
     ]
-    assert found["members"] == given[15]
+    assert found["members"] == given[17]
     plan = plan_memory(
         **MNIST,
         one_vs_one=decision == "ovo",

@@ -154,7 +154,7 @@ def test_a_fit_without_memory_says_so(backend: Backend, monkeypatch: pytest.Monk
     monkeypatch.setattr(backend, step, exhausted)
     folds = list(StratifiedKFold(3).split(X, y))[:1]
     (cell,) = fits_of(backend, X, y, folds, (1.0,))
-    assert cell.error == OUT_OF_MEMORY
+    assert cell.error == f"{OUT_OF_MEMORY}: std::bad_alloc"
     assert cell.predict is None
 
 

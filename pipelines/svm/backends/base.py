@@ -117,8 +117,8 @@ class OneByOne(Backend):
             if work.decisions:
                 predictions["decision_function"] = to_host(fitted.decision_function(X_asked))
             ended = perf_counter()
-        except MemoryError:
-            fit.error = OUT_OF_MEMORY
+        except MemoryError as error:
+            fit.error = out_of_memory(error)
             return
         except ValueError as error:
             fit.error = str(error)
@@ -149,6 +149,11 @@ class OneByOne(Backend):
     @abstractmethod
     def parts(self, fitted: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return what ``fit`` gave as numbers; see ``Backend.fit_parts``."""
+
+
+def out_of_memory(error: MemoryError) -> str:
+    """Return why a cell has no fit, in the error's own words if it has any."""
+    return f"{OUT_OF_MEMORY}: {error}" if str(error) else OUT_OF_MEMORY
 
 
 def join_problems(

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from pipelines.data.fits import Fit, Predictions, Progress
-from pipelines.svm.backends.base import OUT_OF_MEMORY, PRODUCTS, Backend, Work
+from pipelines.svm.backends.base import PRODUCTS, Backend, Work, out_of_memory
 from pipelines.svm.cpu.fit import FittedPath, fit_path
 from pipelines.svm.cpu.path import solve_path
 from pipelines.svm.multiclass import class_values
@@ -45,9 +45,10 @@ class PathBackend(Backend):
                         else:
                             item.predict = _in_form(item, work, n_classes)
                     yield item
-        except MemoryError:
+        except MemoryError as error:
+            reason = out_of_memory(error)
             for split, candidate in missing:
-                yield Fit(candidate, split, error=OUT_OF_MEMORY)
+                yield Fit(candidate, split, error=reason)
 
     def solve(self, work: Work) -> Iterable[Fit | Progress]:
         """Cross-validate the cells; tasks on the same rows, splits and kernel share a cache."""

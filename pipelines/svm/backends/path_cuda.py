@@ -1,11 +1,11 @@
-"""``--solver path`` on a GPU: all C, all splits and many gammas in one launch."""
+"""``--solver path`` on a GPU: all C, all splits and many gammas at once."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterator
 from dataclasses import replace
 
-from pipelines.data.fits import Fit
+from pipelines.data.fits import Fit, Progress
 from pipelines.svm.backends.base import Work
 from pipelines.svm.backends.path import PathBackend
 from pipelines.svm.cuda.path import fit_path_cuda, solve_path_cuda
@@ -18,9 +18,9 @@ class PathCudaBackend(PathBackend):
     shares_gammas = True
     fit_path = staticmethod(fit_path_cuda)
 
-    def solve(self, work: Work) -> Iterable[Fit]:
-        """See ``PathBackend.solve``; nothing ends before the launch, so nothing is reported."""
-        fits = solve_path_cuda(
+    def solve(self, work: Work) -> Iterator[Fit | Progress]:
+        """See ``PathBackend.solve``."""
+        for item in solve_path_cuda(
             work.X,
             work.y,
             work.gammas,
@@ -28,8 +28,10 @@ class PathCudaBackend(PathBackend):
             [work.splits[number] for number in work.numbers],
             **(vars(work.settings) | {"memory_bytes": None}),  # what is free
             return_decisions=work.decisions,
-        )
-        return (replace(fit, split=work.numbers[fit.split]) for fit in fits)
+        ):
+            if isinstance(item, Fit):
+                item = replace(item, split=work.numbers[item.split])
+            yield item
 
 
 BACKEND = PathCudaBackend()

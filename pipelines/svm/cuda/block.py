@@ -11,11 +11,12 @@ function of another file must not name ``cuda``: the barrier is wrapped here.
 """
 
 import threading
+import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import cuda
+from numba import cuda, types
 from numba.cuda.core import config
 
 SIMULATED: bool = bool(config.ENABLE_CUDASIM)
@@ -43,6 +44,9 @@ if SIMULATED:
         """Return the value: a warp of one lane has nobody to exchange it with."""
         return value
 
+    def nanoseconds() -> int:
+        return time.perf_counter_ns()
+
     def reciprocal(value):
         return np.float32(1) / value
 
@@ -53,7 +57,9 @@ if SIMULATED:
         return np.float32(2.0 ** float(shifted - SHIFTER))
 
 else:
+    from llvmlite import ir
     from numba.cuda import libdevice
+    from numba.cuda.extending import intrinsic
 
     device = cuda.jit(device=True, forceinline=True)
 
@@ -65,6 +71,18 @@ else:
     def exchange(value, distance):
         """Return the value of the lane whose number differs in the bit ``distance``."""
         return cuda.shfl_xor_sync(_ALL_LANES, value, distance)
+
+    @intrinsic
+    def nanoseconds(context):
+        """Return the time of the GPU's clock, of which differences alone mean anything."""
+
+        def read(context, builder, signature, arguments):
+            # numba-cuda has no function for it. libcu++ takes its time from the same register.
+            form = ir.FunctionType(ir.IntType(64), [])
+            clock = ir.InlineAsm(form, "mov.u64 $0, %globaltimer;", "=l", side_effect=True)
+            return builder.call(clock, [])
+
+        return types.int64(), read
 
     @device
     def reciprocal(value):

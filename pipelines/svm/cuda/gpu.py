@@ -1,11 +1,11 @@
 """The GPU, or numba's simulator in its place: arrays, launches, limits."""
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numba import cuda
@@ -14,11 +14,16 @@ from numba.cuda.core.errors import NumbaPerformanceWarning
 from pipelines.data.placement import unused_in_pool
 from pipelines.svm.cuda.block import SIMULATED
 
+_Item = TypeVar("_Item")
+
 # What every CUDA GPU gives a block without asking.
 _SHARED_FOR_ALL = 48 << 10
 
 # Shared memory the system keeps for itself in each resident block.
 RESERVED_SHARED = 1 << 10
+
+# How CUDA, cupy and cuBLAS say that memory is used up where they raise no ``MemoryError``.
+_NO_MEMORY = "CUDA_ERROR_OUT_OF_MEMORY", "cudaErrorMemoryAllocation", "ALLOC_FAILED"
 
 # Compute capabilities with a float64 rate of half the float32 rate.
 _FAST_FLOAT64 = {(6, 0), (7, 0), (8, 0), (9, 0), (10, 0), (10, 3)}
@@ -89,6 +94,25 @@ def own_memory(xp: Any) -> Iterator[None]:
             yield
         finally:
             pool.free_all_blocks()
+
+
+def in_own_memory(xp: Any, items: Generator[_Item]) -> Iterator[_Item]:
+    """Yield items made with ``own_memory``, outside of which the caller is between two of them."""
+    try:
+        while True:
+            with own_memory(xp):
+                item = next(items, None)
+            if item is None:
+                return
+            yield item
+    finally:
+        with own_memory(xp):
+            items.close()
+
+
+def is_out_of_memory(error: Exception) -> bool:
+    """Return whether an error says that the device's memory is used up."""
+    return isinstance(error, MemoryError) or any(words in str(error) for words in _NO_MEMORY)
 
 
 def free_bytes(xp: Any) -> int:

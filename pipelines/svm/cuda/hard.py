@@ -17,12 +17,16 @@ import numpy as np
 
 from pipelines.svm.cuda.block import Free, barrier, device
 from pipelines.svm.cuda.inner import inner_solver, round_up
-from pipelines.svm.cuda.newton import EXTRA_ROWS, solve_active
+from pipelines.svm.cuda.newton import EXTRA_ROWS, KEPT, solve_active
 from pipelines.svm.rules import SMO_SHARE
+from pipelines.svm.solutions import CONVERGED
 
 # A problem is hard at a C from so many iterations of SMO on, and from this share of the values
 # of its members' kernel: by the instructions of each, some thirty Newton steps.
 HARD_ITERATIONS, HARD_SHARE = 1000, 0.125
+
+# Numbers that are kept from one call of a solve to the next.
+KEPT_HARD = 1 + KEPT
 
 # Of more free rows than this share of the members that there is room for, those that violate
 # would find none: SMO goes on alone.
@@ -120,9 +124,12 @@ def hard_functions(name: str):
             matrix[last, q] = own
 
     @device
-    def subtract(t, n_threads, rows, m, work, exact):
-        """Subtract rows like ``row_subtractor``, in float64."""
-        for k in range(t, rows.residual.size, n_threads):
+    def subtract(t, n_threads, rows, begin, end, m, work, exact):
+        """Subtract all m packed rows like ``row_subtractor``, in float64, for some residuals.
+
+        begin, end : those from one, a multiple of the threads, to before the other
+        """
+        for k in range(begin + t, end, n_threads):
             column, r = np.uint32(rows.columns[k]), rows.residual[k]
             for q in range(0, m, 4):
                 i, j, last = min(q + 1, m - 1), min(q + 2, m - 1), min(q + 3, m - 1)
@@ -145,22 +152,32 @@ def hard_functions(name: str):
         barrier()  # factors and members may be written again
 
     @device
-    def solve_hard(t, n_threads, m, near, exact, tol, finest, limit, space, work, spare, parts):
-        """Run SMO and Newton steps on m members.
+    def solve_hard(
+        t, n_threads, m, near, exact, tol, finest, limit, space, work, spare, kept, parts
+    ):
+        """Run SMO and Newton steps on m members; or only some, and more in the next call.
 
         finest : the tolerance that will be asked for in the end
+        limit : of iterations and steps, in all calls
         space : float64 (*hard_shape(width)); spare : int32 (>= m,)
         work : Work, whose columns are the members', overwritten but for its members
+        kept : float64 (``KEPT_HARD``,), below 0 at first: the steps that are left, and what
+            ``solve_active`` keeps
 
-        Returns iterations and status.
+        Returns iterations and status, which is ``UNFINISHED`` while a call is to go on.
         """
         width = space.shape[1]
         matrix, factor = space[: width + 1], space[width + 1 :]
-        gather(t, n_threads, m, work.columns, exact, matrix)
-        barrier()  # a row of the matrix is not read by its writer alone
-        most = min(limit, int(SMO_SHARE * m))
-        iterations, status = solve(t, n_threads, m, near, matrix, tol, most, parts)
-        if iterations < limit:
+        left, iterations, status = int(kept[0]), 0, CONVERGED
+        barrier()  # all have read it
+        if left < 0:
+            gather(t, n_threads, m, work.columns, exact, matrix)
+            barrier()  # a row of the matrix is not read by its writer alone
+            most = min(limit, int(SMO_SHARE * m))
+            iterations, status = solve(t, n_threads, m, near, matrix, tol, most, parts)
+            # A round is no more steps than members: then all rows are looked at.
+            left = min(limit - iterations, m)
+        if left > 0:
             barrier()  # members of other owners are read
             # The members' columns are not looked at any more.
             free = Free(
@@ -172,7 +189,6 @@ def hard_functions(name: str):
                 factor[width + 4],
                 factor[width + 5],
             )
-            # A round is no more steps than members: then all rows are looked at.
             steps, status = solve_active(
                 t,
                 n_threads,
@@ -182,13 +198,16 @@ def hard_functions(name: str):
                 shift,
                 tol,
                 finest,
-                min(limit - iterations, m),
+                left,
                 free,
                 work.factors,
                 work.changes,
+                kept[1:],
                 parts,
             )
             iterations += steps
+            if t == 0:
+                kept[0] = left - steps
         return iterations, status
 
     return solve_hard, subtract

@@ -128,9 +128,9 @@ def fill_kernel(name: str):
 def pulls_kernel(name: str):
     """Return a kernel that sums each row of kernel values over each class.
 
-    ``(shared, starts, weights, gammas, coef0, degree, pulls)``: ``pulls[g, f, c, r]``
+    ``(shared, starts, weights, gammas, coef0, degree, first, pulls)``: ``pulls[g, f, c, r]``
     is the sum over the columns of class c of the kernel of gamma g at row r times
-    the weights of fold f.  A block takes a row and a gamma, a warp a fold: the
+    the weights of fold f.  A block takes a row, from ``first`` on, and a gamma, a warp a fold: the
     row is read from memory once.
 
     shared : float32 (n, n); starts : int64 (n_classes + 1,), columns;
@@ -140,8 +140,8 @@ def pulls_kernel(name: str):
     value_at = _VALUES[name]
 
     @cuda.jit(cache=True)
-    def sum_classes(shared, starts, weights, gammas, coef0, degree, pulls):
-        row, g = cuda.blockIdx.x, cuda.blockIdx.y
+    def sum_classes(shared, starts, weights, gammas, coef0, degree, first, pulls):
+        row, g = first + cuda.blockIdx.x, cuda.blockIdx.y
         lane, n_warps = cuda.threadIdx.x % WARP, cuda.blockDim.x // WARP
         source, gamma = shared[row], gammas[g]
         for fold in range(cuda.threadIdx.x // WARP, weights.shape[0], n_warps):

@@ -1,6 +1,6 @@
 """The binary problems of a search as flat tables, and launches of the solver on them."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -8,13 +8,16 @@ import numpy as np
 
 from pipelines.data.placement import to_host
 from pipelines.svm.cuda.block import WARP
-from pipelines.svm.cuda.gpu import RESERVED_SHARED, Limits, launch
+from pipelines.svm.cuda.gpu import RESERVED_SHARED, Limits, launch, synchronise
 from pipelines.svm.cuda.hard import MOST_FEATURES, hard_shape
 from pipelines.svm.cuda.kernel_values import pulls_kernel
 from pipelines.svm.cuda.smo import (
+    C_NUMBER,
     ENTRY_COLUMNS,
     FIRST,
+    JOB,
     MEMBER_BYTES,
+    RECORD,
     SECOND,
     SIZE,
     fixed_shared_bytes,
@@ -32,6 +35,10 @@ _MOST_MEMBERS = 4096
 # Members where a problem is hard: their kernel and its factor take 16 MiB, and the factor
 # about as long as 6,500 iterations of SMO.
 _MOST_HARD_MEMBERS = 1024
+
+# Kernel values that a launch adds up, for the sums that paths start from: half a second on the
+# smallest GPUs.
+_MOST_VALUES = 1 << 32
 
 
 @dataclass(frozen=True)
@@ -141,7 +148,7 @@ def order_jobs(table: Table, gammas: np.ndarray, distances: np.ndarray) -> np.nd
 
 @dataclass(frozen=True)
 class Launching:
-    """The configuration of a launch of the solver.
+    """The configuration of the solver's launches.
 
     block_size : threads of a block
     blocks_per_multiprocessor : blocks that share one; more of them hide each
@@ -152,6 +159,8 @@ class Launching:
     most_blocks : of a launch, None for as many as are resident together
     hard_members : members of an inner solve where a problem is hard, at most; None for up to
         1,024, 0 for SMO alone
+    seconds : after which a launch ends, to go on in the next: a driver ends what keeps the GPU of
+        a display for some seconds, and between launches the host hears an interrupt
     """
 
     block_size: int = 128
@@ -159,6 +168,7 @@ class Launching:
     capacity: int | None = None
     most_blocks: int | None = None
     hard_members: int | None = None
+    seconds: float = 0.5
 
     @classmethod
     def for_rows(cls, largest: int) -> "Launching":
@@ -220,6 +230,13 @@ def class_distances(shared: Any, starts: np.ndarray, kernel: Kernel, xp: Any) ->
     return own[:, None] + own - 2 * resources
 
 
+def _share_done(queue: np.ndarray, paused: np.ndarray, n_jobs: int, n_C: int) -> float:
+    """Return the share of the jobs' C that are solved; 1.0 where no job waits or is paused."""
+    begun = paused[paused[:, JOB] > 0]
+    n_ended = min(int(queue[0]), n_jobs) - len(begun)
+    return (n_ended + float(begun[:, C_NUMBER].sum()) / n_C) / n_jobs
+
+
 def solve_table(
     search: Search,
     numbers: Sequence[int],
@@ -232,8 +249,10 @@ def solve_table(
     xp: Any,
     launching: Launching,
     limit: Limits,
-) -> None:
+) -> Iterator[float]:
     """Solve some problems on every fold for every gamma; fills ``out`` and ``coefficients``.
+
+    Yields the share that is done after each launch, once the device has ended it.
 
     numbers : of the problems; classes : theirs
     shared : float32 (m, m), shared products of the rows of ``classes``
@@ -251,65 +270,72 @@ def solve_table(
     if len(jobs):
         weights = np.ascontiguousarray(search.weights[:, sorted_rows(search.layout, classes)])
         pulls = xp.empty((n_gammas, len(weights), len(classes), len(shared)), np.float64)
-        launch(
-            pulls_kernel(kernel.name),
-            (len(shared), n_gammas),
-            WARP * min(len(weights), max(1, launching.block_size // WARP)),
-            [
-                shared,
-                xp.asarray(starts),
-                xp.asarray(weights),
-                xp.asarray(gammas, dtype=np.float32),
-                np.float32(kernel.coef0),
-                kernel.degree,
-                pulls,
-            ],
-        )
+        of_search = [
+            xp.asarray(starts),
+            xp.asarray(weights),
+            xp.asarray(gammas, dtype=np.float32),
+            np.float32(kernel.coef0),
+            kernel.degree,
+        ]
+        n_rows = max(1, _MOST_VALUES // (weights.size * n_gammas))
+        for first in range(0, len(shared), n_rows):
+            if first:
+                synchronise(xp)
+                yield 0.0
+            launch(
+                pulls_kernel(kernel.name),
+                (min(n_rows, len(shared) - first), n_gammas),
+                WARP * min(len(weights), max(1, launching.block_size // WARP)),
+                [shared, *of_search, first, pulls],
+            )
         n_blocks, largest = launching.n_blocks(limit, len(jobs)), int(table.entries[:, SIZE].max())
         capacity = launching.members(limit, largest)
         width = members_width(capacity, launching.block_size)
         hard_width = launching.hard_width(capacity, rows.shape[1], kernel)
         nothing = xp.zeros((1, 1), np.float64)
-        launch(
-            smo_kernel(
-                kernel.name, launching.block_size, launching.registers(limit), hard_width > 0
-            ),
-            n_blocks,
-            launching.block_size,
-            [
-                shared,
-                xp.asarray(gammas, dtype=np.float32),
-                np.float32(kernel.coef0),
-                kernel.degree,
-                xp.asarray(search.Cs),
-                settings.tol,
-                settings.max_iter,
-                xp.asarray(jobs),
-                xp.zeros(1, np.int32),
-                xp.asarray(table.entries),
-                xp.asarray(table.factors),
-                xp.asarray(table.columns),
-                xp.asarray(table.out_rows),
-                xp.asarray(table.signed),
-                pulls,
-                capacity,
-                width,
-                xp.empty((n_blocks, *matrix_shape(width)), np.float32),
-                xp.ascontiguousarray(rows.astype(np.float64).T) if hard_width else nothing,
-                xp.asarray(gammas, dtype=np.float64),
-                kernel.coef0,
-                xp.empty((n_blocks, *hard_shape(hard_width)), np.float64)
-                if hard_width
-                else nothing[None],
-                xp.empty((n_blocks, 4, largest), np.float64),
-                xp.empty((n_blocks, 3, largest), np.int32),
-                coefficients,
-                figures,
-                counts,
-                solved,
-            ],
-            width * MEMBER_BYTES,
+        kernel_of_blocks = smo_kernel(
+            kernel.name, launching.block_size, launching.registers(limit), hard_width > 0
         )
+        queue, paused = xp.zeros(1, np.int32), xp.zeros((n_blocks, RECORD), np.float64)
+        arguments = [
+            shared,
+            *of_search[2:],
+            xp.asarray(search.Cs),
+            settings.tol,
+            settings.max_iter,
+            xp.asarray(jobs),
+            queue,
+            int(launching.seconds * 1e9),
+            paused,
+            xp.asarray(table.entries),
+            xp.asarray(table.factors),
+            xp.asarray(table.columns),
+            xp.asarray(table.out_rows),
+            xp.asarray(table.signed),
+            pulls,
+            capacity,
+            width,
+            xp.empty((n_blocks, *matrix_shape(width)), np.float32),
+            xp.ascontiguousarray(rows.astype(np.float64).T) if hard_width else nothing,
+            xp.asarray(gammas, dtype=np.float64),
+            kernel.coef0,
+            xp.empty((n_blocks, *hard_shape(hard_width)), np.float64)
+            if hard_width
+            else nothing[None],
+            xp.empty((n_blocks, 4, largest), np.float64),
+            xp.empty((n_blocks, 3, largest), np.int32),
+            coefficients,
+            figures,
+            counts,
+            solved,
+        ]
+        done = 0.0
+        while done < 1:
+            launch(
+                kernel_of_blocks, n_blocks, launching.block_size, arguments, width * MEMBER_BYTES
+            )
+            done = _share_done(to_host(queue), to_host(paused), len(jobs), n_C)
+            yield done
     figures, counts, solved = to_host(figures), to_host(counts), to_host(solved)
     decided = ~np.isnan(table.one_sided)
     figures[:, decided, 0] = table.one_sided[decided][:, None]

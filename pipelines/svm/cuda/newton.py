@@ -52,6 +52,15 @@ from pipelines.svm.solutions import CONVERGED, ITERATION_LIMIT, STALLED
 # Columns that are made together.
 PANEL = 4
 
+# Steps of which the block does not look at the time: of the largest factor they take about as
+# long as 26,000 iterations of SMO.
+STEPS_AT_ONCE = 4
+
+# Beside the others a status, of what goes on in the next call; and what is kept until then: how
+# many rows are free, the first one of the factor to be made, rows to be set free, idle steps.
+UNFINISHED = -1
+KEPT = 4
+
 # Rows of the factor's array beyond those of members: the two sides, and four vectors.
 EXTRA_ROWS = 6
 
@@ -492,9 +501,9 @@ def _largest(t, n_threads, m, near, matrix, parts):
 
 @device
 def solve_active(
-    t, n_threads, m, near, matrix, shift, tol, finest, limit, free, keys, effect, parts
+    t, n_threads, m, near, matrix, shift, tol, finest, limit, free, keys, effect, kept, parts
 ):
-    """Take Newton steps until LIBSVM's stopping rule holds among m members.
+    """Take Newton steps until LIBSVM's stopping rule holds among m members, or a few of them.
 
     Parameters
     ----------
@@ -504,18 +513,26 @@ def solve_active(
     limit : of steps
     free : Free, of at least m members
     keys, effect : float64 (>= m,), work space
+    kept : float64 (``KEPT``,), in device memory: below 0 at first. After ``UNFINISHED`` a call
+        with this, ``near`` and ``free`` as they were left goes on as if there were no cut
     parts : Parts; ``chunk_factors`` is overwritten, too
 
     Returns, the same in every thread
     -------
-    steps, status : ``CONVERGED``, ``ITERATION_LIMIT`` or ``STALLED``: steps no longer move
-        anything
+    steps, status : ``CONVERGED``, ``ITERATION_LIMIT``, ``UNFINISHED``, or ``STALLED``: steps no
+        longer move anything
     """
     span, value = _largest(t, n_threads, m, near, matrix, parts)
     ridge = max(RIDGE_SHARE * finest / span, RESOLVED64 * max(value, 1.0))
-    steps, idle, batch, first = 0, 0, 1, 0
-    f = list_free(t, n_threads, m, near, free, keys, parts)
+    steps, f, first, batch, idle = 0, int(kept[0]), int(kept[1]), int(kept[2]), int(kept[3])
+    if f < 0:
+        f, first, batch, idle = list_free(t, n_threads, m, near, free, keys, parts), 0, 1, 0
     while True:
+        if steps >= STEPS_AT_ONCE:
+            barrier()  # all have read what was kept before
+            if t == 0:
+                kept[0], kept[1], kept[2], kept[3] = f, first, batch, idle
+            return steps, UNFINISHED
         level = 0.0
         if f >= 2:
             extend(t, n_threads, first, f, near, matrix, shift, ridge, free, parts.chunk_factors)

@@ -65,13 +65,14 @@ def row_subtractor(name: str):
         return parts.chunk_factors[np.uint32(q)] * value
 
     @device
-    def subtract(t, n_threads, rows, m, work, products, parts):
-        """Take the packed rows of the kernel, times their factors, off the residual.
+    def subtract(t, n_threads, rows, begin, m, work, products, parts):
+        """Take packed rows of the kernel, times their factors, off the residual.
 
-        m : how many ``pack`` kept in ``work``
+        begin, m : those of ``work`` from one, a multiple of ``CHUNK``, to before the other; the
+            sums are the same wherever they are cut
         """
         n, stride = np.int32(rows.residual.size), np.int32(n_threads)
-        for first in range(0, m, CHUNK):
+        for first in range(begin, m, CHUNK):
             count = np.int32(min(CHUNK, m - first))
             barrier()  # all are done with the chunk before
             q = np.int32(t)
@@ -231,48 +232,39 @@ def tolerance_at(C, tol, span, size):
     return min(tol, max(tol * _TIGHT * C * span, _RESOLVED * (1.0 + C * size)))
 
 
-@cache
-def starter(name: str):
-    """Return the device function that makes a feasible start for the first C."""
-    subtract = row_subtractor(name)
+@device
+def start(t, n_threads, C, rows, sides, work, parts):
+    """Make a feasible start for the first C, but for changes to be packed and taken off.
 
-    @device
-    def start(t, n_threads, C, rows, sides, work, products, parts):
-        """Put every multiplier of the lighter class at its bound, as much in the heavier.
-
-        The residual and beta of ``rows`` are written, ``work`` is overwritten.
-        """
-        signed, beta, n = rows.signed, rows.beta, rows.signed.size
-        weight_first, weight_second = 0.0, 0.0
-        for k in range(t, n, n_threads):
-            weight_first += max(signed[k], 0.0)
-            weight_second -= min(signed[k], 0.0)
-        weight_first = block_sum(t, n_threads, weight_first, parts.tops)
-        weight_second = block_sum(t, n_threads, weight_second, parts.tops)
-        light = min(weight_first, weight_second)
-        sign = 1.0 if weight_first > weight_second else -1.0
-        for k in range(t, n, n_threads):
-            pull, other = class_pull(sides, rows.columns[k])
-            label = 1.0 if signed[k] > 0.0 else -1.0
-            mean_pull = light * (pull / weight_first - other / weight_second)
-            work.changes[k] = sign * (C * mean_pull - label)
-        fill_heavy(t, n_threads, n, C, signed, sign, light, work.changes, beta, parts)
-        # From "all of the heavy class" when less is missing than given.
-        from_all = 1.0 if 2 * light > max(weight_first, weight_second) else 0.0
-        for k in range(t, n, n_threads):
-            heavy, other = class_pull(sides, rows.columns[k])
-            if sign < 0.0:
-                heavy, other = other, heavy
-            label = 1.0 if signed[k] > 0.0 else -1.0
-            rows.residual[k] = label - sign * C * (heavy * from_all - other)
-            work.members[k], work.changes[k] = np.int32(k), 0.0
-            if label == sign:
-                work.changes[k] = beta[k] - from_all * C * signed[k]
-        barrier()  # ``pack`` reads rows of other owners
-        m = pack(t, n_threads, rows, n, work, parts)
-        subtract(t, n_threads, rows, m, work, products, parts)
-
-    return start
+    Every multiplier of the lighter class is put at its bound, as much in the heavier.
+    The residual and beta of ``rows`` are written, ``work`` is overwritten.
+    """
+    signed, beta, n = rows.signed, rows.beta, rows.signed.size
+    weight_first, weight_second = 0.0, 0.0
+    for k in range(t, n, n_threads):
+        weight_first += max(signed[k], 0.0)
+        weight_second -= min(signed[k], 0.0)
+    weight_first = block_sum(t, n_threads, weight_first, parts.tops)
+    weight_second = block_sum(t, n_threads, weight_second, parts.tops)
+    light = min(weight_first, weight_second)
+    sign = 1.0 if weight_first > weight_second else -1.0
+    for k in range(t, n, n_threads):
+        pull, other = class_pull(sides, rows.columns[k])
+        label = 1.0 if signed[k] > 0.0 else -1.0
+        mean_pull = light * (pull / weight_first - other / weight_second)
+        work.changes[k] = sign * (C * mean_pull - label)
+    fill_heavy(t, n_threads, n, C, signed, sign, light, work.changes, beta, parts)
+    # From "all of the heavy class" when less is missing than given.
+    from_all = 1.0 if 2 * light > max(weight_first, weight_second) else 0.0
+    for k in range(t, n, n_threads):
+        heavy, other = class_pull(sides, rows.columns[k])
+        if sign < 0.0:
+            heavy, other = other, heavy
+        label = 1.0 if signed[k] > 0.0 else -1.0
+        rows.residual[k] = label - sign * C * (heavy * from_all - other)
+        work.members[k], work.changes[k] = np.int32(k), 0.0
+        if label == sign:
+            work.changes[k] = beta[k] - from_all * C * signed[k]
 
 
 @device

@@ -1,17 +1,27 @@
 """Cross-validation of a whole grid of C and gamma, and the fit of one model, on one GPU."""
 
+import logging
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from pipelines.data.fits import Fit
+from pipelines.data.fits import Fit, Progress
 from pipelines.data.placement import to_host
 from pipelines.svm.cells import PathResult, Scores, fits_of_fold
 from pipelines.svm.cpu.fit import FittedPath, model_of, path_to
-from pipelines.svm.cuda.gpu import Limits, array_module, free_bytes, limits, own_memory, synchronise
+from pipelines.svm.cuda.gpu import (
+    Limits,
+    array_module,
+    free_bytes,
+    in_own_memory,
+    is_out_of_memory,
+    limits,
+    own_memory,
+    synchronise,
+)
 from pipelines.svm.cuda.launches import Launching, solve_table, sorted_rows
 from pipelines.svm.cuda.memory import Plan, plan_memory
 from pipelines.svm.cuda.products import cross_products, prepare_rows, score_rows, symmetric_products
@@ -19,12 +29,24 @@ from pipelines.svm.search import Search, as_arrays, search_all_rows, search_fold
 from pipelines.svm.settings import Settings
 from pipelines.svm.solutions import Solutions
 
+# Of the memory that is free: where an allocation fails the next is tried.
+_DIVISORS = 1, 2, 4
+
+
+class GPUMemoryError(RuntimeError):
+    """A GPU has no memory for what was planned: another process may have taken it meanwhile."""
+
 
 class _Clock:
     """Adds up wall time by phase, read after the device has finished."""
 
     def __init__(self, xp: Any, phases: dict[str, float]) -> None:
-        self._xp, self._phases, self._last = xp, phases, time.perf_counter()
+        self._xp, self._phases = xp, phases
+        self.resume()
+
+    def resume(self) -> None:
+        """Leave out the time since the last lap."""
+        self._last = time.perf_counter()
 
     def lap(self, phase: str) -> float:
         synchronise(self._xp)
@@ -55,64 +77,100 @@ def solve_path_cuda(
     xp: Any = None,
     phases: dict[str, float] | None = None,
     **form: Any,
-) -> list[Fit]:
-    """Cross-validate C-SVC for every gamma and C on every fold, in one launch or few.
+) -> Iterator[Fit | Progress]:
+    """Cross-validate C-SVC for every gamma and C on every fold, many gammas at once.
 
     Parameters
     ----------
     X : float array of shape (n, n_features), numpy or on the device
-    memory_bytes : device memory that may be used; None for what is free
+    memory_bytes : device memory that may be used; None for what is free. Where an allocation fails
+        nevertheless, the gammas that are left are planned with half of it, then with a quarter
     launching : how the solver is launched
     xp : array module; None for cupy, or numpy under the simulator
     phases : wall seconds of each phase are added to it
 
-    The others are as for ``solve_path``, and so are the fits.
+    The others are as for ``solve_path``, and so is what is yielded; progress after each launch.
 
     Raises
     ------
     ValueError, MemoryError
         With the name of the argument, the rule and what was given.
+    GPUMemoryError
+        With what the last allocation that failed said.
     """
     xp, limit = array_module(xp), limits()
     y, gamma_values, C_values, folds = as_arrays(to_host(X), y, gammas, Cs, folds)
-    with own_memory(xp):
+    search, ascending = search_folds(
+        y, C_values, folds, Settings(**form), with_values=return_decisions
+    )
+    largest = _largest_problem(search)
+    launching = launching or Launching.for_rows(largest)
+    members, n_done, refusal = launching.members(limit, largest), 0, ""
+    for divisor in _DIVISORS:
+        with own_memory(xp):  # what a failed attempt has left is freed
+            memory = (free_bytes(xp) if memory_bytes is None else memory_bytes) // divisor
+        begun, n_left = n_done, gamma_values.size - n_done
+        try:
+            plan = plan_memory(
+                np.diff(search.layout.starts),
+                X.shape[1],
+                C_values.size,
+                n_left,
+                len(folds),
+                search.one_vs_one,
+                memory,
+                n_blocks=launching.n_blocks(limit, launching.most_blocks or 1 << 30),
+                members=members,
+                block_size=launching.block_size,
+                hard_members=launching.hard_width(members, X.shape[1], search.kernel),
+            )
+        except MemoryError as error:
+            if not refusal:
+                raise
+            refusal += f"; {error}"
+            break
+        if refusal:
+            logging.getLogger(__name__).warning(
+                f"the GPU has less memory than was free ({refusal}): planned again with "
+                f"{memory:,} bytes"
+            )
         clock = _Clock(xp, {} if phases is None else phases)
-        search, ascending = search_folds(
-            y, C_values, folds, Settings(**form), with_values=return_decisions
+        grid = _Grid(
+            search,
+            plan,
+            replace(
+                launching,
+                capacity=plan.members,
+                most_blocks=plan.n_blocks,
+                hard_members=plan.hard_members,
+            ),
+            limit,
+            xp,
+            clock,
         )
-        largest = _largest_problem(search)
-        launching = launching or Launching.for_rows(largest)
-        members = launching.members(limit, largest)
-        plan = plan_memory(
-            np.diff(search.layout.starts),
-            X.shape[1],
-            C_values.size,
-            gamma_values.size,
-            len(folds),
-            search.one_vs_one,
-            free_bytes(xp) if memory_bytes is None else memory_bytes,
-            n_blocks=launching.n_blocks(limit, launching.most_blocks or 1 << 30),
-            members=members,
-            block_size=launching.block_size,
-            hard_members=launching.hard_width(members, X.shape[1], search.kernel),
-        )
-        launching = replace(
-            launching,
-            capacity=plan.members,
-            most_blocks=plan.n_blocks,
-            hard_members=plan.hard_members,
-        )
-        rows = prepare_rows(X, search.kernel, xp, limit.fast_float64)
-        rows = rows[xp.asarray(search.layout.order)]
-        clock.lap("sort")
-        fits = list[Fit]()
-        grid = _Grid(search, rows, plan, launching, limit, xp, clock)
-        for g, (solutions, scores, seconds) in enumerate(grid.run(gamma_values)):
-            for fold, (score, spent) in enumerate(zip(scores, seconds, strict=True)):
-                fits += fits_of_fold(g, fold, ascending, search, solutions, score, spent)
-            clock.lap("collect")
-        del rows, grid  # before their pool is emptied
-    return fits
+        try:
+            for item in in_own_memory(xp, grid.run(X, gamma_values[begun:])):
+                if isinstance(item, Progress):
+                    yield item.within(begun / gamma_values.size, n_left / gamma_values.size)
+                else:
+                    solutions, scores, seconds = item
+                    fits = [
+                        fit
+                        for fold, (score, spent) in enumerate(zip(scores, seconds, strict=True))
+                        for fit in fits_of_fold(
+                            n_done, fold, ascending, search, solutions, score, spent
+                        )
+                    ]
+                    clock.lap("collect")
+                    n_done += 1
+                    yield from fits
+                clock.resume()
+            return
+        except Exception as error:
+            if not is_out_of_memory(error):
+                raise
+            refusal = str(error)
+    raise GPUMemoryError(f"out of memory: {refusal}")
 
 
 def _largest_problem(search: Search) -> int:
@@ -123,61 +181,64 @@ def _largest_problem(search: Search) -> int:
 
 @dataclass
 class _Grid:
-    """The search of one call on the device.
-
-    rows : as ``prepare_rows`` gives them, sorted
-    whole : the products of all rows; None where they do not fit
-    """
+    """The search of one call on the device."""
 
     search: Search
-    rows: Any
     plan: Plan
     launching: Launching
     limit: Limits
     xp: Any
     clock: _Clock
-    whole: Any = None
 
-    def run(self, gammas: np.ndarray) -> Iterator[tuple[Solutions, list[Scores], np.ndarray]]:
+    def run(
+        self, X: Any, gammas: np.ndarray
+    ) -> Generator[tuple[Solutions, list[Scores], np.ndarray] | Progress]:
         """Yield solutions and scores of each gamma, in order; as many at once as memory holds."""
         search, xp = self.search, self.xp
+        rows = prepare_rows(X, search.kernel, xp, self.limit.fast_float64)
+        rows = rows[xp.asarray(search.layout.order)]
+        self.clock.lap("sort")
+        whole = None  # the products of all rows, where they fit
         if self.plan.whole:
-            self.whole = symmetric_products(self.rows, search.kernel, xp, self.plan.product_rows)
+            whole = symmetric_products(rows, search.kernel, xp, self.plan.product_rows)
             self.clock.lap("distances")
         shape = (
             min(self.plan.n_gammas, len(gammas)),
             len(search.weights),
             search.layout.n_classes,
             search.Cs.size,
-            len(self.rows),
+            len(rows),
         )
         coefficients = xp.empty(shape, np.float32)
         for at in range(0, len(gammas), shape[0]):
             some = gammas[at : at + shape[0]]
             coefficients[...] = 0
-            found = self._solve(some, coefficients[: len(some)])
-            scores, seconds = self._score(some, coefficients, found)
+            found = [search.empty_solutions() for _ in some]
+            for share in self._solve(rows, whole, some, coefficients[: len(some)], found):
+                yield Progress(share).within(at / len(gammas), len(some) / len(gammas))
+            scores, seconds = self._score(rows, whole, some, coefficients, found)
             for g, out in enumerate(found):
                 for fold in range(len(search.weights)):
                     used = (coefficients[g, fold] != 0).any(axis=0)
                     out.support[fold] = to_host(xp.ascontiguousarray(used))
                 yield out, scores[g], seconds[g]
 
-    def _solve(self, gammas: np.ndarray, coefficients: Any) -> list[Solutions]:
-        """Solve all problems for some gammas, in one launch or pair by pair."""
+    def _solve(
+        self, all_rows: Any, whole: Any, gammas: np.ndarray, coefficients: Any, out: list[Solutions]
+    ) -> Iterator[float]:
+        """Solve all problems for some gammas, at once or pair by pair; yield the share done."""
         search, layout, seconds = self.search, self.search.layout, 0.0
-        found = [search.empty_solutions() for _ in gammas]
         numbers = list(range(len(search.problems)))
         groups: list[Any] = [(range(layout.n_classes), numbers)]
-        if not self.plan.whole:
+        if whole is None:
             groups = [((p.first, p.second), [i]) for i, p in enumerate(search.problems)]
-        for classes, some in groups:
-            shared, rows = self.whole, self.rows
+        for n_done, (classes, some) in enumerate(groups):
+            shared, rows = whole, all_rows
             if shared is None:
                 rows = rows[self.xp.asarray(sorted_rows(layout, classes))]
                 shared = symmetric_products(rows, search.kernel, self.xp, self.plan.product_rows)
                 self.clock.lap("distances")
-            solve_table(
+            for share in solve_table(
                 search,
                 some,
                 classes,
@@ -185,20 +246,21 @@ class _Grid:
                 rows,
                 gammas,
                 coefficients,
-                found,
+                out,
                 self.xp,
                 self.launching,
                 self.limit,
-            )
+            ):
+                seconds += self.clock.lap("solve")
+                yield (n_done + share) / len(groups)
             seconds += self.clock.lap("solve")
         # A problem's part of the launches: that of its iterations.
-        effort = np.stack([out.iterations.sum(axis=2) for out in found]) + 1.0
+        effort = np.stack([one.iterations.sum(axis=2) for one in out]) + 1.0
         effort *= seconds / effort.sum()
-        for out, own in zip(found, effort, strict=True):
-            out.seconds = own
-        return found
+        for one, own in zip(out, effort, strict=True):
+            one.seconds = own
 
-    def _score(self, gammas, coefficients, found: list[Solutions]):
+    def _score(self, all_rows, whole, gammas, coefficients, found: list[Solutions]):
         """Return scores of every gamma and fold, and their seconds."""
         xp, search = self.xp, self.search
         n_C, n_problems = search.Cs.size, len(search.problems)
@@ -215,12 +277,12 @@ class _Grid:
             for _ in gammas
         ]
         seconds = np.zeros((len(gammas), len(search.validation)))
-        step = len(self.rows) if self.plan.whole else self.plan.score_rows
-        for first in range(0, len(self.rows), step):
-            shared = self.whole
+        step = len(all_rows) if self.plan.whole else self.plan.score_rows
+        for first in range(0, len(all_rows), step):
+            shared = whole
             if shared is None:
-                block = self.rows[first : first + step]
-                shared = cross_products(block, self.rows, search.kernel, xp)
+                block = all_rows[first : first + step]
+                shared = cross_products(block, all_rows, search.kernel, xp)
                 self.clock.lap("distances")
             for fold, validation in enumerate(search.validation):
                 at = np.flatnonzero((validation >= first) & (validation < first + len(shared)))
@@ -274,7 +336,7 @@ def fit_path_cuda(
         rows = prepare_rows(X, kernel, xp, limit.fast_float64)[xp.asarray(layout.order)]
         shape = (1, 1, layout.n_classes, search.Cs.size, len(rows))
         coefficients = xp.zeros(shape, np.float32)
-        solve_table(
+        for _ in solve_table(
             search,
             range(len(search.problems)),
             range(layout.n_classes),
@@ -286,7 +348,8 @@ def fit_path_cuda(
             xp,
             launching,
             limit,
-        )
+        ):
+            pass  # between launches an interrupt is heard
         # Place p of a row holds its multiplier against class p, or in problem p.
         last = np.ascontiguousarray(to_host(coefficients[0, 0, :, -1]).T)
         del rows, coefficients  # before their pool is emptied

@@ -5,6 +5,10 @@ grows too large those of ``pipelines.svm.cpu.beyond_memory``.  A problem's state
 block's slice of device memory, with the kernel of the rows that are worked on; their
 residuals and multipliers lie in shared memory.
 
+A launch ends after about the time it is given: a block whose time is up writes what it is about
+to device memory, and goes on with it in the next launch. It looks at the clock between slices of
+its work of some milliseconds, and what it finds is the same to the last bit wherever launches end.
+
 Where SMO has taken longer for a C than Newton's method is expected to, the walk goes on with
 both, in double precision, as on the CPU; but for a C at which more rows are free than there
 is room for.
@@ -23,9 +27,17 @@ from pipelines.svm.cuda.block import (
     Sides,
     Work,
     device,
+    nanoseconds,
 )
-from pipelines.svm.cuda.hard import FREE_SHARE, HARD_ITERATIONS, HARD_SHARE, hard_functions
+from pipelines.svm.cuda.hard import (
+    FREE_SHARE,
+    HARD_ITERATIONS,
+    HARD_SHARE,
+    KEPT_HARD,
+    hard_functions,
+)
 from pipelines.svm.cuda.inner import gatherer, inner_solver, mark_of, round_up
+from pipelines.svm.cuda.newton import UNFINISHED
 from pipelines.svm.cuda.passes import (
     CHUNK,
     choose,
@@ -37,7 +49,7 @@ from pipelines.svm.cuda.passes import (
     restore,
     row_subtractor,
     scale,
-    starter,
+    start,
     survey,
     tolerance_at,
 )
@@ -53,6 +65,39 @@ MEMBER_BYTES = 28
 
 # Device memory for a row of a block's state: four float64 and three int32.
 STATE_BYTES = 44
+
+# What a block whose time is up keeps of a problem, a float64 each: the number of its job and 1, 0
+# for none; where it is; and what ``walk`` calls by these names.
+(
+    JOB,
+    STAGE,
+    C_NUMBER,
+    DONE,
+    STATUS,
+    IDLE,
+    FITS,
+    HARD,
+    IS_EXACT,
+    N_SUPPORT,
+    N_BOUNDED,
+    SPAN,
+    REACH,
+    MEMBERS,
+    INNER_TOL,
+    ITERATIONS,
+    N_CHANGED,
+    AT,
+    HARD_STATE,
+) = range(19)
+RECORD = HARD_STATE + KEPT_HARD
+
+# The stages of a problem: the next C is begun, all rows are looked at, an inner solve, its changes
+# are packed, and taken off the residuals.
+NEXT_C, LOOK, SOLVE, PACK, SUBTRACT = range(5)
+
+# A slice of a stage: iterations of SMO, kernel values of the changed rows, and terms of the
+# products that a thread adds up for those in double precision; some milliseconds each.
+ITERATIONS_AT_ONCE, VALUES_AT_ONCE, TERMS_AT_ONCE = 512, 1 << 21, 1 << 18
 
 
 def fixed_shared_bytes(block_size: int) -> int:
@@ -94,6 +139,24 @@ def give_back(t, n_threads, m, rows, work, near):
         rows.beta[k] = near.beta[p]
 
 
+@device
+def put_by(t, n_threads, m, work, near):
+    """Copy m members' residuals and multipliers to device memory, where nothing else is then."""
+    for p in range(t, m, n_threads):
+        work.factors[p], work.changes[p] = near.residual[p], near.beta[p]
+
+
+@device
+def take_up(t, n_threads, m, C, rows, work, near):
+    """Copy them back."""
+    for p in range(t, round_up(m, n_threads), n_threads):
+        near.residual[p], near.marks[p] = 0.0, 0
+        if p < m:
+            b, bound = work.changes[p], C * rows.signed[work.members[p]]
+            near.residual[p], near.beta[p] = work.factors[p], b
+            near.bounds[p], near.marks[p] = bound, mark_of(b, bound)
+
+
 @kept_by_arguments
 def smo_kernel(name: str, block_size: int, registers: int | None = None, newton: bool = False):
     """Return the kernel for one kernel function and block size, with these arguments.
@@ -107,7 +170,10 @@ def smo_kernel(name: str, block_size: int, registers: int | None = None, newton:
     gammas : float32 (n_gammas,); coef0 : float32; degree : int
     Cs : float64 (n_C,), ascending; tol : float; limit : int, -1 for LIBSVM's own
     jobs : int32 (n_jobs, 2), gamma and entry of each, the longest first
-    queue : int32 (1,), 0: the next job's number
+    queue : int32 (1,), 0 before the first launch: the next job's number
+    duration : int, nanoseconds after which a block ends at its next look at the clock
+    paused : float64 (n_blocks, ``RECORD``), 0 before the first launch: of each block the problem
+        that it goes on with in the next, see the names of its columns above
     entries : int64 (n_entries, 7), see the names of its columns above: where a
         problem's rows begin in the flat tables and how many there are; its fold;
         its first and second class as numbered in ``pulls`` (-1: all others); the
@@ -123,9 +189,10 @@ def smo_kernel(name: str, block_size: int, registers: int | None = None, newton:
         of the kernel in double precision
     spaces : float64 (n_blocks, *hard_shape(m)), m <= capacity members of a problem that is hard;
         these are looked at with ``newton`` alone
-    state : float64 (n_blocks, 4, n_max) and lists : int32 (n_blocks, 3, n_max)
+    state : float64 (n_blocks, 4, n_max) and lists : int32 (n_blocks, 3, n_max); these and
+        ``matrices`` and ``spaces`` stay as they are from launch to launch
 
-    Outputs, all zero before:
+    Outputs, all zero before the first:
 
     coefficients : float32 (n_gammas, n_folds, n_places, n_C, n_rows)
     figures : float64 (n_gammas, n_entries, 2, n_C), intercepts and objectives
@@ -133,7 +200,7 @@ def smo_kernel(name: str, block_size: int, registers: int | None = None, newton:
     solved : int64 (n_gammas, n_entries), the number of different solutions
     """
     solve, gather = inner_solver(name), gatherer(name)
-    start, subtract = starter(name), row_subtractor(name)
+    subtract = row_subtractor(name)
     solve_hard, subtract_exact = hard_functions(name)
     n_threads, n_warps = block_size, block_size // WARP
 
@@ -149,6 +216,8 @@ def smo_kernel(name: str, block_size: int, registers: int | None = None, newton:
         limit,
         jobs,
         queue,
+        duration,
+        paused,
         entries,
         factors,
         columns,
@@ -192,18 +261,24 @@ def smo_kernel(name: str, block_size: int, registers: int | None = None, newton:
             tops, lows, gains, places, partners, facts, thread_counts, chunk_factors, chunk_columns
         )
         taken = cuda.shared.array(1, types.int32)
+        is_late = cuda.shared.array(1, types.int32)
         matrix = matrices[block]
         work = Work(state[block, 2], state[block, 3], lists[block, 0], lists[block, 1])
         hard_room = spaces.shape[2]
+        record = paused[block]
+        began, job = nanoseconds(), int(record[JOB]) - 1
+        cuda.syncthreads()  # all have read the job that goes on
 
         while True:
-            cuda.syncthreads()  # all have read the job before
-            if t == 0:
-                taken[0] = cuda.atomic.add(queue, 0, 1)
-            cuda.syncthreads()  # its number is there
-            if taken[0] >= jobs.shape[0]:
-                return
-            g, entry = jobs[taken[0], 0], jobs[taken[0], 1]
+            goes_on = job >= 0
+            if not goes_on:
+                if t == 0:
+                    taken[0] = cuda.atomic.add(queue, 0, 1)
+                cuda.syncthreads()  # its number is there
+                job = taken[0]
+                if job >= jobs.shape[0]:
+                    return
+            g, entry = jobs[job, 0], jobs[job, 1]
             offset, n, fold = entries[entry, 0], entries[entry, 1], entries[entry, 2]
             products = Products(shared, gammas[g], coef0, degree)
             exact = Products(features, exact_gammas[g], exact_coef0, degree)
@@ -217,38 +292,77 @@ def smo_kernel(name: str, block_size: int, registers: int | None = None, newton:
             most = limit
             if limit < 0:
                 most = max(10_000_000, 100 * n)
-            n_support, n_bounded, c = 0.0, 0.0, 0
+            # Of a C: iterations, rounds without progress, and whether its free rows have room.
+            c, done, status, idle, fits = 0, 0, CONVERGED, 0, True
             # Whether a C was hard, and whether residuals are those of the exact kernel.
-            hard, is_exact = False, False
-            span, size = reach(t, n_threads, rows, sides, parts)
-            start(t, n_threads, Cs[0], rows, sides, work, products, parts)
+            hard, is_exact, n_support, n_bounded = False, False, 0.0, 0.0
+            # Of a round: its members, and how far it is.
+            inner_tol, m, iterations, n_changed, at = 0.0, n, 0, 0, 0
+            if goes_on:
+                stage, c, done = int(record[STAGE]), int(record[C_NUMBER]), int(record[DONE])
+                status, idle, fits = int(record[STATUS]), int(record[IDLE]), record[FITS] != 0.0
+                # Without Newton's method neither can be, which the compiler is to see.
+                hard = newton and record[HARD] != 0.0
+                is_exact = newton and record[IS_EXACT] != 0.0
+                n_support, n_bounded = record[N_SUPPORT], record[N_BOUNDED]
+                span, size, inner_tol = record[SPAN], record[REACH], record[INNER_TOL]
+                m, iterations = int(record[MEMBERS]), int(record[ITERATIONS])
+                n_changed, at = int(record[N_CHANGED]), int(record[AT])
+                if stage == SOLVE:
+                    take_up(t, n_threads, m, Cs[c], rows, work, near)
+            else:
+                stage = PACK
+                span, size = reach(t, n_threads, rows, sides, parts)
+                start(t, n_threads, Cs[0], rows, sides, work, parts)
+            cuda.syncthreads()  # other threads read members, and rows of other owners
+
             while c < Cs.size:
                 C = Cs[c]
                 tol_here = tolerance_at(C, tol, span, size)
-                scale_share = HARD_SCALE_SHARE if hard else SCALE_SHARE
-                if c > 0 and n_bounded > scale_share * n_support:
-                    scale(t, n_threads, Cs[c - 1], C, rows)
-                cuda.syncthreads()  # ``choose`` reads rows of other owners
-                done, status, idle, fits = 0, CONVERGED, 0, True
-                level = 0.0
-                while True:
+                if stage == NEXT_C:
+                    scale_share = HARD_SCALE_SHARE if hard else SCALE_SHARE
+                    if n_bounded > scale_share * n_support:
+                        scale(t, n_threads, Cs[c - 1], C, rows)
+                    cuda.syncthreads()  # ``choose`` reads rows of other owners
+                    done, status, idle, fits, stage = 0, CONVERGED, 0, True, LOOK
+                if stage == LOOK:
                     top, i, low, j, level, n_free = survey(t, n_threads, C, rows, parts)
+                    is_over = True
                     if not (top - low >= tol_here):
                         status = CONVERGED
-                        break
-                    if idle == MOST_IDLE_ROUNDS or (status == STALLED and not newton):
+                    elif idle == MOST_IDLE_ROUNDS or (status == STALLED and not newton):
                         status = STALLED
-                        break
-                    if done >= most:
+                    elif done >= most:
                         status = ITERATION_LIMIT
-                        break
+                    else:
+                        is_over = False
                     if n_free > FREE_SHARE * hard_room:
                         fits = False
-                    if is_exact != (hard and fits):
+                    if is_over:
+                        n_support, n_bounded = count_support(t, n_threads, C, rows, parts)
+                        objective = dual_objective(t, n_threads, rows, parts)
+                        # No multiplier at its bound: every larger C has this solution.
+                        last = c + 1
+                        if n_bounded == 0.0 and status == CONVERGED:
+                            last = Cs.size
+                        for d in range(c, last):
+                            for k in range(t, n, n_threads):
+                                place = entries[entry, 5]
+                                if not rows.signed[k] > 0.0:
+                                    place = entries[entry, 6]
+                                coefficients[g, fold, place, d, out_rows[offset + k]] = rows.beta[k]
+                            if t == 0:
+                                figures[g, entry, 0, d], figures[g, entry, 1, d] = level, objective
+                                counts[g, entry, 0, d] = done if d == c else 0
+                                counts[g, entry, 1, d] = status
+                        if t == 0:
+                            solved[g, entry] = c + 1
+                        c, stage = last, NEXT_C
+                    elif is_exact != (hard and fits):
                         # Residuals anew, of the other kernel; it counts as an iteration.
                         is_exact = not is_exact
                         restore(t, n_threads, rows, work)
-                        m, iterations, status = n, 1, CONVERGED
+                        m, done, idle, status, stage = n, done + 1, 0, CONVERGED, PACK
                     else:
                         quota = (capacity - 2) // 2
                         if is_exact:
@@ -261,65 +375,96 @@ def smo_kernel(name: str, block_size: int, registers: int | None = None, newton:
                         )
                         m = choose(t, n_threads, i, j, C, rows, rise, fall, parts, work.members)
                         take_near(t, n_threads, m, C, rows, work, near)
+                        if t == 0:
+                            record[HARD_STATE], record[HARD_STATE + 1] = -1.0, -1.0
                         cuda.syncthreads()  # columns of other owners are read, and their beta
-                        inner_tol = max(tol_here, INNER_GAP * (top - low))
-                        if is_exact:
-                            iterations, status = solve_hard(
-                                t,
-                                n_threads,
-                                m,
-                                near,
-                                exact,
-                                inner_tol,
-                                tol_here,
-                                most - done,
-                                spaces[block],
-                                work,
-                                lists[block, 2],
-                                parts,
-                            )
-                        else:
+                        inner_tol, iterations = max(tol_here, INNER_GAP * (top - low)), 0
+                        if not is_exact:
                             gather(t, n_threads, m, work.columns, products, matrix)
-                            # SMO alone has so many iterations until the problem is called hard.
-                            patience, allowed = most, most - done
-                            if newton and not hard:
-                                patience = max(HARD_ITERATIONS, int(HARD_SHARE * m * m))
-                                allowed = min(allowed, max(1, patience - done))
                             cuda.syncthreads()  # others than its writer read a row of the matrix
-                            iterations, status = solve(
-                                t, n_threads, m, near, matrix, inner_tol, allowed, parts
-                            )
-                            hard = newton and (hard or done + iterations >= patience)
-                        give_back(t, n_threads, m, rows, work, near)
-                    cuda.syncthreads()  # ``pack`` reads members of other owners
-                    n_changed = pack(t, n_threads, rows, m, work, parts)
+                        stage = SOLVE
+                if stage == SOLVE:
+                    # SMO alone has so many iterations until the problem is called hard.
+                    patience, allowed = most, most - done
                     if is_exact:
-                        subtract_exact(t, n_threads, rows, n_changed, work, exact)
+                        count, status = solve_hard(
+                            t,
+                            n_threads,
+                            m,
+                            near,
+                            exact,
+                            inner_tol,
+                            tol_here,
+                            allowed,
+                            spaces[block],
+                            work,
+                            lists[block, 2],
+                            record[HARD_STATE:],
+                            parts,
+                        )
+                        iterations += count
+                        is_over = status != UNFINISHED
                     else:
-                        subtract(t, n_threads, rows, n_changed, work, products, parts)
-                    done += iterations
-                    if newton:  # what stalls is hard, and a round counts as an iteration
-                        idle = idle + 1 if iterations == 0 or status == STALLED else 0
-                        hard, done = hard or idle > 0, done + (1 if iterations == 0 else 0)
-                    cuda.syncthreads()  # ``survey`` and ``choose`` read rows of other owners
-
-                n_support, n_bounded = count_support(t, n_threads, C, rows, parts)
-                objective = dual_objective(t, n_threads, rows, parts)
-                # No multiplier at its bound: every larger C has this solution.
-                last = c + 1
-                if n_bounded == 0.0 and status == CONVERGED:
-                    last = Cs.size
-                for d in range(c, last):
-                    for k in range(t, n, n_threads):
-                        place = entries[entry, 5] if rows.signed[k] > 0.0 else entries[entry, 6]
-                        coefficients[g, fold, place, d, out_rows[offset + k]] = rows.beta[k]
-                    if t == 0:
-                        figures[g, entry, 0, d], figures[g, entry, 1, d] = level, objective
-                        counts[g, entry, 0, d] = done if d == c else 0
-                        counts[g, entry, 1, d] = status
+                        if newton and not hard:
+                            patience = max(HARD_ITERATIONS, int(HARD_SHARE * m * m))
+                            allowed = min(allowed, max(1, patience - done))
+                        left = min(allowed - iterations, ITERATIONS_AT_ONCE)
+                        count, status = solve(t, n_threads, m, near, matrix, inner_tol, left, parts)
+                        iterations += count
+                        is_over = status != ITERATION_LIMIT or iterations >= allowed
+                    if is_over:
+                        give_back(t, n_threads, m, rows, work, near)
+                        if not is_exact:
+                            hard = newton and (hard or done + iterations >= patience)
+                        done += iterations
+                        if newton:  # what stalls is hard, and a round counts as an iteration
+                            idle = idle + 1 if iterations == 0 or status == STALLED else 0
+                            hard, done = hard or idle > 0, done + (1 if iterations == 0 else 0)
+                        stage = PACK
+                if stage == PACK:
+                    cuda.syncthreads()  # ``pack`` reads members of other owners
+                    n_changed, at = pack(t, n_threads, rows, m, work, parts), 0
+                    stage = SUBTRACT
+                if stage == SUBTRACT:
+                    if is_exact:
+                        terms = max(1, n_changed) * features.shape[0]
+                        end = min(n, at + max(1, TERMS_AT_ONCE // terms) * n_threads)
+                        subtract_exact(t, n_threads, rows, at, end, n_changed, work, exact)
+                        is_over = end == n
+                    else:
+                        end = min(n_changed, at + max(1, VALUES_AT_ONCE // (n * CHUNK)) * CHUNK)
+                        subtract(t, n_threads, rows, at, end, work, products, parts)
+                        is_over = end == n_changed
+                    at = end
+                    if is_over:
+                        stage = LOOK
                 if t == 0:
-                    solved[g, entry] = c + 1
-                c = last
+                    is_late[0] = 1 if nanoseconds() - began >= duration else 0
+                cuda.syncthreads()  # and ``survey`` and ``choose`` read rows of other owners
+                if is_late[0] != 0 and c < Cs.size:
+                    if stage == SOLVE:
+                        put_by(t, n_threads, m, work, near)
+                    if t == 0:
+                        record[JOB], record[STAGE] = job + 1, stage
+                        record[C_NUMBER], record[DONE], record[STATUS] = c, done, status
+                        record[IDLE], record[FITS] = idle, 1.0 if fits else 0.0
+                        record[HARD] = 1.0 if hard else 0.0
+                        record[IS_EXACT] = 1.0 if is_exact else 0.0
+                        record[N_SUPPORT], record[N_BOUNDED] = n_support, n_bounded
+                        record[SPAN], record[REACH] = span, size
+                        record[MEMBERS], record[INNER_TOL] = m, inner_tol
+                        record[ITERATIONS], record[N_CHANGED], record[AT] = (
+                            iterations,
+                            n_changed,
+                            at,
+                        )
+                    return
+            if t == 0:
+                record[JOB] = 0.0
+            if is_late[0] != 0:
+                return
+            job = -1
+            cuda.syncthreads()  # all have read the job, and whether time is up
 
     # A launch is told by it, and what is kept on disk.
     walk.__qualname__ = f"{'newton' if newton else 'smo'}_kernel.walk"
