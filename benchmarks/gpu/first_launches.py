@@ -27,8 +27,8 @@ def launch_kernels(n_rows: int = 48, xp: Any = None) -> None:
     """Search a tiny grid of a noisy table, one-vs-one and one-vs-rest, and compare with the CPU.
 
     All kernels of rbf are launched in blocks of several warps: sums of classes, scores, SMO with
-    Newton's method, and SMO alone, as images take it. Each on the distances of all rows, and
-    pair by pair, as where those of all do not fit.
+    Newton's method for rows of few features and of many, and SMO alone. Each on the distances of
+    all rows, and pair by pair, as where those of all do not fit.
 
     Parameters
     ----------
@@ -42,6 +42,7 @@ def launch_kernels(n_rows: int = 48, xp: Any = None) -> None:
     from pipelines.svm.cpu.path import cross_validate_path
     from pipelines.svm.cuda import path
     from pipelines.svm.cuda.gpu import array_module
+    from pipelines.svm.cuda.hard import MOST_FEATURES
     from pipelines.svm.cuda.launches import Launching
     from pipelines.svm.cuda.memory import plan_memory
 
@@ -57,12 +58,14 @@ def launch_kernels(n_rows: int = 48, xp: Any = None) -> None:
 
     # As for some thousand rows: so few have blocks of one warp.
     usual = Launching.for_rows(1000)
+    axes, _ = np.linalg.qr(rng.normal(size=(MOST_FEATURES + 1, X.shape[1])))
+    searches = (X, usual), (X @ axes.T, usual), (X, replace(usual, hard_members=0))
     for decision, plans in (("ovo", (plan_memory, in_parts)), ("ovr", (plan_memory,))):
         cpu = cross_validate_path(X, y, GAMMAS, CS, folds, decision=decision)
-        for launching, planned in product((usual, replace(usual, hard_members=0)), plans):
+        for (data, launching), planned in product(searches, plans):
             with patch.object(path, "plan_memory", planned):
                 gpu = path.cross_validate_path_cuda(
-                    xp.asarray(X),
+                    xp.asarray(data),
                     y,
                     GAMMAS,
                     CS,

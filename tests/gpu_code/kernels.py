@@ -126,7 +126,7 @@ def compiled(function: str, architecture: str) -> list[Compiled]:
 
 def _wanted(launch, n_multiprocessors: int) -> int:
     """Blocks that a launch wants on a multiprocessor at once: all where they are to stay."""
-    stay = launch.kernel in ("smo_kernel", "newton_kernel")
+    stay = launch.kernel in ("smo_kernel", "newton_kernel", "newton_images_kernel")
     return -(-launch.n_blocks // n_multiprocessors) if stay else 1
 
 
@@ -146,12 +146,12 @@ def _resident(launches, card: dict[str, int]) -> int:
 def _search_and_fit(function: str, all_sizes: bool) -> None:
     """Launch what the solver launches: for problems of a few thousand rows, and a single fit.
 
-    Rows of many features are solved without Newton's method. With ``all_sizes`` also for small and
-    for large problems, whose blocks are of other sizes.
+    Newton's method has other values for rows of many features. With ``all_sizes`` also for small
+    and for large problems, whose blocks are of other sizes.
     """
     import numpy as np
 
-    from pipelines.svm.cuda import launches, path
+    from pipelines.svm.cuda import launches, path, products
 
     def no_products(rows, *_):
         return np.zeros((len(rows), len(rows)), np.float32)
@@ -175,7 +175,7 @@ def _search_and_fit(function: str, all_sizes: bool) -> None:
     # Nothing is computed: arrays keep what happened to be in memory.
     with (
         np.errstate(all="ignore"),
-        patch.object(path, "symmetric_products", no_products),
+        patch.object(products, "symmetric_products", no_products),
         patch.object(launches, "_share_done", lambda *_: 1.0),
     ):
         validate(2_000, 10, "ovr", 50)

@@ -30,7 +30,7 @@ from distributed.security import Security
 from cluster_setup.settings import SETTINGS
 from cluster_setup.shutdown import close_or_kill
 from pipelines.bagging.work import Trainings, run_trainings
-from pipelines.data.placement import ALIGNMENT, FoldedData, SharedData, Placement
+from pipelines.data.placement import ALIGNMENT, FoldedData, Placement, SharedData
 from pipelines.data.scaling import Scaling
 from pipelines.nn.inputs import Inputs
 from pipelines.nn.settings import Training

@@ -42,6 +42,21 @@ def test_products_are_symmetric_and_those_of_the_cpu():
     assert symmetric_products(prepare_rows(rows, Kernel(), np, True), Kernel(), np)[5, 7] == 0
 
 
+def test_what_rounding_leaves_off_makes_products_double():
+    """To 48 bits, and as symmetric."""
+    rows = np.random.default_rng(1).normal(size=(23, 4)) * [1, 10, 100, 1000]
+    rows[5] = rows[7]
+    for form in (Kernel(), Kernel("linear")):
+        ready, rest = prepare_rows(rows, form, np, True), np.empty((23, 23), np.float32)
+        both = symmetric_products(ready, form, np, 5, rest).astype(np.float64) + rest
+        np.testing.assert_array_equal(both, both.T)
+        true = ready @ ready.T
+        if form.of_distances:
+            true = ((ready[:, None] - ready) ** 2).sum(axis=2)
+            assert both[5, 7] == 0
+        np.testing.assert_allclose(both, true, rtol=1e-13, atol=1e-8)
+
+
 @cuda.jit
 def _between_solves(signed, columns, residual, beta, C, quota, shared, changes, members, found):
     """Cuts of both directions, the rows inside them, and the packed changes taken off."""

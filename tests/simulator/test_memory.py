@@ -1,14 +1,18 @@
 """The memory model: what fits, and what is said when nothing does."""
 
+from dataclasses import replace
 from itertools import pairwise
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from benchmarks import path_cost
 from pipelines.svm.cuda import launches
+from pipelines.svm.cuda.hard import hard_shape
 from pipelines.svm.cuda.launches import Launching
 from pipelines.svm.cuda.memory import plan_memory
+from pipelines.svm.kernel import Kernel
 from pipelines.svm.search import search_folds
 from pipelines.svm.settings import Settings
 
@@ -95,12 +99,12 @@ TABLE = {"sizes": [4500] * 2, "n_features": 10, "n_C": 24, "n_gammas": 24, "n_fo
 
 
 def test_what_hard_problems_take_is_counted():
-    """For 120 blocks of 1,024 members 2 GB; 6 GiB hold fewer, 1 GiB none of 256 threads."""
+    """For 120 blocks of 1,024 members 2 GB; 6 GiB hold fewer, 1 GiB none of 512 threads."""
     alone, both, fewer, none = (
         plan_memory(
             **TABLE, one_vs_one=True, free_bytes=g << 30, hard_members=members, block_size=threads
         )
-        for g, members, threads in ((80, 0, 128), (80, 1024, 128), (6, 1024, 128), (1, 1024, 256))
+        for g, members, threads in ((80, 0, 128), (80, 1024, 128), (6, 1024, 128), (1, 1024, 512))
     )
     assert (alone.hard_members, both.hard_members, none.hard_members) == (0, 1024, 0)
     taken = both.n_bytes - alone.n_bytes
@@ -108,6 +112,22 @@ def test_what_hard_problems_take_is_counted():
     assert 64 <= fewer.hard_members < 1024
     assert fewer.n_bytes <= 6 << 30
     assert none.n_bytes <= 1 << 30
+
+
+@pytest.mark.parametrize("decision", ["ovo", "ovr"])
+def test_many_features_take_the_products_twice_where_they_fit(decision):
+    """Else SMO has them alone before anything else is given up."""
+    plans = [
+        plan_memory(
+            **MNIST, one_vs_one=decision == "ovo", free_bytes=g << 30, n_blocks=264, hard_members=m
+        )
+        for g, m in ((140, 0), (140, 1024), (24, 1024), (24, 0))
+    ]
+    alone, both, less, as_before = plans
+    assert (both.hard_members, both.n_gammas) == (1024, 24)
+    taken = both.n_bytes - alone.n_bytes
+    assert taken == 264 * 8 * 1024 * (2 * 1024 + 7) + 4 * 60_000**2
+    assert less == as_before
 
 
 def test_more_memory_never_gives_less():
@@ -124,30 +144,45 @@ def test_more_memory_never_gives_less():
 def test_what_is_predicted_is_the_launch_that_is_made(decision, name, monkeypatch):
     """Up to the launch: nothing is computed, and the large arrays are never touched."""
     made, limit, n = [], path_cost.CARDS[name].limits, path_cost.ROWS
+    no_arrays = SimpleNamespace(**vars(np))
+    no_arrays.empty = lambda shape, dtype: np.broadcast_to(np.zeros((), dtype), shape)
     monkeypatch.setattr(launches, "launch", lambda *given: made.append(given))
+    monkeypatch.setattr(launches, "synchronise", lambda xp: None)
     monkeypatch.setattr(launches, "class_distances", lambda *_: np.ones((10, 10)))
     y = np.arange(n) % 10
     fold = np.arange(n) // 10 % path_cost.N_FOLDS
     folds = [(np.flatnonzero(fold != f), np.flatnonzero(fold == f)) for f in range(fold.max() + 1)]
     search, _ = search_folds(y, np.logspace(-3, 6, path_cost.N_C), folds, Settings(decision))
+    found = path_cost.predict(decision, name)
+    launching = Launching.for_rows(path_cost.LARGEST[decision])
+    plan = plan_memory(
+        **MNIST,
+        one_vs_one=decision == "ovo",
+        free_bytes=path_cost.CARDS[name].free_bytes,
+        n_blocks=found["blocks"],
+        members=found["members"],
+        block_size=found["threads"],
+        hard_members=launching.hard_width(found["members"], Kernel()),
+    )
+    assert plan.whole
+    planned = plan.n_gammas, plan.n_blocks, plan.members, plan.hard_members
+    assert planned == (24, *(found[key] for key in ("blocks", "members", "hard members")))
     gammas = np.logspace(-6, -2, 24)
     monkeypatch.setattr(launches, "_share_done", lambda *_: 1.0)
     solving = launches.solve_table(
         search,
         range(len(search.problems)),
         range(10),
-        np.broadcast_to(np.float32(0), (n, n)),
-        np.broadcast_to(0.0, (n, 784)),
+        *2 * (np.broadcast_to(np.float32(0), (n, n)),),
         gammas,
         None,
         [search.empty_solutions() for _ in gammas],
-        np,
-        Launching.for_rows(path_cost.LARGEST[decision]),
+        no_arrays,
+        replace(launching, hard_members=plan.hard_members),
         limit,
     )
     assert list(solving) == [0.0] * (len(made) - 2) + [1.0]  # the sums' launches, and this one
     _, blocks, threads, given, shared = made[-1]
-    found = path_cost.predict(decision, name)
     assert [found[key] for key in ("threads", "blocks", "bytes", "jobs")] == [
         threads,
         blocks,
@@ -155,26 +190,23 @@ def test_what_is_predicted_is_the_launch_that_is_made(decision, name, monkeypatc
         len(given[7]),
     ]
     assert found["members"] == given[17]
-    plan = plan_memory(
-        **MNIST,
-        one_vs_one=decision == "ovo",
-        free_bytes={"A100": 78, "H200": 130}[name] << 30,
-        n_blocks=blocks,
-        members=found["members"],
-        block_size=threads,
-    )
-    assert plan.whole
-    assert (plan.n_gammas, plan.n_blocks, plan.members) == (24, blocks, found["members"])
+    assert hard_shape(found["hard members"]) == given[23].shape[1:]
 
 
 @pytest.mark.parametrize(
-    ("decision", "name", "noted"),
-    [("ovo", "A100", 13), ("ovo", "H200", 9), ("ovr", "A100", 104), ("ovr", "H200", 70)],
+    ("decision", "name", "noted", "by_newton"),
+    [
+        ("ovo", "A100", 13, 10),
+        ("ovo", "H200", 9, 6),
+        ("ovr", "A100", 104, 59),
+        ("ovr", "H200", 70, 36),
+    ],
 )
-def test_the_model_gives_the_seconds_of_the_notes(decision, name, noted):
-    found = path_cost.predict(decision, name)
+def test_the_model_gives_the_seconds_of_the_notes(decision, name, noted, by_newton):
+    assert round(path_cost.predict(decision, name)["solver"]) == by_newton
+    found = path_cost.predict(decision, name, newton=False)
     assert round(found["solver"]) == noted
-    now = path_cost.predict(decision, name, one_triangle=True)
+    now = path_cost.predict(decision, name, newton=False, one_triangle=True)
     assert found["longest path alone"] * 0.95 < now["longest path alone"] < now["solver"]
     assert 0.9 * found["solver"] < now["solver"] < found["solver"]
     assert now["memory"] < found["memory"]

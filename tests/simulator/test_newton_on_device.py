@@ -2,9 +2,13 @@
 
 import numpy as np
 import pytest
+from numba import cuda, types
 from sklearn.model_selection import StratifiedKFold
 
 from pipelines.svm.cpu.path import cross_validate_path
+from pipelines.svm.cuda import newton
+from pipelines.svm.cuda.block import Free
+from pipelines.svm.cuda.gpu import launch
 from pipelines.svm.cuda.launches import Launching
 from pipelines.svm.cuda.path import cross_validate_path_cuda
 from pipelines.svm.kernel import Kernel
@@ -38,6 +42,39 @@ def agree(X, y, gamma, Cs, folds, launching=BOTH, rtol=1e-4, **options):
 
 def all_rows(n):
     return [(np.arange(n), np.arange(n))]
+
+
+@cuda.jit
+def _remove(factor, rows, spare, f, left):
+    t, tile = cuda.threadIdx.x, cuda.shared.array(32, types.float64)
+    free = Free(factor, rows, spare, None, None, None, None)
+    newton._move_up(t, THREADS, f, left, free)
+    newton._turn_columns(t, THREADS, left, f - left, free, tile)
+
+
+@pytest.mark.parametrize(
+    ("f", "gone"), [(9, [3]), (23, [0, 1, 2, 5, 9, 10, 22]), (30, [4, 6, 8, 29]), (5, [0, 1, 2, 3])]
+)
+def test_a_factor_without_some_rows_is_that_of_the_matrix_without_them(f, gone):
+    noise = np.random.default_rng(f).normal(size=(f, f + 3))
+    matrix, stay = noise @ noise.T + np.eye(f), np.setdiff1d(np.arange(f), gone)
+
+    def stored(matrix):
+        """A lower triangle, pivots as reciprocals; what lies above is never read."""
+        lower = np.linalg.cholesky(matrix)
+        factor = np.where(np.tri(len(matrix), dtype=bool), lower, np.nan)
+        np.fill_diagonal(factor, 1 / lower.diagonal())
+        return factor
+
+    sides, m = np.random.default_rng(1).normal(size=(f, 2)), len(stay)
+    factor = np.vstack([stored(matrix), np.linalg.solve(np.linalg.cholesky(matrix), sides).T])
+    places = np.concatenate([stay, gone]).astype(np.int32)
+    launch(_remove, 1, THREADS, [factor, np.zeros(f, np.int32), places, f, m])
+    below = np.tri(m, dtype=bool)
+    rest = matrix[np.ix_(stay, stay)]
+    np.testing.assert_allclose(factor[:m, :m][below], stored(rest)[below], rtol=1e-9, atol=1e-12)
+    true = np.linalg.solve(np.linalg.cholesky(rest), sides[stay]).T
+    np.testing.assert_allclose(factor[m : m + 2, :m], true, rtol=1e-9, atol=1e-12)
 
 
 def test_a_hard_table_takes_a_fraction_of_the_iterations():
@@ -108,9 +145,38 @@ def test_rows_that_repeat_leave_the_free_block_singular():
     agree(X, y, 1.0, [10.0, 1e3, 1e4], all_rows(80))
 
 
+def many_features(X, n_features=300):
+    """The same rows, and so the same distances, turned into a space of many dimensions."""
+    axes, _ = np.linalg.qr(np.random.default_rng(7).normal(size=(n_features, X.shape[1])))
+    return X @ axes.T
+
+
+@pytest.mark.parametrize(
+    ("kernel", "Cs"), [("linear", [1.0, 1e3, 1e4]), ("poly", [1.0, 1e3]), ("rbf", [1.0, 1e3, 1e4])]
+)
+def test_rows_of_many_features_are_finished_as_those_of_few(kernel, Cs):
+    X, y = noisy(60)
+    options = {"kernel": kernel, "coef0": 1.0, "tol": 1e-4}
+    _, gpu = agree(many_features(X), y, 0.5, Cs, all_rows(60), **options)
+    few = cross_validate_path_cuda(
+        X, y, 0.5, Cs, all_rows(60), launching=BOTH, return_decisions=True, **options
+    )
+    np.testing.assert_allclose(gpu.objectives, few.objectives, rtol=1e-6)
+    if kernel == "rbf":
+        assert gpu.n_iterations[0, 1, 0] < 1100
+        assert gpu.n_iterations[0, 2, 0] < 150
+
+
+def test_many_features_against_the_rest_up_to_a_million():
+    X, _ = noisy(60, seed=4)
+    X = many_features(X, 784)
+    y = np.random.default_rng(5).integers(3, size=60)
+    _, gpu = agree(X, y, 0.5, [1e3, 1e6], all_rows(60), Launching(2), decision="ovr")
+    assert gpu.n_iterations[0, 1].max() < 1000
+
+
 def test_where_newton_is_not_compiled():
     launching = Launching(128)
-    assert launching.hard_width(1920, 57, Kernel()) == 1024
-    assert launching.hard_width(300, 57, Kernel()) == 384
-    assert launching.hard_width(1920, 784, Kernel()) == 0  # images
-    assert launching.hard_width(1920, 57, Kernel("sigmoid")) == 0
+    assert launching.hard_width(3840, Kernel()) == 2560
+    assert launching.hard_width(300, Kernel()) == 384
+    assert launching.hard_width(1920, Kernel("sigmoid")) == 0

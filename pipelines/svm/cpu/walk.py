@@ -108,9 +108,7 @@ def _newton_ns(state: np.ndarray, count: int) -> float:
         n_free += state[LOWER, k] < state[BETA, k] < state[UPPER, k]
     made, linear, square, cube = _NEWTON_NS
     return (
-        made
-        + n_free * (linear + n_free * (square + n_free * cube))
-        + _GATHERED_NS * count * count
+        made + n_free * (linear + n_free * (square + n_free * cube)) + _GATHERED_NS * count * count
     )
 
 
@@ -303,6 +301,7 @@ class _HardWalk:
         self._n_members = 0
         self._newton.forget()
         self.numbers[PLACE] = -1
+
     def _hold(self, rows: np.ndarray) -> None:
         """See that the kernel of some rows is there; go on in single precision without room."""
         if not self.in_single and not self._exact.hold(rows):

@@ -107,12 +107,25 @@ else:
 class Products(NamedTuple):
     """The inputs of kernel values.
 
-    shared : float32 (n, n), shared products; or, of values in double precision, the rows
-        themselves, float64 (n_features, n_columns)
-    gamma, coef0 : of the same type; degree : int
+    shared : float32 (n, n), shared products
+    gamma, coef0 : float32; degree : int
     """
 
     shared: Any
+    gamma: Any
+    coef0: Any
+    degree: Any
+
+
+class Exact(NamedTuple):
+    """The inputs of kernel values in double precision.
+
+    source : what they are made of beside ``shared``, see ``hard``
+    gamma, coef0 : float64
+    """
+
+    shared: Any
+    source: Any
     gamma: Any
     coef0: Any
     degree: Any

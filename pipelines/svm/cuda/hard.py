@@ -2,9 +2,11 @@
 
 A multiplier of 1e4 makes of the rounding of a kernel in single precision more than the
 tolerance, and that rounding leaves the kernel of some hundred free rows not definite.  So
-what is hard is solved on values made from the rows themselves, when they are wanted: that
-is for tables, of which a row has few features.  A pair of rows has the same value, to the last
-digit, whichever of them is asked for.
+what is hard is solved on values in double precision, which are made when they are wanted: from
+the rows themselves where these have few features, as those of a table do (``ROWS``), else from
+shared products and, kept beside them, what their rounding to single precision left off, so that
+both have 48 bits (``PRODUCTS``).  A pair of rows has the same value, to the last digit,
+whichever of them is asked for.
 
 When a problem is hard, and why: ``pipelines.svm.rules`` and ``docs/path-solver.md``; the same on
 the CPU: ``pipelines.svm.cpu.walk``.
@@ -21,9 +23,11 @@ from pipelines.svm.cuda.newton import EXTRA_ROWS, KEPT, solve_active
 from pipelines.svm.rules import SMO_SHARE
 from pipelines.svm.solutions import CONVERGED
 
-# A problem is hard at a C from so many iterations of SMO on, and from this share of the values
-# of its members' kernel: by the instructions of each, some thirty Newton steps.
-HARD_ITERATIONS, HARD_SHARE = 1000, 0.125
+# A problem is hard at a C from so many iterations of SMO on, from this share of the values of its
+# members' kernel (by the instructions of each, some thirty Newton steps), and from this share of
+# the values of its support vectors with all rows, which residuals in double precision take: else
+# one that is easy at every C would wait longer for these than SMO does for it all.
+HARD_ITERATIONS, HARD_SHARE, VALUES_SHARE = 1000, 0.125, 1 / 2000
 
 # Numbers that are kept from one call of a solve to the next.
 KEPT_HARD = 1 + KEPT
@@ -38,8 +42,15 @@ def hard_shape(width: int) -> tuple[int, int]:
     return 2 * width + 1 + EXTRA_ROWS, width
 
 
-# Of more features than these a value costs more than it is worth.
+# The sources of values in double precision, see above: float64 (n_features, n), and float32
+# (n, n).  Of more features than these a value costs more than the memory for the latter.
+ROWS, PRODUCTS = "rows", "products"
 MOST_FEATURES = 256
+
+
+def exact_source(n_features: int) -> str:
+    """Return the source of a data set's kernel values in double precision."""
+    return ROWS if n_features <= MOST_FEATURES else PRODUCTS
 
 
 @device
@@ -66,7 +77,7 @@ _VALUES = {"rbf": _rbf, "linear": _linear, "poly": _poly}
 
 
 @cache
-def hard_functions(name: str):
+def hard_functions(name: str, source: str):
     """Return two device functions for a kernel function: of an inner solve and of residuals."""
     of_distances, value_at = name == "rbf", _VALUES.get(name, _linear)
     shift = 1.0 if of_distances else 0.0
@@ -80,16 +91,38 @@ def hard_functions(name: str):
         return one * other
 
     @device
-    def four(exact, column, a, b, c, d):
-        """Return kernel values of one row with four."""
+    def of_rows(exact, column, a, b, c, d):
+        """Return products of one row with four."""
         w, x, y, z = 0.0, 0.0, 0.0, 0.0
-        for f in range(exact.shared.shape[0]):
-            feature = exact.shared[f]
+        for f in range(exact.source.shape[0]):
+            feature = exact.source[f]
             value = feature[column]
             w += term(value, feature[a])
             x += term(value, feature[b])
             y += term(value, feature[c])
             z += term(value, feature[d])
+        return w, x, y, z
+
+    @device
+    def product(exact, column, a):
+        return np.float64(exact.shared[a, column]) + np.float64(exact.source[a, column])
+
+    @device
+    def of_products(exact, column, a, b, c, d):
+        """As ``of_rows``."""
+        return (
+            product(exact, column, a),
+            product(exact, column, b),
+            product(exact, column, c),
+            product(exact, column, d),
+        )
+
+    products_of = of_rows if source == ROWS else of_products
+
+    @device
+    def four(exact, column, a, b, c, d):
+        """Return kernel values of one row with four."""
+        w, x, y, z = products_of(exact, column, a, b, c, d)
         gamma, coef0, degree = exact.gamma, exact.coef0, exact.degree
         return (
             value_at(w, gamma, coef0, degree),

@@ -9,7 +9,7 @@ import numpy as np
 from pipelines.data.placement import to_host
 from pipelines.svm.cuda.block import WARP
 from pipelines.svm.cuda.gpu import RESERVED_SHARED, Limits, launch, synchronise
-from pipelines.svm.cuda.hard import MOST_FEATURES, hard_shape
+from pipelines.svm.cuda.hard import PRODUCTS, ROWS, hard_shape
 from pipelines.svm.cuda.kernel_values import pulls_kernel
 from pipelines.svm.cuda.smo import (
     C_NUMBER,
@@ -32,9 +32,9 @@ from pipelines.svm.solutions import Solutions
 # Members of an inner solve at most, as on the CPU: their kernel takes 64 MiB.
 _MOST_MEMBERS = 4096
 
-# Members where a problem is hard: their kernel and its factor take 16 MiB, and the factor
-# about as long as 6,500 iterations of SMO.
-_MOST_HARD_MEMBERS = 1024
+# Members where a problem is hard: their kernel and its factor take 100 MiB, where memory has room
+# for that. Of images against all others of 60,000, 1,900 are free at the largest C.
+_MOST_HARD_MEMBERS = 2560
 
 # Kernel values that a launch adds up, for the sums that paths start from: half a second on the
 # smallest GPUs.
@@ -158,7 +158,7 @@ class Launching:
         there are free multipliers cost many iterations where gamma is small
     most_blocks : of a launch, None for as many as are resident together
     hard_members : members of an inner solve where a problem is hard, at most; None for up to
-        1,024, 0 for SMO alone
+        2,560, 0 for SMO alone
     seconds : after which a launch ends, to go on in the next: a driver ends what keeps the GPU of
         a display for some seconds, and between launches the host hears an interrupt
     """
@@ -193,10 +193,10 @@ class Launching:
         wanted = _MOST_MEMBERS if self.capacity is None else self.capacity
         return int(max(2, min(wanted, fit, largest)))
 
-    def hard_width(self, members: int, n_features: int, kernel: Kernel) -> int:
+    def hard_width(self, members: int, kernel: Kernel) -> int:
         """Return how many members a hard problem has room for; 0 for SMO alone."""
         wanted = _MOST_HARD_MEMBERS if self.hard_members is None else self.hard_members
-        if wanted == 0 or n_features > MOST_FEATURES or not kernel.is_definite:
+        if wanted == 0 or not kernel.is_definite:
             return 0
         return members_width(min(wanted, members), self.block_size)
 
@@ -242,7 +242,7 @@ def solve_table(
     numbers: Sequence[int],
     classes: Sequence[int],
     shared: Any,
-    rows: Any,
+    exact: Any,
     gammas: np.ndarray,
     coefficients: Any,
     out: list[Solutions],
@@ -256,7 +256,7 @@ def solve_table(
 
     numbers : of the problems; classes : theirs
     shared : float32 (m, m), shared products of the rows of ``classes``
-    rows : float (m, n_features), those rows as ``prepare_rows`` gives them
+    exact : their source in double precision, see ``hard``; None for SMO alone
     coefficients : float32 (n_gammas, n_folds, n_classes, n_C, n), zero where written
     out : of each gamma; support is left out
     """
@@ -291,10 +291,12 @@ def solve_table(
         n_blocks, largest = launching.n_blocks(limit, len(jobs)), int(table.entries[:, SIZE].max())
         capacity = launching.members(limit, largest)
         width = members_width(capacity, launching.block_size)
-        hard_width = launching.hard_width(capacity, rows.shape[1], kernel)
-        nothing = xp.zeros((1, 1), np.float64)
+        newton, hard_width = "", 1
+        if exact is not None:
+            newton = ROWS if exact.dtype == np.float64 else PRODUCTS
+            hard_width = launching.hard_width(capacity, kernel)
         kernel_of_blocks = smo_kernel(
-            kernel.name, launching.block_size, launching.registers(limit), hard_width > 0
+            kernel.name, launching.block_size, launching.registers(limit), newton
         )
         queue, paused = xp.zeros(1, np.int32), xp.zeros((n_blocks, RECORD), np.float64)
         arguments = [
@@ -316,12 +318,10 @@ def solve_table(
             capacity,
             width,
             xp.empty((n_blocks, *matrix_shape(width)), np.float32),
-            xp.ascontiguousarray(rows.astype(np.float64).T) if hard_width else nothing,
+            xp.zeros((1, 1), np.float64) if exact is None else exact,
             xp.asarray(gammas, dtype=np.float64),
             kernel.coef0,
-            xp.empty((n_blocks, *hard_shape(hard_width)), np.float64)
-            if hard_width
-            else nothing[None],
+            xp.empty((n_blocks if newton else 1, *hard_shape(hard_width)), np.float64),
             xp.empty((n_blocks, 4, largest), np.float64),
             xp.empty((n_blocks, 3, largest), np.int32),
             coefficients,

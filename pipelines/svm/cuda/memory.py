@@ -5,7 +5,7 @@ from math import isqrt, prod
 
 import numpy as np
 
-from pipelines.svm.cuda.hard import hard_shape
+from pipelines.svm.cuda.hard import ROWS, exact_source, hard_shape
 from pipelines.svm.cuda.products import BLOCK
 from pipelines.svm.cuda.smo import STATE_BYTES, matrix_shape, members_width
 
@@ -20,7 +20,7 @@ _FEWEST_SCORE_ROWS, _MOST_SCORE_ROWS = 64, 1 << 14
 # its shape, for the state of the blocks that solve, and for what hard problems take.
 _PRODUCT_SHARE, _PRODUCT_BYTES, _FEWEST_PRODUCT_ROWS = 1 / 16, 5 * 8, 64
 _BLOCK_SHARE, _FEWEST_MEMBERS = 1 / 6, 64
-_HARD_SHARE, _FEWEST_HARD_MEMBERS = 1 / 8, 64
+_HARD_SHARE, _FEWEST_HARD_MEMBERS = 1 / 4, 64
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,8 @@ def plan_memory(
     """Divide ``free_bytes`` of device memory.
 
     Where the n x n shared products do not fit, ``ovo`` is solved pair by pair, and
-    the products of the rows to score are made block by block.
+    the products of the rows to score are made block by block. Where they fit once and not twice,
+    rows of many features are solved by SMO alone.
 
     sizes : rows of each class
     n_blocks, members, block_size : blocks of the solver, members and threads of each; where memory
@@ -85,10 +86,10 @@ def plan_memory(
         rows, width = matrix_shape(members_width(members, block_size))
         return STATE_BYTES * largest + 4 * rows * width
 
-    def hard_bytes() -> int:
-        if not hard_members:
-            return 0
-        return 8 * prod(hard_shape(members_width(hard_members, block_size)))
+    def hard_bytes(side: int) -> int:
+        """Return what problems that are hard take, of so many rows whose products are held."""
+        source = 8 * n * n_features if of_rows else 4 * side * side
+        return source + n_blocks * 8 * prod(hard_shape(members_width(hard_members, block_size)))
 
     n_blocks = min(n_blocks, n_gammas * n_folds * n_problems)
     values = max(0, int(_BLOCK_SHARE * usable) // n_blocks - STATE_BYTES * largest) // 4
@@ -98,6 +99,7 @@ def plan_memory(
     values = int(_HARD_SHARE * usable) // n_blocks // 16
     fit = min(hard_members, max(0, isqrt(values) - 2) // block_size * block_size)
     hard_members = fit if fit >= min(hard_members, _FEWEST_HARD_MEMBERS) else 0
+    of_rows = exact_source(n_features) == ROWS
     product_rows = int((_PRODUCT_SHARE * usable / _PRODUCT_BYTES) ** 0.5)
     product_rows = min(n, BLOCK, max(_FEWEST_PRODUCT_ROWS, product_rows))
     # Rows once in float64 and once as given; a product's float64 block with its
@@ -106,28 +108,30 @@ def plan_memory(
         16 * n * n_features
         + _PRODUCT_BYTES * product_rows**2
         + 16 * n_folds * n * (n_classes - 1 if one_vs_one else n_classes)
-        + n_blocks * (block_bytes() + hard_bytes())
-        + (8 * n * n_features if hard_members else 0)
+        + n_blocks * block_bytes()
     )
     # The multipliers, and the sums that a path starts from.
     gamma = n * n_classes * n_folds * (4 * n_C + 8)
     sums = n_classes * n_classes if one_vs_one else 2 * n_classes
     score_row = 4 * (largest_class + n_C * (sums + 4 * n_problems))
-    for whole in (True, False):
+    ways = [(True, hard_members), (False, hard_members)]
+    if hard_members and not of_rows:
+        ways = [(True, hard_members), (True, 0), (False, hard_members), (False, 0)]
+    for whole, hard in ways if one_vs_one else ways[: len(ways) // 2]:
         side = n if whole else largest_pair
-        fixed = common + 4 * side * side
+        fixed = common + 4 * side * side + (hard_bytes(side) if hard else 0)
         row = score_row if whole else score_row + 5 * 8 * n
         least = fixed + gamma + _FEWEST_SCORE_ROWS * row
         if least <= usable:
             break
-        if not (one_vs_one and whole):
-            way_out = "fewer rows, folds or C"
-            if not one_vs_one:
-                way_out = "decision='ovo', fewer rows or fewer C"
-            raise MemoryError(
-                f"decision={'ovo' if one_vs_one else 'ovr'!r} needs {least:.3g} bytes of device "
-                f"memory for {n} rows, got {free_bytes}; use {way_out}"
-            )
+    else:
+        way_out = "fewer rows, folds or C"
+        if not one_vs_one:
+            way_out = "decision='ovo', fewer rows or fewer C"
+        raise MemoryError(
+            f"decision={'ovo' if one_vs_one else 'ovr'!r} needs {least:.3g} bytes of device "
+            f"memory for {n} rows, got {free_bytes}; use {way_out}"
+        )
     wanted = max(_FEWEST_SCORE_ROWS, int(_SCORE_SHARE * usable // row))
     rows = min(
         wanted, _MOST_SCORE_ROWS, max(_FEWEST_SCORE_ROWS, n), (usable - fixed - gamma) // row
@@ -140,6 +144,6 @@ def plan_memory(
         product_rows,
         n_blocks,
         members,
-        hard_members,
+        hard,
         fixed + fit * gamma + rows * row,
     )

@@ -4,8 +4,7 @@ The method and its numbers are those of ``pipelines.svm.cpu.newton``: all free m
 move at once, to where their residuals are equal or some of them meet a bound; those are
 pinned, and where none is met those that violate most are set free.  Here every step takes
 its effect off all members' residuals at once, which is a product that all threads share,
-and so the decrease of the objective is known from the step itself.  And rows of the factor
-are made anew from some place on, where the CPU turns and appends them.  Everywhere:
+and so the decrease of the objective is known from the step itself.  Everywhere:
 
 matrix : float64, the members' kernel, see ``hard``; ``shift`` is added to its values,
     ``ridge`` to its diagonal
@@ -24,7 +23,6 @@ import math
 import numpy as np
 
 from pipelines.svm.cuda.block import (
-    NOWHERE,
     WARP,
     barrier,
     block_sum,
@@ -57,9 +55,10 @@ PANEL = 4
 STEPS_AT_ONCE = 4
 
 # Beside the others a status, of what goes on in the next call; and what is kept until then: how
-# many rows are free, the first one of the factor to be made, rows to be set free, idle steps.
+# many rows are free, the first one of the factor to be made, rows to be set free, idle steps, and
+# whether the factor has followed the last step.
 UNFINISHED = -1
-KEPT = 4
+KEPT = 5
 
 # Rows of the factor's array beyond those of members: the two sides, and four vectors.
 EXTRA_ROWS = 6
@@ -178,15 +177,15 @@ def extend(t, n_threads, first, f, near, matrix, shift, ridge, free, tile):
 def directions(t, n_threads, f, free, parts):
     """Fill ``free.d``, along which residuals become equal, and ``free.v``, which takes up sums.
 
-    ``(K + ridge) d = residual - level`` and ``(K + ridge) v = 1``; d sums to 0.  Both sides are
-    overwritten.
+    ``(K + ridge) d = residual - level`` and ``(K + ridge) v = 1``; d sums to 0.  ``free.move`` and
+    ``free.pinned`` are overwritten.
 
     Returns, the same in every thread
     -------
     level : the intercept at which residuals meet
     wished : twice by how much the objective falls along all of d
     """
-    factor = free.factor
+    factor, right, other = free.factor, free.move, free.pinned
     ones, forward = factor[f], factor[f + 1]
     both, own = 0.0, 0.0
     for p in range(t, f, n_threads):
@@ -197,20 +196,42 @@ def directions(t, n_threads, f, free, parts):
     wished = 0.0
     for p in range(t, f, n_threads):
         value = forward[p] - level * ones[p]
-        forward[p] = value
+        right[p], other[p] = value, ones[p]
         wished += value * value
     wished = block_sum(t, n_threads, wished, parts.tops)  # has a barrier: all is written
     for column in range(f):
         j = f - 1 - column
         row, pivot = factor[j], factor[j, j]
-        d, v = forward[j] * pivot, ones[j] * pivot
+        d, v = right[j] * pivot, other[j] * pivot
         for p in range(t, j, n_threads):
-            forward[p] -= row[p] * d
-            ones[p] -= row[p] * v
+            right[p] -= row[p] * d
+            other[p] -= row[p] * v
         if t == 0:
             free.d[j], free.v[j] = d, v
         barrier()  # the next column's sides are done
     return level, wished
+
+
+@device
+def _follow_step(t, n_threads, f, step, level, free):
+    """Take the step along ``d`` off the side of the residuals."""
+    ones, forward = free.factor[f], free.factor[f + 1]
+    for p in range(t, f, n_threads):
+        forward[p] -= step * (forward[p] - level * ones[p])
+    barrier()  # other threads turn it
+
+
+@device
+def _follow_move(t, n_threads, f, free):
+    """Take ``free.move`` off the side of the residuals: the factor transposed, times it."""
+    factor = free.factor
+    forward = factor[f + 1]
+    for k in range(t, f, n_threads):
+        total = free.move[k] / factor[k, k]
+        for p in range(k + 1, f):
+            total += factor[np.uint32(p), np.uint32(k)] * free.move[p]
+        forward[k] -= total
+    barrier()  # other threads turn it
 
 
 @device
@@ -259,27 +280,153 @@ def list_free(t, n_threads, m, near, free, keys, parts):
 
 @device
 def drop_bounded(t, n_threads, f, near, free, parts):
-    """Take out of ``free.rows`` those that have met a bound; the others keep their order.
+    """Take out those that have met a bound, of ``free.rows`` and of the factor; the order stays.
 
-    Returns how many are left, and up to which place nothing changed.
+    Returns how many are left.
     """
     first, last = own_share(t, n_threads, f)
-    count, changed = 0, np.int32(NOWHERE)
-    for p in range(last - 1, first - 1, -1):
+    count = 0
+    for p in range(first, last):
         if is_free(near.marks[free.rows[p]]):
             count += 1
-        else:
-            changed = np.int32(p)
     at, left = share_counts(t, n_threads, count, parts.counts)
     for p in range(first, last):
         if is_free(near.marks[free.rows[p]]):
-            free.spare[at] = free.rows[p]
+            free.spare[at] = p
             at += 1
-    _, changed = block_top(t, n_threads, -float(changed), changed, parts.tops, parts.places)
-    for p in range(t, left, n_threads):  # ``block_top`` has barriers: all are listed
-        free.rows[p] = free.spare[p]
-    barrier()  # they are read by others than their writers
-    return left, min(left, changed)
+        else:
+            free.spare[left + p - at] = p
+    barrier()  # the places of those that stay, and behind them of the others
+    if left < f:
+        for begin in range(0, left, n_threads):
+            p = begin + t
+            member = free.rows[free.spare[min(p, left - 1)]]
+            barrier()  # these are read, later ones not yet written
+            if p < left:
+                free.rows[p] = member
+        _move_up(t, n_threads, f, left, free)
+        _turn_columns(t, n_threads, left, f - left, free, parts.chunk_factors)
+    return left
+
+
+@device
+def _move_up(t, n_threads, f, left, free):
+    """Put the factor's rows that stay, and the sides, behind each other; a thread takes columns."""
+    factor, places, last = free.factor, free.spare, left - 1
+    for k in range(t, f, n_threads):
+        column = np.uint32(k)
+        for p in range(places[left], left, 4):  # four loads are on their way
+            q, r, s = min(p + 1, last), min(p + 2, last), min(p + 3, last)
+            a, b = factor[np.uint32(places[p]), column], factor[np.uint32(places[q]), column]
+            c, d = factor[np.uint32(places[r]), column], factor[np.uint32(places[s]), column]
+            factor[np.uint32(p), column] = a
+            if p < last:
+                factor[np.uint32(q), column] = b
+            if p + 1 < last:
+                factor[np.uint32(r), column] = c
+            if p + 2 < last:
+                factor[np.uint32(s), column] = d
+        factor[left, k], factor[left + 1, k] = factor[f, k], factor[f + 1, k]
+    barrier()  # a row is turned by one thread
+
+
+@device
+def _turned(value, x, c, s):
+    return c * value + s * x, c * x - s * value
+
+
+@device
+def _turned_by_all(value, w, x, y, z, e, tile):
+    """Return a value of column e of a panel, and four of columns that go, turned together."""
+    at = 2 * PANEL * e
+    value, w = _turned(value, w, tile[at], tile[at + 1])
+    value, x = _turned(value, x, tile[at + 2], tile[at + 3])
+    value, y = _turned(value, y, tile[at + 4], tile[at + 5])
+    value, z = _turned(value, z, tile[at + 6], tile[at + 7])
+    return value, w, x, y, z
+
+
+@device
+def _going(row, to, count):
+    """Return the values of a row in the columns that go, 0 for those of ``PANEL`` that do not."""
+    w, x, y, z = row[to], 0.0, 0.0, 0.0
+    if count > 1:
+        x = row[to + 1]
+    if count > 2:
+        y = row[to + 2]
+    if count > 3:
+        z = row[to + 3]
+    return w, x, y, z
+
+
+@device
+def _rotation(inverse, x):
+    """Return the reciprocal of a pivot, turned so that x becomes 0, with cosine and sine."""
+    ratio = x * inverse
+    c = 1.0 / math.sqrt(1.0 + ratio * ratio)
+    return inverse * c, c, ratio * c
+
+
+@device
+def _turn_panel(j, width, to, count, factor, tile):
+    """Turn the rows of a panel itself, and fill ``tile`` with the rotations; by one thread."""
+    for r in range(width):
+        row, e = factor[np.uint32(j + r)], 2 * PANEL * r
+        w, x, y, z = _going(row, to, count)
+        for column in range(r):
+            value, w, x, y, z = _turned_by_all(row[to + count + column], w, x, y, z, column, tile)
+            row[to + column] = value
+        inverse, tile[e], tile[e + 1] = _rotation(row[to + count + r], w)
+        inverse, tile[e + 2], tile[e + 3] = _rotation(inverse, x)
+        inverse, tile[e + 4], tile[e + 5] = _rotation(inverse, y)
+        row[to + r], tile[e + 6], tile[e + 7] = _rotation(inverse, z)
+
+
+@device
+def _turn_columns(t, n_threads, left, n_gone, free, tile):
+    """Make the factor triangular again, where rows have gone and their columns are still there.
+    Both sides follow.
+
+    Plane rotations of such a column and each that follows it, row by row, move it to the end:
+    up to four at a time, the last ones first.  In a row they lie between what is done and what is
+    not, so that it is turned in place.
+
+    free.spare : places of those that stay, and behind them of those that have gone
+    tile : float64 shared (>= 2 * PANEL**2,), overwritten
+    """
+    factor, end = free.factor, n_gone
+    while end > 0:
+        low = max(0, end - PANEL)
+        j = free.spare[left + low] - low
+        while j < left:
+            # How many go here already, and after how many rows the next one does.
+            count, width = 0, min(PANEL, left - j)
+            for v in range(low, end):
+                ahead = free.spare[left + v] - v - j
+                if ahead <= 0:
+                    count += 1
+                else:
+                    width = min(width, ahead)
+            to = j + low
+            if t == 0:
+                _turn_panel(j, width, to, count, factor, tile)
+            barrier()  # the rotations are there
+            for p in range(j + width + t, left + 2, n_threads):
+                row = factor[np.uint32(p)]
+                w, x, y, z = _going(row, to, count)
+                for e in range(width):
+                    value, w, x, y, z = _turned_by_all(row[to + count + e], w, x, y, z, e, tile)
+                    row[to + e] = value
+                row[to + width] = w
+                if count > 1:
+                    row[to + width + 1] = x
+                if count > 2:
+                    row[to + width + 2] = y
+                if count > 3:
+                    row[to + width + 3] = z
+            barrier()  # the next panel's rows are done, and all have read the tile
+            j += width
+        end = low
 
 
 @device
@@ -361,11 +508,25 @@ def _product(t, n_threads, m, f, matrix, free, out):
 
     The constant that ``matrix`` may lack falls away: moves sum to 0.
     """
-    for p in range(t, m, n_threads):
-        total = 0.0
+    for begin in range(t, m, 4 * n_threads):  # four loads are on their way
+        a, b, c = begin, begin + n_threads, begin + 2 * n_threads
+        d, last = begin + 3 * n_threads, m - 1
+        u, v = np.uint32(a), np.uint32(min(b, last))
+        w, x = np.uint32(min(c, last)), np.uint32(min(d, last))
+        sum_u, sum_v, sum_w, sum_x = 0.0, 0.0, 0.0, 0.0
         for q in range(f):
-            total += matrix[np.uint32(free.rows[q]), np.uint32(p)] * free.move[q]
-        out[p] = total
+            row, move = matrix[np.uint32(free.rows[q])], free.move[q]
+            sum_u += row[u] * move
+            sum_v += row[v] * move
+            sum_w += row[w] * move
+            sum_x += row[x] * move
+        out[a] = sum_u
+        if b < m:
+            out[b] = sum_v
+        if c < m:
+            out[c] = sum_w
+        if d < m:
+            out[d] = sum_x
     barrier()  # it is read by others than its writers
 
 
@@ -422,8 +583,22 @@ def _pin_many(
     """
     enough = (step - 0.5 * step * step) * wished
     batch = count
-    for q in range(t, f, n_threads):
-        free.spare[q] = rank_of(times[q], q, f, times)
+    # In order of time; those whose bounds are not met come after all others.
+    first, last = own_share(t, n_threads, f)
+    own = 0
+    for q in range(first, last):
+        free.spare[q] = f
+        if times[q] < 1.0:
+            own += 1
+    at, _ = share_counts(t, n_threads, own, parts.counts)
+    for q in range(first, last):
+        if times[q] < 1.0:
+            free.move[at], free.pinned[at] = times[q], float(q)
+            at += 1
+    barrier()  # all are listed
+    for c in range(t, count, n_threads):
+        free.spare[int(free.pinned[c])] = rank_of(free.move[c], c, count, free.move)
+    barrier()  # each row's rank is there, and the lists are read
     while batch >= LEAST_BATCH:
         following = np.inf
         for q in range(t, f, n_threads):
@@ -525,17 +700,23 @@ def solve_active(
     span, value = _largest(t, n_threads, m, near, matrix, parts)
     ridge = max(RIDGE_SHARE * finest / span, RESOLVED64 * max(value, 1.0))
     steps, f, first, batch, idle = 0, int(kept[0]), int(kept[1]), int(kept[2]), int(kept[3])
+    follows = kept[4] > 0.0  # the factor and its sides have followed the last step
     if f < 0:
         f, first, batch, idle = list_free(t, n_threads, m, near, free, keys, parts), 0, 1, 0
+        follows = False
     while True:
         if steps >= STEPS_AT_ONCE:
             barrier()  # all have read what was kept before
             if t == 0:
                 kept[0], kept[1], kept[2], kept[3] = f, first, batch, idle
+                kept[4] = 1.0 if follows else 0.0
             return steps, UNFINISHED
         level = 0.0
         if f >= 2:
-            extend(t, n_threads, first, f, near, matrix, shift, ridge, free, parts.chunk_factors)
+            if not follows:
+                extend(
+                    t, n_threads, first, f, near, matrix, shift, ridge, free, parts.chunk_factors
+                )
             level, wished = directions(t, n_threads, f, free, parts)
             if not wished < np.inf:  # the kernel is not finite
                 return steps, STALLED
@@ -571,12 +752,19 @@ def solve_active(
                 idle += 1
             else:
                 idle = 0
-            f, first = drop_bounded(t, n_threads, f, near, free, parts)
+            follows = step < 1.0 and idle == 0  # what moves nothing may be rounding's
+            if follows and many:
+                _follow_move(t, n_threads, f, free)
+            elif follows:
+                _follow_step(t, n_threads, f, step, level, free)
+            f = drop_bounded(t, n_threads, f, near, free, parts)
+            first = f if idle == 0 else 0
             if step < 1.0 and idle <= MOST_IDLE_STEPS and steps < limit:
                 # A row that was set free and may not move: fewer at once are safer.
                 if idle > 0:
                     batch = 0
                 continue
+        follows = False
         top, i, low, j = _extremes(t, n_threads, m, near, parts)
         if not (top - low >= tol):
             return steps, CONVERGED

@@ -22,9 +22,16 @@ from pipelines.svm.cuda.gpu import (
     own_memory,
     synchronise,
 )
+from pipelines.svm.cuda.hard import ROWS, exact_source
 from pipelines.svm.cuda.launches import Launching, solve_table, sorted_rows
 from pipelines.svm.cuda.memory import Plan, plan_memory
-from pipelines.svm.cuda.products import cross_products, prepare_rows, score_rows, symmetric_products
+from pipelines.svm.cuda.products import (
+    affords_float64,
+    cross_products,
+    prepare_rows,
+    products_for_solver,
+    score_rows,
+)
 from pipelines.svm.search import Search, as_arrays, search_all_rows, search_folds
 from pipelines.svm.settings import Settings
 from pipelines.svm.solutions import Solutions
@@ -103,27 +110,13 @@ def solve_path_cuda(
     search, ascending = search_folds(
         y, C_values, folds, Settings(**form), with_values=return_decisions
     )
-    largest = _largest_problem(search)
-    launching = launching or Launching.for_rows(largest)
-    members, n_done, refusal = launching.members(limit, largest), 0, ""
+    n_done, refusal = 0, ""
     for divisor in _DIVISORS:
         with own_memory(xp):  # what a failed attempt has left is freed
             memory = (free_bytes(xp) if memory_bytes is None else memory_bytes) // divisor
         begun, n_left = n_done, gamma_values.size - n_done
         try:
-            plan = plan_memory(
-                np.diff(search.layout.starts),
-                X.shape[1],
-                C_values.size,
-                n_left,
-                len(folds),
-                search.one_vs_one,
-                memory,
-                n_blocks=launching.n_blocks(limit, launching.most_blocks or 1 << 30),
-                members=members,
-                block_size=launching.block_size,
-                hard_members=launching.hard_width(members, X.shape[1], search.kernel),
-            )
+            plan, planned = _plan(search, X.shape[1], n_left, memory, launching)
         except MemoryError as error:
             if not refusal:
                 raise
@@ -135,19 +128,7 @@ def solve_path_cuda(
                 f"{memory:,} bytes"
             )
         clock = _Clock(xp, {} if phases is None else phases)
-        grid = _Grid(
-            search,
-            plan,
-            replace(
-                launching,
-                capacity=plan.members,
-                most_blocks=plan.n_blocks,
-                hard_members=plan.hard_members,
-            ),
-            limit,
-            xp,
-            clock,
-        )
+        grid = _Grid(search, plan, planned, limit, xp, clock)
         try:
             for item in in_own_memory(xp, grid.run(X, gamma_values[begun:])):
                 if isinstance(item, Progress):
@@ -171,6 +152,37 @@ def solve_path_cuda(
                 raise
             refusal = str(error)
     raise GPUMemoryError(f"out of memory: {refusal}")
+
+
+def _plan(
+    search: Search, n_features: int, n_gammas: int, memory_bytes: int, launching: Launching | None
+) -> tuple[Plan, Launching]:
+    """Divide the device's memory, and configure launches that keep to it."""
+    limit, largest, n = limits(), _largest_problem(search), len(search.layout.order)
+    launching = launching or Launching.for_rows(largest)
+    members = launching.members(limit, largest)
+    hard_members = launching.hard_width(members, search.kernel)
+    if exact_source(n_features) != ROWS and not affords_float64(n, n_features, limit.fast_float64):
+        hard_members = 0
+    plan = plan_memory(
+        np.diff(search.layout.starts),
+        n_features,
+        search.Cs.size,
+        n_gammas,
+        len(search.weights),
+        search.one_vs_one,
+        memory_bytes,
+        n_blocks=launching.n_blocks(limit, launching.most_blocks or 1 << 30),
+        members=members,
+        block_size=launching.block_size,
+        hard_members=hard_members,
+    )
+    return plan, replace(
+        launching,
+        capacity=plan.members,
+        most_blocks=plan.n_blocks,
+        hard_members=plan.hard_members,
+    )
 
 
 def _largest_problem(search: Search) -> int:
@@ -198,10 +210,9 @@ class _Grid:
         rows = prepare_rows(X, search.kernel, xp, self.limit.fast_float64)
         rows = rows[xp.asarray(search.layout.order)]
         self.clock.lap("sort")
-        whole = None  # the products of all rows, where they fit
+        whole = source = None  # the products of all rows, and ``hard``'s source, where they fit
         if self.plan.whole:
-            whole = symmetric_products(rows, search.kernel, xp, self.plan.product_rows)
-            self.clock.lap("distances")
+            whole, source = self._products(rows)
         shape = (
             min(self.plan.n_gammas, len(gammas)),
             len(search.weights),
@@ -214,7 +225,8 @@ class _Grid:
             some = gammas[at : at + shape[0]]
             coefficients[...] = 0
             found = [search.empty_solutions() for _ in some]
-            for share in self._solve(rows, whole, some, coefficients[: len(some)], found):
+            solved = self._solve(rows, whole, source, some, coefficients[: len(some)], found)
+            for share in solved:
                 yield Progress(share).within(at / len(gammas), len(some) / len(gammas))
             scores, seconds = self._score(rows, whole, some, coefficients, found)
             for g, out in enumerate(found):
@@ -223,8 +235,22 @@ class _Grid:
                     out.support[fold] = to_host(xp.ascontiguousarray(used))
                 yield out, scores[g], seconds[g]
 
+    def _products(self, rows: Any) -> tuple[Any, Any]:
+        plan = self.plan
+        found = products_for_solver(
+            rows, self.search.kernel, self.xp, bool(plan.hard_members), plan.product_rows
+        )
+        self.clock.lap("distances")
+        return found
+
     def _solve(
-        self, all_rows: Any, whole: Any, gammas: np.ndarray, coefficients: Any, out: list[Solutions]
+        self,
+        all_rows: Any,
+        whole: Any,
+        source: Any,
+        gammas: np.ndarray,
+        coefficients: Any,
+        out: list[Solutions],
     ) -> Iterator[float]:
         """Solve all problems for some gammas, at once or pair by pair; yield the share done."""
         search, layout, seconds = self.search, self.search.layout, 0.0
@@ -233,17 +259,16 @@ class _Grid:
         if whole is None:
             groups = [((p.first, p.second), [i]) for i, p in enumerate(search.problems)]
         for n_done, (classes, some) in enumerate(groups):
-            shared, rows = whole, all_rows
+            shared, exact = whole, source
             if shared is None:
-                rows = rows[self.xp.asarray(sorted_rows(layout, classes))]
-                shared = symmetric_products(rows, search.kernel, self.xp, self.plan.product_rows)
-                self.clock.lap("distances")
+                rows = all_rows[self.xp.asarray(sorted_rows(layout, classes))]
+                shared, exact = self._products(rows)
             for share in solve_table(
                 search,
                 some,
                 classes,
                 shared,
-                rows,
+                exact,
                 gammas,
                 coefficients,
                 out,
@@ -325,14 +350,15 @@ def fit_path_cuda(
 ) -> FittedPath:
     """Fit C-SVC for one C and gamma on all rows; as ``pipelines.svm.cpu.fit.fit_path``.
 
-    The shared products of all rows must fit in device memory (4 n**2 bytes). Parameters are as
-    for ``cross_validate_path_cuda``.
+    The shared products of all rows must fit in device memory (4 n**2 bytes; twice that for
+    Newton's method on rows of many features). Parameters are as for ``cross_validate_path_cuda``.
     """
     xp, limit = array_module(xp), limits()
     search = search_all_rows(y, path_to(C), gamma, Settings(**form))
     layout, kernel, out = search.layout, search.kernel, search.empty_solutions()
-    launching = launching or Launching.for_rows(_largest_problem(search))
     with own_memory(xp):
+        plan, launching = _plan(search, X.shape[1], 1, free_bytes(xp), launching)
+        exact = bool(plan.hard_members) and (plan.whole or exact_source(X.shape[1]) == ROWS)
         rows = prepare_rows(X, kernel, xp, limit.fast_float64)[xp.asarray(layout.order)]
         shape = (1, 1, layout.n_classes, search.Cs.size, len(rows))
         coefficients = xp.zeros(shape, np.float32)
@@ -340,8 +366,7 @@ def fit_path_cuda(
             search,
             range(len(search.problems)),
             range(layout.n_classes),
-            symmetric_products(rows, kernel, xp),
-            rows,
+            *products_for_solver(rows, kernel, xp, exact, plan.product_rows),
             np.array([gamma]),
             coefficients,
             [out],

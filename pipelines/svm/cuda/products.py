@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from pipelines.svm.cuda.gpu import launch
+from pipelines.svm.cuda.hard import ROWS, exact_source
 from pipelines.svm.cuda.kernel_values import fill_kernel
 from pipelines.svm.distances import least_share, mend_small, single_will_do
 from pipelines.svm.kernel import Kernel
@@ -19,6 +20,11 @@ BLOCK = 4096
 # Up to this many multiplications float64 is affordable on a GPU that is slow at it
 # (some seconds at 0.5 TFLOP/s).
 _FLOAT64_PRODUCTS = 1e12
+
+
+def affords_float64(n: int, n_features: int, fast_float64: bool) -> bool:
+    """Return whether the products of n rows are made in float64."""
+    return fast_float64 or float(n) * n * n_features <= _FLOAT64_PRODUCTS
 
 
 def prepare_rows(X: Any, kernel: Kernel, xp: Any, fast_float64: bool) -> Any:
@@ -34,7 +40,7 @@ def prepare_rows(X: Any, kernel: Kernel, xp: Any, fast_float64: bool) -> Any:
     if kernel.of_distances:
         rows -= rows.mean(axis=0)
     n, n_features = rows.shape
-    wide = fast_float64 or float(n) * n * n_features <= _FLOAT64_PRODUCTS
+    wide = affords_float64(n, n_features, fast_float64)
     if wide or (kernel.of_distances and not single_will_do(rows, xp)):
         return rows
     return rows.astype(np.float32)
@@ -42,18 +48,27 @@ def prepare_rows(X: Any, kernel: Kernel, xp: Any, fast_float64: bool) -> Any:
 
 def cross_products(rows: Any, others: Any, kernel: Kernel, xp: Any) -> Any:
     """Return squared distances (rbf) or inner products of two sets of rows, float32."""
+    return _products(rows, others, kernel, xp).astype(np.float32)
+
+
+def _products(rows: Any, others: Any, kernel: Kernel, xp: Any) -> Any:
+    """Return them in the rows' own precision."""
     products = rows @ others.T
     if not kernel.of_distances:
-        return products.astype(np.float32)
+        return products
     sums = (rows * rows).sum(axis=1)[:, None] + (others * others).sum(axis=1)
     distances = sums - 2 * products
     sums *= least_share(products.dtype)
     mend_small(distances, sums, rows, others, xp)
-    return distances.astype(np.float32)
+    return distances
 
 
-def symmetric_products(rows: Any, kernel: Kernel, xp: Any, block: int = BLOCK) -> Any:
+def symmetric_products(
+    rows: Any, kernel: Kernel, xp: Any, block: int = BLOCK, rest: Any = None
+) -> Any:
     """Return the products of a set with itself, computed from the upper blocks.
+
+    rest : float32 (n, n), output: what the rounding of float64 products left off; or None
 
     Returns float32 (n, n), exactly symmetric: a solver that reads row i in one
     step and row j in the next must see one number.
@@ -63,16 +78,36 @@ def symmetric_products(rows: Any, kernel: Kernel, xp: Any, block: int = BLOCK) -
     pieces = [slice(at, min(at + block, n)) for at in range(0, n, block)]
     for i, a in enumerate(pieces):
         for b in pieces[i:]:
-            part = cross_products(rows[a], rows[b], kernel, xp)
+            part = _products(rows[a], rows[b], kernel, xp)
             if a == b:
                 part = xp.triu(part) + xp.triu(part, 1).T
             out[a, b] = part
-            if a != b:
-                out[b, a] = part.T
+            out[b, a] = part.T
+            if rest is not None:
+                part -= out[a, b]
+                rest[a, b] = part
+                rest[b, a] = part.T
     if kernel.of_distances:
         everywhere = xp.arange(n)
-        out[everywhere, everywhere] = 0
+        for products in (out,) if rest is None else (out, rest):
+            products[everywhere, everywhere] = 0
     return out
+
+
+def products_for_solver(
+    rows: Any, kernel: Kernel, xp: Any, exact: bool, block: int = BLOCK
+) -> tuple[Any, Any]:
+    """Return ``symmetric_products`` and, if ``exact``, what double precision takes beside them.
+
+    Returns float32 (n, n), and a source as in ``hard``, or None
+    """
+    source = None
+    if exact and exact_source(rows.shape[1]) == ROWS:
+        source = xp.ascontiguousarray(rows.astype(np.float64).T)
+        return symmetric_products(rows, kernel, xp, block), source
+    if exact:
+        source = xp.empty((len(rows), len(rows)), np.float32)
+    return symmetric_products(rows, kernel, xp, block, source), source
 
 
 def score_rows(

@@ -20,6 +20,7 @@ from pipelines.svm.compiled import kept_by_arguments
 from pipelines.svm.cuda.block import (
     SIMULATED,
     WARP,
+    Exact,
     Near,
     Parts,
     Products,
@@ -34,6 +35,8 @@ from pipelines.svm.cuda.hard import (
     HARD_ITERATIONS,
     HARD_SHARE,
     KEPT_HARD,
+    ROWS,
+    VALUES_SHARE,
     hard_functions,
 )
 from pipelines.svm.cuda.inner import gatherer, inner_solver, mark_of, round_up
@@ -98,6 +101,8 @@ NEXT_C, LOOK, SOLVE, PACK, SUBTRACT = range(5)
 # A slice of a stage: iterations of SMO, kernel values of the changed rows, and terms of the
 # products that a thread adds up for those in double precision; some milliseconds each.
 ITERATIONS_AT_ONCE, VALUES_AT_ONCE, TERMS_AT_ONCE = 512, 1 << 21, 1 << 18
+# A value in double precision from products takes about as long as this many terms.
+TERMS_OF_PRODUCT = 8
 
 
 def fixed_shared_bytes(block_size: int) -> int:
@@ -158,13 +163,13 @@ def take_up(t, n_threads, m, C, rows, work, near):
 
 
 @kept_by_arguments
-def smo_kernel(name: str, block_size: int, registers: int | None = None, newton: bool = False):
+def smo_kernel(name: str, block_size: int, registers: int | None = None, newton: str = ""):
     """Return the kernel for one kernel function and block size, with these arguments.
 
     ``registers`` limits those of a thread, so that a block of the wanted size can
     be launched; at 64 what is spilled lies outside the loops over rows. With ``newton`` what
-    is hard is finished by Newton's method; without, SMO does all, and takes as many
-    instructions as if there were nothing else.
+    is hard is finished by Newton's method, on values of that source (see ``hard``); without, SMO
+    does all, and takes as many instructions as if there were nothing else.
 
     shared : float32 (n, n), shared products
     gammas : float32 (n_gammas,); coef0 : float32; degree : int
@@ -185,8 +190,8 @@ def smo_kernel(name: str, block_size: int, registers: int | None = None, newton:
     capacity : int, members of an inner solve at most, 2 at least
     width : int, ``members_width`` of it; dynamic shared memory holds so many members
     matrices : float32 (n_blocks, *matrix_shape(width)), the members' kernel
-    features : float64 (n_features, n), exact_gammas : float64 (n_gammas,), exact_coef0 : float
-        of the kernel in double precision
+    source : see ``hard``; exact_gammas : float64 (n_gammas,), exact_coef0 : float, of the kernel
+        in double precision
     spaces : float64 (n_blocks, *hard_shape(m)), m <= capacity members of a problem that is hard;
         these are looked at with ``newton`` alone
     state : float64 (n_blocks, 4, n_max) and lists : int32 (n_blocks, 3, n_max); these and
@@ -201,8 +206,9 @@ def smo_kernel(name: str, block_size: int, registers: int | None = None, newton:
     """
     solve, gather = inner_solver(name), gatherer(name)
     subtract = row_subtractor(name)
-    solve_hard, subtract_exact = hard_functions(name)
-    n_threads, n_warps = block_size, block_size // WARP
+    solve_hard, subtract_exact = hard_functions(name, newton or ROWS)
+    n_threads, n_warps, by_newton = block_size, block_size // WARP, newton != ""
+    from_rows = newton == ROWS
 
     options = {} if SIMULATED or registers is None else {"max_registers": registers}
 
@@ -227,7 +233,7 @@ def smo_kernel(name: str, block_size: int, registers: int | None = None, newton:
         capacity,
         width,
         matrices,
-        features,
+        source,
         exact_gammas,
         exact_coef0,
         spaces,
@@ -281,7 +287,7 @@ def smo_kernel(name: str, block_size: int, registers: int | None = None, newton:
             g, entry = jobs[job, 0], jobs[job, 1]
             offset, n, fold = entries[entry, 0], entries[entry, 1], entries[entry, 2]
             products = Products(shared, gammas[g], coef0, degree)
-            exact = Products(features, exact_gammas[g], exact_coef0, degree)
+            exact = Exact(shared, source, exact_gammas[g], exact_coef0, degree)
             sides = Sides(pulls[g, fold], factors[entry], entries[entry, 3], entries[entry, 4])
             rows = Rows(
                 signed[offset : offset + n],
@@ -302,8 +308,8 @@ def smo_kernel(name: str, block_size: int, registers: int | None = None, newton:
                 stage, c, done = int(record[STAGE]), int(record[C_NUMBER]), int(record[DONE])
                 status, idle, fits = int(record[STATUS]), int(record[IDLE]), record[FITS] != 0.0
                 # Without Newton's method neither can be, which the compiler is to see.
-                hard = newton and record[HARD] != 0.0
-                is_exact = newton and record[IS_EXACT] != 0.0
+                hard = by_newton and record[HARD] != 0.0
+                is_exact = by_newton and record[IS_EXACT] != 0.0
                 n_support, n_bounded = record[N_SUPPORT], record[N_BOUNDED]
                 span, size, inner_tol = record[SPAN], record[REACH], record[INNER_TOL]
                 m, iterations = int(record[MEMBERS]), int(record[ITERATIONS])
@@ -330,7 +336,7 @@ def smo_kernel(name: str, block_size: int, registers: int | None = None, newton:
                     is_over = True
                     if not (top - low >= tol_here):
                         status = CONVERGED
-                    elif idle == MOST_IDLE_ROUNDS or (status == STALLED and not newton):
+                    elif idle == MOST_IDLE_ROUNDS or (status == STALLED and not by_newton):
                         status = STALLED
                     elif done >= most:
                         status = ITERATION_LIMIT
@@ -405,8 +411,9 @@ def smo_kernel(name: str, block_size: int, registers: int | None = None, newton:
                         iterations += count
                         is_over = status != UNFINISHED
                     else:
-                        if newton and not hard:
+                        if by_newton and not hard:
                             patience = max(HARD_ITERATIONS, int(HARD_SHARE * m * m))
+                            patience = max(patience, int(VALUES_SHARE * n * n_support))
                             allowed = min(allowed, max(1, patience - done))
                         left = min(allowed - iterations, ITERATIONS_AT_ONCE)
                         count, status = solve(t, n_threads, m, near, matrix, inner_tol, left, parts)
@@ -415,9 +422,9 @@ def smo_kernel(name: str, block_size: int, registers: int | None = None, newton:
                     if is_over:
                         give_back(t, n_threads, m, rows, work, near)
                         if not is_exact:
-                            hard = newton and (hard or done + iterations >= patience)
+                            hard = by_newton and (hard or done + iterations >= patience)
                         done += iterations
-                        if newton:  # what stalls is hard, and a round counts as an iteration
+                        if by_newton:  # what stalls is hard, and a round counts as an iteration
                             idle = idle + 1 if iterations == 0 or status == STALLED else 0
                             hard, done = hard or idle > 0, done + (1 if iterations == 0 else 0)
                         stage = PACK
@@ -427,7 +434,8 @@ def smo_kernel(name: str, block_size: int, registers: int | None = None, newton:
                     stage = SUBTRACT
                 if stage == SUBTRACT:
                     if is_exact:
-                        terms = max(1, n_changed) * features.shape[0]
+                        terms = source.shape[0] if from_rows else TERMS_OF_PRODUCT
+                        terms *= max(1, n_changed)
                         end = min(n, at + max(1, TERMS_AT_ONCE // terms) * n_threads)
                         subtract_exact(t, n_threads, rows, at, end, n_changed, work, exact)
                         is_over = end == n
@@ -467,5 +475,6 @@ def smo_kernel(name: str, block_size: int, registers: int | None = None, newton:
             cuda.syncthreads()  # all have read the job, and whether time is up
 
     # A launch is told by it, and what is kept on disk.
-    walk.__qualname__ = f"{'newton' if newton else 'smo'}_kernel.walk"
+    kind = {"": "smo", ROWS: "newton"}.get(newton, "newton_images")
+    walk.__qualname__ = f"{kind}_kernel.walk"
     return cuda.jit(cache=True, **options)(walk)
