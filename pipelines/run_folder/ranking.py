@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -16,36 +18,60 @@ VALUES = ["error", "score"]
 UNFINISHED = ("score_part", "behind", "stopped")
 
 
-def candidates_of(cells: pd.DataFrame, parameters: Sequence[str], n_folds: int) -> pd.DataFrame:
-    """Return the candidates of a table of cells, best first; see ``means_of`` and ``ranked``."""
-    return ranked(means_of(cells, parameters), n_folds)
-
-
-def means_of(cells: pd.DataFrame, parameters: Sequence[str]) -> pd.DataFrame:
-    """Return what the cells of each candidate come to.
+def candidates_of(
+    cells: pd.DataFrame,
+    parameters: Sequence[str],
+    n_folds: int,
+    reduce: Callable[[np.ndarray], np.ndarray] | None = None,
+) -> pd.DataFrame:
+    """Return the candidates of a table of cells, best first.
 
     Parameters
     ----------
     cells : table with ``parameters``, ``error`` (a fraction) and ``score`` (larger is
         better); NaN where the fit failed
     parameters : names of the columns that tell one candidate from another
+    n_folds : see ``ranked``
+    reduce : what does as ``means_of`` does, which it is by default
+    """
+    import pandas as pd
+
+    by_candidate = cells.groupby(list(parameters), dropna=False)
+    number, cell = by_candidate.ngroup().to_numpy(), by_candidate.cumcount().to_numpy()
+    n_cells = by_candidate.size()
+    values = np.full((len(n_cells), len(VALUES), n_cells.max() if len(n_cells) else 0), np.nan)
+    values[number, :, cell] = cells[VALUES].to_numpy(float)
+    columns = [f"{value}_{kind}" for value in VALUES for kind in ("mean", "std")]
+    means = pd.DataFrame((reduce or means_of)(values), n_cells.index, columns)
+    return ranked(means.assign(n_ok=by_candidate["score"].count(), n_cells=n_cells), n_folds)
+
+
+def means_of(values: np.ndarray) -> np.ndarray:
+    """Return mean and deviation of each value of each candidate, of those that are numbers.
+
+    The deviation is not corrected, as scikit-learn's, and NaN of one cell. Each candidate's are
+    the same to the bit whatever others there are.
+
+    Parameters
+    ----------
+    values : array of shape (n_candidates, n_values, n_cells), NaN where there is none
 
     Returns
     -------
-    table by parameters: ``error_mean``, ``error_std``, ``score_mean``, ``score_std`` (the
-    deviation not corrected, as scikit-learn's; NaN of one cell), ``n_ok`` cells with a score of
-    ``n_cells``
+    float64 array of shape (n_candidates, 2 n_values)
     """
-    by_candidate = cells.groupby(list(parameters))
-    values = by_candidate[VALUES]
-    deviations = values.std(ddof=0).where(values.count() > 1)
-    table = values.mean().add_suffix("_mean").join(deviations.add_suffix("_std"))
-    table = table[[f"{value}_{kind}" for value in VALUES for kind in ("mean", "std")]]
-    return table.assign(n_ok=by_candidate["score"].count(), n_cells=by_candidate.size())
+    there = ~np.isnan(values)
+    n = there.sum(axis=2)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        mean = values.sum(axis=2, where=there) / n
+        squares = (values - mean[:, :, None]) ** 2
+        std = np.sqrt(squares.sum(axis=2, where=there) / n)
+    std[n < 2] = np.nan
+    return np.stack([mean, std], axis=2).reshape(len(values), 2 * values.shape[1])
 
 
 def ranked(means: pd.DataFrame, n_folds: int) -> pd.DataFrame:
-    """Return candidates in order, from what ``means_of`` gave.
+    """Return candidates in order, from their means.
 
     A tie goes to the smaller first parameter, then to the smaller second. A candidate
     with a failed fold has no mean and comes last. One of which some folds are

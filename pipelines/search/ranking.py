@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
@@ -12,10 +13,8 @@ import numpy as np
 from pipelines.run_folder.measures import measure_of
 from pipelines.run_folder.names import FAILED, OK
 from pipelines.run_folder.ranking import (
-    VALUES,
     candidates_of,
     means_of,
-    ranked,
     without_untried,
 )
 from pipelines.run_folder.rows import Row as Schema
@@ -28,10 +27,8 @@ if TYPE_CHECKING:
 
     from pipelines.search.candidates import Candidate
 
-PARTITIONS = 8
-# pandas takes 0.03 s for 2,880 rows, and no longer for 100,000; dask.dataframe takes 1 s of CPU on
-# threads and 2 s with two worker processes, most of it the import, and 0.1 to 0.4 s once imported.
-ROWS_FOR_WORKERS = 100_000
+PARTS = 8
+SECONDS_ON_WORKERS = 60  # that are there, and free; else all is reduced here
 
 Row = dict[str, Any]
 
@@ -51,26 +48,28 @@ def reduce_scores(
 ) -> pd.DataFrame:
     """Return the candidates of a table of cells, best first: ``run_folder.ranking.candidates_of``.
 
-    Each candidate's cells are in one partition, so that the result is the same to the bit.
-
     Parameters
     ----------
     client : distributed.Client, optional
-        Of other processes: many rows are reduced on its workers, by ``dask.dataframe``.
+        Of other processes: its workers reduce the cells, in parts of some candidates each, so
+        that the result is the same to the bit. They need not import pandas.
     """
-    parameters = list(parameters)
-    elsewhere = client is not None and not client.scheduler.address.startswith("inproc://")
-    if not elsewhere or len(results) < ROWS_FOR_WORKERS:
+    if client is None or client.scheduler.address.startswith("inproc://"):
         return candidates_of(results, parameters, n_folds)
 
-    import dask.dataframe as dd
+    def on_workers(values: np.ndarray) -> np.ndarray:
+        import dask
+        from distributed import CancelledError, KilledWorker
 
-    cells = results[[*parameters, *VALUES]]
-    cells = cells.assign(number=cells.groupby(parameters).ngroup())
-    cells = cells.sort_values("number", kind="stable").set_index("number")
-    frame = dd.from_pandas(cells, npartitions=PARTITIONS)
-    means = frame.map_partitions(means_of, parameters, meta=means_of(cells.iloc[:0], parameters))
-    return ranked(means.compute(scheduler=client), n_folds)
+        reduce = dask.delayed(means_of, pure=False)
+        parts = [reduce(part) for part in np.array_split(values, PARTS)]
+        whole = client.compute(dask.delayed(np.concatenate, pure=False)(parts))
+        with suppress(KilledWorker, CancelledError, OSError):  # the last worker left
+            means: np.ndarray = whole.result(timeout=SECONDS_ON_WORKERS)
+            return means
+        return means_of(values)
+
+    return candidates_of(results, parameters, n_folds, on_workers)
 
 
 def failures(results: pd.DataFrame, place: Sequence[str]) -> dict[str, Any]:

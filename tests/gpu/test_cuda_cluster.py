@@ -4,6 +4,8 @@ What runs on a worker is defined inside the tests, so that it travels by value:
 a worker cannot import a test file.
 """
 
+import time
+
 import numpy as np
 
 from benchmarks.gpu.device import gpus
@@ -32,7 +34,8 @@ def test_each_worker_gets_the_data_once():
     rng = np.random.default_rng(4)
     X = rng.integers(0, 256, (20_000, 784), dtype=np.uint8)
     y = (np.arange(len(X)) % 2).astype(np.int32)
-    data = FoldedData(X, y, X[:0], y[:0], [(y, y)], Scaling("constants", 127.5, 73.61))
+    scaling, nothing = Scaling("constants", 127.5, 73.61), (X[:0], y[:0])
+    data = FoldedData(X, y, *nothing, [(y, y)], scaling, place=FoldedData.placed)
     tasks = [Task(SEARCH, 0, (i,), (0,), 1.0, "svm") for i in range(6 * len(gpus()))]
 
     def where_it_lies(shared: FoldedData, task: Task) -> tuple[int, int, int]:
@@ -41,7 +44,13 @@ def test_each_worker_gets_the_data_once():
         return os.getpid(), id(shared), shared.scaled("gpu").data.ptr
 
     with open_cluster("cuda") as client:
-        outcomes = list(OnCluster(client).outcomes(where_it_lies, data, tasks))
+        runner = OnCluster(client)
+        outcomes = list(runner.outcomes(where_it_lies, data, tasks))
+        placed = f"place-{runner.scattered.key}"
+        while not all(placed in keys for keys in client.has_what().values()):
+            time.sleep(0.05)
+        nbytes = client.run_on_scheduler(lambda dask_scheduler: dask_scheduler.tasks[placed].nbytes)
+    assert 4 * X.size <= nbytes < 4 * X.size + 1000  # Dask knows cupy's arrays
     assert [outcome.error for outcome in outcomes] == [None] * len(tasks)
     places = {outcome.result for outcome in outcomes}
     # Process, host object, device array: three facts, and for each worker one place.

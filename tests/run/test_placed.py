@@ -1,4 +1,4 @@
-"""What tasks share on a cluster is a value with device arrays in it, which Dask holds.
+"""What tasks share on a cluster: data on hosts, and on GPUs what a task ``place`` makes of them.
 
 A stand-in for cupy writes down copies; workers of two hosts have addresses of two.
 """
@@ -9,13 +9,13 @@ import copy
 import gc
 import os
 import pickle
+import signal
 import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +27,7 @@ from distributed import Client, Nanny, Scheduler, SpecCluster, WorkerPlugin
 from distributed.comm import get_address_host
 from distributed.security import Security
 
+from cluster_setup import open_cluster
 from cluster_setup.settings import SETTINGS
 from cluster_setup.shutdown import close_or_kill
 from pipelines.bagging.work import Trainings, run_trainings
@@ -56,17 +57,39 @@ def data_on(device: str, n_rows: int = N_ROWS) -> FoldedData:
         (),
         Scaling("constants", 127.5, 73.61),
         weights=y.astype(np.uint8),
-        place=partial(FoldedData.scaled, device=device),
+        place=FoldedData.placed if device == "gpu" else None,
     )
 
 
 def total_on_gpu(data: FoldedData, task: Number) -> tuple[int, float]:
-    time.sleep(0.05)  # so that each worker has some
     return os.getpid(), float(np.sum(data.scaled("gpu")))
+
+
+def total_on_each(data: FoldedData, task: Number) -> tuple[int, float]:
+    """With as many workers as the task costs, each of which waits for all others."""
+    here = Path(os.environ["GPU_STAND_IN"]).with_name(f"present-{task.cost:g}")
+    here.mkdir(exist_ok=True)
+    (here / str(os.getpid())).touch()
+    while len(list(here.iterdir())) < task.cost:
+        time.sleep(0.05)
+    return total_on_gpu(data, task)
 
 
 def total_on_cpu(data: FoldedData, task: Number) -> float:
     return float(np.sum(data.scaled("cpu")))
+
+
+def total_of_one_that_dies(data: FoldedData, task: Number) -> tuple[int, float]:
+    (died := Path(os.environ["GPU_STAND_IN"]).with_name("died")).touch(exist_ok=True)
+    if task.value == 3 and not died.read_text():
+        died.write_text("once")
+        time.sleep(0.5)  # a nanny does not restart a worker that dies while it starts
+        os.kill(os.getpid(), signal.SIGKILL)
+    return total_on_gpu(data, task)
+
+
+def out_of_memory(data: FoldedData) -> Any:
+    raise RuntimeError("the card has 12 bytes left")
 
 
 def transfers(dask_worker: Nanny) -> list[tuple[str, str]]:
@@ -117,14 +140,18 @@ def two_hosts(
 
 
 def assert_one_came_over_the_network(client: Client) -> None:
+    while sum("place-" in str(held) for held in client.has_what().values()) < 4:
+        time.sleep(0.05)
     counted = Counter(
         (get_address_host(sender) == get_address_host(receiver), key)
         for receiver, came in client.run(transfers).items()
         for sender, key in came
-        if key.startswith("SharedData")
+        if key.startswith(("SharedData", "place-"))
     )
-    (key,) = {key for _, key in counted}
-    assert counted == {(False, key): 1, (True, key): 2}
+    data, placed = sorted({key for _, key in counted})
+    assert placed == f"place-{data}"
+    assert counted == {(False, data): 1, (True, data): 2, (False, placed): 1, (True, placed): 2}
+    assert all({data, placed} <= set(held) for held in client.has_what().values())
 
 
 @pytest.mark.slow
@@ -133,24 +160,64 @@ def test_the_data_go_once_to_a_host_and_once_to_a_device(
 ) -> None:
     cluster, client = two_hosts
     runner, data = OnCluster(client), data_on("gpu")
-    some = list(runner.outcomes(total_on_gpu, data, [Number(i) for i in range(40)]))
+    some = list(runner.outcomes(total_on_each, data, [Number(i, 4) for i in range(8)]))
     assert {outcome.result[1] for outcome in some} == {
         float(np.sum(data.scaled("cpu").astype(np.float32)))
     }
     assert len({outcome.worker for outcome in some}) == 4
-    assert max(client.run_on_scheduler(sizes).values()) >= HOST_BYTES + DEVICE_BYTES
     assert_one_came_over_the_network(client)
+    assert runner.scattered is not None
+    of_data, of_rows = (
+        client.run_on_scheduler(sizes)[begin + runner.scattered.key] for begin in ("", "place-")
+    )
+    assert HOST_BYTES <= of_data < HOST_BYTES + 1000
+    assert DEVICE_BYTES <= of_rows < DEVICE_BYTES + 1000
     cluster.worker_spec[4] = worker_on("127.0.0.2", cluster.security)
     cluster.sync(cluster._correct_state)
     client.wait_for_workers(5)
-    later = list(runner.outcomes(total_on_gpu, data, [Number(i) for i in range(50)]))
+    later = list(runner.outcomes(total_on_each, data, [Number(i, 5) for i in range(9)]))
     assert len({outcome.worker for outcome in later}) == 5
-    copies = [(process, nbytes) for process, what, nbytes in gpu_stand_in() if what != "import"]
-    assert sorted(nbytes for _, nbytes in copies) == [N_ROWS * N_FEATURES] * 5
-    assert {process for process, _ in copies} == {o.result[0] for o in later}  # none back
+    touches = gpu_stand_in()
+    copies = {process: nbytes for process, what, nbytes in touches if what == "to-device"}
+    # One makes them of bytes; the others are sent them, by what Dask registers for cupy.
+    assert sorted(copies.values()) == [N_ROWS * N_FEATURES] + [DEVICE_BYTES] * 4
+    assert copies.keys() == {outcome.result[0] for outcome in later}
+    assert Counter(what for _, what, _ in touches) == {"import": 5, "to-device": 5, "to-host": 4}
+    assert not any(client.run(kept).values())  # Dask alone holds what a task ``place`` made
     del runner
-    while any(client.run(kept).values()):
+    wait_until_nothing_is_held(client)
+
+
+def wait_until_nothing_is_held(client: Client) -> None:
+    while any(client.has_what().values()) or any(client.run(kept).values()):
         time.sleep(0.05)
+
+
+@pytest.mark.parametrize("n_workers", [1, 2])
+def test_what_died_with_a_worker_is_placed_anew(
+    n_workers: int, gpu_stand_in: Callable[[], list[tuple[int, str, int]]]
+) -> None:
+    """Where it was the only one the data are scattered again."""
+    with open_cluster("local", n_workers) as client:
+        runner, tasks = OnCluster(client), [Number(i) for i in range(12)]
+        outcomes = list(runner.outcomes(total_of_one_that_dies, data_on("gpu"), tasks))
+        assert {outcome.error for outcome in outcomes} == {None}
+        assert len(outcomes) == 12
+        assert {outcome.result[1] for outcome in outcomes} == {
+            float(np.sum(data_on("cpu").scaled("cpu").astype(np.float32)))
+        }
+        processes = {process for process, what, _ in gpu_stand_in() if what == "to-device"}
+        assert len(processes) > 1
+        runner.close()
+        wait_until_nothing_is_held(client)
+
+
+def test_an_error_of_placing_is_that_of_each_task(one_worker: Client) -> None:
+    data = replace(data_on("cpu"), place=out_of_memory)
+    outcomes = list(OnCluster(one_worker).outcomes(total_on_cpu, data, [Number(1), Number(2)]))
+    assert [outcome.error for outcome in outcomes] == 2 * [
+        "RuntimeError: the card has 12 bytes left"
+    ]
 
 
 class OnAGpu(WorkerPlugin):
@@ -181,30 +248,22 @@ def test_images_of_networks_go_once_to_a_device(
     events = run_trainings(plan.kind, runner, problem, feed)
     rows = [row for _, found in events for row in found]
     assert {row["status"] for row in rows} == {"ok"}
-    assert len({row["worker"] for row in rows}) == 4
     assert_one_came_over_the_network(client)
     copies, nbytes = Counter(gpu_stand_in()), 4 * 300 * N_FEATURES
     of_rows = {key[0]: n for key, n in copies.items() if key[1:] == ("to-device", nbytes)}
     assert of_rows == dict.fromkeys(client.run(os.getpid).values(), 1)
-    # Weights and answers alone, of which none is as large.
-    assert 0 < max(n for _, what, n in copies if what == "to-host") < nbytes
+    # Sent to three workers; else weights and answers alone, of which none is as large.
+    to_host = {key[0::2]: n for key, n in copies.items() if key[1] == "to-host"}
+    assert sum(n for (_, n_bytes), n in to_host.items() if n_bytes == nbytes) == 3
+    assert 0 < max(n for _, n in to_host if n != nbytes) < nbytes
 
 
-def test_it_is_the_same_on_cpus(four_workers: Client) -> None:
+def test_on_cpus_nothing_is_placed_but_by_tasks(four_workers: Client) -> None:
+    """What they derive from the data is freed with these."""
     runner, data = OnCluster(four_workers), data_on("cpu")
     found = {o.result for o in runner.outcomes(total_on_cpu, data, [Number(i) for i in range(20)])}
     assert found == {float(np.sum(data.scaled("cpu")))}
-    assert max(four_workers.run_on_scheduler(sizes).values()) >= HOST_BYTES + DEVICE_BYTES
-    assert min(four_workers.run(kept).values()) == 1
-    del runner
-    while any(four_workers.run(kept).values()):
-        time.sleep(0.05)
-
-
-def test_what_tasks_placed_themselves_is_freed_with_the_data(four_workers: Client) -> None:
-    """Such as a table's rows, which are prepared for each fold."""
-    runner, data = OnCluster(four_workers), replace(data_on("cpu"), place=None)
-    list(runner.outcomes(total_on_cpu, data, [Number(i) for i in range(20)]))
+    assert not any(key.startswith("place") for key in four_workers.run_on_scheduler(sizes))
     assert max(four_workers.run(kept).values()) == 1
     del runner
     until = time.monotonic() + 20
@@ -271,6 +330,10 @@ def test_a_placement_is_made_once_and_travels_empty() -> None:
     assert len(placement) == 2
     placement.drop("products")
     assert len(pickle.loads(pickle.dumps(placement))) == 0 < len(placement)
+    placement.lend({"images": (lent := np.arange(3))})
+    assert placement.get(("gpu", "images"), list) is lent
+    del lent
+    assert placement.get(("gpu", "images"), list) == []  # whoever lent it let go of it
 
 
 def test_searches_side_by_side_keep_what_is_theirs() -> None:

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import sys
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -59,10 +61,11 @@ def test_the_best_has_the_highest_mean_score_whatever_its_errors() -> None:
     assert ranked.loc[2, ["error_mean", "score_mean"]].isna().all()
 
 
-def test_by_dask_the_result_is_the_same_to_the_bit(
-    monkeypatch: pytest.MonkeyPatch, one_worker: Client
+@pytest.mark.parametrize("n_parts", [1, 2, 7, 60, 61])
+def test_on_workers_the_result_is_the_same_to_the_bit(
+    n_parts: int, monkeypatch: pytest.MonkeyPatch, one_worker: Client
 ) -> None:
-    monkeypatch.setattr(ranking, "ROWS_FOR_WORKERS", 0)
+    monkeypatch.setattr(ranking, "PARTS", n_parts)
     rng = np.random.default_rng(0)
     cells = table({(C, g): rng.random(5).tolist() for C in range(20) for g in (0.1, 0.2, 0.3)})
     cells.loc[[3, 77], ["error", "score"]] = np.nan
@@ -70,6 +73,30 @@ def test_by_dask_the_result_is_the_same_to_the_bit(
     here = reduce_scores(cells, ["C", "gamma"], 5)
     there = reduce_scores(cells, ["C", "gamma"], 5, one_worker)
     pd.testing.assert_frame_equal(here, there, check_exact=True)
+    scores = cells.groupby(["C", "gamma"])["score"]
+    of_pandas = pd.DataFrame({"mean": scores.mean(), "std": scores.std(ddof=0)})
+    of_pandas = of_pandas[scores.count() == 5]
+    got = here.set_index(["C", "gamma"]).loc[of_pandas.index, ["score_mean", "score_std"]]
+    np.testing.assert_allclose(got, of_pandas, rtol=1e-14)
+
+
+def has_pandas() -> bool:
+    return "pandas" in sys.modules
+
+
+def test_where_no_worker_answers_scores_are_reduced_here(
+    monkeypatch: pytest.MonkeyPatch, one_worker: Client
+) -> None:
+    cells = table({(1.0, 0.1): [0.1, 0.2], (2.0, 0.1): [0.3, 0.1]})
+    monkeypatch.setattr(ranking, "SECONDS_ON_WORKERS", 0)
+    ranked = reduce_scores(cells, ["C", "gamma"], 2, one_worker)
+    pd.testing.assert_frame_equal(ranked, reduce_scores(cells, ["C", "gamma"], 2))
+
+
+def test_workers_reduce_scores_without_pandas(one_worker: Client) -> None:
+    before = one_worker.run(has_pandas)
+    reduce_scores(table({(1.0, 0.1): [0.1, 0.2]}), ["C", "gamma"], 2, one_worker)
+    assert one_worker.run(has_pandas) == before
 
 
 def algorithms(**scores: dict[float, float]) -> pd.DataFrame:
