@@ -105,7 +105,7 @@ class ExactRows:
                 new = missing[~known[missing]]
                 _products_of(self._columns, new, self._kernel.of_distances, products, new)
                 known[new] = True
-                np.take(products, missing, axis=0, out=made)
+                np.take(products, missing, axis=0, out=made, mode="clip")
             _apply(made, self._kernel)
             self._n_held = last
             self.slot[missing] = slots  # at last: other threads look here

@@ -57,7 +57,7 @@ def open_block(
     """
     n, block = places.size, source
     if n < len(source):
-        block = scratch(n)
+        block = scratch("block", n, n, np.float32)
         copy_block(source, places, block)
     pulls = np.empty((len(weights), len(starts) - 1, n))
     class_pulls(block, starts, weights, 0, n, pulls)

@@ -540,13 +540,12 @@ class Newton:
 
     Parameters
     ----------
-    capacity : int
-        The largest number of rows of a working set, and of free ones.
+    factor : float64 array of shape (capacity, capacity)
+        Its memory, for as many rows of a working set, and as many free ones.
     """
 
-    def __init__(self, capacity: int) -> None:
-        # Pages that are not written take no memory.
-        self._factor = np.empty((capacity, capacity))
+    def __init__(self, factor: np.ndarray) -> None:
+        capacity, self._factor = len(factor), factor
         self._vectors = np.zeros((15, max(4, capacity)))
         self._numbers = np.empty((3, capacity), np.int64)
         self._ridge = 0.0

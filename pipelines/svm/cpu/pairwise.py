@@ -59,7 +59,7 @@ def solve_pairwise(
             if products is None:
                 block = shared_products(rows[some], search.kernel, pool)
             else:
-                block = scratch(len(some))
+                block = scratch("block", len(some), len(some), np.float32)
                 products.between(some, some, block)
             kernel_values(block, search.kernel, block, pool)
             exact = resources.exact_kernel(rows, search.kernel)

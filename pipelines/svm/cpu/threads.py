@@ -53,21 +53,22 @@ def open_pool(n_threads: int | None) -> Iterator[Executor]:
         with blas.limit(limits=1, user_api="blas") if free else nullcontext(), pool:
             yield pool
     finally:
-        _local.flat = None  # the caller's, if that was the pool's thread
+        vars(_local).clear()  # the caller's, if that was the pool's thread
 
 
 _local = threading.local()
 
 
-def scratch(n: int) -> np.ndarray:
-    """Return this thread's float32 (n, n) work space.
+def scratch(name: str, n: int, width: int, dtype: type = np.float64) -> np.ndarray:
+    """Return this thread's (n, width) work space of a name.
 
     It is kept between the problems of a pool: fresh pages cost as much as filling them.
     """
-    flat = getattr(_local, "flat", None)
-    if flat is None or flat.size < n * n:
-        flat = _local.flat = np.empty(n * n, np.float32)
-    return flat[: n * n].reshape(n, n)
+    flat = getattr(_local, name, None)
+    if flat is None or flat.size < n * width:
+        flat = np.empty(n * width, dtype)
+        setattr(_local, name, flat)
+    return flat[: n * width].reshape(n, width)
 
 
 @dataclass(frozen=True)

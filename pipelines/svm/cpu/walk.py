@@ -35,6 +35,7 @@ from pipelines.svm.cpu.problem import (
 )
 from pipelines.svm.cpu.smo import solve_dense
 from pipelines.svm.cpu.steps import begin, finish, reach, settle, tolerance_at, walk_on
+from pipelines.svm.cpu.threads import scratch
 from pipelines.svm.cpu.working_set import (
     gather,
     intercept_of,
@@ -65,7 +66,7 @@ _LARGEST_WORKING_SET = 4096
 _ITERATION_NS, _ROW_NS = 60.0, 0.5
 # What Newton's method takes at a C: for itself, and by powers of the number of free rows; and
 # what a value of its working set's kernel takes.
-_NEWTON_NS, _GATHERED_NS = (2e5, 8e3, 10.0, 0.01), 2.0
+_NEWTON_NS, _GATHERED_NS = (4e5, 16e3, 20.0, 0.02), 4.0
 
 # A kernel in single precision is off by this share of its values; where that makes of a
 # residual more than this share of the tolerance, the problem is hard, too.
@@ -284,8 +285,9 @@ class _HardWalk:
         self._kernel, self._most_rounded = kernel, _ROUNDED_SHARE * tol
         self._exact: ExactRows | None = exact  # while there is room
         self._capacity = min(_LARGEST_WORKING_SET, max(2, n))
-        self._compact = np.empty((self._capacity, self._capacity + 16))
-        self._work, self._newton = np.empty((6, self._capacity)), Newton(self._capacity)
+        self._compact = scratch("compact", self._capacity, self._capacity + 16)
+        self._work = np.empty((6, self._capacity))
+        self._newton = Newton(scratch("factor", self._capacity, self._capacity))
         self._use(None)
 
     def _use(self, exact: ExactRows | None) -> None:
@@ -304,7 +306,7 @@ class _HardWalk:
 
     def _hold(self, rows: np.ndarray) -> None:
         """See that the kernel of some rows is there; go on in single precision without room."""
-        if not self.in_single and not self._exact.hold(rows):
+        if not self.in_single and self._exact is not None and not self._exact.hold(rows):
             self._exact = None
             self._use(None)
             self._make_residuals()
@@ -349,7 +351,6 @@ class _HardWalk:
 
     def solve(self, level: float, tol: float, limit: int) -> tuple[int, int]:
         """Solve for one C, in the precision that it takes; iterations and status."""
-        self._goes_on_in_double(False)
         done, status = self._solve(level, tol, limit)
         if self._goes_on_in_double(status == STALLED):
             level = intercept_of(self.state, self.state.shape[1])

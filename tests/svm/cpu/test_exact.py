@@ -5,6 +5,7 @@ import pytest
 from sklearn.metrics.pairwise import polynomial_kernel, rbf_kernel
 
 from benchmarks.tables.tables import make_table
+from pipelines.svm.cpu import exact
 from pipelines.svm.cpu.exact import ExactKernel, ExactRows
 from pipelines.svm.cpu.path import cross_validate_path
 from pipelines.svm.kernel import Kernel
@@ -84,3 +85,19 @@ def test_what_has_no_room_is_solved_in_single_precision(monkeypatch):
     assert not all(had_room)
     assert not narrow.status.any()
     assert np.abs(narrow.n_errors - whole.n_errors).max() <= 1
+
+
+def test_products_of_many_features_are_made_once_for_all_gammas(monkeypatch):
+    wide, kept, made = np.random.default_rng(0).normal(size=(60, 40)), {}, []
+    products_of = exact._products_of
+    monkeypatch.setattr(
+        exact,
+        "_products_of",
+        lambda columns, rows, *more: made.extend(rows) or products_of(columns, rows, *more),
+    )
+    for gamma, wanted in ((GAMMA, np.arange(40)), (2 * GAMMA, np.arange(20, 60))):
+        held = ExactKernel(wide, Kernel(gamma=gamma), ENOUGH, 1, kept).of(None)
+        assert held.hold(wanted)
+        expected = rbf_kernel(wide, gamma=gamma)[wanted] - 1
+        np.testing.assert_allclose(held.store[held.slot[wanted]], expected, rtol=1e-12, atol=1e-12)
+    assert sorted(made) == list(range(60))

@@ -44,7 +44,7 @@ def test_the_active_set_ends_at_the_optimum(gamma, start):
     K, y, state = problem(gamma, C)
     if start == "half":  # everything free, and of sum 0
         state[BETA] = np.where(y > 0, 1.0 / (y > 0).sum(), -1.0 / (y < 0).sum())
-    steps, status = solve(Newton(300), K, y, state, rows)
+    steps, status = solve(Newton(np.empty((300, 300))), K, y, state, rows)
     assert status == CONVERGED
     assert steps < 5_000
     assert (state[BETA] >= state[LOWER]).all()
@@ -55,7 +55,7 @@ def test_the_active_set_ends_at_the_optimum(gamma, start):
 
 def test_a_factor_is_carried_from_one_working_set_to_the_next():
     K, y, state = problem(0.1, 1e4)
-    newton, rng = Newton(300), np.random.default_rng(0)
+    newton, rng = Newton(np.empty((300, 300))), np.random.default_rng(0)
     first = rng.permutation(300)[:260]
     begun = solve(newton, K, y, state, first)[0]
     again = state.copy()
@@ -76,11 +76,11 @@ def test_a_factor_is_carried_from_one_working_set_to_the_next():
 def test_more_free_rows_than_there_is_room_for_are_refused():
     K, y, state = problem(0.1, 1e4)
     state[BETA] = np.where(y > 0, 1.0 / (y > 0).sum(), -1.0 / (y < 0).sum())
-    assert solve(Newton(200), K, y, state, np.arange(300)) == (0, STALLED)
+    assert solve(Newton(np.empty((200, 200))), K, y, state, np.arange(300)) == (0, STALLED)
 
 
 def test_a_limit_leaves_residuals_that_belong_to_the_multipliers():
     K, y, state = problem(0.1, 1e4)
-    steps, _ = solve(Newton(300), K, y, state, np.arange(300), limit=7)
+    steps, _ = solve(Newton(np.empty((300, 300))), K, y, state, np.arange(300), limit=7)
     assert steps == 7
     np.testing.assert_allclose(state[RESIDUAL], y - K @ state[BETA], atol=1e-6)
