@@ -21,7 +21,7 @@ import tempfile
 import time
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from importlib.metadata import version
 from itertools import chain
 from pathlib import Path
@@ -146,17 +146,27 @@ def _resident(launches, card: dict[str, int]) -> int:
 def _search_and_fit(function: str, all_sizes: bool) -> None:
     """Launch what the solver launches: for problems of a few thousand rows, and a single fit.
 
-    Newton's method has other values for rows of many features. With ``all_sizes`` also for small
-    and for large problems, whose blocks are of other sizes.
+    Newton's method has other values for rows of many features, and is left out where there is
+    little memory. With ``all_sizes`` also for small and for large problems, whose blocks are of
+    other sizes.
     """
     import numpy as np
 
     from pipelines.svm.cuda import launches, path, products
+    from pipelines.svm.cuda.launches import Launching
 
     def no_products(rows, *_):
         return np.zeros((len(rows), len(rows)), np.float32)
 
-    def validate(n: int, n_classes: int, decision: str, n_gammas: int, n_features: int = 4) -> None:
+    def validate(
+        n: int,
+        n_classes: int,
+        decision: str,
+        n_gammas: int,
+        n_features: int = 4,
+        **launching: int | None,
+    ) -> None:
+        largest = n if decision == "ovr" else 2 * n // n_classes
         rng, y = np.random.default_rng(0), np.arange(n) % n_classes
         fold = rng.integers(5, size=n)
         folds = [(np.flatnonzero(fold != f), np.flatnonzero(fold == f)[:20]) for f in range(5)]
@@ -168,6 +178,7 @@ def _search_and_fit(function: str, all_sizes: bool) -> None:
             folds,
             decision=decision,
             kernel=function,
+            launching=replace(Launching.for_rows(largest), **launching),
             memory_bytes=64 << 30,
             xp=np,
         )
@@ -180,14 +191,15 @@ def _search_and_fit(function: str, all_sizes: bool) -> None:
     ):
         validate(2_000, 10, "ovr", 50)
         validate(2_000, 10, "ovr", 50, MANY_FEATURES)
+        validate(2_000, 10, "ovr", 50, hard_members=0)
         validate(9_600, 2, "ovo", 1)
         path.fit_path_cuda(
             np.zeros((2_000, 4)), np.arange(2_000) % 2, 1.0, 0.1, kernel=function, xp=np
         )
         if all_sizes:
-            for n_features in (4, MANY_FEATURES):
-                validate(400, 10, "ovo", 25, n_features)
-                validate(17_000, 2, "ovr", 80, n_features)
+            for n_features, most in ((4, None), (MANY_FEATURES, None), (4, 0)):
+                validate(400, 10, "ovo", 25, n_features, hard_members=most)
+                validate(17_000, 2, "ovr", 80, n_features, hard_members=most)
 
 
 def _in_a_process(task: tuple[str, str]) -> list[Compiled]:
