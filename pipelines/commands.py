@@ -31,6 +31,9 @@ COMMANDS = {
     "accelerate": Command(
         "pipelines.accelerate", "a script in which scikit-learn's searches share their work"
     ),
+    "warm_up": Command(
+        "pipelines.warm_up", "compile beforehand what runs compile at first use, and keep it"
+    ),
     "report": Command("pipelines.report.__main__", "redraw the pages of runs, or compare runs"),
 }
 

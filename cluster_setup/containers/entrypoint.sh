@@ -14,6 +14,14 @@ TEXT
     pleasingly --help
 }
 
+# What the image has compiled: numba writes beside it what this host's CPU or GPU needs anew.
+compiled=${PLEASINGLY_COMPILED:-}
+if [ -d "$compiled" ] && [ ! -e "$NUMBA_CACHE_DIR" ]; then
+    own="$NUMBA_CACHE_DIR.$$"
+    # Of several that begin together one is the first.
+    { cp -r "$compiled" "$own" && mv -T "$own" "$NUMBA_CACHE_DIR"; } 2>/dev/null || rm -rf "$own"
+fi
+
 word=${1:-help}
 case $word in
     help | --help | -h) usage ;;

@@ -148,6 +148,10 @@ def cached_with(function: _Function, *folders: Path, variant: tuple[Any, ...] = 
     return function
 
 
+# The indices of what this process has compiled, and of what it has loaded from disk.
+COMPILED, LOADED = list[Path](), list[Path]()
+
+
 class _Lock(threading.local):
     file: IO[bytes] | None = None
 
@@ -162,7 +166,7 @@ class _OneCompiler:
 
     def __init__(self, function: Any, cache: Any) -> None:
         self._compile, self._load = function.compile, cache.load_overload
-        self._path = Path(f"{cache._cache_file._index_path}.lock")
+        self._path = Path(cache._cache_file._index_path)
         self._lock = _Lock()
         function.compile, cache.load_overload = self.compile, self.load
 
@@ -180,8 +184,9 @@ class _OneCompiler:
         """Load what is kept, if need be when another process has compiled it."""
         found = self._load(signature, target)
         if found is None and self._lock.file is None:
-            self._lock.file = _locked(self._path)
+            self._lock.file = _locked(self._path.with_name(f"{self._path.name}.lock"))
             found = self._load(signature, target)
+        (COMPILED if found is None else LOADED).append(self._path)
         return found
 
 

@@ -103,3 +103,18 @@ def test_the_entrypoint_runs_a_worker_of_the_device() -> None:
 
 def test_the_entrypoint_runs_anything_else_as_it_stands() -> None:
     assert run("echo", "two  words").stdout == "two  words\n"
+
+
+def test_the_entrypoint_takes_what_the_image_has_compiled_to_a_place_for_more(
+    tmp_path: Path,
+) -> None:
+    image, own = tmp_path / "image", tmp_path / "own"
+    (image / "cpu").mkdir(parents=True)
+    (image / "cpu" / "walk.nbi").touch()
+    places = {"PLEASINGLY_COMPILED": str(image), "NUMBA_CACHE_DIR": str(own)}
+    run("true", **places)
+    assert (own / "cpu" / "walk.nbi").exists()
+    (own / "cpu" / "walk.nbi").unlink()
+    run("true", **places)  # what is there stays as it is
+    assert not (own / "cpu" / "walk.nbi").exists()
+    assert {path.name for path in tmp_path.iterdir()} == {"image", "own"}
