@@ -82,7 +82,8 @@ def test_one_vs_rest_starts_what_lasts_longest_at_once(monkeypatch):
     table, distances = table_of(X, y, folds, "ovr")
     jobs = order_jobs(table, GAMMAS, distances)
     assert sorted(map(tuple, jobs)) == [(g, e) for g in range(len(GAMMAS)) for e in range(50)]
-    assert slack(cost[tuple(jobs.T)], 132) < 0.02
+    # The order was fitted to SMO; Newton's method leaves paths shorter, and their ends apart.
+    assert slack(cost[tuple(jobs.T)], 132) < 0.15
 
 
 def test_distances_between_classes_are_the_rows_own():

@@ -236,6 +236,7 @@ class _Grid:
                 yield out, scores[g], seconds[g]
 
     def _products(self, rows: Any) -> tuple[Any, Any]:
+        """Make ``products_for_solver`` of some rows, as planned."""
         plan = self.plan
         found = products_for_solver(
             rows, self.search.kernel, self.xp, bool(plan.hard_members), plan.product_rows

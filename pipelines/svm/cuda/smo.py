@@ -101,8 +101,8 @@ NEXT_C, LOOK, SOLVE, PACK, SUBTRACT = range(5)
 # A slice of a stage: iterations of SMO, kernel values of the changed rows, and terms of the
 # products that a thread adds up for those in double precision; some milliseconds each.
 ITERATIONS_AT_ONCE, VALUES_AT_ONCE, TERMS_AT_ONCE = 512, 1 << 21, 1 << 18
-# A value in double precision from products takes about as long as this many terms.
-TERMS_OF_PRODUCT = 8
+# A value from products takes as long as one from rows of so many features.
+TERMS_OF_PRODUCT = 16
 
 
 def fixed_shared_bytes(block_size: int) -> int:
