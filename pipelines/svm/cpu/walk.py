@@ -71,6 +71,8 @@ _NEWTON_NS, _GATHERED_NS = (4e5, 16e3, 20.0, 0.02), 4.0
 # A kernel in single precision is off by this share of its values; where that makes of a
 # residual more than this share of the tolerance, the problem is hard, too.
 _SINGLE, _ROUNDED_SHARE = 6e-8, 0.5
+# Where it is off by so much, a solution in single precision is not even begun with.
+_HOPELESS_SHARE = 10.0
 
 # Newton's method works on the free rows, and up to as many and this of those that violate most.
 _MOST_VIOLATING = 200
@@ -283,6 +285,7 @@ class _HardWalk:
         n = state.shape[1]
         self.given, self.state, self.numbers, self.n_single = given, state, numbers, 0
         self._kernel, self._most_rounded = kernel, _ROUNDED_SHARE * tol
+        self._hopeless = _HOPELESS_SHARE * tol
         self._exact: ExactRows | None = exact  # while there is room
         self._capacity = min(_LARGEST_WORKING_SET, max(2, n))
         self._compact = scratch("compact", self._capacity, self._capacity + 16)
@@ -351,6 +354,9 @@ class _HardWalk:
 
     def solve(self, level: float, tol: float, limit: int) -> tuple[int, int]:
         """Solve for one C, in the precision that it takes; iterations and status."""
+        if self.in_single and _rounded(self._kernel, self.state) > self._hopeless:
+            self._goes_on_in_double(stalled=True)
+            level = intercept_of(self.state, self.state.shape[1])
         done, status = self._solve(level, tol, limit)
         if self._goes_on_in_double(status == STALLED):
             level = intercept_of(self.state, self.state.shape[1])
@@ -399,6 +405,8 @@ class _HardWalk:
                 )
                 iterations += steps
             change = work[BETA, :m] - state[BETA, rows]
+            if not np.isfinite(change).all():  # of a kernel that its rounding leaves not definite
+                return done, STALLED
             moved = np.flatnonzero(change)
             state[BETA, rows] = work[BETA, :m]
             self.subtract(RESIDUAL, rows[moved], change[moved])
