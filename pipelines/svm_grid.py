@@ -195,7 +195,7 @@ class GridPlan(SearchPlan[Options]):
         return self.options.workers
 
     def too_small(self, n_bytes: int) -> str:
-        """Return what the path solver needs at least, of one C, gamma and fold."""
+        """What the path solver needs at least, of one C, gamma and fold."""
         is_path = self.solver in ("auto", "path") and self.options.device != "cpu"
         if not is_path or self.dataset.task != CLASSIFICATION:
             return ""

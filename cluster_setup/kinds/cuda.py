@@ -75,7 +75,7 @@ def open_client(options: ClusterOptions) -> AbstractContextManager[Client]:
 
 
 def _of_use(gpus: list[Gpu], options: ClusterOptions) -> list[Gpu]:
-    """Return the GPUs that can be used, and say which are left out.
+    """Find the GPUs that can be used, and say which are left out.
 
     Raises
     ------
@@ -110,7 +110,7 @@ def _of_use(gpus: list[Gpu], options: ClusterOptions) -> list[Gpu]:
 
 
 def _pool_size(size: str, gpus: list[Gpu]) -> str | int:
-    """Return the size of a pool for dask-cuda, whose share of a slice is that of its whole GPU."""
+    """The size of a pool for dask-cuda, whose share of a slice is that of its whole GPU."""
     if size.startswith("0.") and any(gpu.is_slice for gpu in gpus):
         return int(float(size) * min(gpu.memory or 0 for gpu in gpus))
     return size

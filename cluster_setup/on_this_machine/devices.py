@@ -61,7 +61,7 @@ class Gpu:
 
 
 def visible_gpus() -> list[Gpu]:
-    """Return the GPUs this process may use: NVML's, less those CUDA hides; of a GPU its slices."""
+    """The GPUs this process may use: NVML's, less those CUDA hides; of a GPU its slices."""
     if not _has_nvml():
         return []
     with _nvml() as nvml:
@@ -91,12 +91,12 @@ class Lack:
     ways_out: tuple[str, ...] = ()
 
     def or_else(self, way: str) -> str:
-        """Return the ways out in words, with another that is always there as the last."""
+        """The ways out in words, with another that is always there as the last."""
         return ", or ".join([*([", ".join(self.ways_out)] if self.ways_out else []), way])
 
 
 def driver_lack() -> Lack | None:
-    """Return what driver the packages here need, and which is there; None if it will do."""
+    """What driver the packages here need, and which is there; None if it will do."""
     if (needed := _needed()) is None or not _has_nvml():
         return None
     with _nvml() as nvml:
@@ -109,7 +109,7 @@ def driver_lack() -> Lack | None:
 
 
 def gpu_lack(gpu: Gpu) -> Lack | None:
-    """Return what GPU the packages here need, and what this one is; None if it will do."""
+    """What GPU the packages here need, and what this one is; None if it will do."""
     if (needed := _needed()) is None or gpu.capability >= needed[2]:
         return None
     least, found = (".".join(map(str, capability)) for capability in (needed[2], gpu.capability))
@@ -118,7 +118,7 @@ def gpu_lack(gpu: Gpu) -> Lack | None:
 
 
 def cuda_lack() -> Lack | None:
-    """Return what the packages here need for the GPU of this process; None if it will do."""
+    """What the packages here need for the GPU of this process; None if it will do."""
     if lack := driver_lack():
         return lack
     gpus = visible_gpus()
@@ -128,7 +128,7 @@ def cuda_lack() -> Lack | None:
 
 
 def reasons_in_words(reasons: Mapping[Gpu, str]) -> str:
-    """Return why GPUs are left out, in words."""
+    """Why GPUs are left out, in words."""
     return "; ".join(f"{gpu}: {why}" for gpu, why in reasons.items())
 
 
@@ -154,7 +154,7 @@ def _older_cuda() -> str:
 
 
 def _needed() -> tuple[int, int, tuple[int, int]] | None:
-    """Return CUDA's version, the least driver and capability of the packages here; None of none."""
+    """CUDA's version, the least driver and capability of the packages here; None of none."""
     for package, needed in NEEDED.items():
         with suppress(PackageNotFoundError):
             version(package)
@@ -192,7 +192,7 @@ def _memory(nvml: Any, handle: Any) -> int | None:
 
 
 def _visible(nvml: Any) -> list[tuple[Any, Any]]:
-    """Return the handles of what CUDA lets this process use, each with that of its whole GPU."""
+    """The handles of what CUDA lets this process use, each with that of its whole GPU."""
     names = dict[str, list[tuple[Any, Any]]]()  # of each entry that CUDA takes
     everything = []
     for index in range(nvml.nvmlDeviceGetCount()):
@@ -220,7 +220,7 @@ def _visible(nvml: Any) -> list[tuple[Any, Any]]:
 
 
 def _slices(nvml: Any, gpu: Any) -> list[Any] | None:
-    """Return the handles of the slices (MIG) of a GPU; None where it is whole."""
+    """The handles of the slices (MIG) of a GPU; None where it is whole."""
     try:
         if not nvml.nvmlDeviceGetMigMode(gpu)[0]:
             return None

@@ -47,7 +47,7 @@ class Placement:
         return len(self._values)
 
     def get(self, key: Hashable, make: Callable[[], Any]) -> Any:
-        """Return the value of ``key``: one that was lent, or made at the first call."""
+        """The value of ``key``: one that was lent, or made at the first call."""
         with self._lock:
             if (lent := self._lent.get(key)) is not None:
                 return lent

@@ -100,7 +100,7 @@ class Plan(ABC, Generic[Chosen]):
         return n_workers
 
     def too_small(self, n_bytes: int) -> str:
-        """Return why a GPU with so much memory cannot hold what a task needs, empty if it can.
+        """Why a GPU with so much memory cannot hold what a task needs, empty if it can.
 
         Empty, too, where that is not known before it runs.
         """

@@ -24,7 +24,7 @@ def candidates_of(
     n_folds: int,
     reduce: Callable[[np.ndarray], np.ndarray] | None = None,
 ) -> pd.DataFrame:
-    """Return the candidates of a table of cells, best first.
+    """The candidates of a table of cells, best first.
 
     Parameters
     ----------
@@ -47,7 +47,7 @@ def candidates_of(
 
 
 def means_of(values: np.ndarray) -> np.ndarray:
-    """Return mean and deviation of each value of each candidate, of those that are numbers.
+    """Mean and deviation of each value of each candidate, of those that are numbers.
 
     The deviation is not corrected, as scikit-learn's, and NaN of one cell. Each candidate's are
     the same to the bit whatever others there are.
@@ -71,7 +71,7 @@ def means_of(values: np.ndarray) -> np.ndarray:
 
 
 def ranked(means: pd.DataFrame, n_folds: int) -> pd.DataFrame:
-    """Return candidates in order, from their means.
+    """Candidates in order, from their means.
 
     A tie goes to the smaller first parameter, then to the smaller second. A candidate
     with a failed fold has no mean and comes last. One of which some folds are

@@ -152,7 +152,7 @@ class OneByOne(Backend):
 
 
 def out_of_memory(error: MemoryError) -> str:
-    """Return why a cell has no fit, in the error's own words if it has any."""
+    """Why a cell has no fit, in the error's own words if it has any."""
     return f"{OUT_OF_MEMORY}: {error}" if str(error) else OUT_OF_MEMORY
 
 

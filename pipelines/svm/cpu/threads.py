@@ -60,7 +60,7 @@ _local = threading.local()
 
 
 def scratch(name: str, n: int, width: int, dtype: type = np.float64) -> np.ndarray:
-    """Return this thread's (n, width) work space of a name.
+    """This thread's (n, width) work space of a name.
 
     It is kept between the problems of a pool: fresh pages cost as much as filling them.
     """

@@ -102,7 +102,7 @@ def _rounded(kernel: np.ndarray, state: np.ndarray) -> float:
 
 @compiled(inner=True)
 def _newton_ns(state: np.ndarray, count: int) -> float:
-    """Return what Newton's method is expected to take.
+    """What Newton's method is expected to take.
 
     count : rows of its first working set
     """
