@@ -15,6 +15,7 @@ from pipelines.svm.backends import path_cuda as wrapper
 from pipelines.svm.backends.base import Work
 from pipelines.svm.cuda import launches, newton, smo
 from pipelines.svm.cuda import path as cuda_path
+from pipelines.svm.cuda.hard import MOST_FEATURES
 from pipelines.svm.cuda.launches import Launching
 from pipelines.svm.cuda.memory import Plan
 from pipelines.svm.cuda.path import (
@@ -86,9 +87,11 @@ def test_wherever_launches_end_the_results_are_the_same(
     assert numbers[1] > 100
 
 
-def test_an_exact_kernel_and_newton_steps_are_cut_too(small_slices, made):
+@pytest.mark.parametrize("n_features", [2, MOST_FEATURES + 1])
+def test_an_exact_kernel_and_newton_steps_are_cut_too(n_features, small_slices, made):
     """A noisy table at a large C: residuals are made anew, and Newton's method takes many steps."""
-    X = np.random.default_rng(0).normal(size=(40, 2))
+    X = np.zeros((40, n_features))  # of many its products are kept in two halves
+    X[:, :2] = np.random.default_rng(0).normal(size=(40, 2))
     y = np.random.default_rng(1).integers(2, size=40)
     folds = [(np.arange(40), np.arange(40))]
     whole, cut = (
