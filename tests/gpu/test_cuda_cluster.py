@@ -46,12 +46,12 @@ def test_each_worker_gets_the_data_once():
     with open_cluster("cuda") as client:
         runner = OnCluster(client)
         outcomes = list(runner.outcomes(where_it_lies, data, tasks))
+        assert [outcome.error for outcome in outcomes] == [None] * len(tasks)
         placed = f"place-{runner.scattered.key}"
         while not all(placed in keys for keys in client.has_what().values()):
             time.sleep(0.05)
         nbytes = client.run_on_scheduler(lambda dask_scheduler: dask_scheduler.tasks[placed].nbytes)
     assert 4 * X.size <= nbytes < 4 * X.size + 1000  # Dask knows cupy's arrays
-    assert [outcome.error for outcome in outcomes] == [None] * len(tasks)
     places = {outcome.result for outcome in outcomes}
     # Process, host object, device array: three facts, and for each worker one place.
     assert len(places) == len({process for process, _, _ in places})
