@@ -226,15 +226,15 @@ def test_less_memory_is_planned_for_and_no_cell_made_twice(error, n_failures, pl
     X, y, folds = table((9, 10, 8))
     whole = cells(X, y, folds, Arrays(()))
     planned.clear()
-    xp = Arrays(range(2, 2 + n_failures), error)
-    assert cells(X, y, folds, xp) == whole
+    arrays = Arrays(range(2, 2 + n_failures), error)
+    assert cells(X, y, folds, arrays) == whole
     tried = [(3, FREE), (2, FREE // 2), (2, FREE // 4)][: 1 + n_failures]
     assert planned == tried
     assert [line for line in caplog.messages if "planned" in line] == [
         f"the GPU has less memory than was free ({error}): planned again with {n_bytes:,} bytes"
         for _, n_bytes in tried[1:]
     ]
-    assert xp.emptied > 2 * n_failures
+    assert arrays.emptied > 2 * n_failures
 
 
 def test_a_third_failure_says_what_was_asked_for_and_leaves_the_rest_to_another_worker(
