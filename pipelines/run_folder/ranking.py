@@ -63,7 +63,9 @@ def means_of(values: np.ndarray) -> np.ndarray:
     there = ~np.isnan(values)
     n = there.sum(axis=2)
     with np.errstate(divide="ignore", invalid="ignore"):
-        mean = values.sum(axis=2, where=there) / n
+        # Rounded once, as pandas' mean is: 0.955 of four such scores, not 0.9549999999999998.
+        mean = values.sum(axis=2, where=there, dtype=np.longdouble) / n
+        mean = mean.astype(np.float64)
         squares = (values - mean[:, :, None]) ** 2
         std = np.sqrt(squares.sum(axis=2, where=there) / n)
     std[n < 2] = np.nan
