@@ -63,13 +63,25 @@ def means_of(values: np.ndarray) -> np.ndarray:
     there = ~np.isnan(values)
     n = there.sum(axis=2)
     with np.errstate(divide="ignore", invalid="ignore"):
-        # Rounded once, as pandas' mean is: 0.955 of four such scores, not 0.9549999999999998.
-        mean = values.sum(axis=2, where=there, dtype=np.longdouble) / n
-        mean = mean.astype(np.float64)
+        mean = _sums(np.where(there, values, 0.0)) / n
         squares = (values - mean[:, :, None]) ** 2
         std = np.sqrt(squares.sum(axis=2, where=there) / n)
     std[n < 2] = np.nan
     return np.stack([mean, std], axis=2).reshape(len(values), 2 * values.shape[1])
+
+
+def _sums(values: np.ndarray) -> np.ndarray:
+    """Sums along the last axis, rounded once by Neumaier's method.
+
+    So the mean of four scores that differ little is 0.955, not 0.9549999999999998.
+    """
+    total, rest = np.zeros(values.shape[:-1]), np.zeros(values.shape[:-1])
+    for value in np.moveaxis(values, -1, 0):
+        new = total + value
+        larger = np.abs(total) >= np.abs(value)
+        rest += np.where(larger, (total - new) + value, (value - new) + total)
+        total = new
+    return np.where(np.isfinite(total), total + rest, total)
 
 
 def ranked(means: pd.DataFrame, n_folds: int) -> pd.DataFrame:

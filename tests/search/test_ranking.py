@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 from distributed import Client
 
+from pipelines.run_folder.ranking import means_of
 from pipelines.search import ranking
 from pipelines.search.candidates import Candidate
 from pipelines.search.ranking import ends_of_lists, reduce_scores, with_algorithm
@@ -78,6 +79,11 @@ def test_on_workers_the_result_is_the_same_to_the_bit(
     of_pandas = of_pandas[scores.count() == 5]
     got = here.set_index(["C", "gamma"]).loc[of_pandas.index, ["score_mean", "score_std"]]
     np.testing.assert_allclose(got, of_pandas, rtol=1e-14)
+
+
+def test_means_are_rounded_once_and_infinities_stay() -> None:
+    scores = np.array([[[0.97, 0.945, 0.95, 0.955]], [[-np.inf, 0.5, 0.5, np.nan]]])
+    np.testing.assert_array_equal(means_of(scores)[:, 0], [0.955, -np.inf])
 
 
 def has_pandas() -> bool:
