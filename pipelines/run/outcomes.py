@@ -189,8 +189,8 @@ def _worker() -> Any:
 
 def describe(error: BaseException) -> str:
     """Return an exception as one short line for a row's status."""
-    if is_out_of_memory(error):
-        return OUT_OF_MEMORY
+    if is_out_of_memory(error):  # and in its own words how many bytes were asked for
+        return f"{OUT_OF_MEMORY}: {error_line(error)}" if str(error) else OUT_OF_MEMORY
     if type(error).__name__ == "KilledWorker":
         return f"its worker died {error.allowed_failures + 1} times"  # type: ignore[attr-defined]
     return error_line(error)

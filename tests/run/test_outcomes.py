@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from distributed import Client, get_worker
 
-from pipelines.run.outcomes import compilation_reported, measured, without_compilation
+from pipelines.run.outcomes import compilation_reported, describe, measured, without_compilation
 
 UNIT: Any = SimpleNamespace(name="a", cost=1.0)
 
@@ -76,3 +76,15 @@ def test_functions_of_ours_are_told_of_while_numba_compiles_them_and_no_more() -
         theirs(1), ours(1), ours(1), ours(1.0)
     ours(1j)
     assert told == [1, 2]
+
+
+@pytest.mark.parametrize(
+    ("error", "status"),
+    [
+        (MemoryError(), "out of memory"),
+        (MemoryError("Out of memory allocating 12,345 bytes"), "allocating 12,345 bytes"),
+    ],
+)
+def test_what_has_no_memory_says_so_and_how_much_it_asked_for(error, status):
+    assert describe(error).startswith("out of memory")
+    assert describe(error).endswith(status)
