@@ -94,22 +94,46 @@ def take_any_terminal() -> None:
             stream.reconfigure(errors="replace")
 
 
-def flush_and_exit() -> None:
-    """Write what is still to be written; where nobody reads it, keep Python's exit from failing.
-
-    The exit itself is then short, and no Ctrl-C makes a finished run look like a broken one.
-    """
+def flush_streams() -> None:
+    """Write what is still to be written; where nobody reads it, keep Python's exit from failing."""
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()
         except (OSError, ValueError):
             with suppress(OSError, ValueError):
                 os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+
+
+def flush_and_exit() -> None:
+    """Write what is still to be written, and let the exit that follows be short.
+
+    No Ctrl-C makes a finished run look like a broken one then.
+    """
+    flush_streams()
     # CPython ends as if killed by SIGINT where a Ctrl-C came within an exec of text, as imports
     # of dataclasses do it, even if it was answered since; another exec of text clears that.
     exec("")
     atexit.unregister(_exit_at_once)
     atexit.register(_exit_at_once)
+
+
+def end_process(status: int) -> None:
+    """Let the process, which is a command's own, end with ``status`` without Python's teardown.
+
+    Functions of ``atexit`` are called, as is what a profiler does behind the command. The teardown
+    itself ends a daemon thread wherever it is, Dask's loop for one, and C code that is not ready
+    for it aborts the process: a run that was stopped in order then seems to have crashed.
+    """
+    atexit.register(_end_without_teardown, status)
+
+
+def _end_without_teardown(status: int) -> None:
+    atexit.unregister(_end_without_teardown)
+    try:
+        atexit._run_exitfuncs()
+        flush_streams()
+    finally:
+        os._exit(status)
 
 
 def _exit_at_once() -> None:

@@ -52,6 +52,32 @@ def test_a_finished_program_is_not_interrupted_any_more() -> None:
     assert (ended.returncode, ended.stderr) == (0, "")
 
 
+def test_a_command_ends_without_pythons_teardown(tmp_path: Path) -> None:
+    """There a daemon thread that is in C code may abort the process."""
+    program = """
+import atexit
+import sys
+from pipelines.console import end_process
+
+class Held:
+    def __del__(self):
+        print("torn down")
+
+atexit.register(print, "exit function")
+held = Held()
+held.itself = held
+end_process(3)
+sys.exit(3)
+"""
+    (tmp_path / "program.py").write_text(program)
+    for ending in ("program.py", "-m cProfile -o profile program.py"):
+        ended = subprocess.run(
+            [sys.executable, *ending.split()], cwd=tmp_path, capture_output=True, text=True
+        )
+        assert (ended.returncode, ended.stdout, ended.stderr) == (3, "exit function\n", "")
+    assert (tmp_path / "profile").stat().st_size
+
+
 def test_a_narrow_terminal_cuts_lines_between_words(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "60")
     line = (

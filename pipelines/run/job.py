@@ -24,6 +24,7 @@ from cluster_setup.on_this_machine.devices import visible_gpus
 from cluster_setup.shutdown import threads_left
 from pipelines.console import (
     echo,
+    end_process,
     flush_and_exit,
     phase,
     print_error,
@@ -177,10 +178,13 @@ class Job(Leaving, ABC, Generic[Chosen]):
         words = cls.argv(sys.argv[1:] if argv is None else argv)
         if (kind := cls.kind_of_predict) is not None and words[:1] == ["predict"]:
             predict_rows = partial(predict.main, cls.command, kind, cls.predict_rows)
-            return exit_status(cls.command, partial(predict_rows, words[1:]))
-        status = exit_status(cls.command, partial(run_job, cls, words))
+            status = exit_status(cls.command, partial(predict_rows, words[1:]))
+        else:
+            status = exit_status(cls.command, partial(run_job, cls, words))
         if argv is None and threads_left():
             os._exit(status)  # at its end Python would wait for them, which nothing can interrupt
+        if argv is None:
+            end_process(status)
         return status
 
     def __init_subclass__(cls) -> None:

@@ -104,8 +104,10 @@ def test_results_are_those_of_workers_that_stay(
         value: scores for value, (_, scores) in undisturbed.items()
     }
     n_of_each = Counter(process for process, _ in found.values())
-    assert len(recycled) >= 2
-    assert len(n_of_each) > n_workers
+    assert recycled
+    if n_workers == 1:  # among others a successor may come when the tasks have gone to these
+        assert len(recycled) >= 2
+        assert len(n_of_each) > 2
     assert all(one["n_tasks"] >= 4 and one["memory"] is None for one in recycled)
     assert len({one["worker"] for one in recycled}) == len(recycled)
 
