@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import gc
+import io
 import os
 import shutil
 import signal
@@ -22,6 +23,7 @@ def quiet_echo(line: str) -> None:
 
 
 SECONDS_OF_SILENCE = 1.0
+BUFFERED = (io.TextIOWrapper, io.BufferedWriter, io.BufferedRandom)
 INDENT = " " * 11  # of what follows a line's first word
 
 
@@ -94,22 +96,17 @@ def take_any_terminal() -> None:
             stream.reconfigure(errors="replace")
 
 
-def flush_streams() -> None:
-    """Write what is still to be written; where nobody reads it, keep Python's exit from failing."""
+def flush_and_exit() -> None:
+    """Write what is still to be written; where nobody reads it, keep Python's exit from failing.
+
+    The exit itself is then short, and no Ctrl-C makes a finished run look like a broken one.
+    """
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()
         except (OSError, ValueError):
             with suppress(OSError, ValueError):
                 os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
-
-
-def flush_and_exit() -> None:
-    """Write what is still to be written, and let the exit that follows be short.
-
-    No Ctrl-C makes a finished run look like a broken one then.
-    """
-    flush_streams()
     # CPython ends as if killed by SIGINT where a Ctrl-C came within an exec of text, as imports
     # of dataclasses do it, even if it was answered since; another exec of text clears that.
     exec("")
@@ -120,9 +117,10 @@ def flush_and_exit() -> None:
 def end_process(status: int) -> None:
     """Let the process, which is a command's own, end with ``status`` without Python's teardown.
 
-    Functions of ``atexit`` are called, as is what a profiler does behind the command. The teardown
-    itself ends a daemon thread wherever it is, Dask's loop for one, and C code that is not ready
-    for it aborts the process: a run that was stopped in order then seems to have crashed.
+    Functions of ``atexit`` are called, as is what a profiler does behind the command, and open
+    files are flushed. In the teardown daemon threads end wherever they are, Dask's loop for one,
+    and C++ code drops Python objects when there is no Python any more; either may abort the
+    process, and a run that was stopped in order then seems to have crashed.
     """
     atexit.register(_end_without_teardown, status)
 
@@ -131,7 +129,10 @@ def _end_without_teardown(status: int) -> None:
     atexit.unregister(_end_without_teardown)
     try:
         atexit._run_exitfuncs()
-        flush_streams()
+        for stream in gc.get_objects():
+            if type(stream) in BUFFERED and not stream.closed:
+                with suppress(OSError, ValueError):
+                    stream.flush()
     finally:
         os._exit(status)
 

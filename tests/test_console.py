@@ -64,8 +64,9 @@ class Held:
         print("torn down")
 
 atexit.register(print, "exit function")
-held = Held()
+held, log = Held(), open("log", "w")
 held.itself = held
+log.write("left open")
 end_process(3)
 sys.exit(3)
 """
@@ -75,6 +76,7 @@ sys.exit(3)
             [sys.executable, *ending.split()], cwd=tmp_path, capture_output=True, text=True
         )
         assert (ended.returncode, ended.stdout, ended.stderr) == (3, "exit function\n", "")
+        assert (tmp_path / "log").read_text() == "left open"
     assert (tmp_path / "profile").stat().st_size
 
 

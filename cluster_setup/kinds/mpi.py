@@ -97,17 +97,21 @@ def take_part(options: ClusterOptions) -> None:
     if not runs_the_program:
         sys.exit()
     _parts.append("joined")
-    atexit.register(_end_the_others)
+    atexit.register(_leave_the_others)
 
 
-def _end_the_others() -> None:
-    """End the other ranks if the program ended before it opened the cluster."""
+def _leave_the_others() -> None:
+    """End the other ranks if the program ended before it opened the cluster; else wait for them.
+
+    mpi4py would wait in Python's teardown, which a command does without.
+    """
     from mpi4py import MPI
 
     if "left" not in _parts:
         sys.stdout.flush()
         sys.stderr.flush()
         MPI.COMM_WORLD.Abort(2)
+    MPI.Finalize()
 
 
 def _hand_round_the_certificate(ranks: Any, options: ClusterOptions) -> None:
