@@ -12,6 +12,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from textwrap import wrap
 from typing import Any
 
@@ -114,15 +115,22 @@ def flush_and_exit() -> None:
     atexit.register(_exit_at_once)
 
 
+def is_commands_own(main: Any) -> bool:
+    """Whether ``__main__`` is one of our commands, rather than a program that calls one."""
+    name = getattr(getattr(main, "__spec__", None), "name", "")
+    return name.startswith("pipelines.") or Path(getattr(main, "__file__", "")).stem == "pleasingly"
+
+
 def end_process(status: int) -> None:
-    """Let the process, which is a command's own, end with ``status`` without Python's teardown.
+    """Let the process, if it is a command's own, end with ``status`` without Python's teardown.
 
     Functions of ``atexit`` are called, as is what a profiler does behind the command, and open
     files are flushed. In the teardown daemon threads end wherever they are, Dask's loop for one,
     and C++ code drops Python objects when there is no Python any more; either may abort the
     process, and a run that was stopped in order then seems to have crashed.
     """
-    atexit.register(_end_without_teardown, status)
+    if is_commands_own(sys.modules["__main__"]):
+        atexit.register(_end_without_teardown, status)
 
 
 def _end_without_teardown(status: int) -> None:

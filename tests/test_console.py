@@ -52,9 +52,7 @@ def test_a_finished_program_is_not_interrupted_any_more() -> None:
     assert (ended.returncode, ended.stderr) == (0, "")
 
 
-def test_a_command_ends_without_pythons_teardown(tmp_path: Path) -> None:
-    """There a daemon thread that is in C code may abort the process."""
-    program = """
+PROGRAM = """
 import atexit
 import sys
 from pipelines.console import end_process
@@ -68,16 +66,49 @@ held, log = Held(), open("log", "w")
 held.itself = held
 log.write("left open")
 end_process(3)
-sys.exit(3)
+sys.exit(4)
 """
-    (tmp_path / "program.py").write_text(program)
-    for ending in ("program.py", "-m cProfile -o profile program.py"):
-        ended = subprocess.run(
-            [sys.executable, *ending.split()], cwd=tmp_path, capture_output=True, text=True
-        )
-        assert (ended.returncode, ended.stdout, ended.stderr) == (3, "exit function\n", "")
-        assert (tmp_path / "log").read_text() == "left open"
-    assert (tmp_path / "profile").stat().st_size
+
+
+def test_a_command_ends_without_pythons_teardown(tmp_path: Path) -> None:
+    """There a daemon thread that is in C code may abort the process."""
+    (tmp_path / "pleasingly").write_text(PROGRAM)
+    ended = run_program("pleasingly", tmp_path)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (3, "exit function\n", "")
+    assert (tmp_path / "log").read_text() == "left open"
+
+
+def test_a_program_that_calls_a_command_ends_as_it_likes(tmp_path: Path) -> None:
+    (tmp_path / "program.py").write_text(PROGRAM)
+    ended = run_program("program.py", tmp_path)
+    assert (ended.returncode, ended.stderr) == (4, "")
+    assert "exit function" in ended.stdout
+
+
+def run_program(name: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    path = os.pathsep.join([str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH", "")])
+    return subprocess.run(
+        [sys.executable, name],
+        cwd=folder,
+        env=os.environ | {"PYTHONPATH": path},
+        capture_output=True,
+        text=True,
+    )
+
+
+@pytest.mark.parametrize("words", ["-m pipelines", "-m pipelines.svm_grid", "-m pipelines.report"])
+def test_processes_that_are_commands_own(words: str, tmp_path: Path) -> None:
+    checked = "import sys; from pipelines.console import is_commands_own as own; "
+    hook = f"{checked}import atexit; atexit.register(lambda: print(own(sys.modules['__main__'])))"
+    (tmp_path / "sitecustomize.py").write_text(hook)
+    path = f"{tmp_path}{os.pathsep}{Path(__file__).parents[1]}"
+    ended = subprocess.run(
+        [sys.executable, *words.split(), "--help"],
+        env=os.environ | {"PYTHONPATH": path},
+        capture_output=True,
+        text=True,
+    )
+    assert ended.stdout.endswith("True\n")
 
 
 def test_a_narrow_terminal_cuts_lines_between_words(monkeypatch: pytest.MonkeyPatch) -> None:
