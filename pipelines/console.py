@@ -118,16 +118,17 @@ def flush_and_exit() -> None:
 def is_commands_own(main: Any) -> bool:
     """Whether ``__main__`` is one of our commands, rather than a program that calls one."""
     name = getattr(getattr(main, "__spec__", None), "name", "")
-    return name.startswith("pipelines.") or Path(getattr(main, "__file__", "")).stem == "pleasingly"
+    file = getattr(main, "__file__", None) or ""
+    return name.startswith("pipelines.") or Path(file).stem == "pleasingly"
 
 
 def end_process(status: int) -> None:
     """Let the process, if it is a command's own, end with ``status`` without Python's teardown.
 
-    Functions of ``atexit`` are called, as is what a profiler does behind the command, and open
-    files are flushed. In the teardown daemon threads end wherever they are, Dask's loop for one,
-    and C++ code drops Python objects when there is no Python any more; either may abort the
-    process, and a run that was stopped in order then seems to have crashed.
+    Functions of ``atexit`` are called, and open files are flushed. In the teardown daemon threads
+    end wherever they are, Dask's loop for one, and C++ code drops Python objects when there is no
+    Python any more; either may abort the process, and a run that was stopped in order then seems to
+    have crashed.
     """
     if is_commands_own(sys.modules["__main__"]):
         atexit.register(_end_without_teardown, status)
@@ -137,6 +138,7 @@ def _end_without_teardown(status: int) -> None:
     atexit.unregister(_end_without_teardown)
     try:
         atexit._run_exitfuncs()
+        gc.unfreeze()  # what ``_exit_at_once`` froze is not among the objects
         for stream in gc.get_objects():
             if type(stream) in BUFFERED and not stream.closed:
                 with suppress(OSError, ValueError):

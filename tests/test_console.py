@@ -55,7 +55,7 @@ def test_a_finished_program_is_not_interrupted_any_more() -> None:
 PROGRAM = """
 import atexit
 import sys
-from pipelines.console import end_process
+from pipelines.console import end_process, flush_and_exit
 
 class Held:
     def __del__(self):
@@ -65,6 +65,7 @@ atexit.register(print, "exit function")
 held, log = Held(), open("log", "w")
 held.itself = held
 log.write("left open")
+flush_and_exit()
 end_process(3)
 sys.exit(4)
 """

@@ -181,9 +181,9 @@ class Job(Leaving, ABC, Generic[Chosen]):
             status = exit_status(cls.command, partial(predict_rows, words[1:]))
         else:
             status = exit_status(cls.command, partial(run_job, cls, words))
-        if argv is None and threads_left():
-            os._exit(status)  # at its end Python would wait for them, which nothing can interrupt
         if argv is None:
+            if threads_left():  # at its end Python would wait for them, which nothing can interrupt
+                os._exit(status)
             end_process(status)
         return status
 
