@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -20,6 +21,9 @@ from benchmarks.gpu.figures import note
 ROOT = Path(__file__).resolve().parents[2]
 TOOL = "compute-sanitizer"
 FOUND_SOMETHING = 9
+AGREED = "every kernel was launched, and agrees"
+# CuPy's own kernels, whose warps read what others write: racecheck warns of its nonzero.
+OF_CUPY = re.compile(r"between .* access at cupy_.*\n.* and .* access at cupy_")
 CS, GAMMAS = (0.1, 1e4), (0.01, 0.3)  # the large one is hard: Newton's method is taken
 
 
@@ -104,12 +108,19 @@ def _under_sanitizer(tool: str, *options: str) -> None:
             str(FOUND_SOMETHING),
             sys.executable,
             "-c",
-            "from benchmarks.gpu.first_launches import launch_kernels; launch_kernels()",
+            f"from benchmarks.gpu.first_launches import *; launch_kernels(); print({AGREED!r})",
         ],
         cwd=ROOT,
         capture_output=True,
         text=True,
     )
     said = (done.stdout + done.stderr).strip()
-    assert done.returncode == 0, f"{tool} ended with status {done.returncode}\n{said}"
+    # A status that is not the tool's own is the program's: kernels that do not agree.
+    is_fine = done.returncode == 0 or (done.returncode == FOUND_SOMETHING and _is_of_cupy(said))
+    assert is_fine, f"{tool} ended with status {done.returncode}\n{said}"
     note(f"{tool}: {said.splitlines()[-1] if said else 'nothing said'}")
+
+
+def _is_of_cupy(said: str) -> bool:
+    """Whether all races lie in CuPy's own kernels, and ours were launched to the last."""
+    return AGREED in said and len(OF_CUPY.findall(said)) == said.count("Race reported") > 0

@@ -223,7 +223,36 @@ def test_what_the_sanitizer_finds_fails_a_check(status, monkeypatch, tmp_path):
     first_launches.find_memory_errors()
     (said,) = figures.FIGURES
     assert said.startswith("memcheck: --tool memcheck --report-api-errors no --error-exitcode 9 ")
-    assert said.endswith("launch_kernels()")
+    assert "launch_kernels()" in said
+
+
+def race(kernel, other):
+    """Two lines, as racecheck writes them."""
+    return (
+        f"========= Warning: Race reported between Read access at {kernel}+0x4a0\n"
+        f"=========     and Write access at {other}+0x670 [128 hazards]\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("said", "passes"),
+    [
+        (race("cupy_nonzero", "cupy_nonzero") + first_launches.AGREED, True),
+        (race("cupy_nonzero", "cupy_nonzero"), False),
+        (race("cupy_sum", "cupy_sum") + race("walk", "walk") + first_launches.AGREED, False),
+        (first_launches.AGREED, False),
+    ],
+    ids=["CuPy's", "not all launched", "ours too", "something else"],
+)
+def test_a_race_within_cupy_is_not_ours(said, passes, monkeypatch, tmp_path):
+    (tmp_path / "said").write_text(said)
+    tool = write(tmp_path / "compute-sanitizer", f"#!/bin/sh\ncat {tmp_path}/said\nexit 9\n")
+    tool.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    if passes:
+        return first_launches.find_races()
+    with pytest.raises(AssertionError, match="racecheck ended with status 9"):
+        first_launches.find_races()
 
 
 def test_without_the_sanitizer_it_is_said(monkeypatch, tmp_path):

@@ -64,7 +64,7 @@ def test_the_same_input_gives_the_same_bits():
 
 
 def test_short_launches_give_the_same_bits():
-    """The GPU's clock ends them: many, each of a few milliseconds."""
+    """The GPU's clock ends them: many, each of a tenth of a millisecond."""
     from pipelines.svm.cuda import launches
 
     made, share_done = [], launches._share_done
@@ -74,7 +74,7 @@ def test_short_launches_give_the_same_bits():
         return made[-1]
 
     X, y, folds = digits()
-    short = replace(launches.Launching.for_rows(512), seconds=0.002)
+    short = replace(launches.Launching.for_rows(512), seconds=0.0001)
     with patch.object(launches, "_share_done", noted):
         whole = agree(X, y, folds)
         n_whole = len(made)
