@@ -35,6 +35,10 @@ class Settings:
         Where a worker computes.
     pair_values : bool
         Whether decision values of several classes are those of pairs.
+    n_landmarks : int
+        Rows that stand for all in an approximate kernel; 0 for the kernel itself.
+    seed : int
+        Of the choice of landmarks.
     """
 
     decision: str = "ovo"
@@ -48,6 +52,8 @@ class Settings:
     memory_bytes: int = 4 << 30
     device: str = "cpu"
     pair_values: bool = False
+    n_landmarks: int = 0
+    seed: int = 0
 
     @classmethod
     def of(cls, estimator: Any) -> Settings:

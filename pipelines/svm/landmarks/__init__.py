@@ -1,0 +1,1 @@
+"""Machines on landmarks: a kernel approximated from some of the rows, for many rows."""

@@ -1,0 +1,195 @@
+"""Landmarks, and what they make of rows: features whose products are nearly the kernel's values.
+
+Williams and Seeger, Using the Nyström method to speed up kernel machines (NIPS 2000).
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from pipelines.data.placement import to_device, to_host
+from pipelines.svm.kernel import Kernel, raise_to
+
+# Directions of the landmarks' kernel with less than this share of the largest one's size are left
+# out: what single precision leaves of them is noise.
+LEAST_SHARE = 1e-7
+# Landmarks are drawn from so many rows, or so many for each, and in so many rounds.
+ROWS, ROWS_EACH, ROUNDS = 20_000, 10, 32
+BLOCK_VALUES = 1 << 22  # of the kernel between rows and landmarks that are made at once
+
+
+def choose_landmarks(X: Any, rows: np.ndarray, n: int, seed: int) -> np.ndarray:
+    """Choose landmarks among ``rows``: far from each other, and many where rows are many.
+
+    Each round draws rows in proportion to their squared distance from the landmarks there are
+    (Bahmani et al., Scalable k-means++, VLDB 2012).
+
+    Parameters
+    ----------
+    X : array of shape (n_samples, n_features), on any device
+    rows : int array, numbers of the rows to choose from
+    n : of landmarks; all rows where they are fewer
+
+    Returns
+    -------
+    int64 array of shape (at most n,), numbers of rows of ``X``, ascending
+    """
+    rng = np.random.default_rng(seed)
+    if len(rows) <= n:
+        return np.sort(rows).astype(np.int64)
+    few = np.sort(rng.choice(rows, min(len(rows), max(ROWS, ROWS_EACH * n)), replace=False))
+    points = np.ascontiguousarray(to_host(X[few]), np.float32)
+    points -= points.mean(axis=0)
+    norms = np.einsum("ij,ij->i", points, points)
+    chosen = np.array([], np.int64)
+    distances = np.ones(len(few))
+    while len(chosen) < n and distances.any():
+        n_more = min(n - len(chosen), max(1, n // ROUNDS), np.count_nonzero(distances))
+        more = rng.choice(len(few), n_more, replace=False, p=distances / distances.sum())
+        nearest = (norms[more] - 2 * points @ points[more].T).min(axis=1) + norms
+        nearest[nearest <= 1e-6 * norms] = 0  # the same row again
+        distances = np.minimum(distances if len(chosen) else np.inf, np.maximum(nearest, 0))
+        chosen = np.append(chosen, more)
+        distances[chosen] = 0
+    return np.sort(few[chosen]).astype(np.int64)
+
+
+@dataclass(frozen=True)
+class FeatureMap:
+    """The features of rows, for one kernel.
+
+    Attributes
+    ----------
+    landmarks : int64 array of shape (n_landmarks,), rows of the training data
+    projection : float64 array of shape (n_landmarks, n_directions), on the host
+        Features are the kernel's values with the landmarks times this.
+    """
+
+    landmarks: np.ndarray
+    projection: np.ndarray
+    kernel: Kernel
+    _centre: Any
+    _points: Any
+    _projection: Any
+    _xp: Any
+
+    @classmethod
+    def of(cls, X: Any, landmarks: np.ndarray, kernel: Kernel, xp: Any = np) -> FeatureMap:
+        """Make the map of some landmarks.
+
+        Parameters
+        ----------
+        X : array of shape (n_samples, n_features), numpy's or ``xp``'s
+        xp : array module, numpy or cupy
+        """
+        points = xp.asarray(X[xp.asarray(landmarks)], np.float64)
+        centre = points.mean(axis=0) if kernel.of_distances else xp.zeros(points.shape[1])
+        points -= centre
+        values, vectors = xp.linalg.eigh(_between(points, points, kernel, xp))
+        kept = values > LEAST_SHARE * values[-1]
+        projection = vectors[:, kept] / xp.sqrt(values[kept])
+        single = points.astype(np.float32), projection.astype(np.float32)
+        centre = centre.astype(np.float32)
+        return cls(landmarks, to_host(projection), kernel, centre, *single, xp)
+
+    @property
+    def n_features(self) -> int:
+        """Directions of the landmarks, and the constant."""
+        return self.projection.shape[1] + 1
+
+    @property
+    def block(self) -> int:
+        """Rows that are worked on at once."""
+        return max(256, BLOCK_VALUES // len(self.landmarks))
+
+    def __call__(self, rows: Any) -> Any:
+        """Features of rows, float32 of shape (n, n_features); the last one is 1."""
+        rows = self._xp.asarray(rows, np.float32) - self._centre
+        out = self._xp.ones((len(rows), self.n_features), np.float32)
+        out[:, :-1] = _between(rows, self._points, self.kernel, self._xp) @ self._projection
+        return out
+
+    def coefficients(self, w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Turn weights of features into those of the landmarks' kernel, and intercepts.
+
+        Parameters
+        ----------
+        w : float64 array of shape (n_features, n_problems)
+
+        Returns
+        -------
+        float64 arrays of shapes (n_landmarks, n_problems) and (n_problems,)
+        """
+        return self.projection @ w[:-1], w[-1].copy()
+
+
+def _between(rows: Any, points: Any, kernel: Kernel, xp: Any) -> Any:
+    """The kernel between rows and landmarks, both centred, in their precision."""
+    values = rows @ points.T
+    if kernel.of_distances:
+        norms, other_norms = (xp.einsum("ij,ij->i", side, side) for side in (rows, points))
+        values *= -2
+        values += norms[:, None]
+        values += other_norms
+        xp.maximum(values, 0, out=values)
+        values *= -kernel.gamma
+        return xp.exp(values, out=values)
+    if kernel.name == "poly":
+        values *= kernel.gamma
+        values += kernel.coef0
+        raise_to(values, kernel.degree)
+    return values
+
+
+def make_features(X: Any, rows: np.ndarray, mapped: FeatureMap, run: Any, out: Any) -> Iterator[int]:
+    """Write the features of ``rows`` to ``out``; yield how many rows are done.
+
+    Parameters
+    ----------
+    run : like ``map``, with threads where there are some
+    """
+    starts = range(0, len(rows), mapped.block)
+
+    def make(start: int) -> int:
+        some = rows[start : start + mapped.block]
+        out[start : start + len(some)] = mapped(X[to_device(some, device_of(X))])
+        return start + len(some)
+
+    yield from run(make, starts)
+
+
+def device_of(X: Any) -> str:
+    """Where an array lies: cpu or gpu."""
+    return "cpu" if isinstance(X, np.ndarray) else "gpu"
+
+
+def empty_features(shape: tuple[int, int], memory_bytes: int, xp: Any = np) -> Any:
+    """Allocate features; on disk where they take more than ``memory_bytes`` of the host's memory.
+
+    The file has no name, so that nothing is left of it however the process ends.
+
+    Raises
+    ------
+    MemoryError
+        They fit neither in that memory nor on the disk.
+    """
+    n_bytes = 4 * shape[0] * shape[1]
+    if xp is not np or n_bytes <= memory_bytes:
+        return xp.empty(shape, np.float32)
+    with tempfile.TemporaryFile() as file:
+        try:
+            # A disk that is full says so here; written through memory it would end the process.
+            os.posix_fallocate(file.fileno(), 0, n_bytes)
+        except OSError as error:
+            raise MemoryError(
+                f"the features of {shape[0]:,} rows take {n_bytes / 1e9:.1f} GB, more than the "
+                f"memory of {memory_bytes / 2**30:.3g} GiB, and {tempfile.gettempdir()} has no "
+                f"room for them ({error.strerror}); take fewer landmarks, or set TMPDIR"
+            ) from error
+        return np.memmap(file, np.float32, "r+", shape=shape)

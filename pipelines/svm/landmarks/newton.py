@@ -1,0 +1,288 @@
+"""Newton's method on features: a machine's weights from a hinge whose corner is rounded.
+
+Chapelle, Training a support vector machine in the primal (Neural Computation 2007). The rounding
+shrinks until it hardly matters; only rows within it take part in the second derivatives, so that
+a step costs a pass over the rows, and a matrix of the features made of few of them. However large C
+is, it ends; where C is small coordinate ascent is there sooner.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from pipelines.data.fits import Progress
+from pipelines.data.placement import to_host
+
+FIRST_WIDTH, SHRINKING = 0.5, 0.3  # half of the rounding, of a margin of 1, and its factor
+ROWS_EACH = 8  # of the second derivatives, for each feature: a sample of them does
+MOST_STEPS = 100
+MOST_HALVINGS, LEAST_DESCENT = 12, 1e-4
+RIDGE = 1e-6  # of the largest second derivative, which single precision resolves
+BLOCK_BYTES = 1 << 24  # of features that a thread works on at once
+
+Map = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]
+
+
+@dataclass(frozen=True)
+class Rows:
+    """The rows of a problem: runs of those that have features.
+
+    Attributes
+    ----------
+    features : float32 array of shape (n, n_features)
+    runs : sequence of (first, end), rows of ``features``
+    """
+
+    features: Any
+    runs: Sequence[tuple[int, int]]
+
+    @property
+    def numbers(self) -> np.ndarray:
+        """Their places among those that have features, int64."""
+        return np.concatenate([np.arange(first, end) for first, end in self.runs])
+
+    def blocks(self, n_bytes: int) -> Iterator[tuple[slice, slice]]:
+        """Yield blocks of rows, as rows of ``features`` and as rows of the problem."""
+        size, place = max(1, n_bytes // (4 * self.features.shape[1])), 0
+        for first, end in self.runs:
+            for start in range(first, end, size):
+                stop = min(start + size, end)
+                yield slice(start, stop), slice(place, place + stop - start)
+                place += stop - start
+
+
+@dataclass(frozen=True)
+class Loss:
+    """What a row costs, by its value f: of each side ``sign * (target - f)``, where above 0.
+
+    One side is a classifier's hinge, with the sign as the target; two are the edges of a tube.
+
+    Attributes
+    ----------
+    sides : sequence of (signs, targets), float32 arrays of shape (n_rows,)
+    bounds : float32 array of shape (n_rows,), what C is multiplied with for each
+    Cs : float64 array of shape (n_C,)
+    """
+
+    sides: Sequence[tuple[Any, Any]]
+    bounds: Any
+    Cs: np.ndarray
+
+
+@dataclass
+class Weights:
+    """Weights of features.
+
+    w : float64 (n_features, n_C)
+    objectives : float64 (n_C,), half the squared norm and the losses times C
+    n_steps : int64 (n_C,)
+    converged : bool (n_C,)
+    """
+
+    w: np.ndarray
+    objectives: np.ndarray
+    n_steps: np.ndarray
+    converged: np.ndarray
+
+
+def descend(
+    rows: Rows,
+    loss: Loss,
+    multipliers: Any,
+    tol: float,
+    *,
+    most: int = MOST_STEPS,
+    run: Map = map,
+    xp: Any = np,
+    block_bytes: int = BLOCK_BYTES,
+) -> Iterator[Progress | Weights]:
+    """Find the weights for each C, and yield them last; between steps progress.
+
+    Parameters
+    ----------
+    multipliers : float32 array of shape (n_sides * n_rows, n_C) to begin with, within their
+        bounds; those that are good enough are taken as they are. None to begin at 0
+    tol : share of the objective that its minimum may be below what is found, as far as it is known
+    run : like ``map``, with threads where there are some; what it gives is in order
+    """
+    search = _Descent(rows, loss, run, xp, list(rows.blocks(block_bytes)), tol)
+    search.begin(multipliers)
+    for step in range(most):
+        if not search.step():
+            break
+        yield Progress(min(0.99, max(1 - len(search.active) / len(loss.Cs), step / most)))
+    yield Weights(search.w, search.objectives, search.n_steps, search.converged)
+
+
+class _Descent:
+    """All C of a problem at once, as a pass over the features is what takes time."""
+
+    def __init__(
+        self, rows: Rows, loss: Loss, run: Map, xp: Any, blocks: Sequence[Any], tol: float
+    ) -> None:
+        self.rows, self.loss, self.run, self.xp, self.blocks = rows, loss, run, xp, blocks
+        self.tol = tol
+        n_C, n_features = len(loss.Cs), rows.features.shape[1]
+        self.w = np.zeros((n_features, n_C))
+        self.values = xp.zeros((int(loss.bounds.shape[0]), n_C), np.float32)
+        self.widths = np.full(n_C, FIRST_WIDTH)
+        self.least = np.full(n_C, -np.inf)  # of the objective, by the dual problem
+        self.objectives = np.full(n_C, np.inf)
+        self.n_steps, self.converged = np.zeros(n_C, np.int64), np.zeros(n_C, np.bool_)
+        self.active = np.arange(n_C)
+
+    def begin(self, multipliers: Any) -> None:
+        """Begin with the weights that these multipliers make."""
+        if multipliers is None:
+            return
+        sides, xp = self.loss.sides, self.xp
+        parts = multipliers.reshape(len(sides), *self.values.shape)
+
+        def pull(block: Any) -> Any:
+            there, here = block
+            pulls = (signs[here, None] * part[here] for (signs, _), part in zip(sides, parts, strict=True))
+            return self.rows.features[there].T @ sum(pulls)
+
+        self.w = self._sum(pull)
+        sums = [
+            (part * (signs * targets)[:, None]).sum(axis=0, dtype=np.float64)
+            for (signs, targets), part in zip(sides, parts, strict=True)
+        ]
+        self.least = to_host(xp.stack(sums)).sum(axis=0) - (self.w**2).sum(axis=0) / 2
+        self._move(self.w, np.ones(len(self.active)))
+
+    def step(self) -> bool:
+        """Take a step for each C that needs one; whether one was taken."""
+        active, loss = self.active, self.loss
+        hinge, smooth, pull = self._evaluate()
+        half = (self.w[:, active] ** 2).sum(axis=0) / 2
+        hinge, smooth = half + loss.Cs[active] * hinge, half + loss.Cs[active] * smooth
+        self.objectives[active] = hinge
+        gradients = self.w[:, active] - pull
+        near = hinge - self.least[active] <= self.tol * hinge
+        directions = np.zeros_like(gradients)
+
+        def solve(k: int) -> Any:
+            return None if near[k] else self._direction(int(active[k]), gradients[:, k])
+
+        for k, direction in enumerate(self.run(solve, range(len(active)))):
+            if direction is not None:
+                directions[:, k] = direction
+        descents = -(gradients * directions).sum(axis=0)
+        near |= smooth - hinge + np.maximum(descents, 0) / 2 <= self.tol * hinge
+        self.converged[active[near]] = True
+        far = ~near
+        self.active, directions, descents = active[far], directions[:, far], descents[far]
+        if not len(self.active):
+            return False
+        self._move(directions, smooth[far], descents)
+        settled = descents < (smooth - hinge)[far] / 2
+        self.widths[self.active[settled]] *= SHRINKING
+        self.n_steps[self.active] += 1
+        return True
+
+    def _evaluate(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Losses of the active C, with and without the corner, and the sums of rows they pull."""
+        xp, active, (features, loss) = self.xp, self.active, (self.rows.features, self.loss)
+        widths = xp.asarray(self.widths[active], np.float32)
+        Cs = xp.asarray(loss.Cs[active], np.float32)
+
+        def evaluate(block: Any) -> Any:
+            there, here = block
+            f, bounds = self.values[here][:, active], loss.bounds[here, None]
+            hinge, smooth, pull = (xp.zeros_like(f) for _ in range(3))
+            for signs, targets in loss.sides:
+                over = signs[here, None] * (targets[here, None] - f)
+                share = xp.clip((over + widths) / (2 * widths), 0, 1)
+                hinge += xp.maximum(over, 0)
+                smooth += xp.where(share < 1, widths * share * share, over)
+                pull += signs[here, None] * share
+            sums = [(side * bounds).sum(axis=0, dtype=np.float64) for side in (hinge, smooth)]
+            pull *= bounds * Cs
+            return xp.concatenate([xp.stack(sums), features[there].T @ pull])
+
+        together = self._sum(evaluate)
+        return together[0], together[1], together[2:]
+
+    def _direction(self, c: int, gradient: np.ndarray) -> np.ndarray:
+        """Newton's direction for a C."""
+        xp, loss, width = self.xp, self.loss, self.widths[c]
+        factors = xp.zeros(len(loss.bounds), np.float32)
+        for signs, targets in loss.sides:
+            factors += xp.abs(signs * (targets - self.values[:, c])) < width
+        factors *= loss.bounds
+        within = xp.flatnonzero(factors)
+        n_features, n = len(gradient), len(within)
+        scale = loss.Cs[c] / (2 * width)
+        most = ROWS_EACH * n_features
+        if n > most:
+            within = within[xp.asarray(np.linspace(0, n - 1, most).astype(np.int64))]
+            scale *= n / most
+        there = xp.asarray(self._numbers)[within]
+        some = self.rows.features[there] * xp.sqrt(factors[within] * np.float32(scale))[:, None]
+        second = (some.T @ some).astype(np.float64)
+        diagonal = second.reshape(-1)[:: n_features + 1]
+        diagonal += 1 + RIDGE * diagonal.max()
+        return to_host(-xp.linalg.solve(second, xp.asarray(gradient)))
+
+    @property
+    def _numbers(self) -> np.ndarray:
+        if not hasattr(self, "_kept_numbers"):
+            self._kept_numbers = self.rows.numbers
+        return self._kept_numbers
+
+    def _move(
+        self, directions: np.ndarray, smooth: np.ndarray, descents: np.ndarray | None = None
+    ) -> None:
+        """Go along a direction for each active C, as far as the rounded objective falls."""
+        xp, single = self.xp, self.xp.asarray(directions, np.float32)
+        along = xp.empty((len(self.values), len(self.active)), np.float32)
+
+        def multiply(block: Any) -> None:
+            there, here = block
+            along[here] = self.rows.features[there] @ single
+
+        for _ in self.run(multiply, self.blocks):
+            pass
+        if descents is None:
+            self.values[:] = along
+            return
+
+        def go(k: int) -> float:
+            return self._length(k, along[:, k], directions[:, k], smooth[k], descents[k])
+
+        lengths = np.array(list(self.run(go, range(len(self.active)))))
+        self.w[:, self.active] += lengths * directions
+        self.values[:, self.active] += xp.asarray(lengths, np.float32) * along
+
+    def _length(
+        self, k: int, along: Any, direction: np.ndarray, smooth: float, descent: float
+    ) -> float:
+        """How far to go: halved until the objective falls enough."""
+        xp, loss, c = self.xp, self.loss, int(self.active[k])
+        w, width, length = self.w[:, c], np.float32(self.widths[c]), 1.0
+        for _ in range(MOST_HALVINGS):
+            total = xp.zeros_like(along)
+            f = self.values[:, c] + np.float32(length) * along
+            for signs, targets in loss.sides:
+                over = signs * (targets - f)
+                share = xp.clip((over + width) / (2 * width), 0, 1)
+                total += xp.where(share < 1, width * share * share, over)
+            moved = w + length * direction
+            value = moved @ moved / 2 + loss.Cs[c] * float((total * loss.bounds).sum(dtype="f8"))
+            if value <= smooth - LEAST_DESCENT * length * descent:
+                return length
+            length /= 2
+        return 0.0
+
+    def _sum(self, function: Callable[[Any], Any]) -> np.ndarray:
+        """Add up, in order, what a function makes of each block; float64, on the host."""
+        total: Any = 0.0
+        for part in self.run(function, self.blocks):
+            total = total + part.astype(np.float64)
+        summed: np.ndarray = to_host(total)
+        return summed

@@ -1,0 +1,420 @@
+"""Cells of a grid, and machines, on landmarks."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from pipelines.data.fits import Fit, Predictions, Progress
+from pipelines.data.placement import to_device, to_host
+from pipelines.svm.landmarks.features import (
+    FeatureMap,
+    choose_landmarks,
+    empty_features,
+    make_features,
+)
+from pipelines.svm.landmarks.newton import BLOCK_BYTES, MOST_STEPS, Loss, Rows, Weights, descend
+from pipelines.svm.multiclass import codes_of
+from pipelines.svm.search import Layout, Problem, check_size, class_factors, problems_of
+from pipelines.svm.settings import Settings
+from pipelines.svm.solutions import CONVERGED, ITERATION_LIMIT
+
+LEAST_TOL = 1e-5  # of the objective, in single precision
+FEATURES, ASCENT = 0.3, 0.3  # shares of the time, for the progress
+C_TOGETHER = 6  # which coordinate ascent serves by one reading of a row
+GPU_BLOCK_BYTES = 1 << 31
+
+
+@dataclass(frozen=True)
+class Device:
+    """Where it is computed: an array module, and threads.
+
+    run : like ``map``
+    """
+
+    xp: Any
+    run: Any
+    name: str
+    block_bytes: int
+
+
+@contextmanager
+def open_device(X: Any, n_threads: int | None) -> Iterator[Device]:
+    """Open what computes on rows where they lie: the threads of this process, or a GPU."""
+    if isinstance(X, np.ndarray):
+        from pipelines.svm.cpu.threads import open_pool
+
+        with open_pool(n_threads) as pool:
+            yield Device(np, pool.map, "cpu", BLOCK_BYTES)
+    else:
+        from pipelines.svm.cuda.gpu import array_module
+
+        yield Device(array_module(None), map, "gpu", GPU_BLOCK_BYTES)
+
+
+@dataclass(frozen=True)
+class Training:
+    """The training rows of a split, sorted by class, and what they weigh.
+
+    Attributes
+    ----------
+    layout : their classes, of all there are
+    counts, weights : float64 (n,), how often each trains, and that times its weight
+    """
+
+    layout: Layout
+    counts: np.ndarray
+    weights: np.ndarray
+
+    @classmethod
+    def of(cls, y: np.ndarray, train: np.ndarray, sample_weight: np.ndarray | None) -> Training:
+        """Sort the rows of a split; one that repeats counts as often."""
+        classes, codes = np.unique(y, return_inverse=True)
+        rows, counts = np.unique(train, return_counts=True)
+        weights = counts.astype(np.float64)
+        if sample_weight is not None:
+            weights *= np.maximum(np.asarray(sample_weight, np.float64)[rows], 0)
+            rows, counts, weights = (some[weights > 0] for some in (rows, counts, weights))
+        order = np.argsort(codes[rows], kind="stable")
+        sorted_codes = codes[rows[order]]
+        starts = np.searchsorted(sorted_codes, np.arange(len(classes) + 1))
+        layout = Layout(rows[order].astype(np.int64), classes, sorted_codes, starts)
+        return cls(layout, counts[order].astype(np.float64), weights[order])
+
+    def runs(self, problem: Problem) -> list[tuple[int, int]]:
+        """Runs of the rows that a problem is about."""
+        if problem.second is None:
+            return [(0, len(self.layout.order))]
+        of_classes = (self.layout.rows_of(code) for code in (problem.first, problem.second))
+        return [(run.start, run.stop) for run in of_classes]
+
+    def signs_and_bounds(
+        self, problem: Problem, numbers: np.ndarray, class_weight: Any
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Sides of a problem's rows, 1 and -1, and what C is multiplied with; both float32."""
+        codes = self.layout.codes[numbers]
+        factors = class_factors(self.layout, problem, self.counts, class_weight)
+        signs = np.where(codes == problem.first, 1, -1).astype(np.float32)
+        return signs, (self.weights[numbers] * factors[codes]).astype(np.float32)
+
+
+@dataclass
+class Solved:
+    """All problems of a split and gamma.
+
+    w : float64 (n_features, n_problems, n_C)
+    objectives, n_steps, converged : (n_problems, n_C)
+    """
+
+    mapped: FeatureMap
+    w: np.ndarray
+    objectives: np.ndarray
+    n_steps: np.ndarray
+    converged: np.ndarray
+
+    def of_problem(self, number: int) -> Solved:
+        """One of the problems."""
+        some = slice(number, number + 1)
+        parts = self.objectives[some], self.n_steps[some], self.converged[some]
+        return Solved(self.mapped, self.w[:, some], *parts)
+
+    def values(self, X: Any, rows: np.ndarray, device: Device) -> np.ndarray:
+        """Values of every problem for each C, float32 of shape (n_rows, n_problems, n_C)."""
+        n_features, *shape = self.w.shape
+        w = device.xp.asarray(self.w.reshape(n_features, -1), np.float32)
+        starts = range(0, len(rows), self.mapped.block)
+
+        def multiply(start: int) -> np.ndarray:
+            some = to_device(rows[start : start + self.mapped.block], device.name)
+            product: np.ndarray = to_host(self.mapped(X[some]) @ w)
+            return product
+
+        pieces = [np.zeros((0, w.shape[1]), np.float32), *device.run(multiply, starts)]
+        return np.concatenate(pieces).reshape(len(rows), *shape)
+
+    def fits(self, seconds: float, score_seconds: float) -> Iterator[Fit]:
+        """A fit for each C, without predictions; seconds of all are shared out by their steps."""
+        n_steps = self.n_steps.sum(axis=0)
+        shares = (n_steps + 1) / (n_steps + 1).sum()
+        for c, share in enumerate(shares):
+            fit = Fit(c, 0)
+            fit.fit_seconds, fit.score_seconds = seconds * share, score_seconds / len(shares)
+            fit.n_support, fit.n_iterations = len(self.mapped.landmarks), int(n_steps[c])
+            fit.converged = bool(self.converged[:, c].all())
+            status = CONVERGED if fit.converged else ITERATION_LIMIT
+            fit.details = {"objectives": self.objectives[:, c], "status": status}
+            yield fit
+
+
+def solve_split(
+    X: Any,
+    training: Training,
+    losses: Sequence[tuple[list[tuple[int, int]], Loss]],
+    gamma: float,
+    settings: Settings,
+    device: Device,
+) -> Iterator[Progress | Solved]:
+    """Solve some problems on the same rows for a gamma, all C of each; yield them last."""
+    xp, tol = device.xp, max(settings.tol, LEAST_TOL)
+    order = training.layout.order
+    landmarks = choose_landmarks(X, order, settings.n_landmarks, settings.seed)
+    mapped = FeatureMap.of(X, landmarks, settings.at(gamma), xp)
+    features = empty_features((len(order), mapped.n_features), settings.memory_bytes, xp)
+    for n_done in make_features(X, order, mapped, device.run, features):
+        yield Progress(FEATURES * n_done / len(order))
+    multipliers: list[Any] = [None] * len(losses)
+    n_sweeps: list[np.ndarray] = []
+    if device.name == "cpu":
+        for share in _ascend_all(
+            features, losses, settings, tol, device, multipliers, n_sweeps
+        ):
+            yield Progress(FEATURES + ASCENT * share)
+    most = MOST_STEPS if settings.max_iter < 0 else settings.max_iter
+    solved: list[Weights] = []
+    begun = FEATURES + ASCENT
+    for number, (runs, loss) in enumerate(losses):
+        for item in descend(
+            Rows(features, runs),
+            loss,
+            multipliers[number],
+            tol,
+            most=most,
+            run=device.run,
+            xp=xp,
+            block_bytes=device.block_bytes,
+        ):
+            if isinstance(item, Weights):
+                item.n_steps += n_sweeps[number] if n_sweeps else 0
+                solved.append(item)
+            else:
+                length = (1 - begun) / len(losses)
+                yield item.within(begun + number * length, length)
+        multipliers[number] = None
+    yield Solved(
+        mapped,
+        np.stack([one.w for one in solved], axis=1),
+        *(
+            np.stack([getattr(one, name) for one in solved])
+            for name in ("objectives", "n_steps", "converged")
+        ),
+    )
+
+
+def _ascend_all(
+    features: np.ndarray,
+    losses: Sequence[tuple[list[tuple[int, int]], Loss]],
+    settings: Settings,
+    tol: float,
+    device: Device,
+    multipliers: list[Any],
+    n_sweeps: list[np.ndarray],
+) -> Iterator[float]:
+    """Fill in the multipliers, and the sweeps, of all problems by coordinate ascent, some C of one at a time.
+
+    Yields how much of the work is done.
+    """
+    from pipelines.svm.landmarks.ascent import ascend, squared_norms
+
+    norms = squared_norms(features)
+    tasks = []
+    for number, (runs, loss) in enumerate(losses):
+        n_groups = -(-len(loss.Cs) // C_TOGETHER)  # each of small and large C
+        numbers = Rows(features, runs).numbers
+        tasks += [(number, numbers, loss, slice(k, None, n_groups)) for k in range(n_groups)]
+
+    def solve(task: Any) -> Any:
+        number, numbers, loss, some = task
+        n_sides = len(loss.sides)
+        rows, bounds = np.tile(numbers, n_sides), np.tile(loss.bounds, n_sides)
+        signs, targets = (np.concatenate(parts) for parts in zip(*loss.sides, strict=True))
+        Cs, form = loss.Cs[some].astype(np.float32), (settings.seed, settings.max_iter)
+        problem = features, norms, rows, signs, targets, bounds, Cs
+        return number, some, ascend(*problem, tol, *form)
+
+    for n_done, (number, some, (alpha, swept)) in enumerate(device.run(solve, tasks), 1):
+        if multipliers[number] is None:
+            n_C = len(losses[number][1].Cs)
+            multipliers[number] = np.empty((len(alpha), n_C), np.float32)
+            n_sweeps.append(np.zeros(n_C, np.int64))
+        multipliers[number][:, some] = alpha
+        n_sweeps[number][some] = swept
+        yield n_done / len(tasks)
+
+
+def solve_landmarks(
+    X: Any,
+    y: np.ndarray,
+    gammas: Sequence[float],
+    Cs: Sequence[float],
+    splits: Sequence[tuple[np.ndarray, np.ndarray]],
+    settings: Settings,
+    *,
+    only: Sequence[int] | None = None,
+    sample_weight: np.ndarray | None = None,
+    return_decisions: bool = False,
+) -> Iterator[Fit | Progress]:
+    """Cross-validate every gamma and C on every split, as ``solve_path`` does, on landmarks.
+
+    Landmarks are of each split's training rows. ``settings.tol`` is the share of the objective by
+    which it may be above its minimum, 1e-5 at the least.
+
+    Parameters
+    ----------
+    X : float array of shape (n_samples, n_features), of numpy or cupy
+    y : array of shape (n_samples,), class codes
+    Cs : ascending
+    splits : (training rows, rows to predict)
+    only : numbers of the splits to work on, by default all
+    """
+    check_size(X, gammas)
+    numbers, classes = range(len(splits)) if only is None else only, np.unique(y)
+    problems = problems_of(len(classes), settings.decision)
+    n_parts = len(gammas) * len(numbers)
+    with open_device(X, settings.n_threads) as device:
+        for part, (number, g) in enumerate((n, g) for n in numbers for g in range(len(gammas))):
+            train, asked = splits[number]
+            started = time.perf_counter()
+            training = Training.of(y, train, sample_weight)
+            losses = classifier_losses(training, problems, Cs, settings, device)
+            for item in solve_split(X, training, losses, gammas[g], settings, device):
+                if isinstance(item, Progress):
+                    yield item.within(part / n_parts, 1 / n_parts)
+            solved, between = item, time.perf_counter()
+            assert isinstance(solved, Solved)
+            values = solved.values(X, asked, device)
+            ended = time.perf_counter()
+            for c, fit in enumerate(solved.fits(between - started, ended - between)):
+                codes = codes_of(values[:, :, c], len(classes), settings.decision)
+                predictions = {"predict": classes[codes]}
+                if return_decisions:
+                    predictions["problem_values"] = values[:, :, c]
+                yield replace(
+                    fit,
+                    candidate=g * len(Cs) + c,
+                    split=number,
+                    predict=Predictions(predictions),
+                )
+
+
+def classifier_losses(
+    training: Training,
+    problems: Sequence[Problem],
+    Cs: Sequence[float],
+    settings: Settings,
+    device: Device,
+) -> list[tuple[list[tuple[int, int]], Loss]]:
+    """The rows and the loss of each binary problem."""
+    losses = []
+    for problem in problems:
+        runs = training.runs(problem)
+        numbers = np.concatenate([np.arange(*run) for run in runs])
+        signs, bounds = training.signs_and_bounds(problem, numbers, settings.class_weight)
+        signs, bounds = device.xp.asarray(signs), device.xp.asarray(bounds)
+        losses.append((runs, Loss([(signs, signs)], bounds, np.asarray(Cs, np.float64))))
+    return losses
+
+
+def solve_landmarks_regression(
+    X: np.ndarray,
+    y: np.ndarray,
+    gamma: float,
+    Cs: Sequence[float],
+    epsilons: Sequence[float],
+    splits: Sequence[tuple[np.ndarray, np.ndarray]],
+    settings: Settings,
+    *,
+    sample_weight: np.ndarray | None = None,
+) -> Iterator[Fit | Progress]:
+    """Cross-validate epsilon-SVR on landmarks, as ``solve_regression`` does by its path."""
+    check_size(X, gamma)
+    with open_device(X, settings.n_threads) as device:
+        for number, (train, asked) in enumerate(splits):
+            started = time.perf_counter()
+            training = Training.of(np.zeros(len(y)), train, sample_weight)
+            losses = regression_losses(training, y, Cs, epsilons, device)
+            for item in solve_split(X, training, losses, gamma, settings, device):
+                if isinstance(item, Progress):
+                    yield item.within(number / len(splits), 1 / len(splits))
+            solved, between = item, time.perf_counter()
+            assert isinstance(solved, Solved)
+            values = solved.values(X, asked, device)
+            seconds = between - started, time.perf_counter() - between
+            for e in range(len(epsilons)):
+                of_epsilon = solved.of_problem(e)
+                for c, fit in enumerate(of_epsilon.fits(*(part / len(epsilons) for part in seconds))):
+                    predicted = Predictions({"predict": values[:, e, c].astype(np.float64)})
+                    yield replace(fit, candidate=e * len(Cs) + c, split=number, predict=predicted)
+
+
+def regression_losses(
+    training: Training,
+    y: np.ndarray,
+    Cs: Sequence[float],
+    epsilons: Sequence[float],
+    device: Device,
+) -> list[tuple[list[tuple[int, int]], Loss]]:
+    """The tubes of each epsilon, on all rows."""
+    xp, targets = device.xp, np.asarray(y, np.float64)[training.layout.order]
+    bounds, losses = xp.asarray(training.weights, np.float32), []
+    up, down = xp.ones(len(targets), np.float32), -xp.ones(len(targets), np.float32)
+    for epsilon in epsilons:
+        edges = [xp.asarray(targets + sign * epsilon, np.float32) for sign in (-1, 1)]
+        sides = [(up, edges[0]), (down, edges[1])]
+        losses.append(([(0, len(targets))], Loss(sides, bounds, np.asarray(Cs, np.float64))))
+    return losses
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """A machine on landmarks.
+
+    support : int64 (n_landmarks,), rows of X
+    coefficients : float64 (n_landmarks, n_problems)
+    intercepts : float64 (n_problems,)
+    objectives : float64 (n_problems,)
+    n_iterations, status : int64 (n_problems,)
+    """
+
+    support: np.ndarray
+    coefficients: np.ndarray
+    intercepts: np.ndarray
+    objectives: np.ndarray
+    n_iterations: np.ndarray
+    status: np.ndarray
+
+
+def fit_landmarks(
+    X: Any,
+    y: np.ndarray,
+    C: float,
+    gamma: float,
+    settings: Settings,
+    *,
+    epsilon: float | None = None,
+    sample_weight: np.ndarray | None = None,
+) -> Fitted:
+    """Fit one machine on all rows: of classes, or with an ``epsilon`` of numbers."""
+    check_size(X, gamma)
+    with open_device(X, settings.n_threads) as device:
+        targets = y if epsilon is None else np.zeros(len(y))
+        training = Training.of(targets, np.arange(len(y)), sample_weight)
+        if epsilon is None:
+            problems = problems_of(training.layout.n_classes, settings.decision)
+            losses = classifier_losses(training, problems, [C], settings, device)
+        else:
+            losses = regression_losses(training, y, [C], [epsilon], device)
+        *_, solved = solve_split(X, training, losses, gamma, settings, device)
+    assert isinstance(solved, Solved)
+    status = np.where(solved.converged[:, 0], CONVERGED, ITERATION_LIMIT)
+    return Fitted(
+        solved.mapped.landmarks,
+        *solved.mapped.coefficients(solved.w[:, :, 0]),
+        solved.objectives[:, 0],
+        solved.n_steps[:, 0],
+        status,
+    )
