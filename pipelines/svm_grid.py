@@ -34,10 +34,12 @@ from pipelines.search.scoring import (
 )
 from pipelines.search.spaces import Branch, Point
 from pipelines.search.strategies import DRAWING
-from pipelines.search.tasks import Problem, Refit
+from pipelines.search.strategies.base import WHOLE
+from pipelines.search.tasks import SEARCH, Problem, Refit
 from pipelines.search.unfinished import without_state
 from pipelines.svm.backends import resolve_backend
 from pipelines.svm.options import SVMOptions
+from pipelines.svm_search.approximation import choose_approximation
 from pipelines.svm_search.axes import (
     axes_of,
     check_values,
@@ -151,10 +153,12 @@ class GridPlan(SearchPlan[Options]):
     Attributes
     ----------
     points : the parameters of each
+    approximation : a line on the landmarks that stand for all rows, or nothing
     """
 
     points: Sequence[Mapping[str, float]]
     solver: str
+    approximation: str
 
     @cached_property
     def rows(self) -> FoldedData:
@@ -177,6 +181,7 @@ class GridPlan(SearchPlan[Options]):
             *data.lines,
             summary.of_data(data, f"{data.X_train.shape[1]} features", self.options.limit),
             f"{what:10} {shape} x {self.fits_in_words}, {decision}{best_by}",
+            *filter(None, [self.approximation]),
             *words_in_numbers(self.options.gamma or (), data, self.features is not None),
         ]
 
@@ -219,7 +224,8 @@ class GridPlan(SearchPlan[Options]):
     def make_problem(self, device: str, n_threads: int) -> Problem:
         """See ``SearchPlan``."""
         solver = resolve_backend(self.solver, device)
-        settings = self.options.settings(n_threads=n_threads, device=device)
+        about = {"n_threads": n_threads, "device": device, "seed": self.options.seed}
+        settings = self.options.settings(**about)
         scorer = CandidateScorer(self.scoring, labels=self.labels)
         return svm_problem(self.rows, self.splits, self.points, solver, settings, scorer)
 
@@ -305,8 +311,11 @@ class Search(SearchJob[Options]):
         else:
             axes, chosen = axes_of(options, dataset)
             points = candidates_of(axes)
-        options = replace(options, scoring=scoring[0], **chosen)
+        n_splits = len(fields["splits"][SEARCH, WHOLE])
+        approximate, line = choose_approximation(options, dataset, points, n_splits)
+        options = replace(options, scoring=scoring[0], approximate=approximate, **chosen)
         return GridPlan(
+            approximation=line,
             **fields,
             dataset=dataset,
             options=options,
@@ -338,6 +347,7 @@ class Search(SearchJob[Options]):
         from pipelines.search.answer import number_scores, write_predictions
 
         data, machine = plan.dataset, tested.pop("machine")
+        exactness = tested.pop("exactness", None)
         truth = data.y_test
         with names.replacing(path / names.MODEL) as file:
             machine.save(file)
@@ -345,6 +355,7 @@ class Search(SearchJob[Options]):
         names.write_table(candidates, path / names.CANDIDATES)
         best = without_state(candidates.iloc[0]).dropna().astype(float)
         entries = {"best": best.to_dict(), "n_support": len(machine.support_vectors)}
+        entries |= {} if exactness is None else {"exactness": exactness}
         if data.task == REGRESSION:
             write_predictions(path, data, tested["predicted"])
             return entries | {"test_scores": number_scores(truth, tested["predicted"])}

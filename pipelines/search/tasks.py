@@ -295,6 +295,7 @@ def _fits(
         scorer.parts,
         scorer.fit_params,
         seed=problem.seed,
+        share=task.share,
     )
     with limits:
         for item in fit_group(group, estimators, rows, scorer, fit_options):

@@ -11,6 +11,8 @@ from pipelines.svm.distances import finish_distances
 
 KERNELS = ("rbf", "linear", "poly", "sigmoid")
 
+DEFINITE = ("rbf", "linear", "poly")  # positive (semi-)definite, whatever the rows are
+
 # The kernel itself in the place of rows: (n, n) to fit, rows against support vectors to predict.
 PRECOMPUTED = "precomputed"
 
@@ -46,7 +48,7 @@ class Kernel:
     @property
     def is_definite(self) -> bool:
         """Whether the kernel is positive (semi-)definite for certain."""
-        return self.name not in ("sigmoid", PRECOMPUTED)
+        return self.name in DEFINITE
 
     def between(self, X: np.ndarray, Z: np.ndarray) -> np.ndarray:
         """Return the kernel between the rows of ``X`` and of ``Z``, as scikit-learn's

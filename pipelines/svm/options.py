@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from pipelines.run.options import Rule, at_least, finite, option, positive, rule
+from pipelines.run.options import Rule, at_least, finite, number, option, positive, rule
 from pipelines.svm.kernel import KERNELS
 from pipelines.svm.settings import DECISIONS, Settings
 
@@ -16,6 +16,8 @@ def _positive_or_default(value: int) -> str | None:
     # LIBSVM counts in 32 bits
     return None if value < 2**31 else f"at most {2**31 - 1:,}"
 
+
+APPROXIMATIONS = ("none", "nystroem", "auto")
 
 # Residuals in double precision must resolve it.
 _TOLERANCE = rule("at least 1e-12 and below 1", lambda value: 1e-12 <= value < 1)
@@ -37,6 +39,13 @@ class SVMOptions:
         "none", "balanced gives small classes a larger C", choices=("none", "balanced")
     )
     solver: str = option("auto", "auto, path, sklearn, sklearnex or cuml", metavar="NAME")
+    approximate: str = option(
+        "none",
+        "nystroem fits on landmarks that stand for all rows: many rows in little time; auto where "
+        "the kernel is beyond --memory, or its fits beyond --time-budget",
+        choices=APPROXIMATIONS,
+    )
+    landmarks: int = number(1000, "rows that stand for all, with --approximate", rule=at_least(1))
     tol: float = option(
         1e-3, "tolerance of the stopping criterion", parse=float, rule=_TOLERANCE, metavar="TOL"
     )
@@ -63,6 +72,7 @@ class SVMOptions:
         return Settings(
             **{name: getattr(self, name) for name in names},
             class_weight=None if self.class_weight == "none" else self.class_weight,
+            n_landmarks=self.landmarks if self.approximate == "nystroem" else 0,
             memory_bytes=int(self.memory * 2**30),
             **of_run,
         )

@@ -20,7 +20,7 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted, v
 from pipelines.data.model_file import Arrays, load_model
 from pipelines.data.scaling import FittedScaling
 from pipelines.sklearn_private import Interval, Options, StrOptions, check_y
-from pipelines.svm.kernel import KERNELS, PRECOMPUTED, gamma_of
+from pipelines.svm.kernel import DEFINITE, KERNELS, PRECOMPUTED, gamma_of
 from pipelines.svm.kernel_machine import KernelMachine, KernelRegressor
 from pipelines.svm.settings import Settings
 from pipelines.svm.solutions import ITERATION_LIMIT
@@ -42,6 +42,9 @@ class PathEstimator(BaseEstimator):
         "max_iter": [_AT_LEAST_1, Options(Integral, {-1})],
         "n_jobs": [_AT_LEAST_1, Options(Integral, {-1}), None],
         "memory_bytes": [_AT_LEAST_1],
+        "approximation": [StrOptions({"nystroem"}), None],
+        "n_landmarks": [_AT_LEAST_1],
+        "random_state": ["random_state"],
     }
 
     _machine_type: ClassVar[type[KernelMachine | KernelRegressor]]  # of ``machine_``
@@ -55,6 +58,9 @@ class PathEstimator(BaseEstimator):
     max_iter: int
     n_jobs: int | None
     memory_bytes: int
+    approximation: str | None
+    n_landmarks: int
+    random_state: Any
     support_: np.ndarray
     n_support_: np.ndarray
     machine_: Any
@@ -90,6 +96,11 @@ class PathEstimator(BaseEstimator):
         ValueError, TypeError
             They cannot be used.
         """
+        if self.approximation is not None and self.kernel not in DEFINITE:
+            raise ValueError(
+                f"kernel must be one of {', '.join(DEFINITE)} for "
+                f"approximation={self.approximation!r}, got {self.kernel!r}"
+            )
         numeric = is_regressor(self)
         if callable(self.kernel):
             check_consistent_length(X, y)

@@ -72,11 +72,17 @@ class PathSVC(ClassifierMixin, PathEstimator):
     memory_bytes : int, default 4 GiB
         What may be held of kernel matrices, at least 1; beyond it the fit works in blocks. A
         sparse ``X`` that would take more as a dense array is refused.
+    approximation : {"nystroem"} or None, default None
+        Whether landmarks, rows that stand for all, approximate the kernel: the time then goes with
+        the rows, not with their square. Only of a kernel that is rbf, linear or poly.
+    n_landmarks : int, default 1000
+        With ``approximation``, whose support vectors they are; at least 1.
     shrinking : bool, default True
     cache_size : float, default 200
     verbose : bool or int, default False
+        These three are those of ``SVC``, taken so that it can be replaced; without effect.
     random_state : int, RandomState or None, default None
-        These four are those of ``SVC``, taken so that it can be replaced; without effect.
+        Seed of the choice of landmarks; None for 0. Without effect on other fits.
 
     Attributes
     ----------
@@ -90,7 +96,8 @@ class PathSVC(ClassifierMixin, PathEstimator):
     n_support_ : int array of shape (n_classes,), support vectors of each class
     dual_coef_ : float64 array of shape (n_classes - 1, n_support)
         Signed multipliers as in ``SVC``; of ``decision="ovr"`` and several classes of shape
-        (n_classes, n_support), a row for each class against the rest.
+        (n_classes, n_support), a row for each class against the rest; with ``approximation`` of
+        shape (n_problems, n_support).
     intercept_ : float64 array of shape (n_problems,), as in ``SVC``
         Where every multiplier is at a bound any value of an interval is optimal, and this is the
         middle; ``SVC``'s may be another.
@@ -135,6 +142,8 @@ class PathSVC(ClassifierMixin, PathEstimator):
         max_iter: int = -1,
         n_jobs: int | None = None,
         memory_bytes: int = 4 << 30,
+        approximation: str | None = None,
+        n_landmarks: int = 1000,
         shrinking: bool = True,
         cache_size: float = 200,
         verbose: bool | int = False,
@@ -154,6 +163,8 @@ class PathSVC(ClassifierMixin, PathEstimator):
         self.max_iter = max_iter
         self.n_jobs = n_jobs
         self.memory_bytes = memory_bytes
+        self.approximation = approximation
+        self.n_landmarks = n_landmarks
         self.shrinking = shrinking
         self.cache_size = cache_size
         self.verbose = verbose
@@ -212,6 +223,10 @@ class PathSVC(ClassifierMixin, PathEstimator):
         self, X: np.ndarray, y: np.ndarray, gamma: float, settings: Settings, weights: Any
     ) -> FittedPath:
         """Find the model of class codes."""
+        if settings.n_landmarks:
+            from pipelines.svm.landmarks.search import fit_classifier
+
+            return fit_classifier(X, y, self.C, gamma, settings, weights)
         return fit_path(X, y, self.C, gamma, sample_weight=weights, **vars(settings))
 
     def fit_calibrated(self, X: Any, y: Any, sample_weight: Any = None, cv: Any = 5) -> Self:
@@ -245,7 +260,7 @@ class PathSVC(ClassifierMixin, PathEstimator):
 
     @property
     def dual_coef_(self) -> np.ndarray:
-        if self._by_pairs:
+        if self._by_pairs and self.approximation is None:
             return compact(self.machine_.coefficients, self.n_support_)
         return super().dual_coef_
 

@@ -49,6 +49,10 @@ class PathSVR(RegressorMixin, PathEstimator):
         Threads; at least 1. None and -1 take every core.
     memory_bytes : int, default 4 GiB
         What may be held of kernel matrices, as for ``PathSVC``; at least 1.
+    approximation, n_landmarks
+        As for ``PathSVC``.
+    random_state : int, RandomState or None, default None
+        Seed of the choice of landmarks; None for 0.
     shrinking : bool, default True
     cache_size : float, default 200
     verbose : bool or int, default False
@@ -101,6 +105,9 @@ class PathSVR(RegressorMixin, PathEstimator):
         max_iter: int = -1,
         n_jobs: int | None = None,
         memory_bytes: int = 4 << 30,
+        approximation: str | None = None,
+        n_landmarks: int = 1000,
+        random_state: Any = None,
         shrinking: bool = True,
         cache_size: float = 200,
         verbose: bool | int = False,
@@ -116,6 +123,9 @@ class PathSVR(RegressorMixin, PathEstimator):
         self.max_iter = max_iter
         self.n_jobs = n_jobs
         self.memory_bytes = memory_bytes
+        self.approximation = approximation
+        self.n_landmarks = n_landmarks
+        self.random_state = random_state
         self.shrinking = shrinking
         self.cache_size = cache_size
         self.verbose = verbose
@@ -148,15 +158,21 @@ class PathSVR(RegressorMixin, PathEstimator):
             weights = check_sample_weight(sample_weight, rows, dtype=np.float64)
         targets = np.asarray(targets, np.float64)
         mean, scale = target_scaling(targets) if self.scale_target else (0.0, 1.0)
-        fitted = fit_regression(
-            rows,
-            (targets - mean) / scale,
-            self.C,
-            gamma,
-            self.epsilon,
-            sample_weight=weights,
-            **vars(Settings.of(self)),
-        )
+        settings, scaled = Settings.of(self), (targets - mean) / scale
+        if settings.n_landmarks:
+            from pipelines.svm.landmarks.search import fit_regressor
+
+            fitted = fit_regressor(rows, scaled, self.C, gamma, self.epsilon, settings, weights)
+        else:
+            fitted = fit_regression(
+                rows,
+                scaled,
+                self.C,
+                gamma,
+                self.epsilon,
+                sample_weight=weights,
+                **vars(settings),
+            )
         self.n_iter_ = fitted.n_iterations
         self._keep_fit(
             rows,

@@ -67,6 +67,8 @@ class Settings:
             coef0=float(estimator.coef0),
             n_threads=None if n_jobs == -1 else n_jobs,
             pair_values=getattr(estimator, "decision_function_shape", "ovr") == "ovo",
+            n_landmarks=_landmarks_of(estimator),
+            seed=_seed_of(estimator),
         )
 
     @property
@@ -85,3 +87,15 @@ class Settings:
         LIBSVM's own where none is given.
         """
         return max(10_000_000, 100 * n) if self.max_iter < 0 else self.max_iter
+
+
+def _landmarks_of(estimator: Any) -> int:
+    """The landmarks of one of our estimators; 0 of another's."""
+    is_exact = getattr(estimator, "approximation", None) is None
+    return 0 if is_exact else int(estimator.n_landmarks)
+
+
+def _seed_of(estimator: Any) -> int:
+    """The seed of its landmarks, 0 where it has none."""
+    seed = (getattr(estimator, "random_state", None) if _landmarks_of(estimator) else None) or 0
+    return int(seed.randint(2**31 - 1) if hasattr(seed, "randint") else seed)

@@ -23,6 +23,7 @@ from pipelines.svm.calibration import Calibration, fit_sigmoids
 from pipelines.svm.kernel_machine import KernelMachine
 from pipelines.svm.multiclass import codes_of, margins
 from pipelines.svm.settings import Settings
+from pipelines.svm_search.approximation import distance_from_exact
 
 CORES_PER_WORKER = 8  # for a backend that fills several cores from one process
 
@@ -56,6 +57,8 @@ def svm_problem(
         Candidate("svm", point, SVMParameters(settings=settings, **point)) for point in points
     ]
     kind = SVRs() if "epsilon" in points[0] else SVCs(solver, settings.device)
+    if settings.n_landmarks:
+        kind = kind.with_landmarks()
     is_prepared = isinstance(data.scaling, Preparation)  # so that each split has its own rows
     if load_backend(solver, settings.device).device == "gpu" and not is_prepared:
         data = replace(data, place=FoldedData.placed)
@@ -80,7 +83,8 @@ def refit_and_test(
         ``machine``: KernelMachine or KernelRegressor; ``predicted``: int array of shape (n_test,),
         class codes, the machine's own whether it is calibrated or not, or float64 of a regression;
         of classes ``margin``, float64 of shape (n_test,), and, if they are wanted,
-        ``probabilities``, float64 of shape (n_test, n_classes)
+        ``probabilities``, float64 of shape (n_test, n_classes); on landmarks ``exactness``, see
+        ``distance_from_exact``
     """
     data, best = problem.data, problem.candidates[refit.member].estimator
     settings, scaling = best.settings, data.scaling_for(None)
@@ -94,7 +98,10 @@ def refit_and_test(
         svr.fit(data.scaled("cpu"), data.y)
         support = scaling.transform(rows_of(data.X, svr.support_))
         regressor = replace(svr.machine_, support_vectors=support, scaling=scaling)
-        return {"machine": regressor, "predicted": regressor.predict(data.X_test)}
+        tested = {"machine": regressor, "predicted": regressor.predict(data.X_test)}
+        if settings.n_landmarks:
+            tested["exactness"] = distance_from_exact(data, best)
+        return tested
     classes, backend = problem.scorer.labels, load_backend(solver, settings.device)
     assert classes is not None
     data.placement.drop(PRODUCTS)  # the fit needs the memory
@@ -117,6 +124,8 @@ def refit_and_test(
     if probability:
         machine = replace(machine, calibration=_calibrate(problem, best, backend))
         tested["probabilities"] = machine.predict_proba(data.X_test)
+    if settings.n_landmarks:
+        tested["exactness"] = distance_from_exact(data, best, backend)
     return {"machine": machine, **tested}
 
 

@@ -7,7 +7,7 @@ from typing import ClassVar, Self
 from pydantic import model_validator
 
 from pipelines.run_folder.record import BestMetadata
-from pipelines.run_folder.schema import Count, Number, Positive
+from pipelines.run_folder.schema import Count, Number, Part, Positive
 from pipelines.search.record import SearchAnswer, SearchOptionMetadata, SearchRecord, SearchRow
 
 PROBABILITIES = "test_probabilities.parquet"
@@ -34,6 +34,8 @@ class SvmRow(SearchRow):
 class SvmOptionMetadata(SearchOptionMetadata):
     """Options of ``svm_grid``."""
 
+    approximate: str = "none"
+    landmarks: Count | None = None
     c: list[Number] | None = None
     gamma: list[Number | str] | None = None
     epsilon: list[Number] | None = None
@@ -52,12 +54,25 @@ class SvmBest(BestMetadata):
     epsilon: Number | None = None
 
 
+class Exactness(Part):
+    """How far landmarks are from the kernel itself, of the best candidate on some rows."""
+
+    n_rows: Count
+    n_tested: Count
+    exact: Number
+    approximate: Number
+    difference: Number
+    low: Number
+    high: Number
+
+
 class SvmAnswer(SearchAnswer):
     """What ``svm_grid`` answers."""
 
     needed: ClassVar[tuple[str, ...]] = ("best", "dataset.n_test")
 
     best: SvmBest | None = None
+    exactness: Exactness | None = None
 
 
 class SvmRecord(SvmAnswer, SearchRecord):

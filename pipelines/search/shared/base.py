@@ -107,6 +107,7 @@ class SplitRows:
     fit_params : metadata of all rows, such as ``sample_weight``
     prepared : the rows of one split as they are after the first steps of pipelines
     seed : of the search, for what its fits draw from global generators; None leaves these
+    share : of all training rows, that these are
     """
 
     data: FoldedData
@@ -119,6 +120,7 @@ class SplitRows:
     fit_params: Mapping[str, Any] | None = None
     prepared: Rows | None = None
     seed: int | str | None = 0
+    share: float = 1.0
     _found: dict[tuple[int, str], tuple[Any, Any]] = field(default_factory=dict, init=False)
 
     @property

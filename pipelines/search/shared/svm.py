@@ -10,18 +10,19 @@ import math
 import os
 import sys
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
 from pipelines import svm
 from pipelines.data.fits import Fit, Predictions, Progress
-from pipelines.search.shared.base import SharedFit, Split, SplitRows
+from pipelines.search.shared.base import SharedFit, Split, SplitRows, is_repeatable
 from pipelines.svm.backends import load_backend
 from pipelines.svm.backends.base import Work
 from pipelines.svm.kernel import KERNELS, PRECOMPUTED, gamma_of
@@ -34,6 +35,12 @@ SECONDS_OF_COST = 3.3e-4  # at most, of a core; on 60,000 rows of MNIST it is a 
 LINEAR_ROWS = 1800
 ON_DEMAND = 7.0  # times slower than a kernel in memory, measured
 FAR_BEYOND = 10  # kernels of so many times the memory
+
+# Of landmarks: a product in the features of a row, and all that a C takes for each of them.
+PRODUCT_SECONDS, STEPS_SECONDS = 7e-11, 2e-8
+
+LANDMARKS = "landmarks"  # the name of their shared work
+LEAST_LANDMARKS = 50  # where a share of the rows has that share of the landmarks
 
 SOLVER = "pipelines.svm.cpu.walk"  # the module that is imported with it
 # What a fit and its scoring take with scikit-learn, at the least: seconds, those of a pair of rows
@@ -72,6 +79,9 @@ class SVMParameters:
         names = ("kernel", "degree", "coef0")
         options: dict[str, Any] = {name: getattr(self.settings, name) for name in names}
         options |= {"C": self.C, "gamma": self.gamma}
+        if self.settings.n_landmarks:
+            options |= {"approximation": "nystroem", "n_landmarks": self.settings.n_landmarks}
+            options["random_state"] = self.settings.seed
         if self.epsilon is not None:
             from pipelines.svm.path_svr import PathSVR
 
@@ -84,8 +94,17 @@ class SVMParameters:
 def settings_of(estimator: Any, rows: SplitRows) -> Settings:
     """Return the settings of a backend for an estimator, or a candidate of ``svm_grid``."""
     if isinstance(estimator, SVMParameters):
-        return estimator.settings
+        settings, n = estimator.settings, estimator.settings.n_landmarks
+        least = min(n, LEAST_LANDMARKS)
+        return replace(settings, n_landmarks=max(least, math.ceil(rows.share * n)))
     return replace(Settings.of(estimator), n_threads=rows.n_threads or usable_threads())
+
+
+def landmarks_of(estimator: Any) -> int:
+    """How many landmarks stand for its rows; 0 where none do."""
+    if isinstance(estimator, SVMParameters):
+        return estimator.settings.n_landmarks
+    return estimator.n_landmarks if getattr(estimator, "approximation", None) else 0
 
 
 def predicted_cost(C: float, gamma: float, n_features: int) -> float:
@@ -103,11 +122,28 @@ def predicted_cost(C: float, gamma: float, n_features: int) -> float:
 class KernelMachines(SharedFit):
     """The shared work of support vector classifiers and regressors."""
 
-    name = "the path solver"
     predictions_only = True
-    splits_together = True
     most_seconds: float | None = SECONDS_OF_COST
     linear_rows: int | None = LINEAR_ROWS
+    on_landmarks = False
+
+    @property
+    def name(self) -> str:  # type: ignore[override]
+        """For rows and pages."""
+        return LANDMARKS if self.on_landmarks else "the path solver"
+
+    def with_landmarks(self) -> Self:
+        """The same for candidates on landmarks: their splits share nothing."""
+        kind = copy(self)
+        kind.on_landmarks, kind.linear_rows = True, None
+        return kind
+
+    def group_key(self, estimator: Any) -> Hashable | None:
+        """See ``SharedFit.group_key``; with the seed, where it chooses landmarks."""
+        key = super().group_key(estimator)
+        if key is None or not landmarks_of(estimator):
+            return key
+        return (key, estimator.random_state) if is_repeatable(estimator) else None
 
     def accepts(self, estimator: Any) -> bool:
         """A kernel with a name, numbers that a backend takes, and no limit of iterations.
@@ -121,6 +157,10 @@ class KernelMachines(SharedFit):
             and 0 < estimator.C < np.inf
             and (estimator.gamma in ("scale", "auto") or estimator.gamma > 0)
         )
+
+    @property
+    def splits_together(self) -> bool:  # type: ignore[override]
+        return not self.on_landmarks
 
     def partition(self, estimators: Sequence[Any], n_workers: int) -> list[list[int]]:
         """Partition the estimators by gamma."""
@@ -144,6 +184,8 @@ class KernelMachines(SharedFit):
         self, estimators: Sequence[Any], n_rows: int, n_features: int, n_splits: int
     ) -> float:
         """See ``SharedFit``; of the path solver."""
+        if landmarks_of(estimators[0]):
+            return math.inf
         each = PLAIN_SECONDS + n_rows**2 * (PAIR_SECONDS + n_features * FEATURE_SECONDS)
         n_paths = len({(one.kernel, one.gamma, getattr(one, "epsilon", 0)) for one in estimators})
         gain = SINGLE_GAIN if n_splits > 1 else LONE_GAIN
@@ -159,6 +201,12 @@ class KernelMachines(SharedFit):
         )
 
     def cost(self, estimators: Sequence[Any], n_rows: int, n_features: int) -> float:
+        if n := landmarks_of(estimators[0]):
+            gammas = {one.gamma for one in estimators}
+            products = (
+                len(gammas) * (n + n_features) * PRODUCT_SECONDS + len(estimators) * STEPS_SECONDS
+            )
+            return n_rows * n * products / SECONDS_OF_COST
         scale = (n_rows / ROWS_OF_A_UNIT_OF_TIME) ** 2
         return scale * sum(
             predicted_cost(
@@ -176,7 +224,11 @@ class KernelMachines(SharedFit):
 
         own = getattr(estimator, "settings", None)  # of svm_grid, which has an option for it
         settings, n_rows = own or Settings.of(estimator), len(y)
-        if self.linear_rows is None or fits_in_memory(n_rows, settings.memory_bytes):
+        if (
+            settings.n_landmarks
+            or self.linear_rows is None
+            or fits_in_memory(n_rows, settings.memory_bytes)
+        ):
             return 1.0, ""
         n_bytes, memory = 4 * n_rows**2, settings.memory_bytes
         pairs = settings.decision == "ovo" and not isinstance(self, SVRs)
@@ -238,11 +290,11 @@ class SVCs(KernelMachines):
 
     @property
     def splits_together(self) -> bool:  # type: ignore[override]
-        return load_backend(self.solver, self.device).shares_C
+        return load_backend(self.solver, self.device).shares_C and not self.on_landmarks
 
     @property
     def one_launch(self) -> bool:  # type: ignore[override]
-        return load_backend(self.solver, self.device).shares_gammas
+        return load_backend(self.solver, self.device).shares_gammas and not self.on_landmarks
 
     def accepts(self, estimator: Any) -> bool:
         """See ``KernelMachines.accepts``; and predictions as a backend makes them."""
@@ -262,7 +314,7 @@ class SVCs(KernelMachines):
         if not backend.shares_C:
             return [[i] for i in range(len(estimators))]
         by_gamma = super().partition(estimators, n_workers)
-        if not backend.shares_gammas:
+        if not backend.shares_gammas or self.on_landmarks:
             return by_gamma
         n_tasks = min(n_workers, len(by_gamma))
         return [[i for some in by_gamma[n::n_tasks] for i in some] for n in range(n_tasks)]
@@ -403,6 +455,7 @@ class SVRs(KernelMachines):
         self, rows: SplitRows, estimators: Sequence[Any], methods: Collection[str]
     ) -> Iterator[Fit | Progress]:
         from pipelines.svm.cpu.regression import solve_regression
+        from pipelines.svm.landmarks.search import solve_landmarks_regression
         from pipelines.svm.path_svr import target_scaling
 
         X, y, splits = rows.matrix("cpu")
@@ -426,16 +479,12 @@ class SVRs(KernelMachines):
                     alike[number, float(estimators[i].epsilon), C].append(i)
             epsilons = sorted({epsilon for _, epsilon, _ in alike})
             n_cells = sum(map(len, alike.values()))
-            for item in solve_regression(
-                X,
-                (y - mean) / scale,
-                gamma,
-                Cs,
-                epsilons,
-                [splits[number] for number in numbers],
-                sample_weight=rows.weights(None),
-                **vars(settings),
-            ):
+            solve: Callable[..., Any] = partial(solve_regression, **vars(settings))
+            if settings.n_landmarks:
+                solve = partial(solve_landmarks_regression, settings=settings)
+            own_splits, scaled = [splits[number] for number in numbers], (y - mean) / scale
+            weights = rows.weights(None)
+            for item in solve(X, scaled, gamma, Cs, epsilons, own_splits, sample_weight=weights):
                 if isinstance(item, Progress):
                     yield item.within(n_done / n_fits, n_cells / n_fits)
                     continue

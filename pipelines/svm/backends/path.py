@@ -52,6 +52,8 @@ class PathBackend(Backend):
 
     def solve(self, work: Work) -> Iterable[Fit | Progress]:
         """Cross-validate the cells; tasks on the same rows, splits and kernel share a cache."""
+        if work.settings.n_landmarks:
+            return self.solve_on_landmarks(work)
         kept = work.placement.latest(PRODUCTS, (work.settings.kernel, work.key), dict)
         return solve_path(
             work.X,
@@ -66,9 +68,31 @@ class PathBackend(Backend):
             sample_weight=work.sample_weight,
         )
 
+    def solve_on_landmarks(self, work: Work) -> Iterator[Fit | Progress]:
+        """Cross-validate the cells with an approximate kernel, where the rows lie."""
+        from pipelines.svm.landmarks.search import solve_landmarks
+
+        yield from solve_landmarks(
+            work.X,
+            work.y,
+            work.gammas,
+            work.Cs,
+            work.splits,
+            work.settings,
+            only=work.numbers,
+            sample_weight=work.sample_weight,
+            return_decisions=work.decisions,
+        )
+
     def fit_parts(
         self, X: Any, y: np.ndarray, C: float, gamma: float, settings: Settings
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        if settings.n_landmarks:
+            from pipelines.svm.landmarks.search import fit_landmarks
+
+            with self._one_at_a_time:
+                machine = fit_landmarks(X, y, C, gamma, settings)
+            return machine.support, machine.coefficients, machine.intercepts
         with self._one_at_a_time:
             found = self.fit_path(X, y, C, gamma, **vars(settings))
         return found.support, np.ascontiguousarray(found.dual_coef.T), found.intercept

@@ -20,6 +20,9 @@ class PathCudaBackend(PathBackend):
 
     def solve(self, work: Work) -> Iterator[Fit | Progress]:
         """See ``PathBackend.solve``."""
+        if work.settings.n_landmarks:
+            yield from self.solve_on_landmarks(work)
+            return
         for item in solve_path_cuda(
             work.X,
             work.y,

@@ -17,7 +17,7 @@ from pipelines.svm.landmarks.newton import ROWS_EACH
 # Steps on rows for each C, after which Newton's method goes on: so many sweeps over all rows, and
 # what as many of its own steps would take, each of which makes a matrix of the features from so
 # many rows for each; a product there takes a fraction of one here.
-SWEEPS, OF_PRODUCT = 20, 0.05
+SWEEPS, OF_PRODUCT = 8, 0.005
 # Violations of the optimum, of a margin of 1, at which the objective is looked at, and the factor
 # by which they get smaller where it is not there yet.
 FIRST_VIOLATION, FACTOR = 0.1, 0.25
@@ -32,57 +32,79 @@ def _sweep(
     targets: Any,
     bounds: Any,
     Cs: Any,
-    order: Any,
     w: Any,
     alpha: Any,
     shrunk: Any,
-    limits: Any,
-    found: Any,
+    violation: float,
+    allowed: float,
+    most: int,
+    seed: int,
 ) -> tuple[int, int]:
-    """Step on each row of ``order`` for each C; rows without work left are taken out of it.
+    """Sweep over the rows, for each C, until violations are below ``violation``.
 
-    limits, found : float32 (2, n_C), least and largest violation of the last sweep, beyond which
-        a row at its bound is shrunk, and of this one
+    Ends also when ``allowed`` steps or ``most`` sweeps are made. A row without work left for any C
+    is not looked at again.
+
+    Returns
+    -------
+    n_steps, n_sweeps
     """
-    n_left, n_steps = 0, 0
-    found[0], found[1] = np.inf, -np.inf
-    for place in order:
-        x, sign, norm = features[rows[place]], signs[place], norms[rows[place]]
-        target = targets[place]
-        is_left = False
-        for c in range(Cs.size):
-            if shrunk[place, c]:
-                continue
-            value = np.float32(0)
-            for j in range(x.size):
-                value += w[c, j] * x[j]
-            n_steps += 1
-            gradient = sign * (value - target)
-            bound, a = Cs[c] * bounds[place], alpha[place, c]
-            violation = gradient
-            if a <= 0:
-                if gradient > limits[1, c]:
-                    shrunk[place, c] = True
+    n_C, n_left, n_steps, n_sweeps = Cs.size, rows.size, 0, 0
+    order, state = np.arange(n_left), np.uint64(2 * seed + 1)
+    # Least and largest violation of the last sweep, beyond which a row at its bound is shrunk.
+    low, high = np.full(n_C, -np.inf, np.float32), np.full(n_C, np.inf, np.float32)
+    least, largest = np.empty(n_C, np.float32), np.empty(n_C, np.float32)
+    while n_left and n_steps < allowed and n_sweeps != most:
+        least[:], largest[:] = np.inf, -np.inf
+        n_before, n_left = n_left, 0
+        for at in range(n_before):
+            # A random row of those to come (Fisher and Yates), by a congruential generator.
+            state = state * np.uint64(6364136223846793005) + np.uint64(1442695040888963407)
+            other = at + int((state >> np.uint64(33)) % np.uint64(n_before - at))
+            place = order[other]
+            order[other] = order[at]
+            x, sign, target = features[rows[place]], signs[place], targets[place]
+            norm, is_left = norms[rows[place]], False
+            for c in range(n_C):
+                if shrunk[place, c]:
                     continue
-                violation = min(gradient, np.float32(0))
-            elif a >= bound:
-                if gradient < limits[0, c]:
-                    shrunk[place, c] = True
-                    continue
-                violation = max(gradient, np.float32(0))
-            is_left = True
-            found[0, c] = min(found[0, c], violation)
-            found[1, c] = max(found[1, c], violation)
-            b = min(max(a - gradient / norm, np.float32(0)), bound)
-            if b != a:
-                alpha[place, c] = b
-                change = sign * (b - a)
+                value = np.float32(0)
                 for j in range(x.size):
-                    w[c, j] += change * x[j]
-        if is_left:
-            order[n_left] = place
-            n_left += 1
-    return n_left, n_steps
+                    value += w[c, j] * x[j]
+                n_steps += 1
+                gradient = sign * (value - target)
+                bound, a = Cs[c] * bounds[place], alpha[place, c]
+                off = gradient
+                if a <= 0:
+                    if gradient > high[c]:
+                        shrunk[place, c] = True
+                        continue
+                    off = min(gradient, np.float32(0))
+                elif a >= bound:
+                    if gradient < low[c]:
+                        shrunk[place, c] = True
+                        continue
+                    off = max(gradient, np.float32(0))
+                is_left = True
+                least[c], largest[c] = min(least[c], off), max(largest[c], off)
+                b = min(max(a - gradient / norm, np.float32(0)), bound)
+                if b != a:
+                    alpha[place, c] = b
+                    change = sign * (b - a)
+                    for j in range(x.size):
+                        w[c, j] += change * x[j]
+            if is_left:
+                order[n_left] = place
+                n_left += 1
+        n_sweeps += 1
+        is_far = False
+        for c in range(n_C):
+            is_far = is_far or largest[c] - least[c] > violation
+            low[c] = least[c] if least[c] < 0 else -np.inf
+            high[c] = largest[c] if largest[c] > 0 else np.inf
+        if not is_far:
+            break
+    return n_steps, n_sweeps
 
 
 def squared_norms(features: np.ndarray) -> np.ndarray:
@@ -139,23 +161,17 @@ def ascend(
     n, n_C = len(rows), len(Cs)
     w, alpha = np.zeros((n_C, features.shape[1]), np.float32), np.zeros((n, n_C), np.float32)
     shrunk, reached = np.zeros((n, n_C), np.bool_), np.zeros(n_C, np.bool_)
-    wide = np.repeat(np.array([[-np.inf], [np.inf]], np.float32), n_C, axis=1)
-    limits, found = wide.copy(), np.empty((2, n_C), np.float32)
-    rng, all_rows, violation = np.random.default_rng(seed), np.arange(n), FIRST_VIOLATION
-    order, n_steps, n_sweeps = all_rows.copy(), 0, 0
+    violation, n_steps, n_sweeps = FIRST_VIOLATION, 0, 0
     n_features = features.shape[1]
-    of_matrix = OF_PRODUCT * min(n, ROWS_EACH * n_features) * n_features
+    of_matrix = OF_PRODUCT * (min(n, ROWS_EACH * n_features) + n_features) * n_features
     allowed = n_C * SWEEPS * (n + of_matrix)
-    problem = features, norms, rows, signs, targets, bounds, Cs
+    problem = features, norms, rows, signs, targets, bounds, Cs, w, alpha, shrunk
     while n_steps < allowed and n_sweeps != most:
-        rng.shuffle(order)
-        n_left, n_more = _sweep(*problem, order, w, alpha, shrunk, limits, found)
-        n_steps, n_sweeps = n_steps + n_more, n_sweeps + 1
-        if n_left and (found[1] - found[0] > violation).any():
-            order = order[:n_left]
-            limits[0] = np.where(found[0] >= 0, -np.inf, found[0])
-            limits[1] = np.where(found[1] <= 0, np.inf, found[1])
-            continue
+        limits = violation, allowed - n_steps, most - n_sweeps, seed + n_sweeps
+        more = _sweep(*problem, *limits)
+        n_steps, n_sweeps = n_steps + more[0], n_sweeps + more[1]
+        if n_steps >= allowed:
+            break
         half = np.einsum("cj,cj->c", w, w, dtype=np.float64) / 2
         primal = half + Cs * _losses(features, rows, signs, targets, bounds, w)
         dual = np.einsum("ic,i->c", alpha, signs * targets, dtype=np.float64) - half
@@ -164,6 +180,5 @@ def ascend(
             break
         # All rows are looked at again, of those C that are not there, and more closely.
         violation *= FACTOR
-        order, limits = all_rows.copy(), wide.copy()
         shrunk[:] = reached
     return alpha, np.full(n_C, -(-n_steps // (n * n_C)), np.int64)

@@ -50,7 +50,7 @@ def choose_landmarks(X: Any, rows: np.ndarray, n: int, seed: int) -> np.ndarray:
     chosen = np.array([], np.int64)
     distances = np.ones(len(few))
     while len(chosen) < n and distances.any():
-        n_more = min(n - len(chosen), max(1, n // ROUNDS), np.count_nonzero(distances))
+        n_more = min(n - len(chosen), max(1, n // ROUNDS), int(np.count_nonzero(distances)))
         more = rng.choice(len(few), n_more, replace=False, p=distances / distances.sum())
         nearest = (norms[more] - 2 * points @ points[more].T).min(axis=1) + norms
         nearest[nearest <= 1e-6 * norms] = 0  # the same row again
@@ -147,7 +147,9 @@ def _between(rows: Any, points: Any, kernel: Kernel, xp: Any) -> Any:
     return values
 
 
-def make_features(X: Any, rows: np.ndarray, mapped: FeatureMap, run: Any, out: Any) -> Iterator[int]:
+def make_features(
+    X: Any, rows: np.ndarray, mapped: FeatureMap, run: Any, out: Any
+) -> Iterator[int]:
     """Write the features of ``rows`` to ``out``; yield how many rows are done.
 
     Parameters

@@ -144,7 +144,10 @@ class _Descent:
 
         def pull(block: Any) -> Any:
             there, here = block
-            pulls = (signs[here, None] * part[here] for (signs, _), part in zip(sides, parts, strict=True))
+            pulls = (
+                signs[here, None] * part[here]
+                for (signs, _), part in zip(sides, parts, strict=True)
+            )
             return self.rows.features[there].T @ sum(pulls)
 
         self.w = self._sum(pull)
@@ -224,10 +227,16 @@ class _Descent:
             scale *= n / most
         there = xp.asarray(self._numbers)[within]
         some = self.rows.features[there] * xp.sqrt(factors[within] * np.float32(scale))[:, None]
+        gradient = xp.asarray(gradient)
+        ridge = 1 + RIDGE * float((some * some).sum(axis=0).max())
+        if 2 * len(within) < n_features:  # by the smaller matrix (Woodbury's identity)
+            some = some.astype(np.float64)
+            inner = some @ some.T
+            inner.reshape(-1)[:: len(within) + 1] += ridge
+            return to_host((some.T @ xp.linalg.solve(inner, some @ gradient) - gradient) / ridge)
         second = (some.T @ some).astype(np.float64)
-        diagonal = second.reshape(-1)[:: n_features + 1]
-        diagonal += 1 + RIDGE * diagonal.max()
-        return to_host(-xp.linalg.solve(second, xp.asarray(gradient)))
+        second.reshape(-1)[:: n_features + 1] += ridge
+        return to_host(-xp.linalg.solve(second, gradient))
 
     @property
     def _numbers(self) -> np.ndarray:

@@ -12,6 +12,8 @@ import numpy as np
 
 from pipelines.data.fits import Fit, Predictions, Progress
 from pipelines.data.placement import to_device, to_host
+from pipelines.svm.cpu.fit import FittedPath
+from pipelines.svm.cpu.regression import FittedRegression
 from pipelines.svm.landmarks.features import (
     FeatureMap,
     choose_landmarks,
@@ -24,7 +26,9 @@ from pipelines.svm.search import Layout, Problem, check_size, class_factors, pro
 from pipelines.svm.settings import Settings
 from pipelines.svm.solutions import CONVERGED, ITERATION_LIMIT
 
-LEAST_TOL = 1e-5  # of the objective, in single precision
+# The objective may be above its minimum by this times the tolerance, 1 % by default: closer, other
+# errors than those of the approximation do not change. Single precision resolves the least.
+OF_TOLERANCE, LEAST_TOL = 10.0, 1e-5
 FEATURES, ASCENT = 0.3, 0.3  # shares of the time, for the progress
 C_TOGETHER = 6  # which coordinate ascent serves by one reading of a row
 GPU_BLOCK_BYTES = 1 << 31
@@ -79,7 +83,8 @@ class Training:
         weights = counts.astype(np.float64)
         if sample_weight is not None:
             weights *= np.maximum(np.asarray(sample_weight, np.float64)[rows], 0)
-            rows, counts, weights = (some[weights > 0] for some in (rows, counts, weights))
+            kept = weights > 0
+            rows, counts, weights = rows[kept], counts[kept], weights[kept]
         order = np.argsort(codes[rows], kind="stable")
         sorted_codes = codes[rows[order]]
         starts = np.searchsorted(sorted_codes, np.arange(len(classes) + 1))
@@ -160,7 +165,7 @@ def solve_split(
     device: Device,
 ) -> Iterator[Progress | Solved]:
     """Solve some problems on the same rows for a gamma, all C of each; yield them last."""
-    xp, tol = device.xp, max(settings.tol, LEAST_TOL)
+    xp, tol = device.xp, max(OF_TOLERANCE * settings.tol, LEAST_TOL)
     order = training.layout.order
     landmarks = choose_landmarks(X, order, settings.n_landmarks, settings.seed)
     mapped = FeatureMap.of(X, landmarks, settings.at(gamma), xp)
@@ -170,9 +175,7 @@ def solve_split(
     multipliers: list[Any] = [None] * len(losses)
     n_sweeps: list[np.ndarray] = []
     if device.name == "cpu":
-        for share in _ascend_all(
-            features, losses, settings, tol, device, multipliers, n_sweeps
-        ):
+        for share in _ascend_all(features, losses, settings, tol, device, multipliers, n_sweeps):
             yield Progress(FEATURES + ASCENT * share)
     most = MOST_STEPS if settings.max_iter < 0 else settings.max_iter
     solved: list[Weights] = []
@@ -214,9 +217,9 @@ def _ascend_all(
     multipliers: list[Any],
     n_sweeps: list[np.ndarray],
 ) -> Iterator[float]:
-    """Fill in the multipliers, and the sweeps, of all problems by coordinate ascent, some C of one at a time.
+    """Fill in all multipliers and sweeps by coordinate ascent; yield what share of it is done.
 
-    Yields how much of the work is done.
+    Some C of a problem are a piece of work.
     """
     from pipelines.svm.landmarks.ascent import ascend, squared_norms
 
@@ -260,8 +263,8 @@ def solve_landmarks(
 ) -> Iterator[Fit | Progress]:
     """Cross-validate every gamma and C on every split, as ``solve_path`` does, on landmarks.
 
-    Landmarks are of each split's training rows. ``settings.tol`` is the share of the objective by
-    which it may be above its minimum, 1e-5 at the least.
+    Landmarks are of each split's training rows. The objective may be above its minimum by ten
+    times ``settings.tol`` of itself, 1e-5 at the least.
 
     Parameters
     ----------
@@ -346,7 +349,9 @@ def solve_landmarks_regression(
             seconds = between - started, time.perf_counter() - between
             for e in range(len(epsilons)):
                 of_epsilon = solved.of_problem(e)
-                for c, fit in enumerate(of_epsilon.fits(*(part / len(epsilons) for part in seconds))):
+                for c, fit in enumerate(
+                    of_epsilon.fits(*(part / len(epsilons) for part in seconds))
+                ):
                     predicted = Predictions({"predict": values[:, e, c].astype(np.float64)})
                     yield replace(fit, candidate=e * len(Cs) + c, split=number, predict=predicted)
 
@@ -417,4 +422,47 @@ def fit_landmarks(
         solved.objectives[:, 0],
         solved.n_steps[:, 0],
         status,
+    )
+
+
+def fit_classifier(
+    X: Any, y: np.ndarray, C: float, gamma: float, settings: Settings, sample_weight: Any = None
+) -> FittedPath:
+    """Fit a classifier, in the form of ``fit_path``: the support vectors are landmarks."""
+    machine = fit_landmarks(X, y, C, gamma, settings, sample_weight=sample_weight)
+    classes, codes = np.unique(y, return_inverse=True)
+    own = codes[machine.support]
+    by_class = np.argsort(own, kind="stable")
+    return FittedPath(
+        classes,
+        problems_of(len(classes), settings.decision),
+        machine.support[by_class],
+        np.bincount(own, minlength=len(classes)),
+        machine.coefficients[by_class].T,
+        machine.intercepts,
+        machine.objectives,
+        machine.n_iterations,
+        machine.status,
+    )
+
+
+def fit_regressor(
+    X: Any,
+    y: np.ndarray,
+    C: float,
+    gamma: float,
+    epsilon: float,
+    settings: Settings,
+    sample_weight: Any = None,
+) -> FittedRegression:
+    """Fit epsilon-SVR, in the form of ``fit_regression``."""
+    about = {"epsilon": epsilon, "sample_weight": sample_weight}
+    machine = fit_landmarks(X, y, C, gamma, settings, **about)
+    return FittedRegression(
+        machine.support,
+        machine.coefficients[:, 0],
+        float(machine.intercepts[0]),
+        float(machine.objectives[0]),
+        int(machine.n_iterations[0]),
+        int(machine.status[0]),
     )

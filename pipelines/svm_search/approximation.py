@@ -1,0 +1,130 @@
+"""Landmarks in the place of the kernel: where they are taken, and how far from it they are."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from cluster_setup.on_this_machine.devices import available_cores
+from pipelines.data.dataset import CLASSIFICATION, Dataset
+from pipelines.data.fits import Fit
+from pipelines.data.placement import FoldedData
+from pipelines.errors import InputError, opt
+from pipelines.run.progress import clock
+from pipelines.search.shared.svm import SECONDS_OF_COST, SVCs, SVMParameters, SVRs
+from pipelines.svm.backends.base import Backend, Work
+from pipelines.svm.kernel import DEFINITE
+
+if TYPE_CHECKING:
+    from pipelines.svm_grid import Options
+
+ROWS, MOST_TESTED = 5_000, 20_000  # of the comparison with the kernel itself
+NORMAL_95 = 1.96
+
+
+def choose_approximation(
+    options: Options, dataset: Dataset, points: Sequence[Mapping[str, float]], n_splits: int
+) -> tuple[str, str]:
+    """What ``--approximate`` stands for, ``none`` or ``nystroem``, and a line on it or nothing.
+
+    Raises
+    ------
+    InputError
+        The kernel or the solver does not go with landmarks.
+    """
+    asked, n = options.approximate, len(dataset.y_train)
+    if asked == "none":
+        return asked, ""
+    for name, allowed in (("kernel", DEFINITE), ("solver", ("auto", "path"))):
+        if (value := getattr(options, name)) not in allowed:
+            raise InputError(
+                f"{opt(name)} must be one of {', '.join(allowed)} with "
+                f"{opt('approximate', asked)}, got {value!r}; leave one of them out"
+            )
+    reason = "" if asked == "nystroem" else _beyond(options, dataset, points, n_splits)
+    if asked == "auto" and not reason:
+        return "none", "approximate no: the exact kernel is within memory and time"
+    of_splits = min(options.landmarks, n)
+    line = f"{of_splits:,} landmarks of each split stand for its rows"
+    return "nystroem", f"approximate {line}{reason and f': {reason}'}"
+
+
+def _beyond(
+    options: Options, dataset: Dataset, points: Sequence[Mapping[str, float]], n_splits: int
+) -> str:
+    """Why the exact kernel is beyond this run's memory or time; nothing where it is not."""
+    exact, cores = options.settings(n_landmarks=0), available_cores()
+    candidates = [SVMParameters(settings=exact, **point) for point in points]
+    kind = SVCs() if dataset.task == CLASSIFICATION else SVRs()
+    slower, words = kind.beyond_memory(candidates[0], dataset.y_train, cores)
+    if words:
+        return words.split(";")[0]
+    n_rows, n_features = dataset.X_train.shape[0], dataset.X_train.shape[-1]
+    cost = slower * n_splits * kind.cost(candidates, n_rows, n_features)
+    seconds, budget = cost * SECONDS_OF_COST / cores, options.time_budget
+    if budget is not None and seconds > budget:
+        return (
+            f"exact fits may take {clock(seconds)} on {cores} cores, of "
+            f"{opt('time_budget')} {clock(budget)}"
+        )
+    return ""
+
+
+def distance_from_exact(
+    data: FoldedData, best: SVMParameters, backend: Backend | None = None
+) -> dict[str, float]:
+    """Fit a candidate on some rows exactly and on landmarks, and compare both on others.
+
+    Parameters
+    ----------
+    best : with landmarks
+    backend : of classes; a regression has the path solver on a CPU
+
+    Returns
+    -------
+    dict
+        ``n_rows`` it is fitted on and ``n_tested`` others; the means of what each costs on these,
+        ``exact`` and ``approximate``: error, or of numbers the squared error as a share of the
+        targets' variance; their ``difference``, and ``low`` and ``high`` of its 95 % interval
+    """
+    n = len(data.y)
+    rows = np.random.default_rng(best.settings.seed).permutation(n)
+    few = min(ROWS, 2 * n // 3)
+    train, others = np.sort(rows[:few]), np.sort(rows[few:][:MOST_TESTED])
+    losses = {}
+    for name, n_landmarks in (("exact", 0), ("approximate", best.settings.n_landmarks)):
+        candidate = replace(best, settings=replace(best.settings, n_landmarks=n_landmarks))
+        predicted = _predictions(data, candidate, train, others, backend)
+        if best.epsilon is None:
+            losses[name] = (predicted != data.y[others]).astype(np.float64)
+        else:
+            losses[name] = (predicted - data.y[others]) ** 2 / (np.var(data.y[others]) or 1.0)
+    paired = losses["approximate"] - losses["exact"]
+    mean = float(paired.mean())
+    half = NORMAL_95 * float(paired.std()) / np.sqrt(len(paired))
+    means = {name: float(values.mean()) for name, values in losses.items()}
+    interval = {"difference": mean, "low": mean - half, "high": mean + half}
+    return {"n_rows": few, "n_tested": len(others), **means, **interval}
+
+
+def _predictions(
+    data: FoldedData,
+    candidate: SVMParameters,
+    train: np.ndarray,
+    others: np.ndarray,
+    backend: Backend | None,
+) -> Any:
+    """What a candidate fitted on some rows says of others."""
+    settings = candidate.settings
+    if backend is None:
+        svr, X = candidate.as_estimator().set_params(n_jobs=settings.n_threads), data.scaled("cpu")
+        return svr.fit(X[train], data.y[train]).predict(X[others])
+    X, split = data.scaled(backend.device), (train, others)
+    what = [split], [0], [candidate.gamma], [candidate.C], settings
+    (fit,) = (item for item in backend.fit_cells(Work(X, data.y, *what)) if isinstance(item, Fit))
+    if fit.predict is None:
+        raise RuntimeError(f"the comparison with exact fits failed: {fit.error}")
+    return fit.predict("predict", "test")
