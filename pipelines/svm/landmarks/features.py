@@ -21,7 +21,8 @@ from pipelines.svm.kernel import Kernel, raise_to
 LEAST_SHARE = 1e-7
 # Landmarks are drawn from so many rows, or so many for each, and in so many rounds.
 ROWS, ROWS_EACH, ROUNDS = 20_000, 10, 32
-BLOCK_VALUES = 1 << 22  # of the kernel between rows and landmarks that are made at once
+# Of the kernel between rows and landmarks that are made at once: by a thread, and by a GPU.
+BLOCK_VALUES, GPU_BLOCK_VALUES = 1 << 22, 1 << 27
 
 
 def choose_landmarks(X: Any, rows: np.ndarray, n: int, seed: int) -> np.ndarray:
@@ -106,7 +107,8 @@ class FeatureMap:
     @property
     def block(self) -> int:
         """Rows that are worked on at once."""
-        return max(256, BLOCK_VALUES // len(self.landmarks))
+        values = BLOCK_VALUES if self._xp is np else GPU_BLOCK_VALUES
+        return max(256, values // len(self.landmarks))
 
     def __call__(self, rows: Any) -> Any:
         """Features of rows, float32 of shape (n, n_features); the last one is 1."""
