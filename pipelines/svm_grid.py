@@ -312,7 +312,9 @@ class Search(SearchJob[Options]):
             axes, chosen = axes_of(options, dataset)
             points = candidates_of(axes)
         n_splits = len(fields["splits"][SEARCH, WHOLE])
-        approximate, line = choose_approximation(options, dataset, points, n_splits)
+        approximate, line = choose_approximation(
+            options, dataset, points, n_splits, options.time_budget
+        )
         options = replace(options, scoring=scoring[0], approximate=approximate, **chosen)
         return GridPlan(
             approximation=line,

@@ -20,6 +20,7 @@ from pipelines.run_folder.ranking import candidates_of, have_all_folds
 from pipelines.run_folder.record import Record
 from pipelines.svm_search.boundary import most_fits, on_grid_boundary, widen
 from pipelines.svm_search.record import CANDIDATE, CELL, SvmBest, SvmRecord
+from pipelines.svm_search.summary import exactness_in_words
 
 
 @dataclass(frozen=True)
@@ -128,6 +129,13 @@ class SvmReport(Report):
             words += (
                 " Targets are standardised on the training rows of each fold: epsilon and C are in "
                 "units of their standard deviation."
+            )
+        if (exactness := self.record.exactness) is not None:
+            n = self.record.options.landmarks
+            said = exactness_in_words(exactness.model_dump(), self.metadata)
+            words += (
+                f" {n:,} landmarks, chosen from the training rows of each split, stand for all of "
+                f"them, and are the support vectors: {said}. The interval is of 95 %."
             )
         table, by, more = self.candidates, list(self.simple_by), {}
         if not self.measure.is_error and len(table) and table["error_mean"].notna().any():

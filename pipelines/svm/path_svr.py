@@ -49,8 +49,10 @@ class PathSVR(RegressorMixin, PathEstimator):
         Threads; at least 1. None and -1 take every core.
     memory_bytes : int, default 4 GiB
         What may be held of kernel matrices, as for ``PathSVC``; at least 1.
-    approximation, n_landmarks
+    approximation : {"nystroem"} or None, default None
         As for ``PathSVC``.
+    n_landmarks : int, default 1000
+        As for ``PathSVC``; at least 1.
     random_state : int, RandomState or None, default None
         Seed of the choice of landmarks; None for 0.
     shrinking : bool, default True

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -17,18 +17,25 @@ from pipelines.run.progress import clock
 from pipelines.search.shared.svm import SECONDS_OF_COST, SVCs, SVMParameters, SVRs
 from pipelines.svm.backends.base import Backend, Work
 from pipelines.svm.kernel import DEFINITE
-
-if TYPE_CHECKING:
-    from pipelines.svm_grid import Options
+from pipelines.svm.options import SVMOptions
 
 ROWS, MOST_TESTED = 5_000, 20_000  # of the comparison with the kernel itself
 NORMAL_95 = 1.96
 
 
 def choose_approximation(
-    options: Options, dataset: Dataset, points: Sequence[Mapping[str, float]], n_splits: int
+    options: SVMOptions,
+    dataset: Dataset,
+    points: Sequence[Mapping[str, float]],
+    n_splits: int,
+    budget: float | None,
 ) -> tuple[str, str]:
     """What ``--approximate`` stands for, ``none`` or ``nystroem``, and a line on it or nothing.
+
+    Parameters
+    ----------
+    points : the candidates
+    budget : seconds that the run may take
 
     Raises
     ------
@@ -44,7 +51,7 @@ def choose_approximation(
                 f"{opt(name)} must be one of {', '.join(allowed)} with "
                 f"{opt('approximate', asked)}, got {value!r}; leave one of them out"
             )
-    reason = "" if asked == "nystroem" else _beyond(options, dataset, points, n_splits)
+    reason = "" if asked == "nystroem" else _beyond(options, dataset, points, n_splits, budget)
     if asked == "auto" and not reason:
         return "none", "approximate no: the exact kernel is within memory and time"
     of_splits = min(options.landmarks, n)
@@ -53,10 +60,14 @@ def choose_approximation(
 
 
 def _beyond(
-    options: Options, dataset: Dataset, points: Sequence[Mapping[str, float]], n_splits: int
+    options: SVMOptions,
+    dataset: Dataset,
+    points: Sequence[Mapping[str, float]],
+    n_splits: int,
+    budget: float | None,
 ) -> str:
     """Why the exact kernel is beyond this run's memory or time; nothing where it is not."""
-    exact, cores = options.settings(n_landmarks=0), available_cores()
+    exact, cores = options.settings(), available_cores()
     candidates = [SVMParameters(settings=exact, **point) for point in points]
     kind = SVCs() if dataset.task == CLASSIFICATION else SVRs()
     slower, words = kind.beyond_memory(candidates[0], dataset.y_train, cores)
@@ -64,7 +75,7 @@ def _beyond(
         return words.split(";")[0]
     n_rows, n_features = dataset.X_train.shape[0], dataset.X_train.shape[-1]
     cost = slower * n_splits * kind.cost(candidates, n_rows, n_features)
-    seconds, budget = cost * SECONDS_OF_COST / cores, options.time_budget
+    seconds = cost * SECONDS_OF_COST / cores
     if budget is not None and seconds > budget:
         return (
             f"exact fits may take {clock(seconds)} on {cores} cores, of "

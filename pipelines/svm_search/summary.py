@@ -56,6 +56,8 @@ def of_grid(record: Mapping[str, Any], candidates: pd.DataFrame, run: Path) -> l
             f"test proba log loss {record['test_log_loss']:.4f}, "
             f"calibration error {record['test_calibration_error'] * 100:.2f} %"
         )
+    if "exactness" in record:
+        lines.append(f"landmarks  {exactness_in_words(record['exactness'], record)}")
     return [
         *lines,
         *baseline_lines(record),
@@ -63,6 +65,19 @@ def of_grid(record: Mapping[str, Any], candidates: pd.DataFrame, run: Path) -> l
         wall_time(record),
         *failed_fits(record, CELL),
     ]
+
+
+def exactness_in_words(exactness: Mapping[str, Any], record: Mapping[str, Any]) -> str:
+    """Say how far landmarks are from the kernel itself, see ``distance_from_exact``."""
+    of_numbers = record["dataset"].get("task") == "regression"
+    what = "squared errors, of the targets' variance" if of_numbers else "errors"
+    each = {name: f"{100 * exactness[name]:.2f} %" for name in ("approximate", "exact")}
+    points = [f"{100 * exactness[name]:+.2f}" for name in ("difference", "low", "high")]
+    return (
+        f"{each['approximate']} {what} for {each['exact']} of exact fits: {points[0]} points "
+        f"({points[1]} to {points[2]}), the best candidate fitted on {exactness['n_rows']:,} rows "
+        f"and asked about {exactness['n_tested']:,} others"
+    )
 
 
 def _as_good(candidates: pd.DataFrame, n_splits: int) -> Iterator[str]:

@@ -181,4 +181,4 @@ def ascend(
         # All rows are looked at again, of those C that are not there, and more closely.
         violation *= FACTOR
         shrunk[:] = reached
-    return alpha, np.full(n_C, -(-n_steps // (n * n_C)), np.int64)
+    return alpha, np.full(n_C, -(-n_steps // max(1, n * n_C)), np.int64)

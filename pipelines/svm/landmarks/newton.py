@@ -17,9 +17,11 @@ import numpy as np
 from pipelines.data.fits import Progress
 from pipelines.data.placement import to_host
 
-FIRST_WIDTH, SHRINKING = 0.5, 0.3  # half of the rounding, of a margin of 1, and its factor
+# Half of the rounding, of a margin of 1, at first: from 0, all rows are within it. Its factor.
+FIRST_WIDTH, LATER_WIDTH, SHRINKING = 2.0, 0.5, 0.1
+REACH = 10.0  # times the rounding
 ROWS_EACH = 8  # of the second derivatives, for each feature: a sample of them does
-MOST_STEPS = 100
+MOST_STEPS = 200
 MOST_HALVINGS, LEAST_DESCENT = 12, 1e-4
 RIDGE = 1e-6  # of the largest second derivative, which single precision resolves
 BLOCK_BYTES = 1 << 24  # of features that a thread works on at once
@@ -109,6 +111,11 @@ def descend(
     tol : share of the objective that its minimum may be below what is found, as far as it is known
     run : like ``map``, with threads where there are some; what it gives is in order
     """
+    if not len(loss.bounds):
+        n_C = len(loss.Cs)
+        w = np.zeros((rows.features.shape[1], n_C))
+        yield Weights(w, np.zeros(n_C), np.zeros(n_C, np.int64), np.ones(n_C, np.bool_))
+        return
     search = _Descent(rows, loss, run, xp, list(rows.blocks(block_bytes)), tol)
     search.begin(multipliers)
     for step in range(most):
@@ -156,6 +163,7 @@ class _Descent:
             for (signs, targets), part in zip(sides, parts, strict=True)
         ]
         self.least = to_host(xp.stack(sums)).sum(axis=0) - (self.w**2).sum(axis=0) / 2
+        self.widths[:] = LATER_WIDTH
         self._move(self.w, np.ones(len(self.active)))
 
     def step(self) -> bool:
@@ -213,30 +221,42 @@ class _Descent:
 
     def _direction(self, c: int, gradient: np.ndarray) -> np.ndarray:
         """Newton's direction for a C."""
-        xp, loss, width = self.xp, self.loss, self.widths[c]
+        xp, loss, width = self.xp, self.loss, np.float32(self.widths[c])
         factors = xp.zeros(len(loss.bounds), np.float32)
         for signs, targets in loss.sides:
-            factors += xp.abs(signs * (targets - self.values[:, c])) < width
+            off = xp.abs(signs * (targets - self.values[:, c]))
+            # Beyond the rounding, rows that a step may bring there: where few are within it, a step
+            # that knew those alone would go far.
+            factors += (off < REACH * width) / xp.maximum(off, width)
         factors *= loss.bounds
-        within = xp.flatnonzero(factors)
-        n_features, n = len(gradient), len(within)
-        scale = loss.Cs[c] / (2 * width)
-        most = ROWS_EACH * n_features
-        if n > most:
-            within = within[xp.asarray(np.linspace(0, n - 1, most).astype(np.int64))]
-            scale *= n / most
-        there = xp.asarray(self._numbers)[within]
-        some = self.rows.features[there] * xp.sqrt(factors[within] * np.float32(scale))[:, None]
+        within, n_features = self._sample(factors, width, len(gradient) * ROWS_EACH), len(gradient)
+        factors = xp.concatenate([factors[part] * np.float32(scale) for part, scale in within])
+        there = xp.asarray(self._numbers)[xp.concatenate([part for part, _ in within])]
+        some = self.rows.features[there]
+        some *= xp.sqrt(factors * np.float32(loss.Cs[c] / 2))[:, None]
         gradient = xp.asarray(gradient)
         ridge = 1 + RIDGE * float((some * some).sum(axis=0).max())
-        if 2 * len(within) < n_features:  # by the smaller matrix (Woodbury's identity)
+        if 2 * len(some) < n_features:  # by the smaller matrix (Woodbury's identity)
             some = some.astype(np.float64)
             inner = some @ some.T
-            inner.reshape(-1)[:: len(within) + 1] += ridge
+            inner.reshape(-1)[:: len(some) + 1] += ridge
             return to_host((some.T @ xp.linalg.solve(inner, some @ gradient) - gradient) / ridge)
         second = (some.T @ some).astype(np.float64)
         second.reshape(-1)[:: n_features + 1] += ridge
         return to_host(-xp.linalg.solve(second, gradient))
+
+    def _sample(self, factors: Any, width: float, most: int) -> list[tuple[Any, float]]:
+        """Rows for second derivatives, those within the rounding first; what each stands for."""
+        xp, parts, left = self.xp, [], most
+        stiff = factors * width >= self.loss.bounds * np.float32(0.999)
+        for some in (xp.flatnonzero(stiff), xp.flatnonzero((factors > 0) & ~stiff)):
+            n = len(some)
+            if n > left:
+                some = some[xp.asarray(np.linspace(0, n - 1, left).astype(np.int64))]
+            if len(some):
+                parts.append((some, n / len(some)))
+            left -= len(some)
+        return parts or [(xp.arange(0), 1.0)]
 
     @property
     def _numbers(self) -> np.ndarray:
