@@ -245,7 +245,7 @@ class _Descent:
         second.reshape(-1)[:: n_features + 1] += ridge
         return to_host(-xp.linalg.solve(second, gradient))
 
-    def _sample(self, factors: Any, width: float, most: int) -> list[tuple[Any, float]]:
+    def _sample(self, factors: Any, width: Any, most: int) -> list[tuple[Any, float]]:
         """Rows for second derivatives, those within the rounding first; what each stands for."""
         xp, parts, left = self.xp, [], most
         stiff = factors * width >= self.loss.bounds * np.float32(0.999)
