@@ -34,9 +34,10 @@ from pipelines.search.scoring import (
 )
 from pipelines.search.spaces import Branch, Point
 from pipelines.search.strategies import DRAWING
-from pipelines.search.tasks import Problem, Refit
+from pipelines.search.tasks import SEARCH, Problem, Refit
 from pipelines.search.unfinished import without_state
 from pipelines.svm.backends import resolve_backend
+from pipelines.svm.cpu import first_use
 from pipelines.svm.options import SVMOptions
 from pipelines.svm_search.axes import (
     axes_of,
@@ -46,7 +47,7 @@ from pipelines.svm_search.axes import (
     read_values,
     words_in_numbers,
 )
-from pipelines.svm_search.problem import refit_and_test, svm_problem, workers_for
+from pipelines.svm_search.problem import is_brief, refit_and_test, svm_problem, workers_for
 from pipelines.svm_search.record import PROBABILITIES, SvmAnswer, SvmRecord, SvmRow
 from pipelines.svm_search.summary import of_grid
 
@@ -151,10 +152,12 @@ class GridPlan(SearchPlan[Options]):
     Attributes
     ----------
     points : the parameters of each
+    is_brief : whether ``SVC`` itself is through with them before the path solver could begin
     """
 
     points: Sequence[Mapping[str, float]]
     solver: str
+    is_brief: bool = False
 
     @cached_property
     def rows(self) -> FoldedData:
@@ -221,7 +224,9 @@ class GridPlan(SearchPlan[Options]):
         solver = resolve_backend(self.solver, device)
         settings = self.options.settings(n_threads=n_threads, device=device)
         scorer = CandidateScorer(self.scoring, labels=self.labels)
-        return svm_problem(self.rows, self.splits, self.points, solver, settings, scorer)
+        return svm_problem(
+            self.rows, self.splits, self.points, solver, settings, scorer, self.is_brief
+        )
 
     def sources(self, problem: Problem) -> Sequence[DrawnFrom]:
         """See ``SearchPlan``; one, as there is one algorithm."""
@@ -236,7 +241,22 @@ class GridPlan(SearchPlan[Options]):
     def on(self, cluster: Cluster) -> Self:
         """See ``SearchPlan``; with the solver, too."""
         plan, solver = super().on(cluster), resolve_backend(self.solver, cluster.device)
+        if self.is_brief and cluster.device == "cpu":
+            first_use.compile_meanwhile()
+            solver = "sklearn"
         return replace(plan, entries={**plan.entries, "solver": solver})
+
+
+def _is_brief(plan: GridPlan) -> bool:
+    """See ``GridPlan``; of workers elsewhere, and of what is drawn, that is not known."""
+    options, splits = plan.options, plan.splits[SEARCH, 1.0]
+    return (
+        plan.solver == "auto"
+        and plan.dataset.task == CLASSIFICATION
+        and options.strategy not in DRAWING
+        and options.cluster in ("auto", "threads", "local")
+        and is_brief(plan.points, options.settings(), splits, plan.dataset.X_train.shape[1])
+    )
 
 
 class Search(SearchJob[Options]):
@@ -306,7 +326,7 @@ class Search(SearchJob[Options]):
             axes, chosen = axes_of(options, dataset)
             points = candidates_of(axes)
         options = replace(options, scoring=scoring[0], **chosen)
-        return GridPlan(
+        plan = GridPlan(
             **fields,
             dataset=dataset,
             options=options,
@@ -316,6 +336,7 @@ class Search(SearchJob[Options]):
             n_candidates=len(points),
             labels=dataset.classes if dataset.task == CLASSIFICATION else None,
         )
+        return replace(plan, is_brief=_is_brief(plan))
 
     def refitted_besides(self, options: Options) -> str:
         """See ``SearchJob``."""

@@ -29,7 +29,7 @@ from pipelines.search.budget import SHORT, Budget
 from pipelines.search.calls import Call, FitCalls
 from pipelines.search.feed import Feed, Search, scope_of
 from pipelines.search.forecast import Pace
-from pipelines.search.from_calls import n_rows_of, problem_of, results_of
+from pipelines.search.from_calls import kinds_to_load_later, n_rows_of, problem_of, results_of
 from pipelines.search.joblib_backend import UsualWay
 from pipelines.search.shared import SharedFit
 from pipelines.search.splits import SplitsOfStages
@@ -45,6 +45,10 @@ from pipelines.search.tasks import (
     fit_task,
     make_tasks,
 )
+from pipelines.svm.cpu.first_use import may_wait
+
+# Seconds that searches of this process might have saved, see ``sharing_groups``.
+_saved_not = dict[str, float]()
 
 
 class SearchExecutor:
@@ -94,9 +98,10 @@ class SearchExecutor:
         self._strategy, self._metric, self._seed = strategy, metric, seed
         self._runner, self._verbose = runner, verbose
         self._kinds, self._n_threads = kinds, n_threads
-        if runner is None:  # made here, these take the backend that is in force outside
-            self._n_jobs = effective_n_jobs(n_jobs)
-            self._tasks_in_parallel = Parallel(n_jobs=n_jobs, pre_dispatch=pre_dispatch)
+        n_jobs = n_jobs if runner is None else 1
+        # Made here, these take the backend that is in force outside.
+        self._n_jobs = effective_n_jobs(n_jobs)
+        self._tasks_in_parallel = Parallel(n_jobs=n_jobs, pre_dispatch=pre_dispatch)
 
     def results(
         self, first_call: Call, others: Iterator[Call], usual: UsualWay
@@ -111,7 +116,7 @@ class SearchExecutor:
         # Callbacks stay with the process that has them.
         local = () if isinstance(self._runner, OnCluster) else ("caller", "callback_ctx")
         options = {name: first[name] for name in ("verbose", *local) if name in first}
-        problem, feed = self._fed(problem_of(calls, self._kinds))
+        problem, feed = self._fed(self._brief(problem_of(calls, self._kinds)))
         made = dict[Place, Fit]()
         with generators_kept():
             for outcome in self.outcomes(problem, feed, options):
@@ -135,6 +140,24 @@ class SearchExecutor:
             )
         self.share = max(share for _, _, _, share in made)
         return results_of(problem, made, self.share)
+
+    def _brief(self, problem: Problem) -> Problem:
+        """The search, by what can fit at once where its kinds of work would take long to begin."""
+        if isinstance(self._runner, OnCluster) or problem.scorer.fit_params or not may_wait():
+            return problem
+        groups = list(problem.groups)
+        shared = [group for group in groups if group.shared is not None]
+        later = kinds_to_load_later(problem, shared, _saved_not)
+        for number, group in enumerate(groups):
+            if group.shared is None or group.name not in later:
+                continue
+            finals = [problem.candidates[member].final for member in group.members]
+            if (brief := group.shared.brief(finals)) is not group.shared:
+                group.shared.make_ready()
+                groups[number] = replace(group, shared=brief)
+                if not self._verbose:  # a runner imports numba, to measure what is compiled
+                    self._runner = None
+        return replace(problem, groups=tuple(groups))
 
     def _fed(self, problem: Problem) -> tuple[Problem, Feed | None]:
         """The search, with the splits that its strategy may ask for, and what feeds its tasks."""
