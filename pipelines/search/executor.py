@@ -12,7 +12,7 @@ from contextlib import closing
 from dataclasses import replace
 from functools import partial
 from itertools import chain
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from joblib import effective_n_jobs
@@ -25,16 +25,11 @@ from pipelines.data.generators import generators_kept
 from pipelines.run.outcomes import Outcome, TaskEndedError, compilation_reported, measured
 from pipelines.run.progress import show_progress
 from pipelines.run.tasks import OnCluster, Runner
-from pipelines.search.budget import SHORT, Budget
 from pipelines.search.calls import Call, FitCalls
-from pipelines.search.feed import Feed, Search, scope_of
-from pipelines.search.forecast import Pace
 from pipelines.search.from_calls import kinds_to_load_later, n_rows_of, problem_of, results_of
 from pipelines.search.joblib_backend import UsualWay
 from pipelines.search.shared import SharedFit
-from pipelines.search.splits import SplitsOfStages
-from pipelines.search.strategies.base import WHOLE, Scope, Strategy
-from pipelines.search.strategies.grid import Grid
+from pipelines.search.strategies.base import WHOLE
 from pipelines.search.tasks import (
     SEARCH,
     Place,
@@ -46,6 +41,10 @@ from pipelines.search.tasks import (
     make_tasks,
 )
 from pipelines.svm.cpu.first_use import may_wait
+
+if TYPE_CHECKING:
+    from pipelines.search.feed import Feed
+    from pipelines.search.strategies.base import Scope, Strategy
 
 # Seconds that searches of this process might have saved, see ``sharing_groups``.
 _saved_not = dict[str, float]()
@@ -163,6 +162,12 @@ class SearchExecutor:
         """The search, with the splits that its strategy may ask for, and what feeds its tasks."""
         if self._strategy is None and self._time_budget is None:
             return problem, None
+        from pipelines.search.budget import Budget
+        from pipelines.search.feed import Feed, Search, scope_of
+        from pipelines.search.forecast import Pace
+        from pipelines.search.splits import SplitsOfStages
+        from pipelines.search.strategies.grid import Grid
+
         data, splits = problem.data, problem.splits[SEARCH, WHOLE]
         codes = np.zeros(n_rows_of(data.X), int)
         if is_classifier(problem.candidates[0].estimator) and np.ndim(data.y) == 1:
@@ -324,6 +329,8 @@ def next_tasks(feed: Feed) -> list[Task]:
 
     Of short tasks so many that each worker has a second's work; joblib takes a while to begin.
     """
+    from pipelines.search.budget import SHORT
+
     tasks, new, seconds = list[Task](), feed(0), 0.0
     while new:
         tasks += new

@@ -21,7 +21,7 @@ from sklearn.svm import SVC
 from pipelines import GridSearch, PathSVC, SVMGridSearch, svm_grid
 from pipelines.run_folder import names
 from pipelines.search import executor
-from pipelines.svm.cpu import first_use
+from pipelines.svm.cpu import first_use, path
 
 X, y = load_wine(return_X_y=True)
 X = StandardScaler().fit_transform(X)
@@ -50,8 +50,9 @@ def nothing_compiled(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterato
     """An empty cache; the process that would fill it is held back, as if another were at it."""
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.setenv(first_use.SWITCH, "background")
-    # As in a process of its own, where others have not loaded the solver.
-    monkeypatch.delitem(sys.modules, first_use.SOLVER, raising=False)
+    # As in a process of its own, where nothing has loaded the solver, as this has.
+    assert path.__name__ in sys.modules
+    monkeypatch.setattr(first_use, "SOLVER", "pipelines.svm.cpu.none")
     monkeypatch.setattr(executor, "_saved_not", {})
     first_use.compile_meanwhile.cache_clear()
     first_use.kept_in().mkdir(parents=True)
@@ -111,17 +112,14 @@ def test_so_are_those_of_its_own_estimators(n_jobs: int, nothing_compiled: None)
     ],
 )
 def test_what_is_the_path_solvers_own_stays_so(
-    options: dict[str, object], why: str, nothing_compiled: None, monkeypatch: pytest.MonkeyPatch
+    options: dict[str, object], why: str, nothing_compiled: None
 ) -> None:
-    monkeypatch.delenv("NUMBA_CACHE_DIR")  # where tests have compiled it
-    monkeypatch.setattr(first_use, "is_compiled", lambda: False)
     assert SVMGridSearch([1.0], [0.1], **options).fit(X, y).solver_ == "path", why
 
 
 def test_a_search_that_would_take_as_long_as_compiling_is_the_path_solvers(
     nothing_compiled: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.delenv("NUMBA_CACHE_DIR")
     monkeypatch.setattr(first_use, "PLAIN_SECONDS", 1.0)
     assert SVMGridSearch(C, GAMMA).fit(X, y).solver_ == "path"
 
@@ -129,7 +127,6 @@ def test_a_search_that_would_take_as_long_as_compiling_is_the_path_solvers(
 def test_short_searches_that_add_up_to_it_are_not_all_by_svc(
     nothing_compiled: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.delenv("NUMBA_CACHE_DIR")
     monkeypatch.setattr(first_use, "PLAIN_SECONDS", 0.25)
     solvers = [SVMGridSearch(C, GAMMA).fit(X, y).solver_ for _ in range(3)]
     assert solvers[0] == "sklearn"

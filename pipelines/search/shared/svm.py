@@ -277,6 +277,10 @@ class SVCs(KernelMachines):
         n_tasks = min(n_workers, len(by_gamma))
         return [[i for some in by_gamma[n::n_tasks] for i in some] for n in range(n_tasks)]
 
+    def settings_of(self, estimator: Any, rows: SplitRows) -> Settings:
+        """The settings of the backend."""
+        return settings_of(estimator, rows)
+
     def fit_splits(
         self, rows: SplitRows, estimators: Sequence[Any], methods: Collection[str]
     ) -> Iterator[Fit | Progress]:
@@ -287,7 +291,7 @@ class SVCs(KernelMachines):
 
             check_classification_targets(y)
         classes, codes = np.unique(y, return_inverse=True)
-        codes, settings = codes.astype(np.int32), settings_of(estimators[0], rows)
+        codes, settings = codes.astype(np.int32), self.settings_of(estimators[0], rows)
         settings = replace(settings, device=self.device)
         decisions = "decision_function" in methods
         if not isinstance(estimators[0], SVMParameters):
@@ -362,6 +366,10 @@ class BriefSVCs(SVCs):
             and not isinstance(settings.class_weight, dict)
             and (not hasattr(estimator, "probability") or super().accepts(estimator))
         )
+
+    def settings_of(self, estimator: Any, rows: SplitRows) -> Settings:
+        """See ``SVCs``; to ask BLAS for its threads takes longer than some fits."""
+        return super().settings_of(estimator, replace(rows, n_threads=rows.n_threads or 1))
 
 
 def _refuse_weightless(codes: np.ndarray, rows: SplitRows, trains: Sequence[np.ndarray]) -> None:

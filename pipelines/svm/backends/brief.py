@@ -11,10 +11,8 @@ import numpy as np
 
 from pipelines.data.fits import Fit, Progress
 from pipelines.svm.backends.base import Work
-from pipelines.svm.backends.path import BACKEND as PATH
 from pipelines.svm.backends.sklearn import SklearnBackend
 from pipelines.svm.cpu.first_use import iteration_seconds
-from pipelines.svm.search import problems_of
 from pipelines.svm.settings import Settings
 
 IMPLEMENTATION, REASON = "scikit-learn", "the path solver takes longer to begin"
@@ -55,17 +53,20 @@ class BriefBackend(SklearnBackend):
             yield Progress(len(done) / len(cells))
         if len(done) == len(cells):
             return
+        from pipelines.svm.backends.path import BACKEND as PATH  # numba, too
+
         for item in PATH.fit_cells(work):
             if not isinstance(item, Fit) or (item.candidate, item.split) not in done:
                 yield item
 
     def fit(self, X: np.ndarray, y: np.ndarray, C: float, gamma: float, settings: Settings) -> Any:
         """See ``Backend.fit``; a fit that has no iterations left is not converged."""
-        n_classes, of_pairs = len(np.unique(y)), settings.decision == "ovo"
-        n_problems = max(1, len(problems_of(n_classes, settings.decision)))
+        n_classes = len(np.unique(y))
+        of_pairs = settings.decision == "ovo" or n_classes == 2
+        n_problems = n_classes * (n_classes - 1) // 2 if of_pairs else n_classes
         n_rows = 2 * len(y) // n_classes if of_pairs else len(y)
         each = iteration_seconds(n_rows)
-        limit = max(1, int(self.seconds_left / each / n_problems))  # of a problem
+        limit = max(1, int(self.seconds_left / each / max(1, n_problems)))  # of a problem
         fitted = super().fit(X, y, C, gamma, replace(settings, max_iter=limit))
         _, n_iterations, converged = self.summarize(fitted)
         self.seconds_left = self.seconds_left - each * n_iterations if converged else 0.0
