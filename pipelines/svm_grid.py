@@ -345,7 +345,8 @@ class Search(SearchJob[Options]):
     def refit(self, plan: GridPlan, cluster: Cluster) -> Callable[[Problem, Refit], dict[str, Any]]:
         """See ``SearchJob``."""
         solver = resolve_backend(plan.solver, cluster.device)
-        return partial(refit_and_test, solver=solver, probability=plan.options.probability)
+        probability, brief = plan.options.probability, plan.is_brief
+        return partial(refit_and_test, solver=solver, probability=probability, brief=brief)
 
     def answer_of_best(
         self,

@@ -20,6 +20,7 @@ from pipelines.search.shared.svm import SVCs, SVMParameters, SVRs
 from pipelines.search.tasks import SEARCH, Problem, Refit, Splits
 from pipelines.svm.backends import load_backend
 from pipelines.svm.backends.base import PRODUCTS, Backend, Work
+from pipelines.svm.backends.brief import BriefBackend
 from pipelines.svm.calibration import Calibration, fit_sigmoids
 from pipelines.svm.cpu import first_use
 from pipelines.svm.kernel_machine import KernelMachine
@@ -87,13 +88,18 @@ def is_brief(
 
 
 def refit_and_test(
-    problem: Problem, refit: Refit, solver: str, probability: bool = False
+    problem: Problem,
+    refit: Refit,
+    solver: str,
+    probability: bool = False,
+    brief: bool = False,
 ) -> dict[str, Any]:
     """Fit the best candidate on all training rows and ask it about the test rows; a task.
 
     Parameters
     ----------
     probability : whether to calibrate it on the splits of the search, a fit of each besides
+    brief : as for ``svm_problem``
 
     Returns
     -------
@@ -117,6 +123,8 @@ def refit_and_test(
         regressor = replace(svr.machine_, support_vectors=support, scaling=scaling)
         return {"machine": regressor, "predicted": regressor.predict(data.X_test)}
     classes, backend = problem.scorer.labels, load_backend(solver, settings.device)
+    if brief and settings.device == "cpu":
+        backend = BriefBackend(first_use.seconds_to_start())
     assert classes is not None
     data.placement.drop(PRODUCTS)  # the fit needs the memory
     support, coefficients, intercepts = backend.fit_parts(

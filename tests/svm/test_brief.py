@@ -77,3 +77,14 @@ def test_a_fit_that_fails_says_why() -> None:
     (fit,) = (item for item in BriefBackend(10.0).fit_cells(one) if isinstance(item, Fit))
     assert fit.error is not None
     assert "class" in fit.error
+
+
+@pytest.mark.parametrize("seconds", [10.0, 1e-6])
+def test_a_model_is_that_of_the_path_solver(seconds: float) -> None:
+    fit = (X, y, 1.0, 0.01, Settings(tol=1e-6))
+    support, coefficients, intercepts = BriefBackend(seconds).fit_parts(*fit)
+    expected = load_backend("path", "cpu").fit_parts(*fit)
+    order, other = np.argsort(support), np.argsort(expected[0])
+    np.testing.assert_array_equal(support[order], expected[0][other])
+    np.testing.assert_allclose(coefficients[order], expected[1][other], atol=1e-4)
+    np.testing.assert_allclose(intercepts, expected[2], atol=1e-4)

@@ -56,7 +56,7 @@ def nothing_compiled(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterato
     monkeypatch.setattr(executor, "_saved_not", {})
     first_use.compile_meanwhile.cache_clear()
     first_use.kept_in().mkdir(parents=True)
-    with (first_use.kept_in() / "background.lock").open("ab") as lock:
+    with (first_use.kept_in() / first_use.LOCK).open("ab") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
     first_use.compile_meanwhile.cache_clear()
@@ -134,13 +134,14 @@ def test_short_searches_that_add_up_to_it_are_not_all_by_svc(
 
 
 def test_the_command_fits_by_svc_and_its_record_and_rows_say_so(
-    nothing_compiled: None, tmp_path: Path
+    nothing_compiled: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     table = tmp_path / "wine.csv"
     pd.DataFrame(X).assign(kind=y).to_csv(table, index=False)
     options = ["--dataset", str(table), "--target", "kind", "--n-c", "3", "--n-gamma", "2"]
     run = tmp_path / "run"
-    more = ["--cluster", "threads", "--quiet", "--results", str(run)]
+    more = ["--cluster", "threads", "--quiet", "--probability", "--results", str(run)]
+    monkeypatch.setattr(path, "solve_path", None)  # nothing of it is needed
     assert svm_grid.main([*options, *more]) == 0
     assert json.loads((run / "run.json").read_text())["solver"] == "sklearn"
     rows = pd.read_parquet(run / names.CELLS)

@@ -59,6 +59,16 @@ class BriefBackend(SklearnBackend):
             if not isinstance(item, Fit) or (item.candidate, item.split) not in done:
                 yield item
 
+    def fit_parts(
+        self, X: np.ndarray, y: np.ndarray, C: float, gamma: float, settings: Settings
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        parts = super().fit_parts(X, y, C, gamma, settings)
+        if self.seconds_left > 0:
+            return parts
+        from pipelines.svm.backends.path import BACKEND as PATH
+
+        return PATH.fit_parts(X, y, C, gamma, settings)
+
     def fit(self, X: np.ndarray, y: np.ndarray, C: float, gamma: float, settings: Settings) -> Any:
         """See ``Backend.fit``; a fit that has no iterations left is not converged."""
         n_classes = len(np.unique(y))

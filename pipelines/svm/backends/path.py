@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from itertools import product
 from typing import Any
 
@@ -22,7 +23,8 @@ class PathBackend(Backend):
     """The path solver; see ``docs/path-solver.md``."""
 
     shares_C = True
-    fit_path: Callable[..., FittedPath] = staticmethod(fit_path)
+    # A run's model does not depend on what its process has loaded.
+    fit_path: Callable[..., FittedPath] = staticmethod(partial(fit_path, may_be_brief=False))
 
     def __init__(self) -> None:
         # A task uses every thread it is given: two at once would only be in each other's way.

@@ -29,6 +29,7 @@ FOLDER = Path(__file__).parent
 SOURCES = FOLDER, FOLDER.parent  # that compiled code is of, see ``svm.compiled``
 # Of the functions that Python calls, one of each kind: the walk, pairs of few rows, Newton's.
 ENTRIES = "walk.walk_easily", "small_pairs._walk_pairs", "newton._steps"
+LOCK = "background.lock"  # of the process that compiles, until it ends
 PROGRAM = """
 import os, sys
 os.nice(19)
@@ -51,7 +52,7 @@ def iteration_seconds(n_rows: int) -> float:
 
 def may_wait() -> bool:
     """Whether the path solver is begun only where that pays, and compiled in the background."""
-    return os.environ.get(SWITCH) != "now"
+    return os.environ.get(SWITCH) != "now" and "NUMBA_DISABLE_JIT" not in os.environ
 
 
 def seconds_to_start() -> float:
@@ -73,13 +74,18 @@ def is_compiled() -> bool:
 
 def kept_in() -> Path:
     """The folder in which numba keeps compiled code of ours, as its locators choose it."""
-    apart = f"{FOLDER.name}_{hashlib.sha1(str(FOLDER).encode()).hexdigest()}"
     if folder := os.environ.get("NUMBA_CACHE_DIR"):
-        return Path(folder) / apart
+        return Path(folder) / folder_name()
     beside = FOLDER / "__pycache__"
     if os.access(beside if beside.exists() else FOLDER, os.W_OK):
         return beside
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "numba" / apart
+    at_home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(at_home) / "numba" / folder_name()
+
+
+def folder_name() -> str:
+    """What numba calls that folder where it is not beside the sources."""
+    return f"{FOLDER.name}_{hashlib.sha1(str(FOLDER).encode()).hexdigest()}"
 
 
 @cache
@@ -102,7 +108,7 @@ def compile_meanwhile() -> None:
         return
     try:
         kept_in().mkdir(parents=True, exist_ok=True)
-        with (kept_in() / "background.lock").open("ab") as lock:
+        with (kept_in() / LOCK).open("ab") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             program = PROGRAM.format(place=str(FOLDER.parents[2]))
             process = subprocess.Popen(

@@ -63,6 +63,7 @@ def fit_path(
     n_threads: int | None = None,
     memory_bytes: int = 4 << 30,
     sample_weight: np.ndarray | None = None,
+    may_be_brief: bool = True,
     **form: Any,
 ) -> FittedPath:
     """Fit C-SVC for one C and gamma on all rows.
@@ -72,13 +73,16 @@ def fit_path(
     X : float array of shape (n, n_features), or (n, n) for ``"precomputed"``
     y : array of shape (n,), at least two labels
     sample_weight : float array of shape (n,) of factors of C, at least 0, or None
+    may_be_brief : whether ``SVC`` may fit it, where the path solver would take longer to begin
 
     The others are as for ``cross_validate_path``.
     """
     X, asked = np.asarray(X), Settings(**form)
     check_size(X, gamma)
-    if sample_weight is None and (found := _fit_briefly(X, y, C, gamma, asked)):
-        return found
+    if may_be_brief and sample_weight is None:
+        brief = _fit_briefly(X, y, C, gamma, asked)
+        if brief is not None:
+            return brief
     # With numba, too.
     from pipelines.svm.cpu.beyond_memory import open_rows
     from pipelines.svm.cpu.in_memory import solve_in_memory

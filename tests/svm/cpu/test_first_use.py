@@ -133,7 +133,7 @@ def test_where_none_can_be_begun_nothing_is_said(
 
 
 def test_a_lock_that_another_has_is_left_alone(begun: dict[str, Path], cache: Path) -> None:
-    with (cache / "background.lock").open("ab") as lock:
+    with (cache / first_use.LOCK).open("ab") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         first_use.compile_meanwhile()
     assert not first_use._processes
