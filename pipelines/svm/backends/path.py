@@ -12,6 +12,7 @@ import numpy as np
 
 from pipelines.data.fits import Fit, Predictions, Progress
 from pipelines.svm.backends.base import PRODUCTS, Backend, Work, out_of_memory
+from pipelines.svm.cpu import first_use
 from pipelines.svm.cpu.fit import FittedPath, fit_path
 from pipelines.svm.multiclass import class_values
 from pipelines.svm.settings import Settings
@@ -53,6 +54,7 @@ class PathBackend(Backend):
 
     def solve(self, work: Work) -> Iterable[Fit | Progress]:
         """Cross-validate the cells; tasks on the same rows, splits and kernel share a cache."""
+        first_use.compile_here()
         from pipelines.svm.cpu.path import solve_path  # numba, too
 
         kept = work.placement.latest(PRODUCTS, (work.settings.kernel, work.key), dict)

@@ -11,8 +11,11 @@ import logging
 import os
 import subprocess
 import sys
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
+from signal import SIGTERM
+from socket import gethostname
 
 SWITCH = "PLEASINGLY_COMPILE"  # "now": at once, in the process that first needs it
 SOLVER = "pipelines.svm.cpu.walk"  # the module that is imported with it
@@ -110,6 +113,7 @@ def compile_meanwhile() -> None:
         kept_in().mkdir(parents=True, exist_ok=True)
         with (kept_in() / LOCK).open("ab") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            lock.truncate(0)
             program = PROGRAM.format(place=str(FOLDER.parents[2]))
             process = subprocess.Popen(
                 [sys.executable, "-P", "-c", program],
@@ -121,6 +125,7 @@ def compile_meanwhile() -> None:
                 process_group=0,  # Ctrl-C is not for it; its niceness is among this session's
             )
             _processes.append(process)
+            lock.write(f"{process.pid} {gethostname()}".encode())
     except BlockingIOError:
         pass  # another does it
     except (OSError, TypeError):  # no place, no lock, or an interpreter without a file
@@ -128,3 +133,20 @@ def compile_meanwhile() -> None:
     logging.getLogger(__name__).warning(
         "SVC itself makes these fits; the path solver is compiled in the background, for the next"
     )
+
+
+@cache
+def compile_here() -> None:
+    """End what is compiled in the background on this host: it would be waited for, and is slow.
+
+    Where all cores are busy its priority leaves it next to nothing. What it has compiled is kept.
+    """
+    if not may_wait():
+        return
+    with suppress(OSError, ValueError), (kept_in() / LOCK).open("rb") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:  # it is at work, so that the number is still its own
+            number, host = lock.read().decode().split()
+            if host == gethostname():
+                os.kill(int(number), SIGTERM)

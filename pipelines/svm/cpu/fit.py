@@ -83,6 +83,7 @@ def fit_path(
         brief = _fit_briefly(X, y, C, gamma, asked)
         if brief is not None:
             return brief
+    first_use.compile_here()
     # With numba, too.
     from pipelines.svm.cpu.beyond_memory import open_rows
     from pipelines.svm.cpu.in_memory import solve_in_memory
