@@ -38,6 +38,7 @@ from pipelines.search.strategies.base import WHOLE
 from pipelines.search.tasks import SEARCH, Problem, Refit
 from pipelines.search.unfinished import without_state
 from pipelines.svm.backends import resolve_backend
+from pipelines.svm.cpu import first_use
 from pipelines.svm.options import SVMOptions
 from pipelines.svm_search.approximation import choose_approximation
 from pipelines.svm_search.axes import (
@@ -48,7 +49,7 @@ from pipelines.svm_search.axes import (
     read_values,
     words_in_numbers,
 )
-from pipelines.svm_search.problem import refit_and_test, svm_problem, workers_for
+from pipelines.svm_search.problem import is_brief, refit_and_test, svm_problem, workers_for
 from pipelines.svm_search.record import PROBABILITIES, SvmAnswer, SvmRecord, SvmRow
 from pipelines.svm_search.summary import of_grid
 
@@ -154,11 +155,13 @@ class GridPlan(SearchPlan[Options]):
     ----------
     points : the parameters of each
     approximation : a line on the landmarks that stand for all rows, or nothing
+    is_brief : whether ``SVC`` itself is through with them before the path solver could begin
     """
 
     points: Sequence[Mapping[str, float]]
     solver: str
     approximation: str
+    is_brief: bool = False
 
     @cached_property
     def rows(self) -> FoldedData:
@@ -227,7 +230,9 @@ class GridPlan(SearchPlan[Options]):
         about = {"n_threads": n_threads, "device": device, "seed": self.options.seed}
         settings = self.options.settings(**about)
         scorer = CandidateScorer(self.scoring, labels=self.labels)
-        return svm_problem(self.rows, self.splits, self.points, solver, settings, scorer)
+        return svm_problem(
+            self.rows, self.splits, self.points, solver, settings, scorer, self.is_brief
+        )
 
     def sources(self, problem: Problem) -> Sequence[DrawnFrom]:
         """See ``SearchPlan``; one, as there is one algorithm."""
@@ -242,7 +247,22 @@ class GridPlan(SearchPlan[Options]):
     def on(self, cluster: Cluster) -> Self:
         """See ``SearchPlan``; with the solver, too."""
         plan, solver = super().on(cluster), resolve_backend(self.solver, cluster.device)
+        if self.is_brief and cluster.device == "cpu":
+            first_use.compile_meanwhile()
+            solver = "sklearn"
         return replace(plan, entries={**plan.entries, "solver": solver})
+
+
+def _is_brief(plan: GridPlan) -> bool:
+    """See ``GridPlan``; of workers elsewhere, and of what is drawn, that is not known."""
+    options, splits = plan.options, plan.splits[SEARCH, 1.0]
+    return (
+        plan.solver == "auto"
+        and plan.dataset.task == CLASSIFICATION
+        and options.strategy not in DRAWING
+        and options.cluster in ("auto", "threads", "local")
+        and is_brief(plan.points, options.settings(), splits, plan.dataset.X_train.shape[1])
+    )
 
 
 class Search(SearchJob[Options]):
@@ -316,7 +336,7 @@ class Search(SearchJob[Options]):
             options, dataset, points, n_splits, options.time_budget
         )
         options = replace(options, scoring=scoring[0], approximate=approximate, **chosen)
-        return GridPlan(
+        plan = GridPlan(
             approximation=line,
             **fields,
             dataset=dataset,
@@ -327,6 +347,7 @@ class Search(SearchJob[Options]):
             n_candidates=len(points),
             labels=dataset.classes if dataset.task == CLASSIFICATION else None,
         )
+        return replace(plan, is_brief=_is_brief(plan))
 
     def refitted_besides(self, options: Options) -> str:
         """See ``SearchJob``."""
@@ -335,7 +356,8 @@ class Search(SearchJob[Options]):
     def refit(self, plan: GridPlan, cluster: Cluster) -> Callable[[Problem, Refit], dict[str, Any]]:
         """See ``SearchJob``."""
         solver = resolve_backend(plan.solver, cluster.device)
-        return partial(refit_and_test, solver=solver, probability=plan.options.probability)
+        probability, brief = plan.options.probability, plan.is_brief
+        return partial(refit_and_test, solver=solver, probability=probability, brief=brief)
 
     def answer_of_best(
         self,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 import shutil
 import sys
 from collections.abc import Callable, Generator, Iterator
@@ -66,6 +67,7 @@ MARKS = {
 
 def pytest_configure(config: pytest.Config) -> None:
     """Before any cluster is opened: Dask's own list of what to import stands from the first on."""
+    os.environ.setdefault("PLEASINGLY_COMPILE", "now")  # no process outlives a test
     fast = config.getoption("markexpr") == "not slow"
     hypothesis.settings.load_profile("few" if fast else "repeatable")
     dask.config.set({METHOD: "forkserver", **QUIET})

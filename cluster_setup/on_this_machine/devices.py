@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from ctypes import CDLL
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
@@ -165,6 +166,11 @@ def _needed() -> tuple[int, int, tuple[int, int]] | None:
 @cache
 def _has_nvml() -> bool:
     """Return whether there is NVML: to look for its library takes longer than a small fit."""
+    if sys.platform == "linux" and "pynvml" not in sys.modules:
+        try:
+            CDLL("libnvidia-ml.so.1")  # as pynvml does, whose import takes longer than many fits
+        except OSError:
+            return False
     import pynvml
 
     try:

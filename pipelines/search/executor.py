@@ -12,7 +12,7 @@ from contextlib import closing
 from dataclasses import replace
 from functools import partial
 from itertools import chain
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from joblib import effective_n_jobs
@@ -25,16 +25,11 @@ from pipelines.data.generators import generators_kept
 from pipelines.run.outcomes import Outcome, TaskEndedError, compilation_reported, measured
 from pipelines.run.progress import show_progress
 from pipelines.run.tasks import OnCluster, Runner
-from pipelines.search.budget import SHORT, Budget
 from pipelines.search.calls import Call, FitCalls
-from pipelines.search.feed import Feed, Search, scope_of
-from pipelines.search.forecast import Pace
-from pipelines.search.from_calls import n_rows_of, problem_of, results_of
+from pipelines.search.from_calls import kinds_to_load_later, n_rows_of, problem_of, results_of
 from pipelines.search.joblib_backend import UsualWay
 from pipelines.search.shared import SharedFit
-from pipelines.search.splits import SplitsOfStages
-from pipelines.search.strategies.base import WHOLE, Scope, Strategy
-from pipelines.search.strategies.grid import Grid
+from pipelines.search.strategies.base import WHOLE
 from pipelines.search.tasks import (
     SEARCH,
     Place,
@@ -45,6 +40,14 @@ from pipelines.search.tasks import (
     fit_task,
     make_tasks,
 )
+from pipelines.svm.cpu.first_use import may_wait
+
+if TYPE_CHECKING:
+    from pipelines.search.feed import Feed
+    from pipelines.search.strategies.base import Scope, Strategy
+
+# Seconds that searches of this process might have saved, see ``sharing_groups``.
+_saved_not = dict[str, float]()
 
 
 class SearchExecutor:
@@ -94,9 +97,10 @@ class SearchExecutor:
         self._strategy, self._metric, self._seed = strategy, metric, seed
         self._runner, self._verbose = runner, verbose
         self._kinds, self._n_threads = kinds, n_threads
-        if runner is None:  # made here, these take the backend that is in force outside
-            self._n_jobs = effective_n_jobs(n_jobs)
-            self._tasks_in_parallel = Parallel(n_jobs=n_jobs, pre_dispatch=pre_dispatch)
+        n_jobs = n_jobs if runner is None else 1
+        # Made here, these take the backend that is in force outside.
+        self._n_jobs = effective_n_jobs(n_jobs)
+        self._tasks_in_parallel = Parallel(n_jobs=n_jobs, pre_dispatch=pre_dispatch)
 
     def results(
         self, first_call: Call, others: Iterator[Call], usual: UsualWay
@@ -111,7 +115,7 @@ class SearchExecutor:
         # Callbacks stay with the process that has them.
         local = () if isinstance(self._runner, OnCluster) else ("caller", "callback_ctx")
         options = {name: first[name] for name in ("verbose", *local) if name in first}
-        problem, feed = self._fed(problem_of(calls, self._kinds))
+        problem, feed = self._fed(self._brief(problem_of(calls, self._kinds)))
         made = dict[Place, Fit]()
         with generators_kept():
             for outcome in self.outcomes(problem, feed, options):
@@ -136,10 +140,34 @@ class SearchExecutor:
         self.share = max(share for _, _, _, share in made)
         return results_of(problem, made, self.share)
 
+    def _brief(self, problem: Problem) -> Problem:
+        """The search, by what can fit at once where its kinds of work would take long to begin."""
+        if isinstance(self._runner, OnCluster) or problem.scorer.fit_params or not may_wait():
+            return problem
+        groups = list(problem.groups)
+        shared = [group for group in groups if group.shared is not None]
+        later = kinds_to_load_later(problem, shared, _saved_not)
+        for number, group in enumerate(groups):
+            if group.shared is None or group.name not in later:
+                continue
+            finals = [problem.candidates[member].final for member in group.members]
+            if (brief := group.shared.brief(finals)) is not group.shared:
+                group.shared.make_ready()
+                groups[number] = replace(group, shared=brief)
+                if not self._verbose:  # a runner imports numba, to measure what is compiled
+                    self._runner = None
+        return replace(problem, groups=tuple(groups))
+
     def _fed(self, problem: Problem) -> tuple[Problem, Feed | None]:
         """The search, with the splits that its strategy may ask for, and what feeds its tasks."""
         if self._strategy is None and self._time_budget is None:
             return problem, None
+        from pipelines.search.budget import Budget
+        from pipelines.search.feed import Feed, Search, scope_of
+        from pipelines.search.forecast import Pace
+        from pipelines.search.splits import SplitsOfStages
+        from pipelines.search.strategies.grid import Grid
+
         data, splits = problem.data, problem.splits[SEARCH, WHOLE]
         codes = np.zeros(n_rows_of(data.X), int)
         if is_classifier(problem.candidates[0].estimator) and np.ndim(data.y) == 1:
@@ -301,6 +329,8 @@ def next_tasks(feed: Feed) -> list[Task]:
 
     Of short tasks so many that each worker has a second's work; joblib takes a while to begin.
     """
+    from pipelines.search.budget import SHORT
+
     tasks, new, seconds = list[Task](), feed(0), 0.0
     while new:
         tasks += new

@@ -8,18 +8,20 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from statistics import median
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from pipelines.data.generators import generators_kept
 from pipelines.errors import error_line
 from pipelines.run.chunking import makespan
-from pipelines.run.cluster import Workers
 from pipelines.run.progress import clock
 from pipelines.search.probes import LEAST_SLOW, SLOW, first_step, measure, measure_steps
 from pipelines.search.shared.base import PlainFits, SharedFit
 from pipelines.search.tasks import Problem, Task, run_task
+
+if TYPE_CHECKING:
+    from pipelines.run.cluster import Workers
 
 LAST = 15  # measured tasks of a kind that correct its predictions
 MOST_OF_OTHERS = 2.0  # times by which those of other kinds do: of short ones they are mostly start

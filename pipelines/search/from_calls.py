@@ -240,6 +240,9 @@ def sharing_groups(problem: Problem, saved_not: dict[str, float] | None = None) 
     brief = set[str]()
     if saved_not is not None:
         brief = kinds_to_load_later(problem, [group for group, _ in groups], saved_not)
+        for group, shared in groups:
+            if group.name in brief:
+                shared.make_ready()
     return [
         group
         for group, shared in groups

@@ -215,6 +215,7 @@ class GridSearch(ClientMixin, GridSearchCV):
             self.cv = splitter
             fits = executor.fits
             self._fits = Fits(len(fits), sum(fit.n_fits for fit in fits))
+            self._implementations = {fit.implementation for fit in fits}
             self._n_iterations = sum(fit.n_iterations or 0 for fit in fits)
             if executor.n_at_limit:
                 limit = getattr(self.estimator, "max_iter", None)

@@ -13,7 +13,7 @@ from pipelines.data.user_code import absolute_name, named_code
 from pipelines.errors import InputError, opt
 from pipelines.run.groups import FoldOptions, OwnDataOptions, RecyclingOptions, TestOptions
 from pipelines.run.options import at_least, number, option, real, rule
-from pipelines.search.strategies import DRAWING, STRATEGIES
+from pipelines.search.strategies import DRAWING, strategy_names
 
 
 @dataclass(frozen=True)
@@ -141,7 +141,7 @@ class StrategyOptions(BudgetOptions):
         "who is tried next: grid tries every candidate on every fold; race drops those that are "
         "clearly behind as the folds come; random draws --n-iter candidates; halving gives the "
         "best more rows, round by round; tpe draws where earlier candidates were good",
-        choices=STRATEGIES,
+        choices=strategy_names(),
     )
     race_margin: float = real(
         3.0,

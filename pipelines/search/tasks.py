@@ -301,7 +301,8 @@ def _fits(
         for item in fit_group(group, estimators, rows, scorer, fit_options):
             if isinstance(item, Fit):
                 used, plain = substitutes[item.candidate], candidates[item.candidate]
-                item.implementation, item.reason = used.implementation, used.reason
+                if not item.implementation:  # else its solver says what was fitted
+                    item.implementation, item.reason = used.implementation, used.reason
                 if used.replaced and (error := item.scores["fit_error"]):
                     estimator, number = clone(plain), task.splits[item.split]
                     if n_threads is not None:

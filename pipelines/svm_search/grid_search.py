@@ -23,6 +23,7 @@ from pipelines.search.shared.svm import SVCs
 from pipelines.sklearn_private import Interval, StrOptions, fit_context
 from pipelines.svm.backend_svc import BackendSVC
 from pipelines.svm.backends import load_backend, resolve_backend
+from pipelines.svm.backends.brief import IMPLEMENTATION
 from pipelines.svm.kernel import PRECOMPUTED
 from pipelines.svm.path_svc import PathSVC, checked_weights, factors_by_code
 
@@ -98,6 +99,9 @@ class SVMGridSearch(GridSearch):
     ----------
     best_estimator_ : PathSVC, fitted on all of ``X`` by the solver, whichever it is
     n_iter_ : int, iterations of all fits of the search together, of those that share work
+    solver_ : str, who fitted the candidates
+        ``"sklearn"``, ``SVC`` itself, where ``solver="auto"`` would take longer to load or to
+        compile than that to fit.
 
     and those of ``GridSearchCV``; ties go to the first candidate, C varying the slowest.
 
@@ -275,9 +279,15 @@ class SVMGridSearch(GridSearch):
                         "class_weight must be None or 'balanced' for decision='ovr' with "
                         f"solver={self._backend[0]!r}, got {weight!r}; use solver='path'"
                     )
-        searched, kinds = rows if callable(self.kernel) else X, (SVCs(*self._backend),)
-        self._search(searched, labels, given, runner, kinds, self._n_threads, cv)
+        searched = rows if callable(self.kernel) else X
+        kind = SVCs(*self._backend, may_be_brief=self.solver == "auto")
+        self._search(searched, labels, given, runner, (kind,), self._n_threads, cv)
         self.n_iter_ = self._n_iterations
+        solvers = {
+            "sklearn" if implementation == IMPLEMENTATION else self._backend[0]
+            for implementation in self._implementations
+        }
+        self.solver_ = ", ".join(sorted(solvers, reverse=True))
         if self.refit:
             started = time.perf_counter()
             best, weights = self.best_estimator_, given.get("sample_weight")  # type: ignore[has-type]

@@ -15,11 +15,14 @@ from pipelines.data.preparation import Preparation
 from pipelines.search.candidates import Candidate
 from pipelines.search.fitting import Group
 from pipelines.search.scoring import CandidateScorer
-from pipelines.search.shared.svm import SVCs, SVMParameters, SVRs
+from pipelines.search.shared.base import SharedFit
+from pipelines.search.shared.svm import KernelMachines, SVCs, SVMParameters, SVRs
 from pipelines.search.tasks import SEARCH, Problem, Refit, Splits
 from pipelines.svm.backends import load_backend
 from pipelines.svm.backends.base import PRODUCTS, Backend, Work
+from pipelines.svm.backends.brief import BriefBackend
 from pipelines.svm.calibration import Calibration, fit_sigmoids
+from pipelines.svm.cpu import first_use
 from pipelines.svm.kernel_machine import KernelMachine
 from pipelines.svm.multiclass import codes_of, margins
 from pipelines.svm.settings import Settings
@@ -44,6 +47,7 @@ def svm_problem(
     solver: str,
     settings: Settings,
     scorer: CandidateScorer,
+    brief: bool = False,
 ) -> Problem:
     """The search of some C and gamma, of a regression of epsilon too.
 
@@ -52,30 +56,54 @@ def svm_problem(
     splits : for each stage and share of the training rows
     points : of each candidate its C, gamma and, of a regression, epsilon
     solver : a name in ``BACKENDS``; a regression has the path solver on a CPU
+    brief : whether ``SVC`` itself fits first, see ``is_brief``
     """
     candidates = [
         Candidate("svm", point, SVMParameters(settings=settings, **point)) for point in points
     ]
-    kind = SVRs() if "epsilon" in points[0] else SVCs(solver, settings.device)
+    kind: KernelMachines = SVRs() if "epsilon" in points[0] else SVCs(solver, settings.device)
     if settings.n_landmarks:
         kind = kind.with_landmarks()
+    shared: SharedFit = kind
+    if brief and settings.device == "cpu":
+        shared = kind.brief([candidate.estimator for candidate in candidates])
     is_prepared = isinstance(data.scaling, Preparation)  # so that each split has its own rows
     if load_backend(solver, settings.device).device == "gpu" and not is_prepared:
         data = replace(data, place=FoldedData.placed)
-    groups = (Group(tuple(range(len(candidates))), kind),)
+    groups = (Group(tuple(range(len(candidates))), shared),)
     return Problem(
         data, tuple(candidates), splits, scorer, groups, tuple(points[0]), settings.device
     )
 
 
+def is_brief(
+    points: Sequence[Mapping[str, float]],
+    settings: Settings,
+    splits: Sequence[tuple[np.ndarray, np.ndarray]],
+    n_features: int,
+) -> bool:
+    """Whether ``SVC`` is through with a search before the path solver is compiled."""
+    if not first_use.may_wait() or first_use.is_compiled():
+        return False
+    estimators = [SVMParameters(settings=settings, **point) for point in points]
+    n_rows, kind = len(splits[0][0]), SVCs()
+    saved = kind.seconds_saved(estimators, n_rows, n_features, len(splits))
+    return saved < kind.seconds_to_start() and kind.brief(estimators) is not kind
+
+
 def refit_and_test(
-    problem: Problem, refit: Refit, solver: str, probability: bool = False
+    problem: Problem,
+    refit: Refit,
+    solver: str,
+    probability: bool = False,
+    brief: bool = False,
 ) -> dict[str, Any]:
     """Fit the best candidate on all training rows and ask it about the test rows; a task.
 
     Parameters
     ----------
     probability : whether to calibrate it on the splits of the search, a fit of each besides
+    brief : as for ``svm_problem``
 
     Returns
     -------
@@ -103,6 +131,8 @@ def refit_and_test(
             tested["exactness"] = distance_from_exact(data, best)
         return tested
     classes, backend = problem.scorer.labels, load_backend(solver, settings.device)
+    if brief and settings.device == "cpu":
+        backend = BriefBackend(first_use.seconds_to_start())
     assert classes is not None
     data.placement.drop(PRODUCTS)  # the fit needs the memory
     support, coefficients, intercepts = backend.fit_parts(

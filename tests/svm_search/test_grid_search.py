@@ -458,7 +458,7 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
         found.append({"gammas": gammas, **more})
         return solve_path(X, y, gammas, *given, **more)
 
-    monkeypatch.setattr("pipelines.svm.backends.path.solve_path", noted)
+    monkeypatch.setattr("pipelines.svm.cpu.path.solve_path", noted)
     return found
 
 

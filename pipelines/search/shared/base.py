@@ -309,6 +309,13 @@ class SharedFit(ABC):
         """
         return math.inf
 
+    def make_ready(self) -> None:  # noqa: B027  most are
+        """Begin what later searches need, where this one does without: it would be over sooner."""
+
+    def brief(self, estimators: Sequence[Any]) -> SharedFit:
+        """What fits estimators of one group where this would take longer to start."""
+        return self
+
     def draw(self, estimator: Any) -> None:  # noqa: B027  most draw nothing
         """Draw from numpy's global generator what a separate fit would have drawn.
 

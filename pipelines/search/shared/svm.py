@@ -7,24 +7,22 @@ it predicts of the rows that are asked about.
 from __future__ import annotations
 
 import math
-import os
-import sys
 from collections import defaultdict
 from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from itertools import product
-from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 
-from pipelines import svm
 from pipelines.data.fits import Fit, Predictions, Progress
 from pipelines.search.shared.base import SharedFit, Split, SplitRows, is_repeatable
 from pipelines.svm.backends import load_backend
-from pipelines.svm.backends.base import Work
+from pipelines.svm.backends.base import Backend, Work
+from pipelines.svm.backends.brief import BriefBackend
+from pipelines.svm.cpu import first_use
 from pipelines.svm.kernel import KERNELS, PRECOMPUTED, gamma_of
 from pipelines.svm.settings import Settings
 
@@ -42,16 +40,9 @@ PRODUCT_SECONDS, STEPS_SECONDS = 7e-11, 2e-8
 LANDMARKS = "landmarks"  # the name of their shared work
 LEAST_LANDMARKS = 50  # where a share of the rows has that share of the landmarks
 
-SOLVER = "pipelines.svm.cpu.walk"  # the module that is imported with it
-# What a fit and its scoring take with scikit-learn, at the least: seconds, those of a pair of rows
-# and of each of its features. Measured from 200 to 5,000 rows of breast cancer, digits and MNIST.
-PLAIN_SECONDS, PAIR_SECONDS, FEATURE_SECONDS = 3e-3, 2e-8, 2e-10
 # How many times faster the solver is where each split has one candidate, of several splits and of
 # one, whose kernel of all rows serves it alone; measured.
 SINGLE_GAIN, LONE_GAIN = 1.3, 0.6
-# Until the solver can begin: numba and its own code are loaded from disk, or compiled. That takes
-# about 12 s, but once on a machine: a part of it, as all later scripts have the good of it.
-LOAD_SECONDS, COMPILE_SECONDS = 0.35, 3.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -176,9 +167,11 @@ class KernelMachines(SharedFit):
 
     def seconds_to_start(self) -> float:
         """See ``SharedFit``: numba and our code are loaded, or compiled once on a machine."""
-        if SOLVER in sys.modules:
-            return 0.0
-        return LOAD_SECONDS if _is_compiled() else LOAD_SECONDS + COMPILE_SECONDS
+        return first_use.seconds_to_start()
+
+    def make_ready(self) -> None:
+        """See ``SharedFit``."""
+        first_use.compile_meanwhile()
 
     def seconds_saved(
         self, estimators: Sequence[Any], n_rows: int, n_features: int, n_splits: int
@@ -186,7 +179,7 @@ class KernelMachines(SharedFit):
         """See ``SharedFit``; of the path solver."""
         if landmarks_of(estimators[0]):
             return math.inf
-        each = PLAIN_SECONDS + n_rows**2 * (PAIR_SECONDS + n_features * FEATURE_SECONDS)
+        each = first_use.svc_seconds(n_rows, n_features)
         n_paths = len({(one.kernel, one.gamma, getattr(one, "epsilon", 0)) for one in estimators})
         gain = SINGLE_GAIN if n_splits > 1 else LONE_GAIN
         return each * n_splits * (len(estimators) - n_paths / gain)
@@ -261,12 +254,15 @@ class SVCs(KernelMachines):
     ----------
     solver : str, a name in ``BACKENDS``
     device : {"cpu", "gpu"}
+    may_be_brief : whether ``SVC`` may fit in the place of the path solver
     """
 
     shared = ("C", "gamma", "cache_size", "shrinking", "verbose", "n_jobs", "random_state")
 
-    def __init__(self, solver: str = "path", device: str = "cpu") -> None:
-        self.solver, self.device = solver, device
+    def __init__(
+        self, solver: str = "path", device: str = "cpu", may_be_brief: bool = True
+    ) -> None:
+        self.solver, self.device, self.may_be_brief = solver, device, may_be_brief
         self.takes_weights = (solver, device) == ("path", "cpu")
         if not self.takes_weights:  # other solvers, and GPUs, have other prices
             self.most_seconds = self.linear_rows = None
@@ -289,12 +285,26 @@ class SVCs(KernelMachines):
         return super().knows(estimator) and own == (self.solver, self.device)
 
     @property
+    def backend(self) -> Backend:
+        """What fits."""
+        return load_backend(self.solver, self.device)
+
+    @property
     def splits_together(self) -> bool:  # type: ignore[override]
-        return load_backend(self.solver, self.device).shares_C and not self.on_landmarks
+        return self.backend.shares_C and not self.on_landmarks
 
     @property
     def one_launch(self) -> bool:  # type: ignore[override]
-        return load_backend(self.solver, self.device).shares_gammas and not self.on_landmarks
+        return self.backend.shares_gammas and not self.on_landmarks
+
+    def seconds_to_start(self) -> float:
+        """See ``KernelMachines``; of the path solver on a CPU."""
+        return super().seconds_to_start() if self.takes_weights else 0.0
+
+    def brief(self, estimators: Sequence[Any]) -> SharedFit:
+        """See ``SharedFit``; ``SVC`` itself, where it would be asked for the same."""
+        kind = BriefSVCs(self.seconds_to_start())
+        return kind if self.may_be_brief and all(map(kind.accepts, estimators)) else self
 
     def accepts(self, estimator: Any) -> bool:
         """See ``KernelMachines.accepts``; and predictions as a backend makes them."""
@@ -310,7 +320,7 @@ class SVCs(KernelMachines):
         A backend that fits several gammas at once gets them dealt out to as many tasks as there
         are workers, each with small and large ones: one launch has one tail.
         """
-        backend = load_backend(self.solver, self.device)
+        backend = self.backend
         if not backend.shares_C:
             return [[i] for i in range(len(estimators))]
         by_gamma = super().partition(estimators, n_workers)
@@ -319,17 +329,21 @@ class SVCs(KernelMachines):
         n_tasks = min(n_workers, len(by_gamma))
         return [[i for some in by_gamma[n::n_tasks] for i in some] for n in range(n_tasks)]
 
+    def settings_of(self, estimator: Any, rows: SplitRows) -> Settings:
+        """The settings of the backend."""
+        return settings_of(estimator, rows)
+
     def fit_splits(
         self, rows: SplitRows, estimators: Sequence[Any], methods: Collection[str]
     ) -> Iterator[Fit | Progress]:
-        backend = load_backend(self.solver, self.device)
+        backend = self.backend
         X, y, splits = rows.matrix(backend.device)
         if not isinstance(estimators[0], SVMParameters):
             from sklearn.utils.multiclass import check_classification_targets
 
             check_classification_targets(y)
         classes, codes = np.unique(y, return_inverse=True)
-        codes, settings = codes.astype(np.int32), settings_of(estimators[0], rows)
+        codes, settings = codes.astype(np.int32), self.settings_of(estimators[0], rows)
         settings = replace(settings, device=self.device)
         decisions = "decision_function" in methods
         if not isinstance(estimators[0], SVMParameters):
@@ -366,7 +380,7 @@ class SVCs(KernelMachines):
                     yield item.within(n_done / n_fits, n_cells / n_fits)
                     continue
                 g, c = divmod(item.candidate, len(Cs))
-                made = c == 0 or not backend.shares_C
+                made = c == 0 or not backend.shares_C or item.implementation != ""
                 place = places[item.split]
                 if isinstance(item.predict, Predictions):
                     predictions = dict(item.predict.by_method)
@@ -375,6 +389,40 @@ class SVCs(KernelMachines):
                 item.classes = classes
                 yield from _members(item, members[Cs[c], gammas[g], item.split], place, made)
             n_done += n_cells
+
+
+class BriefSVCs(SVCs):
+    """``SVC`` itself, for as long as the path solver would take to begin; then that.
+
+    Parameters
+    ----------
+    seconds : of a core, that it takes to begin
+    """
+
+    name = "SVC, as the path solver takes longer to begin"
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__("sklearn")
+        self._backend = BriefBackend(seconds)
+
+    @property
+    def backend(self) -> Backend:
+        return self._backend
+
+    def accepts(self, estimator: Any) -> bool:
+        """See ``SVCs.accepts``; where both solvers are told the same."""
+        settings = getattr(estimator, "settings", estimator)
+        return (
+            estimator.kernel in KERNELS
+            and settings.max_iter == -1
+            and not landmarks_of(estimator)
+            and not isinstance(settings.class_weight, dict)
+            and (not hasattr(estimator, "probability") or super().accepts(estimator))
+        )
+
+    def settings_of(self, estimator: Any, rows: SplitRows) -> Settings:
+        """See ``SVCs``; to ask BLAS for its threads takes longer than some fits."""
+        return super().settings_of(estimator, replace(rows, n_threads=rows.n_threads or 1))
 
 
 def _refuse_weightless(codes: np.ndarray, rows: SplitRows, trains: Sequence[np.ndarray]) -> None:
@@ -496,13 +544,6 @@ class SVRs(KernelMachines):
                 item.predict = Predictions({"predict": values}, rows.parts_asked(place))
                 yield from _members(item, alike[item.split, epsilons[e], Cs[c]], place, c == 0)
             n_done += n_cells
-
-
-def _is_compiled() -> bool:
-    """Whether there is compiled code, where numba keeps it unless told otherwise."""
-    cached = Path(svm.__file__).parent / "cpu" / "__pycache__"
-    elsewhere = "NUMBA_CACHE_DIR" in os.environ or not os.access(cached.parent, os.W_OK)
-    return elsewhere or any(cached.glob("*.nbi"))
 
 
 def usable_threads() -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from itertools import product
 from typing import Any
 
@@ -11,8 +12,8 @@ import numpy as np
 
 from pipelines.data.fits import Fit, Predictions, Progress
 from pipelines.svm.backends.base import PRODUCTS, Backend, Work, out_of_memory
+from pipelines.svm.cpu import first_use
 from pipelines.svm.cpu.fit import FittedPath, fit_path
-from pipelines.svm.cpu.path import solve_path
 from pipelines.svm.multiclass import class_values
 from pipelines.svm.settings import Settings
 
@@ -23,7 +24,8 @@ class PathBackend(Backend):
     """The path solver; see ``docs/path-solver.md``."""
 
     shares_C = True
-    fit_path: Callable[..., FittedPath] = staticmethod(fit_path)
+    # A run's model does not depend on what its process has loaded.
+    fit_path: Callable[..., FittedPath] = staticmethod(partial(fit_path, may_be_brief=False))
 
     def __init__(self) -> None:
         # A task uses every thread it is given: two at once would only be in each other's way.
@@ -52,8 +54,11 @@ class PathBackend(Backend):
 
     def solve(self, work: Work) -> Iterable[Fit | Progress]:
         """Cross-validate the cells; tasks on the same rows, splits and kernel share a cache."""
+        first_use.compile_here()
         if work.settings.n_landmarks:
             return self.solve_on_landmarks(work)
+        from pipelines.svm.cpu.path import solve_path  # numba, too
+
         kept = work.placement.latest(PRODUCTS, (work.settings.kernel, work.key), dict)
         return solve_path(
             work.X,

@@ -1,5 +1,6 @@
 """Fit the model of one C and gamma, for the refit and for an estimator."""
 
+import warnings
 from collections import deque
 from dataclasses import dataclass
 from functools import partial
@@ -7,14 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from pipelines.svm.cpu.beyond_memory import open_rows
-from pipelines.svm.cpu.in_memory import solve_in_memory
-from pipelines.svm.cpu.kernels import kernel_values, prepare_rows, shared_products
-from pipelines.svm.cpu.pairwise import solve_pairwise
-from pipelines.svm.cpu.smo import MAX_ROWS
-from pipelines.svm.cpu.solve import solve_rest
-from pipelines.svm.cpu.threads import Resources, open_pool
-from pipelines.svm.search import Layout, Problem, check_size, search_all_rows
+from pipelines.svm.cpu import first_use
+from pipelines.svm.kernel import KERNELS
+from pipelines.svm.multiclass import spread
+from pipelines.svm.search import Layout, Problem, check_size, problems_of, search_all_rows
 from pipelines.svm.settings import Settings
 from pipelines.svm.solutions import Solutions
 
@@ -35,7 +32,7 @@ class FittedPath:
         ``sum_j dual_coef[p, j] K(x, x_j) + intercept[p]`` is the decision value;
         above 0 it speaks for the problem's first class.
     problems : list of Problem, class numbers into ``classes``
-    objective, n_iterations, status : (n_problems,)
+    objective, n_iterations, status : (n_problems,); NaN where ``SVC`` itself fitted
     """
 
     classes: np.ndarray
@@ -66,6 +63,7 @@ def fit_path(
     n_threads: int | None = None,
     memory_bytes: int = 4 << 30,
     sample_weight: np.ndarray | None = None,
+    may_be_brief: bool = True,
     **form: Any,
 ) -> FittedPath:
     """Fit C-SVC for one C and gamma on all rows.
@@ -75,11 +73,26 @@ def fit_path(
     X : float array of shape (n, n_features), or (n, n) for ``"precomputed"``
     y : array of shape (n,), at least two labels
     sample_weight : float array of shape (n,) of factors of C, at least 0, or None
+    may_be_brief : whether ``SVC`` may fit it, where the path solver would take longer to begin
 
     The others are as for ``cross_validate_path``.
     """
     X, asked = np.asarray(X), Settings(**form)
     check_size(X, gamma)
+    if may_be_brief and sample_weight is None:
+        brief = _fit_briefly(X, y, C, gamma, asked)
+        if brief is not None:
+            return brief
+    first_use.compile_here()
+    # With numba, too.
+    from pipelines.svm.cpu.beyond_memory import open_rows
+    from pipelines.svm.cpu.in_memory import solve_in_memory
+    from pipelines.svm.cpu.kernels import kernel_values, prepare_rows, shared_products
+    from pipelines.svm.cpu.pairwise import solve_pairwise
+    from pipelines.svm.cpu.smo import MAX_ROWS
+    from pipelines.svm.cpu.solve import solve_rest
+    from pipelines.svm.cpu.threads import Resources, open_pool
+
     Cs = path_to(C) if asked.at().is_definite else np.array([C])
     search = search_all_rows(y, Cs, gamma, asked, sample_weight)
     rows = prepare_rows(X, search.kernel, search.layout.order)
@@ -104,6 +117,51 @@ def fit_path(
         return model_of(search.layout, search.problems, out, out.pairs[0, :, :, -1])
     assert out.multipliers is not None
     return model_of(search.layout, search.problems, out, out.multipliers[0, :, -1].T)
+
+
+def _fit_briefly(
+    X: np.ndarray, y: np.ndarray, C: float, gamma: float, settings: Settings
+) -> FittedPath | None:
+    """Fit by ``SVC`` what that is done with before the path solver can begin; None for all else."""
+    start = first_use.seconds_to_start() if first_use.may_wait() else 0.0
+    classes, n_of_classes = np.unique(y, return_counts=True)
+    is_known = (
+        settings.kernel in KERNELS
+        and settings.max_iter == -1
+        and not isinstance(settings.class_weight, dict)
+        and (settings.decision == "ovo" or len(classes) == 2)
+        and len(classes) > 1
+    )
+    if not is_known or first_use.svc_seconds(*X.shape) >= start:
+        return None
+    from sklearn.exceptions import ConvergenceWarning
+    from sklearn.svm import SVC
+
+    problems = problems_of(len(classes), settings.decision)
+    n_rows = int(np.sort(n_of_classes)[-2:].sum())
+    limit = max(1, int(start / len(problems) / first_use.iteration_seconds(n_rows)))
+    svc = SVC(C=C, gamma=gamma, **{**settings.svc, "max_iter": limit})
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        svc.fit(X, y)
+    if svc.fit_status_:
+        return None
+    first_use.compile_meanwhile()
+    # scikit-learn turns the sign of a single problem round.
+    is_one = len(problems) == 1
+    dual = -svc.dual_coef_ if is_one else spread(svc.dual_coef_, svc.n_support_).T
+    unknown = np.full(len(problems), np.nan)
+    return FittedPath(
+        classes,
+        problems,
+        svc.support_.astype(np.int64),
+        svc.n_support_.astype(np.int64),
+        np.asarray(dual),
+        -svc.intercept_ if is_one else svc.intercept_,
+        unknown,
+        np.asarray(svc.n_iter_, np.int64),
+        np.zeros(len(problems), np.int64),
+    )
 
 
 def model_of(
