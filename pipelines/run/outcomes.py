@@ -58,7 +58,8 @@ class Outcome(Generic[AnyTask]):
     of them alone would have, empty where there are none; None for the task's own. ``cost`` is
     what was predicted of that part. ``memory`` is what ``peak_memory`` says of its worker.
     ``exception`` is what the last attempt raised; None where its worker died. ``memory_after`` is
-    the bytes that the worker's process held after the task; None where nobody asked.
+    the bytes that the worker's process held after the task; None where nobody asked. ``has_next``
+    says that others of its batch follow at once.
     """
 
     task: AnyTask
@@ -73,6 +74,7 @@ class Outcome(Generic[AnyTask]):
     memory: Mapping[str, int] = field(default_factory=dict)
     exception: BaseException | None = None
     memory_after: int | None = None
+    has_next: bool = False
 
 
 def measured(
