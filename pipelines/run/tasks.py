@@ -338,8 +338,8 @@ class OnCluster(_Runner):
                             done_by_now = zip(batch, each, strict=False)
                             outcomes = [Outcome(task, **one) for task, one in done_by_now]
                             if left := batch[len(each) :]:
-                                parts = in_parts(left, max(len(each), len(left) // self.n_workers))
-                                new += [(part, priority) for part in parts]
+                                size = max(len(each), len(left) // max(1, self.n_workers))
+                                new += [(part, priority) for part in in_parts(left, size)]
                         lost = lost or outcomes is None
                         yield batch, outcomes
                         future.release()
@@ -469,6 +469,7 @@ def in_batches(
     tasks : in the order in which they are handed out
     alone : names of those that share with none; nor do urgent ones
     """
+    n_parts = BATCHES_PER_WORKER * max(1, n_workers)  # none is there while one is replaced
     is_predicted = any(task.cost for task in tasks)
     costs = [task.cost if is_predicted else 1.0 for task in tasks]
     left, room = sum(costs), 0.0
@@ -479,7 +480,7 @@ def in_batches(
             batches[-1] += (task,)
         else:
             batches.append((task,))
-            room = left / (BATCHES_PER_WORKER * n_workers) if shares else -math.inf
+            room = left / n_parts if shares else -math.inf
         left -= cost
         room -= cost
     return batches

@@ -42,6 +42,7 @@ def few_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_each_of_few_tasks_is_a_batch() -> None:
     tasks = [Number(value) for value in range(2 * batching.BATCHES_PER_WORKER)]
     assert in_batches(tasks, 2, ()) == [(task,) for task in tasks]
+    assert len(in_batches(tasks, 0, ())) > 1  # the only worker is being replaced
 
 
 @pytest.mark.parametrize("n_workers", [1, 64])
