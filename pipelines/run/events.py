@@ -102,10 +102,10 @@ class ProgressReporter:
             self._send(self._message())
 
     def compiling(self, n: int) -> None:
-        """Tell that so many functions are or were compiled; of the first at once."""
+        """Tell that so many functions are being compiled, of the first at once; 0 for none now."""
         with self._guard:
-            if (now := time.monotonic()) - self._compiled >= SECONDS_BETWEEN:
-                self._compiled = now
+            if not n or (now := time.monotonic()) - self._compiled >= SECONDS_BETWEEN:
+                self._compiled = now if n else -math.inf
                 self._send({"task": self._task, "share": self._share, "compiled": n})
 
     def _message(self) -> Message:

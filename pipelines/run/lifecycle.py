@@ -90,10 +90,15 @@ class JournalWriter:
         rows: Sequence[dict[str, Any]],
         files: Mapping[str, Any] = MappingProxyType({}),
     ) -> None:
-        """Write down a task with its rows, none where it failed whole, and digests of its files."""
+        """Write down a task with its rows, none where it failed whole, and digests of its files.
+
+        Those of a batch are stored together.
+        """
         name = outcome.task.name if outcome.part is None else outcome.part
         if name:
             self._write(name, outcome, rows=rows, **({"files": files} if files else {}))
+        elif not outcome.has_next:
+            self._journal.store()
         self._progress.advance(outcome.task, outcome.error is not None)
 
     def update(self, event: ProgressEvent, rows: Sequence[dict[str, Any]] = ()) -> None:
@@ -136,7 +141,9 @@ class JournalWriter:
         if of.compile_seconds:
             more["compile_seconds"] = of.compile_seconds
         times = {"worker": of.worker, "started": of.started, "seconds": of.seconds}
-        self._journal.append({"task": name, **times, "cost": cost, **of.memory, **more})
+        has_next = isinstance(of, Outcome) and of.has_next
+        write = self._journal.add if has_next else self._journal.append
+        write({"task": name, **times, "cost": cost, **of.memory, **more})
 
 
 @dataclass(frozen=True)

@@ -58,7 +58,8 @@ class Outcome(Generic[AnyTask]):
     of them alone would have, empty where there are none; None for the task's own. ``cost`` is
     what was predicted of that part. ``memory`` is what ``peak_memory`` says of its worker.
     ``exception`` is what the last attempt raised; None where its worker died. ``memory_after`` is
-    the bytes that the worker's process held after the task; None where nobody asked.
+    the bytes that the worker's process held after the task; None where nobody asked. ``has_next``
+    says that others of its batch follow at once.
     """
 
     task: AnyTask
@@ -73,6 +74,7 @@ class Outcome(Generic[AnyTask]):
     memory: Mapping[str, int] = field(default_factory=dict)
     exception: BaseException | None = None
     memory_after: int | None = None
+    has_next: bool = False
 
 
 def measured(
@@ -139,8 +141,8 @@ def _collect(items: Generator[Any], reporter: ProgressReporter | None) -> list[A
 def compilation_reported(report: Callable[[int], None] | None) -> Iterator[Any]:
     """Yield a numba timer of compilation, and call ``report`` with how many functions are begun.
 
-    Of ours alone. What numba finds in its cache it does not compile; then it is never called. Where
-    it is called, ``svm.compiled`` does not log that, too.
+    And with 0 where none is compiled any more. Of ours alone. What numba finds in its cache it does
+    not compile; then it is never called. Where it is called, ``svm.compiled`` does not log that.
     """
     from numba.core.event import TimingListener, install_listener
 
@@ -153,6 +155,11 @@ def compilation_reported(report: Callable[[int], None] | None) -> Iterator[Any]:
             if report is not None and module.startswith("pipelines."):
                 self.n += 1
                 report(self.n)
+
+        def on_end(self, event: Any) -> None:
+            super().on_end(event)
+            if report is not None and self.n and not self._depth:
+                report(0)  # what follows, the solving, may tell nothing for long
 
     logger, silent = logging.getLogger("pipelines.svm.compiled"), logging.Filter("nothing")
     if report is not None:

@@ -192,7 +192,8 @@ class _Lines(Progress):
         if not is_due and not (ended and self._n_done == self._n_tasks):
             return
         self._last = time.monotonic()
-        parts = [f"{self.percent} %", self.tasks, self.times, self.compiling, self._best]
+        inside = "" if ended else self.at_work  # a long task, while none ends
+        parts = [f"{self.percent} %", self.tasks, self.times, self.compiling or inside, self._best]
         echo(f"progress   {', '.join(filter(None, parts))}")
 
 

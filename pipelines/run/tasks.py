@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from concurrent.futures import Future as ThreadFuture
 from contextlib import contextmanager, nullcontext, suppress
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -42,11 +43,12 @@ SECONDS_FOR_A_WORKER = 300  # to come back, when the last has died
 SECONDS_FOR_COPIES = 60  # of the shared data, one a host, before others of that host ask for theirs
 SECONDS_BETWEEN_LOOKS = 5  # at whether one may still come
 SECONDS_BETWEEN_EVENTS = 0.1
-# A scheduler takes a millisecond or two for a Dask task, and some kilobytes; a worker that has done
-# one waits some more for the next. So where there are very many, several share one of Dask's, and
-# never so many that the end is uneven: no batch is more than half a percent of a worker's share.
-BATCHES = 2000
-BATCHES_PER_WORKER = 200
+# One of Dask's costs client, scheduler and worker five milliseconds of a core, and some kilobytes,
+# so that several tasks share one; never so many that the end is uneven: a batch is at most a
+# twentieth of what is left for a worker. What tasks take is not known: a batch that has taken so
+# long ends, so that no row waits for longer, and its further tasks are handed out anew.
+BATCHES_PER_WORKER = 20
+SECONDS_OF_A_BATCH = 0.2
 RESULTS_AT_ONCE = 100  # taken from workers, so that the first is not kept waiting for all
 
 
@@ -267,13 +269,16 @@ class OnCluster(_Runner):
                 batch, outcomes = event
                 if outcomes is None:
                     lost.append(batch)
+                known = list[Outcome[AnyTask]]()
                 for outcome in outcomes or ():
                     self.recycler.add(outcome)
                     if outcome.error is None or len(batch) == 1:
-                        del left[outcome.task.name]
-                        yield outcome
+                        known.append(outcome)
                     else:  # it was tried but once, and may have met another's error
                         alone.add(outcome.task.name)
+                for n, outcome in enumerate(known, 1):
+                    del left[outcome.task.name]
+                    yield replace(outcome, has_next=n < len(known))
             if lost:
                 self._scattered = None
                 suspects = self.client.run_on_scheduler(_ran_on_dead_workers)
@@ -302,7 +307,7 @@ class OnCluster(_Runner):
         """
         from distributed import KilledWorker, as_completed
 
-        futures = self._submit(work, shared, in_batches(waiting, self.n_workers, alone))
+        futures = self._submit(work, shared, self._with_priorities(waiting, alone))
         lost = False
         try:
             done = as_completed(list(futures), loop=self.client.loop)
@@ -312,6 +317,7 @@ class OnCluster(_Runner):
                         done.thread_condition.wait(SECONDS_BETWEEN_EVENTS)
                 yield from _news(self._inbox)
                 ended = done.next_batch(block=False)
+                new = list[tuple[Batch[AnyTask], int]]()
                 for start in range(0, len(ended), RESULTS_AT_ONCE):
                     some = ended[start : start + RESULTS_AT_ONCE]
                     # In one journey for all of them: for each by itself it takes longer than a
@@ -319,7 +325,7 @@ class OnCluster(_Runner):
                     finished = {one.key: one for one in some if one.status == "finished"}
                     found = self.client.gather(finished, errors="skip") if finished else {}
                     for future in some:
-                        batch, outcomes = futures.pop(future), None
+                        (batch, priority), outcomes = futures.pop(future), None
                         if future.status == "error":
                             raised = future.exception()
                             error = describe(raised)
@@ -329,49 +335,62 @@ class OnCluster(_Runner):
                             ]
                         elif (each := found.get(future.key)) is not None:
                             each = each if len(batch) > 1 else [each]
-                            outcomes = [
-                                Outcome(task, **one) for task, one in zip(batch, each, strict=True)
-                            ]
+                            done_by_now = zip(batch, each, strict=False)
+                            outcomes = [Outcome(task, **one) for task, one in done_by_now]
+                            if left := batch[len(each) :]:
+                                size = max(len(each), len(left) // max(1, self.n_workers))
+                                new += [(part, priority) for part in in_parts(left, size)]
                         lost = lost or outcomes is None
                         yield batch, outcomes
                         future.release()
-                fed = [] if lost or not ended else more()
-                new = self._submit(work, shared, in_batches(fed, self.n_workers, alone))
-                futures |= new
-                done.update(new)
+                if ended and not lost:
+                    new += self._with_priorities(more(), alone)
+                    further = self._submit(work, shared, new)
+                    futures |= further
+                    done.update(further)
         finally:
             if futures and self.client.status == "running":
                 self.client.cancel(list(futures), force=True)
 
+    def _with_priorities(
+        self, tasks: Sequence[AnyTask], alone: Collection[str]
+    ) -> list[tuple[Batch[AnyTask], int]]:
+        """Return tasks in batches, each with its priority: after those of before."""
+        if not tasks:
+            return []
+        if self.recycler.rule.n_tasks is not None:  # a process ends between two of Dask's
+            alone = {task.name for task in tasks}
+        first = -self._n_submitted
+        batches = in_batches(tasks, self.n_workers, alone)
+        self._n_submitted += len(batches)
+        return [
+            (batch, 1 if is_urgent(batch[0]) else first - rank)
+            for rank, batch in enumerate(batches)
+        ]
+
     def _submit(
-        self, work: Work, shared: Any, batches: Sequence[Batch[AnyTask]]
-    ) -> dict[Future, Batch[AnyTask]]:
+        self, work: Work, shared: Any, batches: Sequence[tuple[Batch[AnyTask], int]]
+    ) -> dict[Future, tuple[Batch[AnyTask], int]]:
         import dask
 
         if not batches:
             return {}
         (data, placed), made = self._scatter(shared), []
-        for rank, batch in enumerate(batches):
-            task = batch[0]
-            run: Any = measured if len(batch) == 1 else measured_together
-            of: Any = task if len(batch) == 1 else batch
-            priority = 1 if is_urgent(task) else -(self._n_submitted + rank)
+        for batch, priority in batches:
+            run: Any = partial(measured_together, tasks=batch)
+            if len(batch) == 1:
+                run = partial(measured, task=batch[0])
+            # Dask looks for its own in all that a function is given, but not in a partial one.
+            run = partial(run, work, line=self._line, memory_held=self.recycler.rule.memory)
             with dask.annotate(priority=priority, retries=RETRIES):
                 one = dask.delayed(run, pure=False)(
-                    work,
-                    data,
-                    of,
-                    self._line,
-                    self.recycler.rule.memory,
-                    placed,
-                    dask_key_name=self._key(batch),
+                    data, placed=placed, dask_key_name=self._key(batch)
                 )
             # Queue it at the scheduler, for whichever worker is free first. By itself Dask keeps
             # back only those of a group that is more than twice the cluster's threads and needs
             # little: others it hands out as soon as they may run, and each waits for its worker.
             one.dask[one.key]._data_producer = True
             made.append(one)
-        self._n_submitted += len(batches)
         return dict(zip(self.client.compute(made), batches, strict=True))
 
     def _key(self, batch: Batch[Any]) -> str:
@@ -443,29 +462,33 @@ class OnCluster(_Runner):
 def in_batches(
     tasks: Sequence[AnyTask], n_workers: int, alone: Collection[str]
 ) -> list[tuple[AnyTask, ...]]:
-    """Return tasks in batches, in their order; where there are few, each is a batch of its own.
+    """Return tasks in batches, in their order; the last ones, and all of few, are alone.
 
     Parameters
     ----------
     tasks : in the order in which they are handed out
     alone : names of those that share with none; nor do urgent ones
     """
-    most = max(BATCHES, BATCHES_PER_WORKER * n_workers)
-    if len(tasks) <= most:
-        return [(task,) for task in tasks]
+    n_parts = BATCHES_PER_WORKER * max(1, n_workers)  # none is there while one is replaced
     is_predicted = any(task.cost for task in tasks)
     costs = [task.cost if is_predicted else 1.0 for task in tasks]
-    share, filled = sum(costs) / most, math.inf
+    left, room = sum(costs), 0.0
     batches: list[tuple[AnyTask, ...]] = []
     for task, cost in zip(tasks, costs, strict=True):
         shares = not is_urgent(task) and task.name not in alone
-        if shares and filled + cost <= share:
+        if shares and cost < room:
             batches[-1] += (task,)
-            filled += cost
         else:
             batches.append((task,))
-            filled = cost if shares else math.inf
+            room = left / n_parts if shares else -math.inf
+        left -= cost
+        room -= cost
     return batches
+
+
+def in_parts(batch: Batch[AnyTask], size: int) -> list[Batch[AnyTask]]:
+    """Return a batch in smaller ones of so many tasks."""
+    return [batch[start : start + size] for start in range(0, len(batch), size)]
 
 
 def measured_together(
@@ -476,9 +499,14 @@ def measured_together(
     memory_held: Callable[[], int | None] | None = None,
     placed: Mapping[str, Any] | None = None,
 ) -> list[dict[str, Any]]:
-    """Run a batch: of each task what ``measured`` gives, or its ``error``."""
-    found = []
+    """Run a batch: of each task what ``measured`` gives, or its ``error``.
+
+    Of the first tasks alone, where these took ``SECONDS_OF_A_BATCH``.
+    """
+    found, end = list[dict[str, Any]](), time.monotonic() + SECONDS_OF_A_BATCH
     for task in tasks:
+        if found and time.monotonic() > end:
+            break
         try:
             found.append(measured(work, shared, task, line, memory_held, placed))
         except Exception as error:

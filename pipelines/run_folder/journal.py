@@ -129,11 +129,12 @@ class Journal:
         self._session = 1 + max((record.get("session", 0) for record in self.records), default=0)
         if write and whole < len(content):
             self._file.truncate(whole)
+        self._waiting = list[dict[str, Any]](), bytearray()  # they are stored with the next
         self._size = whole
         self._last = content[content.rfind(b"\n", 0, max(0, whole - 1)) + 1 : whole]
 
     def append(self, record: dict[str, Any]) -> None:
-        """Write one record and wait until the disk has it.
+        """Write one record, and those that were added, and wait until the disk has them.
 
         Raises
         ------
@@ -142,19 +143,33 @@ class Journal:
         OSError
             The record could not be stored; the file is as it was before.
         """
+        self.add(record)
+        self.store()
+
+    def add(self, record: dict[str, Any]) -> None:
+        """Take a record in, which is written with the next: disks take longer than a short task."""
         record = record | {"session": self._session}
         if self.fingerprint is not None:
             record = record | {"run": self.fingerprint}
         line = json.dumps(record, allow_nan=False).encode().removesuffix(b"}")
         line += CHECKSUM + b"%d}\n" % zlib.crc32(line)
+        records, lines = self._waiting
+        records.append(record)
+        lines += line
+
+    def store(self) -> None:
+        """Write the records that were added; see ``append``."""
+        (records, lines), self._waiting = self._waiting, ([], bytearray())
+        if not records:
+            return
         try:
-            self._store(line)
+            self._store(bytes(lines))
         except OSError as error:
             if error.errno != errno.ESTALE:
                 raise
             self._open_again()
-            self._store(line)
-        self.records.append(record)
+            self._store(bytes(lines))
+        self.records += records
         self.check()
 
     def _store(self, line: bytes) -> None:
@@ -229,6 +244,8 @@ class Journal:
         return self
 
     def __exit__(self, *exception: object) -> None:
+        with suppress(OSError):
+            self.store()
         self._file.close()
 
 

@@ -7,10 +7,12 @@ through scikit-learn's own ``_fit_and_score``, and every result has the form of 
 from __future__ import annotations
 
 import math
+import sys
 import time
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import product
 from typing import Any
 
@@ -312,8 +314,21 @@ def with_jobs(estimator: Any, n_jobs: int) -> Any:
 def limited(n_threads: int) -> Iterator[None]:
     """Limit BLAS, OpenMP and joblib to so many threads: cores are never oversubscribed."""
     from joblib import parallel_config
-    from threadpoolctl import threadpool_limits
 
+    pools = _thread_pools(len(sys.modules))
     # A process for each job would start a Python and copy the rows.
-    with threadpool_limits(n_threads), parallel_config("threading", n_jobs=n_threads):
+    with pools.limit(limits=n_threads), parallel_config("threading", n_jobs=n_threads):
         yield
+
+
+@lru_cache(maxsize=1)
+def _thread_pools(n_modules: int) -> Any:
+    """The libraries of this process that start threads: to find them takes longer than a short fit.
+
+    Parameters
+    ----------
+    n_modules : that are imported; a further one may have loaded a further library
+    """
+    from threadpoolctl import ThreadpoolController
+
+    return ThreadpoolController()

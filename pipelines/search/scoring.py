@@ -185,6 +185,10 @@ class CandidateScorer:
             estimator, fit or Fit(0, 0), X, part, self.labels, as_targets=truth.dtype
         )
         labels = truth if self.labels is None else self.labels[truth]
+        if self.given is None and self.is_accuracy:
+            with suppress(Exception):  # scikit-learn's way says it, and takes half of a short fit
+                if len(predicted.classes_):  # without them that scores no classifier
+                    return {ACCURACY: accuracy_of(labels, predicted.predict(X))}
         return {
             name: error_line(score).rstrip(".") if isinstance(score, str) else score
             for name, score in self.scorer(predicted, X, labels).items()
@@ -260,6 +264,8 @@ def accuracy_of(truth: Any, predicted: Any) -> float:
     """The accuracy with scikit-learn's bits, and without its checks where they can find nothing."""
     arrays = truth, predicted
     kinds = {part.dtype.kind if type(part) is np.ndarray else "?" for part in arrays}
+    if kinds == {"O"} and {type(label) for part in arrays for label in part.flat} == {str}:
+        kinds = {"U"}
     if kinds in ({"i"}, {"U"}, {"b"}) and truth.ndim == predicted.ndim == 1:
         n_rows = len(truth)
         if 0 < n_rows == len(predicted):

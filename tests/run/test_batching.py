@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import math
 import os
 import signal
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 from distributed import Client
 
 from cluster_setup import open_cluster
 from pipelines.run import tasks as batching
-from pipelines.run.tasks import RETRIES, OnCluster, in_batches
+from pipelines.run.outcomes import Work
+from pipelines.run.recycling import Recycling
+from pipelines.run.tasks import RETRIES, OnCluster, in_batches, measured_together
 
 
 @dataclass(frozen=True)
@@ -29,25 +35,28 @@ class Number:
 
 @pytest.fixture
 def few_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As if a scheduler served ten tasks."""
-    monkeypatch.setattr(batching, "BATCHES", 10)
-    monkeypatch.setattr(batching, "BATCHES_PER_WORKER", 1)
+    """As if a few dozen tasks were many."""
+    monkeypatch.setattr(batching, "BATCHES_PER_WORKER", 2)
 
 
 def test_each_of_few_tasks_is_a_batch() -> None:
-    tasks = [Number(value) for value in range(batching.BATCHES)]
+    tasks = [Number(value) for value in range(2 * batching.BATCHES_PER_WORKER)]
     assert in_batches(tasks, 2, ()) == [(task,) for task in tasks]
+    assert len(in_batches(tasks, 0, ())) > 1  # the only worker is being replaced
 
 
-def test_a_batch_is_a_small_part_of_a_workers_share() -> None:
+@pytest.mark.parametrize("n_workers", [1, 64])
+def test_a_batch_is_a_small_part_of_what_is_left_for_a_worker(n_workers: int) -> None:
     tasks = [Number(value, cost=100_000.0 - value) for value in range(100_000)]
-    for n_workers in (1, 64):
-        batches = in_batches(tasks, n_workers, ())
-        assert [task for batch in batches for task in batch] == tasks
-        most = max(batching.BATCHES, batching.BATCHES_PER_WORKER * n_workers)
-        assert most / 2 < len(batches) < 2 * most
-        share = sum(task.cost for task in tasks) / n_workers
-        assert max(sum(task.cost for task in batch) for batch in batches) <= share / 200
+    batches = in_batches(tasks, n_workers, ())
+    assert [task for batch in batches for task in batch] == tasks
+    assert len(batches) < 20 * batching.BATCHES_PER_WORKER * n_workers
+    left = sum(task.cost for task in tasks)
+    for batch in batches:
+        cost = sum(task.cost for task in batch)
+        assert len(batch) == 1 or cost <= left / n_workers / batching.BATCHES_PER_WORKER
+        left -= cost
+    assert all(len(batch) == 1 for batch in batches[-n_workers:])
 
 
 @pytest.mark.parametrize("cost", [0.0, 1.0])
@@ -62,7 +71,7 @@ def test_what_is_large_or_urgent_has_its_own(few_tasks: None, cost: float) -> No
     alone = {batch[0].value for batch in batches if len(batch) == 1}
     assert {9, 50} <= alone
     assert (0 in alone) == bool(cost)
-    assert len(batches) < 25
+    assert len(batches) < 30
 
 
 def fail_at_first(shared: str, task: Number) -> int:
@@ -107,3 +116,46 @@ def test_a_task_that_kills_its_worker_fails_alone(few_tasks: None) -> None:
     assert {value: one.result for value, one in found.items()} == {
         value: 5 + value for value in range(40) if value != 3
     }
+
+
+def value_of(shared: int, task: Number) -> int:
+    return shared + task.value
+
+
+def test_a_batch_that_has_taken_long_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    tasks = tuple(Number(value) for value in range(4))
+    for seconds, values in ((math.inf, [0, 1, 2, 3]), (-1.0, [0])):
+        monkeypatch.setattr(batching, "SECONDS_OF_A_BATCH", seconds)
+        assert [one["result"] for one in measured_together(value_of, 0, tasks)] == values
+
+
+def test_tasks_of_batches_that_ended_are_handed_out_anew(
+    few_tasks: None, one_worker: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(batching, "measured_together", first_alone)
+    tasks = [Number(value, cost=100.0 - value) for value in range(60)]
+    found = list(OnCluster(one_worker).outcomes(value_of, 0, tasks))
+    assert sorted(one.result for one in found) == list(range(60))
+
+
+def first_alone(work: Work, shared: Any, tasks: Sequence[Number], *more: Any, **named: Any) -> Any:
+    """As if the first task of a batch had taken all its time."""
+    return measured_together(work, shared, tasks[:1], *more, **named)
+
+
+def test_outcomes_of_a_batch_say_that_others_follow(few_tasks: None, one_worker: Client) -> None:
+    tasks = [Number(value) for value in range(40)]
+    found = list(OnCluster(one_worker).outcomes(value_of, 0, tasks))
+    assert any(one.has_next for one in found)
+    assert not found[-1].has_next
+    batch = {task: batch for batch in in_batches(tasks, 1, ()) for task in batch}
+    for one, after in pairwise(found):
+        assert not one.has_next or batch[one.task] == batch[after.task]
+
+
+def test_processes_that_end_after_some_tasks_do_one_at_a_time(
+    few_tasks: None, one_worker: Client
+) -> None:
+    tasks = [Number(value) for value in range(40)]
+    runner = OnCluster(one_worker, Recycling(n_tasks=100))
+    assert not any(one.has_next for one in runner.outcomes(value_of, 0, tasks))

@@ -77,3 +77,11 @@ def test_news_are_a_second_apart_and_lose_no_row(monkeypatch: pytest.MonkeyPatch
     now[0] = 9.0
     report(0.1, [{"n": 3}])  # of two threads the slower one comes last
     assert sent[2]["share"] == 0.22
+
+
+def test_the_end_of_compiling_is_told_at_once_and_so_is_its_next_start() -> None:
+    sent = list[Any]()
+    reporter = ProgressReporter("a", "here", sent.append)
+    for n in (1, 2, 3, 0, 4, 0):
+        reporter.compiling(n)
+    assert [message["compiled"] for message in sent] == [1, 0, 4, 0]

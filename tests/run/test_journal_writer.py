@@ -62,3 +62,15 @@ def test_what_compiled_is_said_and_its_seconds() -> None:
     journal_writer = JournalWriter(journal, Progress(), UNITS)
     journal_writer.record(Outcome(UNITS[0], "r", None, "here", 5.0, 9.0, 8.5), [])
     assert journal.append.call_args.args[0]["compile_seconds"] == 8.5
+
+
+def test_tasks_of_a_batch_are_stored_together() -> None:
+    for part in (None, ""):
+        journal = Mock()
+        journal_writer = JournalWriter(journal, Progress(), UNITS)
+        journal_writer.record(Outcome(UNITS[0], has_next=True), [])
+        assert [call[0] for call in journal.method_calls] == ["add"]
+        journal_writer.record(Outcome(UNITS[1], part=part), [])
+        assert [call[0] for call in journal.method_calls][1:] == (
+            ["append"] if part is None else ["store"]
+        )

@@ -206,6 +206,14 @@ def test_compiling_has_a_line_of_its_own_until_the_fits_begin(
     with show_progress(2, cost=4.0, quiet=False, presence=lambda: Presence(1)) as shown:
         shown.update(task("a", 3.0), 0.0, compiled=12)
         assert "compiling (12 functions so far), once on this machine" in terminal.getvalue()
+        shown.update(task("a", 3.0), 0.0, compiled=0)
+        now[0] += 1
+        shown.show()
+        drawn = terminal.getvalue().rsplit("progress", 1)[1]
+        assert "compiling" not in drawn
+        assert "a: 0 %" in drawn  # it solves, and tells nothing until its first rows
+        shown.update(task("a", 3.0), 0.0, compiled=13)
+        assert "compiling (13" in terminal.getvalue().rsplit("progress", 1)[1]
         shown.advance(task("b", 1.0), failed=False)
         assert "compiling" not in terminal.getvalue().rsplit("progress", 1)[1]
 

@@ -15,6 +15,7 @@ import pytest
 from distributed import Client, get_worker
 
 from cluster_setup import open_cluster
+from pipelines.run import tasks as batching
 from pipelines.run.tasks import RETRIES, InProcess, OnCluster, Outcome, Runner
 
 
@@ -184,8 +185,9 @@ def where_tasks_are(dask_scheduler: Any) -> tuple[int, int]:
 # Dask by itself hands out at once a few.
 @pytest.mark.parametrize("tasks", [NUMBERS, NUMBERS[:2]], ids=["many", "few"])
 def test_tasks_wait_at_the_scheduler(
-    tasks: list[Number], tmp_path: Path, one_worker: Client
+    tasks: list[Number], tmp_path: Path, one_worker: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(batching, "BATCHES_PER_WORKER", len(tasks))  # none shares with another
     # Pushed to workers at once they would be in their memory, and could not be evenly spread.
     threads, gate, places = sum(one_worker.nthreads().values()), tmp_path / "gate", (0, 0)
     with ThreadPoolExecutor(1) as pool:

@@ -85,9 +85,28 @@ def test_a_record_that_does_not_fit_the_disk_leaves_no_trace(
 
     with Journal(path) as journal:
         monkeypatch.setattr(os, "fsync", full)
+        journal.add({"task": "little"})
         with pytest.raises(OSError, match="No space left"):
             journal.append({"task": "too much"})
     assert path.read_bytes() == before
+
+
+def test_records_that_were_added_are_stored_with_the_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, stored, fsync = tmp_path / "journal", list[int](), os.fsync
+    monkeypatch.setattr(os, "fsync", lambda file: (stored.append(file), fsync(file)))
+    with Journal(path) as journal:
+        for record in RECORDS[:3]:
+            journal.add(record)
+        assert (journal.records, path.read_bytes()) == ([], b"")
+        journal.append(RECORDS[3])
+        assert journal.records == RECORDS[:4]
+        assert path.read_bytes() == write(tmp_path / "apart", RECORDS[:4])
+        journal.add(RECORDS[4])  # the session ends
+    assert len(stored) == 1 + 4 + 1  # four apart
+    with Journal(path) as journal:
+        assert journal.records == RECORDS
 
 
 def test_two_runs_cannot_write_one_journal(tmp_path: Path) -> None:

@@ -39,6 +39,9 @@ def test_it_has_scikit_learns_bits(truth: Any, predicted: Any) -> None:
         (CODES[0], LABELS[1]),
         (CODES[0], CODES[1] + 0.5),
         (CODES[0][:0], CODES[1][:0]),
+        tuple(np.append(labels.astype(object), None) for labels in LABELS),
+        tuple(np.append(None, labels.astype(object)) for labels in LABELS),
+        (LABELS[0].astype(object), CODES[1].astype(object)),
     ],
 )
 def test_what_scikit_learn_refuses_is_refused(truth: Any, predicted: Any) -> None:
@@ -49,5 +52,5 @@ def outcome(accuracy: Callable[[Any, Any], float], truth: Any, predicted: Any) -
     """What it gives, or says; before 1.8 scikit-learn warned of some of these, or took them."""
     try:
         return f"{accuracy(truth, predicted)}"
-    except (ValueError, RuntimeWarning) as error:
+    except (TypeError, ValueError, RuntimeWarning) as error:
         return f"{type(error).__name__}: {error}"

@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
+from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.metrics import (
     balanced_accuracy_score,
     f1_score,
@@ -10,6 +12,7 @@ from sklearn.metrics import (
     roc_auc_score,
     top_k_accuracy_score,
 )
+from sklearn.svm import SVC
 
 from pipelines.data.fits import Fit
 from pipelines.data.placement import FoldedData
@@ -23,6 +26,7 @@ from pipelines.search.scoring import (
     methods_of,
 )
 from pipelines.search.shared.base import SplitRows
+from pipelines.sklearn_private import safe_split
 from pipelines.svm.path_svc import PathSVC
 from pipelines.svm.path_svr import PathSVR
 
@@ -74,6 +78,59 @@ def test_squared_errors_have_scikit_learns_bits() -> None:
         assert found == -mean_squared_error(truth, predicted)
     predicted[3] = np.nan
     assert "NaN" in str(score("neg_mean_squared_error", truth, predicted, classes=None))
+
+
+class NoClasses(ClassifierMixin, BaseEstimator):
+    """A classifier that does not say which classes it knows."""
+
+    def predict(self, X: np.ndarray) -> np.ndarray:
+        return PREDICTED[: len(X)]
+
+
+def test_accuracy_is_scored_without_scikit_learns_checks() -> None:
+    scorer, estimator = CandidateScorer(), NoClasses()
+    estimator.classes_ = np.arange(3)
+    assert scorer.by_name(estimator, TRUTH[:, None], TRUTH) == {"accuracy": 4 / 6}
+    assert "scorer" not in vars(scorer)  # it was not made
+
+
+def test_where_accuracy_is_refused_the_reason_is_scikit_learns() -> None:
+    estimator = NoClasses()
+    for classes, reason in ((None, "classes_"), (np.arange(3), "inconsistent numbers of samples")):
+        if classes is not None:
+            estimator.classes_ = classes
+        X = TRUTH[:, None] if classes is None else TRUTH[1:, None]
+        assert reason in CandidateScorer().by_name(estimator, X, TRUTH)["accuracy"]
+
+
+def test_rows_of_a_split_are_scikit_learns() -> None:
+    generator = np.random.default_rng(0)
+    train, test = np.arange(4, 20), np.array([3, 1, 0])
+    arrays = generator.normal(size=(20, 3)), np.asfortranarray(generator.normal(size=(20, 3)))
+    kernel = generator.normal(size=(20, 20))
+    for X, estimator in (
+        *((X, SVC()) for X in (*arrays, arrays[0].tolist(), pd.DataFrame(arrays[0]), kernel)),
+        (kernel, SVC(kernel="precomputed")),
+    ):
+        y = np.arange(20)
+        data = FoldedData(X, y, X[:0], y[:0], (), Scaling("none"))
+        rows = SplitRows(data, [(train, test)], [0], "search", None, estimator)
+        for name, part, others in (("train", train, ()), ("test", test, (train,))):
+            for ours, theirs in zip(
+                rows.part_of(0, name), safe_split(estimator, X, y, part, *others), strict=True
+            ):
+                np.testing.assert_array_equal(ours, theirs)
+                assert type(ours) is type(theirs)
+                if isinstance(ours, np.ndarray):
+                    assert ours.strides == theirs.strides
+
+
+def test_a_kernel_that_is_not_square_is_refused() -> None:
+    X, y = np.ones((6, 3)), np.arange(6)
+    data = FoldedData(X, y, X[:0], y[:0], (), Scaling("none"))
+    rows = SplitRows(data, [(y[:4], y[4:])], [0], "search", None, SVC(kernel="precomputed"))
+    with pytest.raises(ValueError, match="square"):
+        rows.part_of(0, "train")
 
 
 def test_what_scorers_need_is_known_before() -> None:

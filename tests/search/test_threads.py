@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import sys
+from types import ModuleType
 from typing import Any
 
 import joblib
 import numpy as np
 import pytest
+import threadpoolctl
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.ensemble import BaggingClassifier, RandomForestClassifier
+from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from threadpoolctl import threadpool_info
@@ -61,3 +65,23 @@ def test_every_n_jobs_in_an_estimator_is_set() -> None:
     found = with_jobs(pipe, 2)
     jobs = [value for name, value in found.get_params().items() if name.endswith("n_jobs")]
     assert jobs == [2, 2]
+
+
+def test_pools_of_threads_are_looked_for_after_imports_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    looks = []
+
+    class Controller(threadpoolctl.ThreadpoolController):
+        def __init__(self) -> None:
+            looks.append(len(sys.modules))
+            super().__init__()
+
+    problem = problem_with(GaussianNB())
+    (task,) = make_tasks(problem)
+    rows_of(problem, task)
+    monkeypatch.setattr(threadpoolctl, "ThreadpoolController", Controller)
+    monkeypatch.setitem(sys.modules, "loads_a_library", ModuleType("loads_a_library"))
+    for _ in range(3):
+        rows_of(problem, task)
+    assert looks == [len(sys.modules)]

@@ -150,10 +150,16 @@ class SplitRows:
             if not hasattr(self.estimator, "fit"):
                 self._found[key] = rows_of(X, some), y[some]
             else:
+                from sklearn.utils import get_tags
+
                 from pipelines.sklearn_private import safe_split
 
-                train = () if name == "train" else (self.of_part(split, "train"),)
-                self._found[key] = safe_split(self.estimator, X, y, some, *train)
+                of_arrays = all(type(one) is np.ndarray for one in (X, y, some))
+                if of_arrays and not get_tags(self.estimator).input_tags.pairwise:
+                    self._found[key] = X[some], y[some]  # as that has it, after long checks
+                else:
+                    train = () if name == "train" else (self.of_part(split, "train"),)
+                    self._found[key] = safe_split(self.estimator, X, y, some, *train)
         return self._found[key]
 
     def targets(self, split: int, name: str) -> Any:

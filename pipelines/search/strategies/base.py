@@ -158,7 +158,7 @@ class RoundStrategy(Strategy):
     def __init__(self, scope: Scope) -> None:
         super().__init__(scope)
         self._rounds = self.rounds()
-        self._missing: dict[Cell, None] = {}
+        self._missing = set[Cell]()
 
     @abstractmethod
     def rounds(self) -> Iterator[Sequence[Request]]:
@@ -166,12 +166,16 @@ class RoundStrategy(Strategy):
 
     def ask(self) -> Sequence[Request] | None:
         """See ``Strategy``."""
-        self._missing = {cell: None for cell in self._missing if cell not in self.rows}
         if self._missing:
             return ()
         requests = next(self._rounds, None)
         if requests is not None:
             cells = dict.fromkeys(cell for request in requests for cell in request.cells)
             self.wanted |= cells
-            self._missing = cells
+            self._missing = cells.keys() - self.rows.keys()
         return requests
+
+    def tell(self, rows: Iterable[Row]) -> None:
+        """See ``Strategy``."""
+        super().tell(rows := list(rows))
+        self._missing -= {(row["candidate"], row["split"], row["share"]) for row in rows}
