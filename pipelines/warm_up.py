@@ -118,9 +118,11 @@ def small_problem() -> tuple[np.ndarray, np.ndarray, list[tuple[np.ndarray, np.n
 
 
 def solve_on_cpu() -> None:
-    """Search a small grid in memory and beyond it, of two classes, of more, and of numbers."""
+    """Search a small grid in memory, beyond it and on landmarks, of classes and of numbers."""
     from pipelines.svm.cpu.path import cross_validate_path
     from pipelines.svm.cpu.regression import fit_regression
+    from pipelines.svm.landmarks.search import fit_landmarks
+    from pipelines.svm.settings import Settings
 
     X, y, folds = small_problem()
     for decision, memory in product(("ovo", "ovr"), (1 << 30, 50_000)):
@@ -128,6 +130,7 @@ def solve_on_cpu() -> None:
         for classes, some in product((y, y % 2), (folds, folds[:1])):
             cross_validate_path(X, classes, GAMMAS, CS, some, **options)
     fit_regression(X, X[:, 0], C=1e4, gamma=0.1, n_threads=1)
+    fit_landmarks(X, y, 1.0, GAMMAS[0], Settings(n_landmarks=20, n_threads=1))
 
 
 def rank_nodes() -> None:
