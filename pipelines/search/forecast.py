@@ -129,7 +129,9 @@ def forecast(
     lines, rates = list[str](), dict[Kind, Rates]()
     counted = f"{sum(len(getattr(task, 'places', (task,))) for task in tasks):,} fits"
     counted = f"at most {counted}" if at_most else counted
-    if reason := workers.unlike_this_process:
+    kinds = {_shared(problem, task) for task in tasks if isinstance(task, Task)}
+    unlike = (kind.unlike_few_rows for kind in kinds)
+    if reason := workers.unlike_this_process or next(filter(None, unlike), ""):
         lines.append(f"forecast   {counted}; how long they take cannot be told before: {reason}")
     else:
         try:

@@ -241,6 +241,8 @@ class SharedFit(ABC):
         That a unit of cost takes at most on one core; None where nothing is known of it.
     linear_rows : int, optional
         Where its seconds go about as n (n + linear_rows), with n rows.
+    unlike_few_rows : str
+        Why its seconds on a few rows tell nothing of those on all; "" where they do.
     """
 
     name: ClassVar[str]
@@ -255,6 +257,7 @@ class SharedFit(ABC):
     scales: ClassVar[bool] = False
     most_seconds: float | None = None
     linear_rows: int | None = None
+    unlike_few_rows: str = ""
 
     def knows(self, estimator: Any) -> bool:
         """Return whether the estimator is of a class that shares this work."""

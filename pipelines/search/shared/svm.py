@@ -35,7 +35,7 @@ ON_DEMAND = 7.0  # times slower than a kernel in memory, measured
 FAR_BEYOND = 10  # kernels of so many times the memory
 
 # Of landmarks: a product in the features of a row, and all that a C takes for each of them.
-PRODUCT_SECONDS, STEPS_SECONDS = 7e-11, 2e-8
+PRODUCT_SECONDS, STEPS_SECONDS = 7e-11, 4e-9
 
 LANDMARKS = "landmarks"  # the name of their shared work
 LEAST_LANDMARKS = 50  # where a share of the rows has that share of the landmarks
@@ -127,6 +127,7 @@ class KernelMachines(SharedFit):
         """The same for candidates on landmarks: their splits share nothing."""
         kind = copy(self)
         kind.on_landmarks, kind.linear_rows = True, None
+        kind.unlike_few_rows = "few rows have few landmarks"
         return kind
 
     def group_key(self, estimator: Any) -> Hashable | None:
