@@ -11,7 +11,7 @@ import numpy as np
 from cluster_setup.on_this_machine.devices import available_cores
 from pipelines.data.dataset import CLASSIFICATION, Dataset
 from pipelines.data.fits import Fit
-from pipelines.data.placement import FoldedData
+from pipelines.data.placement import FoldedData, to_device
 from pipelines.errors import InputError, opt
 from pipelines.run.progress import clock
 from pipelines.search.shared.svm import SECONDS_OF_COST, SVCs, SVMParameters, SVRs
@@ -102,40 +102,37 @@ def distance_from_exact(
         targets' variance; their ``difference``, and ``low`` and ``high`` of its 95 % interval
     """
     n = len(data.y)
-    rows = np.random.default_rng(best.settings.seed).permutation(n)
     few = min(ROWS, 2 * n // 3)
-    train, others = np.sort(rows[:few]), np.sort(rows[few:][:MOST_TESTED])
+    rows = np.random.default_rng(best.settings.seed).permutation(n)[: few + MOST_TESTED]
+    device = backend.device if backend else "cpu"
+    X, y = data.scaled(device)[to_device(rows, device)], data.y[rows]
     losses = {}
     for name, n_landmarks in (("exact", 0), ("approximate", best.settings.n_landmarks)):
         candidate = replace(best, settings=replace(best.settings, n_landmarks=n_landmarks))
-        predicted = _predictions(data, candidate, train, others, backend)
+        predicted = _predictions(X, y, few, candidate, backend)
         if best.epsilon is None:
-            losses[name] = (predicted != data.y[others]).astype(np.float64)
+            losses[name] = (predicted != y[few:]).astype(np.float64)
         else:
-            losses[name] = (predicted - data.y[others]) ** 2 / (np.var(data.y[others]) or 1.0)
+            losses[name] = (predicted - y[few:]) ** 2 / (np.var(y[few:]) or 1.0)
     paired = losses["approximate"] - losses["exact"]
     mean = float(paired.mean())
     half = NORMAL_95 * float(paired.std()) / np.sqrt(len(paired))
     means = {name: float(values.mean()) for name, values in losses.items()}
     interval = {"difference": mean, "low": mean - half, "high": mean + half}
-    return {"n_rows": few, "n_tested": len(others), **means, **interval}
+    return {"n_rows": few, "n_tested": len(rows) - few, **means, **interval}
 
 
 def _predictions(
-    data: FoldedData,
-    candidate: SVMParameters,
-    train: np.ndarray,
-    others: np.ndarray,
-    backend: Backend | None,
+    X: Any, y: np.ndarray, few: int, candidate: SVMParameters, backend: Backend | None
 ) -> Any:
-    """What a candidate fitted on some rows says of others."""
+    """What a candidate fitted on the first ``few`` rows says of the others."""
     settings = candidate.settings
     if backend is None:
-        svr, X = candidate.as_estimator().set_params(n_jobs=settings.n_threads), data.scaled("cpu")
-        return svr.fit(X[train], data.y[train]).predict(X[others])
-    X, split = data.scaled(backend.device), (train, others)
+        svr = candidate.as_estimator().set_params(n_jobs=settings.n_threads)
+        return svr.fit(X[:few], y[:few]).predict(X[few:])
+    split = np.arange(few), np.arange(few, len(y))
     what = [split], [0], [candidate.gamma], [candidate.C], settings
-    (fit,) = (item for item in backend.fit_cells(Work(X, data.y, *what)) if isinstance(item, Fit))
+    (fit,) = (item for item in backend.fit_cells(Work(X, y, *what)) if isinstance(item, Fit))
     if fit.predict is None:
         raise RuntimeError(f"the comparison with exact fits failed: {fit.error}")
     return fit.predict("predict", "test")
