@@ -111,10 +111,22 @@ class FeatureMap:
         return max(256, values // len(self.landmarks))
 
     def __call__(self, rows: Any) -> Any:
-        """Features of rows, float32 of shape (n, n_features); the last one is 1."""
+        """Features of rows, float32 of shape (n, n_features); the last one is 1.
+
+        Raises
+        ------
+        ValueError
+            Values are so large that their kernel is not finite.
+        """
         rows = self._xp.asarray(rows, np.float32) - self._centre
         out = self._xp.ones((len(rows), self.n_features), np.float32)
-        out[:, :-1] = _between(rows, self._points, self.kernel, self._xp) @ self._projection
+        with np.errstate(over="ignore", invalid="ignore"):
+            out[:, :-1] = _between(rows, self._points, self.kernel, self._xp) @ self._projection
+        if not bool(self._xp.isfinite(out).all()):
+            raise ValueError(
+                "X must hold values of which a kernel can be made in single precision, got values "
+                f"up to {float(abs(rows).max()):.3g}; scale its columns"
+            )
         return out
 
     def coefficients(self, w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -83,8 +83,6 @@ class Training:
         weights = counts.astype(np.float64)
         if sample_weight is not None:
             weights *= np.maximum(np.asarray(sample_weight, np.float64)[rows], 0)
-            kept = weights > 0
-            rows, counts, weights = rows[kept], counts[kept], weights[kept]
         order = np.argsort(codes[rows], kind="stable")
         sorted_codes = codes[rows[order]]
         starts = np.searchsorted(sorted_codes, np.arange(len(classes) + 1))
@@ -167,7 +165,8 @@ def solve_split(
     """Solve some problems on the same rows for a gamma, all C of each; yield them last."""
     xp, tol = device.xp, max(OF_TOLERANCE * settings.tol, LEAST_TOL)
     order = training.layout.order
-    landmarks = choose_landmarks(X, order, settings.n_landmarks, settings.seed)
+    taken = order[training.weights > 0]  # what weighs nothing stands for nothing
+    landmarks = choose_landmarks(X, taken, settings.n_landmarks, settings.seed)
     mapped = FeatureMap.of(X, landmarks, settings.at(gamma), xp)
     features = empty_features((len(order), mapped.n_features), settings.memory_bytes, xp)
     for n_done in make_features(X, order, mapped, device.run, features):

@@ -280,3 +280,26 @@ def test_as_scikit_learn_scores_it():
     one = SVC(C=1.0, gamma=0.1).fit(X[:200], y[:200]).score(X[200:], y[200:])
     own = PathSVC(C=1.0, gamma=0.1, approximation="nystroem").fit(X[:200], y[:200])
     assert own.score(X[200:], y[200:]) == pytest.approx(one, abs=0.03)
+
+
+def test_rows_without_weight_are_left_out_but_counted(digits):
+    X, y = digits
+    weights = np.where(np.arange(len(X)) < 100, 0.0, 1.0)
+    spoiled = X.copy()
+    spoiled[:100] = 50.0
+    split = [(np.arange(400), np.arange(400, 600))]
+    settings = Settings(n_landmarks=60, n_threads=1, class_weight="balanced")
+    clean, other = (
+        cells(rows, y, split, settings, sample_weight=weights, return_decisions=True)
+        for rows in (X, spoiled)
+    )
+    for one, two in zip(clean, other, strict=True):
+        assert (one.predict("predict", "test") == two.predict("predict", "test")).mean() > 0.97
+
+
+def test_a_kernel_that_is_not_finite_is_refused(digits):
+    X, y = digits
+    split = [(np.arange(400), np.arange(400, 600))]
+    settings = Settings(n_landmarks=60, n_threads=1, kernel="poly", degree=12)
+    with pytest.raises(ValueError, match="X must hold values of which a kernel can be made in sin"):
+        cells(X * np.float32(1e4), y, split, settings)
