@@ -71,18 +71,20 @@ class SvmReport(Report):
         return SvmBest(**{str(n): value for n, value in first[0].items() if n in known})
 
     def size(self) -> str:
-        """Say how large the grid is, or how many candidates were drawn."""
+        """Say how large the grid is, or how many candidates were drawn, and whether on landmarks."""
         options = self.record.options
+        n = options.landmarks if options.approximate == "nystroem" else None
+        on = f" on {n:,} landmarks" if n else ""
         if are_drawn(self.record):
             how = "at random" if options.strategy == "random" else f"by {options.strategy}"
-            return f"{count(len(self.candidates), 'candidate')} drawn {how}"
+            return f"{count(len(self.candidates), 'candidate')} drawn {how}{on}"
         sizes = {
             "C": len(options.c or ()) or options.n_c,
             "gamma": len(options.gamma or ()) or options.n_gamma,
             "epsilon": len(options.epsilon or ()) or options.n_epsilon,
         }
         known = [f"{sizes[name]} {name}" for name in self.simple_by if sizes[name]]
-        return " × ".join(known) or "A search"
+        return (" × ".join(known) or "A search") + on
 
     def conclusion(self) -> str:
         """Name the best candidate."""

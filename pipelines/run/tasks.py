@@ -355,7 +355,7 @@ class OnCluster(_Runner):
     def _with_priorities(
         self, tasks: Sequence[AnyTask], alone: Collection[str]
     ) -> list[tuple[Batch[AnyTask], int]]:
-        """Return tasks in batches, each with its priority: after those of before."""
+        """Batches of tasks, each with its priority: after those of before."""
         if not tasks:
             return []
         if self.recycler.rule.n_tasks is not None:  # a process ends between two of Dask's
@@ -462,7 +462,7 @@ class OnCluster(_Runner):
 def in_batches(
     tasks: Sequence[AnyTask], n_workers: int, alone: Collection[str]
 ) -> list[tuple[AnyTask, ...]]:
-    """Return tasks in batches, in their order; the last ones, and all of few, are alone.
+    """Batches of tasks, in their order; the last ones, and all of few, are alone.
 
     Parameters
     ----------
@@ -487,7 +487,7 @@ def in_batches(
 
 
 def in_parts(batch: Batch[AnyTask], size: int) -> list[Batch[AnyTask]]:
-    """Return a batch in smaller ones of so many tasks."""
+    """Smaller batches of one, of so many tasks."""
     return [batch[start : start + size] for start in range(0, len(batch), size)]
 
 

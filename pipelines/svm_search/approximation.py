@@ -102,35 +102,35 @@ def distance_from_exact(
         targets' variance; their ``difference``, and ``low`` and ``high`` of its 95 % interval
     """
     n = len(data.y)
-    few = min(ROWS, 2 * n // 3)
-    rows = np.random.default_rng(best.settings.seed).permutation(n)[: few + MOST_TESTED]
+    n_rows = min(ROWS, 2 * n // 3)
+    rows = np.random.default_rng(best.settings.seed).permutation(n)[: n_rows + MOST_TESTED]
     device = backend.device if backend else "cpu"
     X, y = data.scaled(device)[to_device(rows, device)], data.y[rows]
     losses = {}
     for name, n_landmarks in (("exact", 0), ("approximate", best.settings.n_landmarks)):
         candidate = replace(best, settings=replace(best.settings, n_landmarks=n_landmarks))
-        predicted = _predictions(X, y, few, candidate, backend)
+        predicted = _predictions(X, y, n_rows, candidate, backend)
         if best.epsilon is None:
-            losses[name] = (predicted != y[few:]).astype(np.float64)
+            losses[name] = (predicted != y[n_rows:]).astype(np.float64)
         else:
-            losses[name] = (predicted - y[few:]) ** 2 / (np.var(y[few:]) or 1.0)
+            losses[name] = (predicted - y[n_rows:]) ** 2 / (np.var(y[n_rows:]) or 1.0)
     paired = losses["approximate"] - losses["exact"]
     mean = float(paired.mean())
     half = NORMAL_95 * float(paired.std()) / np.sqrt(len(paired))
     means = {name: float(values.mean()) for name, values in losses.items()}
     interval = {"difference": mean, "low": mean - half, "high": mean + half}
-    return {"n_rows": few, "n_tested": len(rows) - few, **means, **interval}
+    return {"n_rows": n_rows, "n_tested": len(rows) - n_rows, **means, **interval}
 
 
 def _predictions(
-    X: Any, y: np.ndarray, few: int, candidate: SVMParameters, backend: Backend | None
+    X: Any, y: np.ndarray, n_rows: int, candidate: SVMParameters, backend: Backend | None
 ) -> Any:
-    """What a candidate fitted on the first ``few`` rows says of the others."""
+    """What a candidate fitted on the first ``n_rows`` says of the others."""
     settings = candidate.settings
     if backend is None:
         svr = candidate.as_estimator().set_params(n_jobs=settings.n_threads)
-        return svr.fit(X[:few], y[:few]).predict(X[few:])
-    split = np.arange(few), np.arange(few, len(y))
+        return svr.fit(X[:n_rows], y[:n_rows]).predict(X[n_rows:])
+    split = np.arange(n_rows), np.arange(n_rows, len(y))
     what = [split], [0], [candidate.gamma], [candidate.C], settings
     (fit,) = (item for item in backend.fit_cells(Work(X, y, *what)) if isinstance(item, Fit))
     if fit.predict is None:

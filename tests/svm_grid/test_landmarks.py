@@ -39,6 +39,7 @@ def test_a_run_says_its_landmarks_and_how_far_from_exact_it_is(finished: tuple[P
     assert exactness["difference"] == pytest.approx(difference)
     assert "of exact fits:" in said
     page = (folder / "report.html").read_text()
+    assert "2 C × 2 gamma on 90 landmarks" in page
     assert "90 landmarks, chosen from the training rows of each split" in page
     assert "of exact fits:" in page
 

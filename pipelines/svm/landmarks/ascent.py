@@ -60,9 +60,9 @@ def _sweep(
         for at in range(n_before):
             # A random row of those to come (Fisher and Yates), by a congruential generator.
             state = state * np.uint64(6364136223846793005) + np.uint64(1442695040888963407)
-            other = at + int((state >> np.uint64(33)) % np.uint64(n_before - at))
-            place = order[other]
-            order[other] = order[at]
+            swapped = at + int((state >> np.uint64(33)) % np.uint64(n_before - at))
+            place = order[swapped]
+            order[swapped] = order[at]
             x, sign, target = features[rows[place]], signs[place], targets[place]
             norm, is_left = norms[rows[place]], False
             for c in range(n_C):
@@ -168,8 +168,8 @@ def ascend(
     problem = features, norms, rows, signs, targets, bounds, Cs, w, alpha, shrunk
     while n_steps < allowed and n_sweeps != most:
         limits = violation, allowed - n_steps, most - n_sweeps, seed + n_sweeps
-        more = _sweep(*problem, *limits)
-        n_steps, n_sweeps = n_steps + more[0], n_sweeps + more[1]
+        counts = _sweep(*problem, *limits)
+        n_steps, n_sweeps = n_steps + counts[0], n_sweeps + counts[1]
         if n_steps >= allowed:
             break
         half = np.einsum("cj,cj->c", w, w, dtype=np.float64) / 2

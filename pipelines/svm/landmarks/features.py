@@ -44,21 +44,21 @@ def choose_landmarks(X: Any, rows: np.ndarray, n: int, seed: int) -> np.ndarray:
     rng = np.random.default_rng(seed)
     if len(rows) <= n:
         return np.sort(rows).astype(np.int64)
-    few = np.sort(rng.choice(rows, min(len(rows), max(ROWS, ROWS_EACH * n)), replace=False))
-    points = np.ascontiguousarray(to_host(X[few]), np.float32)
+    sample = np.sort(rng.choice(rows, min(len(rows), max(ROWS, ROWS_EACH * n)), replace=False))
+    points = np.ascontiguousarray(to_host(X[sample]), np.float32)
     points -= points.mean(axis=0)
     norms = np.einsum("ij,ij->i", points, points)
     chosen = np.array([], np.int64)
-    distances = np.ones(len(few))
+    distances = np.ones(len(sample))
     while len(chosen) < n and distances.any():
         n_more = min(n - len(chosen), max(1, n // ROUNDS), int(np.count_nonzero(distances)))
-        more = rng.choice(len(few), n_more, replace=False, p=distances / distances.sum())
-        nearest = (norms[more] - 2 * points @ points[more].T).min(axis=1) + norms
+        drawn = rng.choice(len(sample), n_more, replace=False, p=distances / distances.sum())
+        nearest = (norms[drawn] - 2 * points @ points[drawn].T).min(axis=1) + norms
         nearest[nearest <= 1e-6 * norms] = 0  # the same row again
         distances = np.minimum(distances if len(chosen) else np.inf, np.maximum(nearest, 0))
-        chosen = np.append(chosen, more)
+        chosen = np.append(chosen, drawn)
         distances[chosen] = 0
-    return np.sort(few[chosen]).astype(np.int64)
+    return np.sort(sample[chosen]).astype(np.int64)
 
 
 @dataclass(frozen=True)
@@ -173,9 +173,9 @@ def make_features(
     starts = range(0, len(rows), mapped.block)
 
     def make(start: int) -> int:
-        some = rows[start : start + mapped.block]
-        out[start : start + len(some)] = mapped(X[to_device(some, device_of(X))])
-        return start + len(some)
+        block = rows[start : start + mapped.block]
+        out[start : start + len(block)] = mapped(X[to_device(block, device_of(X))])
+        return start + len(block)
 
     yield from run(make, starts)
 

@@ -232,30 +232,30 @@ class _Descent:
         within, n_features = self._sample(factors, width, len(gradient) * ROWS_EACH), len(gradient)
         factors = xp.concatenate([factors[part] * np.float32(scale) for part, scale in within])
         there = xp.asarray(self._numbers)[xp.concatenate([part for part, _ in within])]
-        some = self.rows.features[there]
-        some *= xp.sqrt(factors * np.float32(loss.Cs[c] / 2))[:, None]
+        root = self.rows.features[there]  # of the second derivatives
+        root *= xp.sqrt(factors * np.float32(loss.Cs[c] / 2))[:, None]
         gradient = xp.asarray(gradient)
-        ridge = 1 + RIDGE * float((some * some).sum(axis=0).max())
-        if 2 * len(some) < n_features:  # by the smaller matrix (Woodbury's identity)
-            some = some.astype(np.float64)
-            inner = some @ some.T
-            inner.reshape(-1)[:: len(some) + 1] += ridge
-            return to_host((some.T @ xp.linalg.solve(inner, some @ gradient) - gradient) / ridge)
-        second = (some.T @ some).astype(np.float64)
+        ridge = 1 + RIDGE * float((root * root).sum(axis=0).max())
+        if 2 * len(root) < n_features:  # by the smaller matrix (Woodbury's identity)
+            root = root.astype(np.float64)
+            inner = root @ root.T
+            inner.reshape(-1)[:: len(root) + 1] += ridge
+            return to_host((root.T @ xp.linalg.solve(inner, root @ gradient) - gradient) / ridge)
+        second = (root.T @ root).astype(np.float64)
         second.reshape(-1)[:: n_features + 1] += ridge
         return to_host(-xp.linalg.solve(second, gradient))
 
     def _sample(self, factors: Any, width: Any, most: int) -> list[tuple[Any, float]]:
         """Rows for second derivatives, those within the rounding first; what each stands for."""
-        xp, parts, left = self.xp, [], most
+        xp, parts, room = self.xp, [], most
         stiff = factors * width >= self.loss.bounds * np.float32(0.999)
-        for some in (xp.flatnonzero(stiff), xp.flatnonzero((factors > 0) & ~stiff)):
-            n = len(some)
-            if n > left:
-                some = some[xp.asarray(np.linspace(0, n - 1, left).astype(np.int64))]
-            if len(some):
-                parts.append((some, n / len(some)))
-            left -= len(some)
+        for numbers in (xp.flatnonzero(stiff), xp.flatnonzero((factors > 0) & ~stiff)):
+            n = len(numbers)
+            if n > room:
+                numbers = numbers[xp.asarray(np.linspace(0, n - 1, room).astype(np.int64))]
+            if len(numbers):
+                parts.append((numbers, n / len(numbers)))
+            room -= len(numbers)
         return parts or [(xp.arange(0), 1.0)]
 
     @property

@@ -122,9 +122,9 @@ class Solved:
 
     def of_problem(self, number: int) -> Solved:
         """One of the problems."""
-        some = slice(number, number + 1)
-        parts = self.objectives[some], self.n_steps[some], self.converged[some]
-        return Solved(self.mapped, self.w[:, some], *parts)
+        place = slice(number, number + 1)
+        parts = self.objectives[place], self.n_steps[place], self.converged[place]
+        return Solved(self.mapped, self.w[:, place], *parts)
 
     def values(self, X: Any, rows: np.ndarray, device: Device) -> np.ndarray:
         """Values of every problem for each C, float32 of shape (n_rows, n_problems, n_C)."""
@@ -133,8 +133,8 @@ class Solved:
         starts = range(0, len(rows), self.mapped.block)
 
         def multiply(start: int) -> np.ndarray:
-            some = to_device(rows[start : start + self.mapped.block], device.name)
-            product: np.ndarray = to_host(self.mapped(X[some]) @ w)
+            block = to_device(rows[start : start + self.mapped.block], device.name)
+            product: np.ndarray = to_host(self.mapped(X[block]) @ w)
             return product
 
         pieces = [np.zeros((0, w.shape[1]), np.float32), *device.run(multiply, starts)]
@@ -199,9 +199,9 @@ def solve_split(
         multipliers[number] = None
     yield Solved(
         mapped,
-        np.stack([one.w for one in solved], axis=1),
+        np.stack([weights.w for weights in solved], axis=1),
         *(
-            np.stack([getattr(one, name) for one in solved])
+            np.stack([getattr(weights, name) for weights in solved])
             for name in ("objectives", "n_steps", "converged")
         ),
     )
@@ -230,21 +230,21 @@ def _ascend_all(
         tasks += [(number, numbers, loss, slice(k, None, n_groups)) for k in range(n_groups)]
 
     def solve(task: Any) -> Any:
-        number, numbers, loss, some = task
+        number, numbers, loss, group = task
         n_sides = len(loss.sides)
         rows, bounds = np.tile(numbers, n_sides), np.tile(loss.bounds, n_sides)
         signs, targets = (np.concatenate(parts) for parts in zip(*loss.sides, strict=True))
-        Cs, form = loss.Cs[some].astype(np.float32), (settings.seed, settings.max_iter)
+        Cs, form = loss.Cs[group].astype(np.float32), (settings.seed, settings.max_iter)
         problem = features, norms, rows, signs, targets, bounds, Cs
-        return number, some, ascend(*problem, tol, *form)
+        return number, group, ascend(*problem, tol, *form)
 
-    for n_done, (number, some, (alpha, swept)) in enumerate(device.run(solve, tasks), 1):
+    for n_done, (number, group, (alpha, swept)) in enumerate(device.run(solve, tasks), 1):
         if multipliers[number] is None:
             n_C = len(losses[number][1].Cs)
             multipliers[number] = np.empty((len(alpha), n_C), np.float32)
             n_sweeps.append(np.zeros(n_C, np.int64))
-        multipliers[number][:, some] = alpha
-        n_sweeps[number][some] = swept
+        multipliers[number][:, group] = alpha
+        n_sweeps[number][group] = swept
         yield n_done / len(tasks)
 
 
