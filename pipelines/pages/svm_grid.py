@@ -71,7 +71,7 @@ class SvmReport(Report):
         return SvmBest(**{str(n): value for n, value in first[0].items() if n in known})
 
     def size(self) -> str:
-        """Say how large the grid is, or how many candidates were drawn, and whether on landmarks."""
+        """Say how large the grid is, or how many candidates were drawn; and on landmarks, if so."""
         options = self.record.options
         n = options.landmarks if options.approximate == "nystroem" else None
         on = f" on {n:,} landmarks" if n else ""
