@@ -323,5 +323,5 @@ def test_what_shows_its_progress_says_it_itself(
     reported: list[int] = []
     with compilation_reported(reported.append):
         compiling(heard, 0.2)
-    assert reported == [1]
+    assert reported == [1, 0]  # and that it has ended
     assert not heard.is_set()

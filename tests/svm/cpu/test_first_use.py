@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import logging
 import os
 import sys
 import time
@@ -47,6 +48,8 @@ def begun(
         f"while not os.path.exists({str(go_on)!r}): time.sleep(0.01)\n"
     )
     monkeypatch.setattr(first_use, "PROGRAM", program)
+    # Libraries of other tests of this process may have switched all messages off.
+    monkeypatch.setattr(logging.root.manager, "disable", logging.NOTSET)
     monkeypatch.setattr(first_use, "_processes", [])
     first_use.compile_meanwhile.cache_clear()
     yield {"written": written, "go_on": go_on}
