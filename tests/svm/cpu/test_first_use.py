@@ -50,6 +50,7 @@ def begun(
     monkeypatch.setattr(first_use, "PROGRAM", program)
     # Libraries of other tests of this process may have switched all messages off.
     monkeypatch.setattr(logging.root.manager, "disable", logging.NOTSET)
+    monkeypatch.setattr(logging.getLogger(first_use.__name__), "disabled", False)
     monkeypatch.setattr(first_use, "_processes", [])
     first_use.compile_meanwhile.cache_clear()
     yield {"written": written, "go_on": go_on}
