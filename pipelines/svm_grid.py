@@ -335,6 +335,7 @@ class Search(SearchJob[Options]):
         approximate, line = choose_approximation(
             options, dataset, points, n_splits, options.time_budget
         )
+        chosen |= {"landmarks": None} if approximate == "none" else {}
         options = replace(options, scoring=scoring[0], approximate=approximate, **chosen)
         plan = GridPlan(
             approximation=line,

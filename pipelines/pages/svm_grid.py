@@ -18,6 +18,7 @@ from pipelines.report.parts import Card, Chart, Columns, Section
 from pipelines.report.wording import count, percent, significant
 from pipelines.run_folder.ranking import candidates_of, have_all_folds
 from pipelines.run_folder.record import Record
+from pipelines.svm.options import LANDMARKS
 from pipelines.svm_search.boundary import most_fits, on_grid_boundary, widen
 from pipelines.svm_search.record import CANDIDATE, CELL, SvmBest, SvmRecord
 from pipelines.svm_search.summary import exactness_in_words
@@ -73,7 +74,7 @@ class SvmReport(Report):
     def size(self) -> str:
         """Say how large the grid is, or how many candidates were drawn; and on landmarks, if so."""
         options = self.record.options
-        n = options.landmarks if options.approximate == "nystroem" else None
+        n = (options.landmarks or LANDMARKS) if options.approximate == "nystroem" else None
         on = f" on {n:,} landmarks" if n else ""
         if are_drawn(self.record):
             how = "at random" if options.strategy == "random" else f"by {options.strategy}"
@@ -133,7 +134,7 @@ class SvmReport(Report):
                 "units of their standard deviation."
             )
         if (exactness := self.record.exactness) is not None:
-            n = self.record.options.landmarks
+            n = self.record.options.landmarks or LANDMARKS
             said = exactness_in_words(exactness.model_dump(), self.metadata)
             words += (
                 f" {n:,} landmarks, chosen from the training rows of each split, stand for all of "

@@ -17,7 +17,7 @@ def _positive_or_default(value: int) -> str | None:
     return None if value < 2**31 else f"at most {2**31 - 1:,}"
 
 
-APPROXIMATIONS = ("none", "nystroem", "auto")
+APPROXIMATIONS, LANDMARKS = ("none", "nystroem", "auto"), 1000
 
 # Residuals in double precision must resolve it.
 _TOLERANCE = rule("at least 1e-12 and below 1", lambda value: 1e-12 <= value < 1)
@@ -45,7 +45,9 @@ class SVMOptions:
         "the kernel is beyond --memory, or its fits beyond --time-budget",
         choices=APPROXIMATIONS,
     )
-    landmarks: int = number(1000, "rows that stand for all, with --approximate", rule=at_least(1))
+    landmarks: int | None = number(
+        None, "rows that stand for all, with --approximate (default: 1000)", rule=at_least(1)
+    )
     tol: float = option(
         1e-3, "tolerance of the stopping criterion", parse=float, rule=_TOLERANCE, metavar="TOL"
     )
@@ -72,7 +74,7 @@ class SVMOptions:
         return Settings(
             **{name: getattr(self, name) for name in names},
             class_weight=None if self.class_weight == "none" else self.class_weight,
-            n_landmarks=self.landmarks if self.approximate == "nystroem" else 0,
+            n_landmarks=(self.landmarks or LANDMARKS) if self.approximate == "nystroem" else 0,
             memory_bytes=int(self.memory * 2**30),
             **of_run,
         )

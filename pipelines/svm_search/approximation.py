@@ -17,7 +17,7 @@ from pipelines.run.progress import clock
 from pipelines.search.shared.svm import SECONDS_OF_COST, SVCs, SVMParameters, SVRs
 from pipelines.svm.backends.base import Backend, Work
 from pipelines.svm.kernel import DEFINITE
-from pipelines.svm.options import SVMOptions
+from pipelines.svm.options import LANDMARKS, SVMOptions
 
 ROWS, MOST_TESTED = 5_000, 20_000  # of the comparison with the kernel itself
 NORMAL_95 = 1.96
@@ -44,6 +44,11 @@ def choose_approximation(
     """
     asked, n = options.approximate, len(dataset.y_train)
     if asked == "none":
+        if options.landmarks is not None:
+            raise InputError(
+                f"{opt('landmarks')} is for {opt('approximate')} nystroem or auto, got "
+                f"{options.landmarks} without it; add it, or leave {opt('landmarks')} out"
+            )
         return asked, ""
     for name, allowed in (("kernel", DEFINITE), ("solver", ("auto", "path"))):
         if (value := getattr(options, name)) not in allowed:
@@ -54,7 +59,7 @@ def choose_approximation(
     reason = "" if asked == "nystroem" else _beyond(options, dataset, points, n_splits, budget)
     if asked == "auto" and not reason:
         return "none", "approximate no: the exact kernel is within memory and time"
-    of_splits = min(options.landmarks, n)
+    of_splits = min(options.landmarks or LANDMARKS, n)
     line = f"{of_splits:,} landmarks of each split stand for its rows"
     return "nystroem", f"approximate {line}{reason and f': {reason}'}"
 

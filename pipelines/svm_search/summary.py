@@ -76,7 +76,7 @@ def exactness_in_words(exactness: Mapping[str, Any], record: Mapping[str, Any]) 
     return (
         f"{each['approximate']} {what} for {each['exact']} of exact fits: {points[0]} points "
         f"({points[1]} to {points[2]}), the best candidate fitted on {exactness['n_rows']:,} rows "
-        f"and asked about {exactness['n_tested']:,} others"
+        f"and asked about {exactness['n_tested']:,} others; of more rows it can be more"
     )
 
 

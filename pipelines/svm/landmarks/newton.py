@@ -132,7 +132,7 @@ class _Descent:
         self, rows: Rows, loss: Loss, run: Map, xp: Any, blocks: Sequence[Any], tol: float
     ) -> None:
         self.rows, self.loss, self.run, self.xp, self.blocks = rows, loss, run, xp, blocks
-        self.tol = tol
+        self.tol, self.numbers = tol, xp.asarray(rows.numbers)
         n_C, n_features = len(loss.Cs), rows.features.shape[1]
         self.w = np.zeros((n_features, n_C))
         self.values = xp.zeros((int(loss.bounds.shape[0]), n_C), np.float32)
@@ -231,7 +231,7 @@ class _Descent:
         factors *= loss.bounds
         within, n_features = self._sample(factors, width, len(gradient) * ROWS_EACH), len(gradient)
         factors = xp.concatenate([factors[part] * np.float32(scale) for part, scale in within])
-        there = xp.asarray(self._numbers)[xp.concatenate([part for part, _ in within])]
+        there = self.numbers[xp.concatenate([part for part, _ in within])]
         root = self.rows.features[there]  # of the second derivatives
         root *= xp.sqrt(factors * np.float32(loss.Cs[c] / 2))[:, None]
         gradient = xp.asarray(gradient)
@@ -257,12 +257,6 @@ class _Descent:
                 parts.append((numbers, n / len(numbers)))
             room -= len(numbers)
         return parts or [(xp.arange(0), 1.0)]
-
-    @property
-    def _numbers(self) -> np.ndarray:
-        if not hasattr(self, "_kept_numbers"):
-            self._kept_numbers = self.rows.numbers
-        return self._kept_numbers
 
     def _move(
         self, directions: np.ndarray, smooth: np.ndarray, descents: np.ndarray | None = None
