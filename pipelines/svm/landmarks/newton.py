@@ -2,8 +2,10 @@
 
 Chapelle, Training a support vector machine in the primal (Neural Computation 2007). The rounding
 shrinks until it hardly matters; only rows within it take part in the second derivatives, so that
-a step costs a pass over the rows, and a matrix of the features made of few of them. However large C
-is, it ends; where C is small coordinate ascent is there sooner.
+a step costs a pass over the rows, and a matrix of the features made of few of them. Where C is
+small, coordinate ascent is there sooner. Where rows are few for each feature, and classes nearly
+separable, an interior-point method goes on: this one knows no lower bound of the objective, and
+would stop far above the minimum, as its next step promises little.
 """
 
 from __future__ import annotations
@@ -16,12 +18,16 @@ import numpy as np
 
 from pipelines.data.fits import Progress
 from pipelines.data.placement import to_host
+from pipelines.svm.landmarks.interior import Point, solve_interior
 
 # Half of the rounding, of a margin of 1, at first: from 0, all rows are within it. Its factor.
 FIRST_WIDTH, LATER_WIDTH, SHRINKING = 2.0, 0.5, 0.1
 REACH = 10.0  # times the rounding
 ROWS_EACH = 8  # of the second derivatives, for each feature: a sample of them does
 MOST_STEPS = 200
+# An interior-point method is used up to so many rows for each feature, and multiplications for a
+# matrix of all rows (a second), and is run to a share of the tolerance: its last steps go furthest.
+INTERIOR_ROWS_EACH, INTERIOR_PRODUCTS, INTERIOR_TOL = 32, 10**10, 0.25
 MOST_HALVINGS, LEAST_DESCENT = 12, 1e-4
 RIDGE = 1e-6  # of the largest second derivative, which single precision resolves
 BLOCK_BYTES = 1 << 24  # of features that a thread works on at once
@@ -118,6 +124,11 @@ def descend(
         return
     search = _Descent(rows, loss, run, xp, list(rows.blocks(block_bytes)), tol)
     search.begin(multipliers)
+    n_rows, n_features = len(loss.bounds), rows.features.shape[1]
+    if n_rows <= INTERIOR_ROWS_EACH * n_features and n_rows * n_features**2 <= INTERIOR_PRODUCTS:
+        for share in search.within(most):
+            yield Progress(share)
+        most = 0
     for step in range(most):
         if not search.step():
             break
@@ -138,9 +149,14 @@ class _Descent:
         self.values = xp.zeros((int(loss.bounds.shape[0]), n_C), np.float32)
         self.widths = np.full(n_C, FIRST_WIDTH)
         self.least = np.full(n_C, -np.inf)  # of the objective, by the dual problem
-        self.objectives = np.full(n_C, np.inf)
+        self.halves, self.hinges = np.zeros(n_C), np.full(n_C, np.inf)  # its parts, of the weights
         self.n_steps, self.converged = np.zeros(n_C, np.int64), np.zeros(n_C, np.bool_)
         self.active = np.arange(n_C)
+
+    @property
+    def objectives(self) -> np.ndarray:
+        """Of the weights that there are, float64 (n_C,)."""
+        return self.halves + self.loss.Cs * self.hinges
 
     def begin(self, multipliers: Any) -> None:
         """Begin with the weights that these multipliers make."""
@@ -166,13 +182,56 @@ class _Descent:
         self.widths[:] = LATER_WIDTH
         self._move(self.w, np.ones(len(self.active)))
 
+    def within(self, most: int) -> Iterator[float]:
+        """Solve each C that is not yet there by an interior-point method; yield what is done.
+
+        The smallest and the largest first: where the classes can be separated, the largest one's
+        weights are those of many.
+        """
+        loss, xp = self.loss, self.xp
+        self.hinges, self.halves = self._evaluate()[0], (self.w**2).sum(axis=0) / 2
+        counted = xp.flatnonzero(loss.bounds > 0)
+        features = self.rows.features[self.numbers[counted]].astype(np.float64)
+        sides = [(signs[counted], targets[counted]) for signs, targets in loss.sides]
+        bounds = loss.bounds[counted].astype(np.float64)
+
+        def solve(c: int) -> Point:
+            tol = INTERIOR_TOL * self.tol
+            return solve_interior(features, sides, loss.Cs[c] * bounds, tol, most, xp)
+
+        waiting = [int(c) for c in np.argsort(loss.Cs, kind="stable")]
+        while waiting:
+            self._share_out(waiting)
+            waiting = [c for c in waiting if not self.converged[c]]
+            together, waiting = sorted({*waiting[:1], *waiting[-1:]}), waiting[1:-1]
+            for c, point in zip(together, self.run(solve, together), strict=True):
+                self.w[:, c], self.hinges[c] = to_host(point.w), point.lost / loss.Cs[c]
+                self.halves[c] = point.objective - point.lost
+                self.n_steps[c] += point.n_steps
+                holds = loss.Cs >= point.share * loss.Cs[c]
+                self.least[holds] = np.maximum(self.least[holds], point.least)
+            self._share_out(together)
+            yield 1 - len(waiting) / len(loss.Cs)
+
+    def _share_out(self, numbers: Sequence[int]) -> None:
+        """Give each of these C the best weights and bound of all there are, and judge them."""
+        for c in numbers:
+            C = self.loss.Cs[c]
+            best = int(np.argmin(self.halves + C * self.hinges))
+            for kept in (self.w.T, self.halves, self.hinges):
+                kept[c] = kept[best]
+            # Multipliers of a smaller C are within the bounds of a larger one.
+            self.least[c] = self.least[self.loss.Cs <= C].max()
+            gap = self.objectives[c] - self.least[c]
+            self.converged[c] = gap <= self.tol * self.objectives[c]
+
     def step(self) -> bool:
         """Take a step for each C that needs one; whether one was taken."""
         active, loss = self.active, self.loss
         hinge, smooth, pull = self._evaluate()
         half = (self.w[:, active] ** 2).sum(axis=0) / 2
+        self.halves[active], self.hinges[active] = half, hinge
         hinge, smooth = half + loss.Cs[active] * hinge, half + loss.Cs[active] * smooth
-        self.objectives[active] = hinge
         gradients = self.w[:, active] - pull
         near = hinge - self.least[active] <= self.tol * hinge
         directions = np.zeros_like(gradients)

@@ -74,6 +74,26 @@ def test_the_objective_is_that_of_liblinear(begun):
         assert least * (1 - 1e-4) <= own <= least * (1 + 5e-4)
 
 
+@pytest.mark.parametrize("begun", [True, False], ids=["after ascent", "from 0"])
+def test_classes_that_can_be_separated_have_one_machine_at_any_large_C(begun):
+    rows, _ = features()
+    side = rows[:, 0] + rows[:, 1]
+    rows, signs = rows[abs(side) > 0.1], np.sign(side[abs(side) > 0.1])
+    Cs, bounds, multipliers = np.logspace(-1, 6, 8), np.ones(len(rows), np.float32), None
+    if begun:
+        problem = rows, squared_norms(rows), np.arange(len(rows)), signs, signs, bounds
+        multipliers, _ = ascend(*problem, Cs.astype(np.float32), 1e-2, seed=0)
+    loss = Loss([(signs, signs)], bounds, Cs)
+    *_, weights = descend(Rows(rows, [(0, len(rows))]), loss, multipliers, 1e-2)
+    assert isinstance(weights, Weights)
+    assert weights.converged.all()
+    peer = LinearSVC(C=1e4, loss="hinge", fit_intercept=False, tol=1e-6, max_iter=10_000_000)
+    least = objective(peer.fit(rows, signs).coef_[0], rows, signs, 1e4)
+    for c in range(5, 8):
+        assert weights.objectives[c] == pytest.approx(least, rel=1e-2)
+        assert (signs * (rows @ weights.w[:, c])).min() > 0.99
+
+
 @pytest.mark.parametrize("kernel", ["rbf", "poly", "linear"])
 @pytest.mark.parametrize("decision", ["ovo", "ovr"])
 def test_on_all_rows_as_landmarks_it_is_the_exact_machine(kernel, decision, digits):
@@ -91,8 +111,9 @@ def test_on_all_rows_as_landmarks_it_is_the_exact_machine(kernel, decision, digi
         for train, asked in splits:
             peer = PathSVC(C, gamma=0.05, **options).fit(X[train], y[train])
             exact[c] += np.count_nonzero(peer.predict(X[asked]) != y[asked])
-    # The intercept is regularised, and directions that single precision loses are left out.
-    np.testing.assert_allclose(wrong[1:], exact[1:], atol=4)
+    # The intercept is regularised, and directions that single precision loses are left out. With
+    # a linear kernel the former is all (LIBLINEAR, which does so, has these very errors).
+    np.testing.assert_allclose(wrong[1:], exact[1:], atol=5)
     assert wrong[1:].max() < 90
 
 
