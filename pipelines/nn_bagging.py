@@ -415,12 +415,7 @@ class BaggingPlan(job.Plan[Options]):
 
 
 def refuse_of_other_task(options: Options, data: Dataset) -> None:
-    """Refuse options that are for another kind of target, and more confidence than rows can give.
-
-    Raises
-    ------
-    InputError
-    """
+    """Refuse options for another kind of target, and more confidence than rows can give."""
     is_regression = data.task == REGRESSION
     for name in OF_CLASSES if is_regression else OF_NUMBERS:
         if (value := getattr(options, name)) not in (None, "refuse"):

@@ -115,12 +115,7 @@ class Options(SVMOptions, SearchOptions):
     )
 
     def check(self) -> None:
-        """Check options against each other.
-
-        Raises
-        ------
-        InputError
-        """
+        """Check options against each other."""
         for name in ("c", "gamma", "epsilon"):
             if (values := getattr(self, name)) is None:
                 continue

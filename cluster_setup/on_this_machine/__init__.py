@@ -33,15 +33,7 @@ WORKER_PROCESS = "Dask Worker process"  # how Dask begins the names of its nanni
 
 @contextmanager
 def open_client(options: ClusterOptions, cluster_class: Any, **more: Any) -> Iterator[Client]:
-    """Open a client of worker processes on loopback, which are restarted when they die.
-
-    Parameters
-    ----------
-    options : ClusterOptions
-    cluster_class : LocalCluster or a subclass
-    **more
-        Further arguments of ``cluster_class``.
-    """
+    """Open a client of worker processes on loopback, which are restarted when they die."""
     from distributed import Client, Security
 
     if current_process().daemon:
@@ -224,10 +216,6 @@ def with_time_limits(base: Any) -> Any:
 
     It does when a worker cannot even be begun: its nanny closes, and then waits for its own
     closing (``Nanny.start_unsafe``, distributed 2026.7).
-
-    Parameters
-    ----------
-    base : subclass of SpecCluster
     """
 
     class LimitedCluster(base):

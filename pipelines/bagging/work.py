@@ -473,12 +473,7 @@ def row_of_refit(
 def run_trainings(
     kind: Networks, runner: Runner, problem: Problem, feed: MemberFeed
 ) -> Iterator[tuple[Outcome[Any] | ProgressEvent, list[Row]]]:
-    """Search and refit members, see ``run_tasks``.
-
-    Parameters
-    ----------
-    kind : of ``Trainings``, as are problem and feed
-    """
+    """Search and refit members, see ``run_tasks``."""
     for event, rows in run_tasks(runner, problem, (), work=partial(run_task, kind=kind), more=feed):
         feed.tell(rows)
         yield event, rows

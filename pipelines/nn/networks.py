@@ -119,13 +119,7 @@ def log_certainty(
 def refuse_other_weights(
     spec: NetworkSpec, network: nn.Module, weights: Mapping[str, torch.Tensor]
 ) -> None:
-    """Refuse a network of the user's own that is not the one whose weights these are.
-
-    Raises
-    ------
-    InputError
-        A weight is missing, of another shape, or not its own.
-    """
+    """Refuse a network of the user's own that is not the one whose weights these are."""
     own = network.state_dict()
     counters = {name for name, tensor in own.items() if not tensor.is_floating_point()}
     for name in sorted({*own, *weights} - (counters - set(weights))):

@@ -74,11 +74,6 @@ class Range:
         where : str
             Begins the message of an error.
         limits : (least, most); beyond, a number is a slip of the pen
-
-        Raises
-        ------
-        InputError
-            The value is no range.
         """
         log = "" if whole else " or {log10: [...]}"
         form = f"a {'whole ' * whole}number{', ' if log else ' or '}[low, high]{log}"
@@ -299,12 +294,7 @@ class SearchSpace:
 
 
 def refuse_coloured(shape: tuple[int, ...]) -> None:
-    """Refuse images of several channels, which ``conv`` does not take.
-
-    Raises
-    ------
-    InputError
-    """
+    """Refuse images of several channels, which ``conv`` does not take."""
     if len(shape) == 3:
         raise InputError(
             f"{opt('network')} conv is for gray images, got images of {shape[0]} channels; use "

@@ -289,13 +289,7 @@ def approximator(n_rows: int, validation: float, seed: int) -> Problem:
 def held_out(
     y: np.ndarray, task: str, validation: float, seed: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Split rows into those that are trained on and those held out; classes in proportion.
-
-    Raises
-    ------
-    InputError
-        There are too few for that.
-    """
+    """Split rows into those that are trained on and those held out; classes in proportion."""
     n_rows, n_held = len(y), max(1, round(validation * len(y)))
     if n_held >= n_rows:
         raise InputError(

@@ -80,13 +80,7 @@ def docstring_of(kind: type[Any], summary: str) -> str:
 
 
 def words_of(kind: type[Any], options: Mapping[str, Any]) -> list[str]:
-    """Return options as they are typed.
-
-    Raises
-    ------
-    InputError
-        There is no such option.
-    """
+    """Return options as they are typed."""
     fields = {field.name: field for field in of_python(kind)}
     words: list[str] = []
     for name, value in options.items():

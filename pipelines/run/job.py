@@ -225,13 +225,7 @@ class Job(Leaving, ABC, Generic[Chosen]):
 
     @abstractmethod
     def plan(self, options: Chosen, data: Any, record: Mapping[str, Any]) -> Plan[Chosen]:
-        """Decide all that is to be done.
-
-        Raises
-        ------
-        InputError
-            The options and the data do not go together.
-        """
+        """Decide all that is to be done."""
 
     def restore(self, plan: Any, session: Session) -> Any:
         """Return what was done before, a ``Done``, from the folder and its journal."""

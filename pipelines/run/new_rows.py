@@ -27,13 +27,7 @@ FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
 def record_of(run: Path, command: str, kind: type[AnyRecord]) -> AnyRecord:
-    """Return the record of a run, by the schema that its command declares.
-
-    Raises
-    ------
-    InputError
-        It is no run of that command.
-    """
+    """Return the record of a run, by the schema that its command declares."""
     _, record = read_record(run, Record)
     if record.command != command:
         raise InputError(

@@ -101,11 +101,6 @@ class Recycler:
 
     Also of each host at most half at a time: a successor gets the shared data from a neighbour.
 
-    Parameters
-    ----------
-    client : distributed.Client
-    rule : Recycling
-
     Attributes
     ----------
     recycled : list of dict

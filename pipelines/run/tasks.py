@@ -69,12 +69,6 @@ class _Runner(ABC):
     ) -> Iterator[Outcome[AnyTask]]:
         """Yield outcomes of ``tasks`` as they are done, the most costly begun first.
 
-        Parameters
-        ----------
-        work : function
-        shared : anything
-        tasks : sequence of tasks
-
         Raises
         ------
         RunStopped

@@ -255,10 +255,6 @@ def refuse_links(path: Path, option: str) -> None:
     """Refuse a folder in which a link would have a run write, or remove, what lies elsewhere.
 
     A file is replaced in one step, and a link with it; but not the journal, nor a folder.
-
-    Raises
-    ------
-    InputError
     """
     for entry in path.iterdir():
         if entry.is_symlink() and (entry.name == JOURNAL or entry.is_dir()):

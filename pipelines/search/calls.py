@@ -138,13 +138,7 @@ def _split_key(call: Mapping[str, Any]) -> Hashable:
 
 
 def print_fit(call: Mapping[str, Any], scores: Mapping[str, Any]) -> None:
-    """Print what scikit-learn prints of a fit with its ``verbose``.
-
-    Parameters
-    ----------
-    call : its arguments, by name
-    scores : its result, with its times
-    """
+    """Print what scikit-learn prints of a fit with its ``verbose``."""
     verbose, place = call["verbose"], ""
     if verbose < 2:
         return

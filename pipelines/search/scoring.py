@@ -345,13 +345,7 @@ def last_step(estimator: Any) -> Any:
 def make_scoring(
     names: Sequence[str], data: Dataset, of_predictions: bool = False
 ) -> tuple[str, ...]:
-    """Return the names of the scorers of a search, by default that of the task.
-
-    Raises
-    ------
-    InputError
-        See ``check_scoring``.
-    """
+    """Return the names of the scorers of a search, by default that of the task."""
     chosen = tuple(dict.fromkeys(names)) or (DEFAULT_SCORING[data.task],)
     classes = data.classes if of_predictions else np.arange(len(data.classes))
     for name in chosen:

@@ -389,17 +389,7 @@ def unit_points(n_dimensions: int, generator: np.random.Generator) -> Iterator[n
 
 
 def refuse_distributions(branches: Mapping[str, Sequence[Branch]], strategy: str) -> None:
-    """Refuse distributions where every value is to be tried.
-
-    Parameters
-    ----------
-    branches : of each estimator
-    strategy : that draws no candidates
-
-    Raises
-    ------
-    InputError
-    """
+    """Refuse distributions where every value is to be tried."""
     for label, some in branches.items():
         for branch in some:
             for name, values in branch.distributions.items():

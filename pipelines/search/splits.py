@@ -69,11 +69,6 @@ def make_splits(
     ``SEARCH`` has those of the cross-validation, ``CURVE`` the same with shares of their
     training rows; ``OUTER`` the outer folds of a nested one, and ``INNER`` those within, one
     outer fold after the other.
-
-    Raises
-    ------
-    InputError
-        See ``splits_of``.
     """
     X, y, groups, task = data.X_train, data.y_train, data.groups, data.task
     classes = data.classes if len(data.classes) else None

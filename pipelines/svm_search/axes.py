@@ -102,10 +102,6 @@ def check_values(name: str, values: Sequence[Value]) -> None:
 def axes_of(options: Any, data: Dataset) -> tuple[dict[str, tuple[float, ...]], dict[str, Any]]:
     """The axes of the grid, and the options that were left to the rows.
 
-    Parameters
-    ----------
-    options : of ``svm_grid``
-
     Returns
     -------
     axes : values of C, of gamma and, of a regression, of epsilon, each in ascending order
@@ -148,10 +144,6 @@ def draw_points(options: Any, data: Dataset) -> tuple[list[Point], dict[str, Any
     As the fits of a gamma share work, few gamma (and epsilon) are drawn, and several C for each of
     them, by scrambled Sobol points, so that they fill the bounds evenly. With ``--sampler plain``
     each candidate is drawn by itself.
-
-    Parameters
-    ----------
-    options : of ``svm_grid``
 
     Returns
     -------
@@ -220,13 +212,7 @@ def _refuse_equal(name: str, values: Sequence[Value], numbers: Sequence[Value]) 
 
 
 def axis_by_hand(name: str, values: Sequence[Value], data: Dataset) -> tuple[float, ...]:
-    """The numbers that values given by hand are on these rows, in ascending order.
-
-    Raises
-    ------
-    InputError
-        Two are the same number.
-    """
+    """The numbers that values given by hand are on these rows, in ascending order."""
     numbers = [gamma_in_numbers(value, data) for value in values]
     _refuse_equal(name, values, numbers)
     return tuple(sorted(numbers))

@@ -157,11 +157,6 @@ class Networks(StackedNetworks):
 
     Rows of the splits that are neither drawn for a network nor validated, as a bootstrap leaves
     some, end its training where that is asked for.
-
-    Parameters
-    ----------
-    inputs : Inputs
-    training : Training
     """
 
     types = (Network,)

@@ -32,13 +32,7 @@ def strategy_names() -> tuple[str, ...]:
 
 
 def strategy_class(name: str) -> type[Strategy]:
-    """The class of a strategy by its name, one of these or of another package's.
-
-    Raises
-    ------
-    InputError
-        There is none of that name, or it cannot be used.
-    """
+    """The class of a strategy by its name, one of these or of another package's."""
     if name in CLASSES:
         module, _, kind = CLASSES[name].partition(":")
         strategy: type[Strategy] = getattr(import_module(f"{__name__}.{module}"), kind)

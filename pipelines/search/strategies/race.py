@@ -143,10 +143,6 @@ class Race(RoundStrategy):
         those of the better half of groups: a few splits may differ alike by chance. Of accuracies,
         a difference of m rows has at least the standard error of m coin flips, as at least so many
         rows are told apart. What all splits will say is less in doubt the fewer are to come.
-
-        Parameters
-        ----------
-        scores : of each candidate its scores on the splits
         """
         places = list(scores)
         matrix = np.array([scores[place] for place in places])

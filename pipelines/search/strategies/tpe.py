@@ -233,13 +233,7 @@ def is_axis(values: Sequence[Any]) -> bool:
 
 
 def need_optuna() -> None:
-    """Raise a one-line error where Optuna is missing.
-
-    Raises
-    ------
-    InputError
-        It is not installed.
-    """
+    """Raise a one-line error where Optuna is missing."""
     if find_spec("optuna") is None:
         raise InputError(
             f"{opt('strategy', 'tpe')} needs Optuna, which is not installed; run "
