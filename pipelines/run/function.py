@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any, Literal, get_type_hints
 
 from cluster_setup.errors import ClusterError
-from pipelines.errors import InputError, flag_of
-from pipelines.run.options import nearest, of_python
+from pipelines.errors import InputError, flag_of, nearest
+from pipelines.run.options import of_python
 from pipelines.run.result import Run
 
 WIDTH = 96
