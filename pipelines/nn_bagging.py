@@ -294,7 +294,6 @@ class BaggingPredictOptions(PredictOptions):
     augment: str | None = again("a function of your own that augments")
 
     def check(self) -> None:
-        """See ``PredictOptions``."""
         super().check()
         if self.copies and self.table is not None:
             raise InputError(
@@ -503,7 +502,6 @@ class Bagging(job.Job[Options]):
         return predict_rows(rows, options.run, draw, options.copies, **code)
 
     def packages(self, options: Options, record: Mapping[str, Any]) -> tuple[str, ...]:
-        """See ``Job``."""
         return (*job.PACKAGES, *OF_NETWORKS, *packages_of(options.strategy))
 
     def load(self, options: Options, kind: str) -> Dataset:
@@ -638,7 +636,6 @@ class Bagging(job.Job[Options]):
         return BaggingAnswer.of({**computed.entries, **entries})
 
     def summary_lines(self, record: Mapping[str, Any], path: Path) -> list[str]:
-        """See ``of_ensemble``."""
         return of_ensemble(record)
 
     def is_whole(self, record: Mapping[str, Any], plan: BaggingPlan, done: Trained) -> bool:

@@ -115,12 +115,6 @@ def started(kind: str, start: Callable[[], Any]) -> Iterator[Any]:
     SIGINT, SIGTERM and SIGHUP that come while it starts are delivered when it has, for Dask cannot
     close half of one; a start that takes long is ended by killing its workers.
 
-    Parameters
-    ----------
-    kind : str
-        Its name, for the error line.
-    start : function that returns a LocalCluster
-
     Raises
     ------
     ClusterError

@@ -166,11 +166,6 @@ class SearchSpace:
             As ``NetworkSpec.network``; the file may leave it out, and must not say another.
         optimizer : {"sgd", "adamw"}
             Decides the rates of a network that no preset is for.
-
-        Raises
-        ------
-        InputError
-            There is no such preset or file, or the file breaks a rule.
         """
         if name == "auto" and network is not None:
             preset = {"conv": "small", "cnn": "cnn" if optimizer == "sgd" else ""}

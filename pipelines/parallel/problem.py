@@ -71,11 +71,6 @@ class Network:
         """Return the network with first weights that the seed decides.
 
         It takes a float32 tensor of shape (n, n_inputs) and gives one of shape (n, n_outputs).
-
-        Raises
-        ------
-        InputError
-            The user's module or file does not give one.
         """
         from torch import nn
 
@@ -330,11 +325,6 @@ def load_rows(
     network, hidden : see ``Network``
 
     Others are those of ``pipelines.data.load.load_dataset`` and ``held_out``.
-
-    Raises
-    ------
-    InputError
-        Anything that can be put right, in one line.
     """
     if name in DATASETS and task == NUMBERS:
         raise InputError(

@@ -201,13 +201,7 @@ class Job(Leaving, ABC, Generic[Chosen]):
 
     @staticmethod
     def predict_rows(rows: NewRows, options: Any) -> Predicted:
-        """Ask the model of the run ``options.run`` about new rows.
-
-        Parameters
-        ----------
-        rows : of a table, or the pixels of images
-        options : a ``kind_of_predict``
-        """
+        """Ask the model of the run ``options.run`` about new rows."""
         raise NotImplementedError
 
     @staticmethod

@@ -70,13 +70,7 @@ class NewRows:
 
     @classmethod
     def of_images(cls, form: ImageFormat, images: Iterable[Path]) -> Self:
-        """Read images in the form of those of a run; ``X`` has their pixels, as uint8.
-
-        Raises
-        ------
-        InputError
-            A folder has no image.
-        """
+        """Read images in the form of those of a run; ``X`` has their pixels, as uint8."""
         import pandas as pd
 
         (paths, notes), read, rows, unreadable = files_of(images), [], [], []
@@ -203,11 +197,6 @@ class NewRows:
         output : .csv or .parquet file, or a folder for NAME-predictions.csv; by default that of
             the table
         more : further columns, of shape (n_answered,)
-
-        Raises
-        ------
-        InputError
-            The file cannot be written.
         """
         import pandas as pd
 

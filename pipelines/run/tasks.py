@@ -170,12 +170,6 @@ class OnCluster(_Runner):
     All tasks that are known at the beginning are one static graph; a task goes
     through a second one only if data were lost, or if it failed where several
     share one of Dask's.
-
-    Parameters
-    ----------
-    client : distributed.Client
-    recycling : Recycling
-        When processes of workers are replaced; by default never.
     """
 
     def __init__(self, client: Client, recycling: Recycling = NEVER) -> None:

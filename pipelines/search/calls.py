@@ -32,12 +32,7 @@ def is_fit(call: Call) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class FitCalls:
-    """The calls of ``_fit_and_score`` that a search makes together.
-
-    Attributes
-    ----------
-    calls : as joblib is given them
-    """
+    """The calls of ``_fit_and_score`` that a search makes together."""
 
     calls: Sequence[Call]
 

@@ -23,12 +23,6 @@ class SplitsOfStages(dict[tuple[str, float], list[Split]]):
 
     These are the splits of the stage without the rows that are not among the share, which is drawn
     once: so splits have the rows in common that they had, and groups stay together.
-
-    Parameters
-    ----------
-    y : class codes or numbers, of shape (n_rows,)
-    task : "classification" or "regression"
-    seed : of the run
     """
 
     def __init__(self, splits: Mapping[Any, list[Split]], y: Any, task: str, seed: int) -> None:

@@ -48,16 +48,13 @@ class Race(RoundStrategy):
 
     @classmethod
     def of(cls, scope: Scope, options: Any) -> Self:
-        """See ``Strategy``."""
         return cls(scope, options.race_margin)
 
     @classmethod
     def shares(cls, n_candidates: int, n_rows: int, n_splits: int) -> Sequence[float]:
-        """See ``Strategy``."""
         return [SCREEN] if SCREEN * n_rows >= LEAST_ROWS else []
 
     def rounds(self) -> Iterator[Sequence[Request]]:
-        """See ``RoundStrategy``."""
         scope = self.scope
         order = np.random.default_rng(scope.seed).permutation(scope.n_splits).tolist()
         steps = [order[:FIRST_SPLITS], *([split] for split in order[FIRST_SPLITS:])]

@@ -161,7 +161,6 @@ class TPE(Strategy):
         self._n_drawn = 0
 
     def ask(self) -> Sequence[Request] | None:
-        """See ``Strategy``."""
         requests = list[Request]()
         while self._n_drawn < self.n_iter and self._tell_studies(self._n_drawn - self.window + 1):
             for study in self.studies:
