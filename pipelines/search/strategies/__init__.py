@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from pipelines.errors import InputError, error_line, opt
 
 if TYPE_CHECKING:
-    from pipelines.search.strategies.base import Scope, Strategy
+    from pipelines.search.strategies.base import Strategy
 
 DRAWING = ("random", "tpe")  # those that draw candidates
 ENTRY_POINTS = "pleasingly.strategies"
@@ -74,8 +74,3 @@ def _loaded(entry: Any) -> type[Strategy]:
     if not (isinstance(strategy, type) and issubclass(strategy, Strategy)):
         raise InputError(f"{must}, got {entry.value}; mend or uninstall its package")
     return strategy
-
-
-def make_strategy(options: Any, scope: Scope) -> Strategy:
-    """The strategy that options name."""
-    return strategy_class(options.strategy).of(scope, options)
