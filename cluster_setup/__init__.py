@@ -72,11 +72,6 @@ def resolve_kind(kind: str, profile: str | None = None) -> str:
         ``"cuda"`` when NVML sees a GPU and dask-cuda is installed, else ``"local"``.
     profile : str, optional
         As in ``ClusterOptions``.
-
-    Raises
-    ------
-    ClusterError
-        The kind is unknown.
     """
     if kind == "auto":
         if profile is not None:

@@ -76,12 +76,7 @@ def _describe(dask_worker: Any) -> dict[str, Any]:
 
 
 def memory_of_workers(client: Client, workers: Sequence[Mapping[str, Any]]) -> list[int]:
-    """List the bytes that each worker may use: of its GPU, else Dask's limit, else its share.
-
-    Parameters
-    ----------
-    workers : as ``describe_workers`` gives them
-    """
+    """List the bytes that each worker may use: of its GPU, else Dask's limit, else its share."""
     import psutil
 
     known = client.scheduler_info(n_workers=-1)["workers"]

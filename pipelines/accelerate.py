@@ -67,13 +67,7 @@ class Options(PlaceOptions):
     )
 
     def check(self) -> None:
-        """Check options against each other.
-
-        Raises
-        ------
-        InputError
-            One is for a cluster, and there is none.
-        """
+        """Check options against each other."""
         for field in dataclasses.fields(PlaceOptions):
             is_for_cluster = field.name != "cluster" and self.cluster == NO_CLUSTER
             if is_for_cluster and getattr(self, field.name) != field.default:
@@ -256,13 +250,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def check_script(words: Sequence[str]) -> None:
-    """Check that there is a script to run.
-
-    Raises
-    ------
-    InputError
-        There is none, or none of its name.
-    """
+    """Check that there is a script to run."""
     if not words or words == ["-m"]:
         raise InputError(
             "SCRIPT must be a Python script, or -m and a module, got none; "

@@ -147,7 +147,6 @@ class ValidationPlan(SearchPlan[Options]):
 
     @cached_property
     def rows(self) -> FoldedData:
-        """See ``SearchPlan``."""
         return unscaled(self.dataset)
 
     @property
@@ -180,7 +179,6 @@ class ValidationPlan(SearchPlan[Options]):
         yield f"drawn      {n} of each estimator, from seed {options.seed}{few_text}"
 
     def make_problem(self, device: str, n_threads: int) -> Problem:
-        """See ``SearchPlan``."""
         scorer = CandidateScorer(self.scoring)
         groups = group_candidates([candidate.estimator for candidate in self.candidates], scorer)
         return Problem(
@@ -194,8 +192,6 @@ class ValidationPlan(SearchPlan[Options]):
         )
 
     def sources(self, problem: Problem) -> Sequence[DrawnFrom]:
-        """See ``SearchPlan``."""
-
         def make(algorithm: Algorithm, point: Point) -> Drawn:
             candidate = algorithm.candidate(point)
             (group,) = group_candidates([candidate.estimator], problem.scorer)
@@ -297,7 +293,6 @@ class CrossValidation(SearchJob[Options]):
     def refit(
         self, plan: ValidationPlan, cluster: Cluster
     ) -> Callable[[Problem, Refit], dict[str, Any]]:
-        """See ``SearchJob``."""
         from pipelines.search.answer import refit_and_test
 
         data = plan.dataset
@@ -355,7 +350,6 @@ class CrossValidation(SearchJob[Options]):
 
     @staticmethod
     def predict_rows(rows: NewRows, options: ValidationPredictOptions) -> Predicted:
-        """See ``Job``."""
         from pipelines.search.model import predict_rows
 
         return predict_rows(rows, options.run, network=options.network)

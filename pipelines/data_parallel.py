@@ -222,7 +222,6 @@ class DataParallel(job.Job[Options]):
     )
 
     def packages(self, options: Options, record: Mapping[str, Any]) -> tuple[str, ...]:
-        """See ``Job``."""
         return (*job.PACKAGES, *OF_NETWORKS)
 
     def load(self, options: Options, kind: str) -> Problem:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Self
 
 # Private characters, which no message has otherwise: they enclose a name and, perhaps, a value.
@@ -110,6 +110,14 @@ def as_typed(argv: Sequence[str]) -> list[str]:
 def flag_of(name: str) -> str:
     """Return the command-line flag of a parameter: ``n_c`` -> ``--n-c``."""
     return "--" + name.replace("_", "-")
+
+
+def nearest(name: str, known: Iterable[str], otherwise: str) -> str:
+    """Return the way out of a misspelt name: the nearest one, or what to do if none is near."""
+    from difflib import get_close_matches
+
+    close = get_close_matches(name, known, n=1)
+    return f"did you mean {close[0]}?" if close else otherwise
 
 
 def _as_parameter(found: re.Match[str]) -> str:

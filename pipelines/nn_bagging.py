@@ -294,7 +294,6 @@ class BaggingPredictOptions(PredictOptions):
     augment: str | None = again("a function of your own that augments")
 
     def check(self) -> None:
-        """See ``PredictOptions``."""
         super().check()
         if self.copies and self.table is not None:
             raise InputError(
@@ -415,12 +414,7 @@ class BaggingPlan(job.Plan[Options]):
 
 
 def refuse_of_other_task(options: Options, data: Dataset) -> None:
-    """Refuse options that are for another kind of target, and more confidence than rows can give.
-
-    Raises
-    ------
-    InputError
-    """
+    """Refuse options for another kind of target, and more confidence than rows can give."""
     is_regression = data.task == REGRESSION
     for name in OF_CLASSES if is_regression else OF_NUMBERS:
         if (value := getattr(options, name)) not in (None, "refuse"):
@@ -508,7 +502,6 @@ class Bagging(job.Job[Options]):
         return predict_rows(rows, options.run, draw, options.copies, **code)
 
     def packages(self, options: Options, record: Mapping[str, Any]) -> tuple[str, ...]:
-        """See ``Job``."""
         return (*job.PACKAGES, *OF_NETWORKS, *packages_of(options.strategy))
 
     def load(self, options: Options, kind: str) -> Dataset:
@@ -643,7 +636,6 @@ class Bagging(job.Job[Options]):
         return BaggingAnswer.of({**computed.entries, **entries})
 
     def summary_lines(self, record: Mapping[str, Any], path: Path) -> list[str]:
-        """See ``of_ensemble``."""
         return of_ensemble(record)
 
     def is_whole(self, record: Mapping[str, Any], plan: BaggingPlan, done: Trained) -> bool:

@@ -115,7 +115,6 @@ class Options(RunOptions):
     )
 
     def check(self) -> None:
-        """See ``RunOptions``."""
         super().check()
         if self.header and self.no_header:
             raise InputError(
@@ -194,7 +193,6 @@ class PageRank(job.Job[Options]):
     )
 
     def packages(self, options: Options, record: Mapping[str, Any]) -> tuple[str, ...]:
-        """See ``Job``."""
         return ("numpy", "scipy")
 
     def load(self, options: Options, kind: str) -> EdgeFile | RandomGraph:

@@ -23,6 +23,7 @@ from pipelines.run.cluster import Cluster
 from pipelines.run.options import at_least, increasing_log10, number, option, shown
 from pipelines.run.predict import Predicted, PredictOptions
 from pipelines.run_folder import names
+from pipelines.run_folder.ranking import UNFINISHED
 from pipelines.search.candidates import candidates_of
 from pipelines.search.command import Drawn, DrawnFrom, Scored, SearchJob, SearchPlan
 from pipelines.search.options import OF_STRATEGIES, SearchOptions
@@ -36,7 +37,6 @@ from pipelines.search.spaces import Branch, Point
 from pipelines.search.strategies import DRAWING
 from pipelines.search.strategies.base import WHOLE
 from pipelines.search.tasks import SEARCH, Problem, Refit
-from pipelines.search.unfinished import without_state
 from pipelines.svm.backends import resolve_backend
 from pipelines.svm.cpu import first_use
 from pipelines.svm.options import SVMOptions
@@ -115,12 +115,7 @@ class Options(SVMOptions, SearchOptions):
     )
 
     def check(self) -> None:
-        """Check options against each other.
-
-        Raises
-        ------
-        InputError
-        """
+        """Check options against each other."""
         for name in ("c", "gamma", "epsilon"):
             if (values := getattr(self, name)) is None:
                 continue
@@ -165,7 +160,6 @@ class GridPlan(SearchPlan[Options]):
 
     @cached_property
     def rows(self) -> FoldedData:
-        """See ``SearchPlan``."""
         return FoldedData.of(self.dataset)
 
     @property
@@ -225,7 +219,6 @@ class GridPlan(SearchPlan[Options]):
         return cost < SHORT * available_cores()
 
     def make_problem(self, device: str, n_threads: int) -> Problem:
-        """See ``SearchPlan``."""
         solver = resolve_backend(self.solver, device)
         about = {"n_threads": n_threads, "device": device, "seed": self.options.seed}
         settings = self.options.settings(**about)
@@ -291,14 +284,12 @@ class Search(SearchJob[Options]):
 
     @staticmethod
     def load_model(run: Path) -> KernelMachine | KernelRegressor:
-        """See ``Job``."""
         from pipelines.svm_search.predict import load_machine
 
         return load_machine(run)
 
     @staticmethod
     def predict_rows(rows: NewRows, options: PredictOptions) -> Predicted:
-        """See ``Job``."""
         from pipelines.svm_search.predict import predict_rows
 
         return predict_rows(rows, options.run)
@@ -351,11 +342,9 @@ class Search(SearchJob[Options]):
         return replace(plan, is_brief=_is_brief(plan))
 
     def refitted_besides(self, options: Options) -> str:
-        """See ``SearchJob``."""
         return " and of each fold, to calibrate it" if options.probability else ""
 
     def refit(self, plan: GridPlan, cluster: Cluster) -> Callable[[Problem, Refit], dict[str, Any]]:
-        """See ``SearchJob``."""
         solver = resolve_backend(plan.solver, cluster.device)
         probability, brief = plan.options.probability, plan.is_brief
         return partial(refit_and_test, solver=solver, probability=probability, brief=brief)
@@ -378,7 +367,8 @@ class Search(SearchJob[Options]):
             machine.save(file)
         candidates = candidates.drop(columns="candidate")
         names.write_table(candidates, path / names.CANDIDATES)
-        best = without_state(candidates.iloc[0]).dropna().astype(float)
+        best = candidates.iloc[0].drop(["n_ok", "rank", *UNFINISHED], errors="ignore")
+        best = best.dropna().astype(float)
         entries = {"best": best.to_dict(), "n_support": len(machine.support_vectors)}
         entries |= {} if exactness is None else {"exactness": exactness}
         if data.task == REGRESSION:

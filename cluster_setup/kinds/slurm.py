@@ -86,10 +86,6 @@ OBSTACLES = [
 ]
 
 
-def _obstacle(reason: str) -> Obstacle | None:
-    return next((obstacle for pattern, obstacle in OBSTACLES if pattern.search(reason)), None)
-
-
 def _states_command(ids: Sequence[str]) -> list[str]:
     return ["squeue", "--noheader", f"--jobs={','.join(ids)}", "--format=%i|%T|%r"]
 
@@ -99,7 +95,8 @@ def _parse_states(output: str) -> dict[str, JobState]:
     for line in output.splitlines():
         job, state, reason = line.strip().split("|", 2)
         if state in WAITING:
-            found[job] = JobState(True, reason, _obstacle(reason))
+            fitting = (obstacle for pattern, obstacle in OBSTACLES if pattern.search(reason))
+            found[job] = JobState(True, reason, next(fitting, None))
         elif state in ALIVE:
             found[job] = JobState(waits=False)
     return found

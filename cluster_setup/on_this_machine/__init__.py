@@ -33,15 +33,7 @@ WORKER_PROCESS = "Dask Worker process"  # how Dask begins the names of its nanni
 
 @contextmanager
 def open_client(options: ClusterOptions, cluster_class: Any, **more: Any) -> Iterator[Client]:
-    """Open a client of worker processes on loopback, which are restarted when they die.
-
-    Parameters
-    ----------
-    options : ClusterOptions
-    cluster_class : LocalCluster or a subclass
-    **more
-        Further arguments of ``cluster_class``.
-    """
+    """Open a client of worker processes on loopback, which are restarted when they die."""
     from distributed import Client, Security
 
     if current_process().daemon:
@@ -122,12 +114,6 @@ def started(kind: str, start: Callable[[], Any]) -> Iterator[Any]:
 
     SIGINT, SIGTERM and SIGHUP that come while it starts are delivered when it has, for Dask cannot
     close half of one; a start that takes long is ended by killing its workers.
-
-    Parameters
-    ----------
-    kind : str
-        Its name, for the error line.
-    start : function that returns a LocalCluster
 
     Raises
     ------
@@ -224,10 +210,6 @@ def with_time_limits(base: Any) -> Any:
 
     It does when a worker cannot even be begun: its nanny closes, and then waits for its own
     closing (``Nanny.start_unsafe``, distributed 2026.7).
-
-    Parameters
-    ----------
-    base : subclass of SpecCluster
     """
 
     class LimitedCluster(base):

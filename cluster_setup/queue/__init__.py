@@ -101,16 +101,6 @@ def open_client(queue: Queue, options: ClusterOptions) -> Iterator[Client]:
 class Watchdog:
     """Submits jobs, and checks the queue from time to time.
 
-    Parameters
-    ----------
-    cluster : dask_jobqueue.JobQueueCluster
-        As ``jobs.cluster_class`` makes it.
-    queue : Queue
-    options : ClusterOptions
-    profile : Profile
-    logs : Path
-        Where the jobs' logs are.
-
     Attributes
     ----------
     given_up : str or None

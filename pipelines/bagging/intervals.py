@@ -230,13 +230,7 @@ class RunIntervals:
 
     @classmethod
     def of_run(cls, run: Path) -> Self | None:
-        """Load the intervals of a run; None if it is unfinished.
-
-        Raises
-        ------
-        InputError
-            The file is damaged.
-        """
+        """Load the intervals of a run; None if it is unfinished."""
         return load_stored(run / INTERVALS, cls._from_stored)
 
     @classmethod

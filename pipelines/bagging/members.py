@@ -28,13 +28,7 @@ def kept_key(row: Mapping[str, Any]) -> tuple[str, int, int]:
 
 
 def load_stored(path: Path, make: Callable[[Arrays, dict[str, Any]], Model]) -> Model | None:
-    """Load what a run stored beside its members, see ``load_model``; None if it is unfinished.
-
-    Raises
-    ------
-    InputError
-        The file is damaged.
-    """
+    """Load what a run stored beside its members, see ``load_model``; None if it is unfinished."""
     if not path.is_file():
         return None
     way_out = "resume the run, which writes it again"

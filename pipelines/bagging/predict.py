@@ -43,11 +43,6 @@ def predict_rows(
     How certain it is, or an interval, comes with it. Of the first images the certainty is drawn:
     ``draw`` takes path, picture, names of classes, and what is said of one, and gives the figure.
     Other parameters are those of ``ask_members``.
-
-    Raises
-    ------
-    InputError
-        There is no such ensemble, or it cannot be asked so.
     """
     need_torch()
     record = record_of(run, "nn_bagging", BaggingRecord)

@@ -264,13 +264,7 @@ def calibrate(
 
 
 def stored_selective_prediction(run: Path) -> SelectivePrediction | None:
-    """Load a run's rules; None if it is unfinished or has none.
-
-    Raises
-    ------
-    InputError
-        The file is damaged.
-    """
+    """Load a run's rules; None if it is unfinished or has none."""
     return load_stored(run / SELECTIVE_PREDICTION, SelectivePrediction._from_stored)
 
 

@@ -79,14 +79,6 @@ def train_members(
 ) -> Trained:
     """Run the tasks that are left; write ``cv_results``.
 
-    Parameters
-    ----------
-    problem : of the plan
-    done : what ``done_before`` gave
-    classes : labels of shape (n_classes,)
-    seconds : that the run may take, its answer included
-    rates : what tasks take, by probes
-
     Raises
     ------
     RunStopped
@@ -147,13 +139,7 @@ def train_members(
 
 
 def strategy_entries(plan: Trainings, feed: MemberFeed, cells: pd.DataFrame) -> dict[str, Any]:
-    """What a strategy tried and gave up, ``StrategyMetadata``; nothing of a random search.
-
-    Parameters
-    ----------
-    feed : of a run that has ended
-    cells : its table ``cv_results``
-    """
+    """What a strategy tried and gave up, ``StrategyMetadata``; nothing of a random search."""
     if not plan.searches or (plan.strategy == "random" and feed.budget is None):
         return {}
     n, seconds = sum(map(len, plan.candidates)), cells[["fit_seconds", "score_seconds"]]

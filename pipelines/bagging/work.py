@@ -93,7 +93,6 @@ class RaceByFolds(Race):
 
     @classmethod
     def shares(cls, n_candidates: int, n_rows: int, n_splits: int) -> Sequence[float]:
-        """See ``Strategy``."""
         return ()
 
 
@@ -149,11 +148,6 @@ class Trainings:
 
         Each bootstrap has a generator of its own, so that more bootstraps change none; and more
         candidates come after the earlier ones, which stay the same.
-
-        Parameters
-        ----------
-        nested : outer folds
-        strategy, race_margin : of the searches
 
         Raises
         ------
@@ -373,7 +367,6 @@ class MemberFeed(Feed):
 
     @property
     def waiting(self) -> Sequence[Any]:
-        """See ``Feed``."""
         return [*super().waiting, *self.refits]
 
 
@@ -473,12 +466,7 @@ def row_of_refit(
 def run_trainings(
     kind: Networks, runner: Runner, problem: Problem, feed: MemberFeed
 ) -> Iterator[tuple[Outcome[Any] | ProgressEvent, list[Row]]]:
-    """Search and refit members, see ``run_tasks``.
-
-    Parameters
-    ----------
-    kind : of ``Trainings``, as are problem and feed
-    """
+    """Search and refit members, see ``run_tasks``."""
     for event, rows in run_tasks(runner, problem, (), work=partial(run_task, kind=kind), more=feed):
         feed.tell(rows)
         yield event, rows
@@ -503,11 +491,6 @@ def reduce_candidates(
     results: pd.DataFrame, n_folds: int, client: Client | None = None
 ) -> pd.DataFrame:
     """Reduce the rows to a line for each candidate: parameters, mean loss and error.
-
-    Parameters
-    ----------
-    client : distributed.Client, optional
-        See ``reduce_scores``.
 
     Returns
     -------

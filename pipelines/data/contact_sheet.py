@@ -23,10 +23,6 @@ def contact_sheet(images: Dataset) -> Image.Image:
 
     Images are enlarged by whole factors, so that their pixels show, or reduced, to ``SIDE`` pixels.
     Classes beyond ``MOST_CLASSES`` are left out.
-
-    Parameters
-    ----------
-    images : uint8, of a folder
     """
     from PIL import Image, ImageDraw
 

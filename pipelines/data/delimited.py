@@ -167,7 +167,10 @@ def read_text_table(
         raise NoTable(NO_ROW)
     with ExitStack() as stack:
         plain = path if is_plain else stack.enter_context(_copy(path, encoding, iter))
-        comments = _comments(head, marks)
+        marked = takewhile(lambda line: line.startswith(marks) and not _GAP.match(line), head)
+        comments = list(marked)
+        if not any(map(str.strip, head[len(comments) :])):
+            comments = []  # they are words of rows
         body = next((line for line in head[len(comments) :] if line.strip()), "")
         for form, pattern in _OTHER_FORMS.items():
             if pattern.match(body.strip()):
@@ -226,12 +229,6 @@ def encoding_of(path: Path) -> str:
     if best is None or str(best) == head.decode("cp1252", errors="replace"):
         return "cp1252"
     return best.encoding
-
-
-def _comments(head: Sequence[str], marks: tuple[str, ...]) -> list[str]:
-    """Return the lines above all others that begin with a mark of comments, and with no gap."""
-    comments = list(takewhile(lambda line: line.startswith(marks) and not _GAP.match(line), head))
-    return comments if any(map(str.strip, head[len(comments) :])) else []  # else words of rows
 
 
 def notice_dialect(path: Path, head: Sequence[str], n_comments: int) -> Dialect:

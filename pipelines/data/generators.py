@@ -116,12 +116,7 @@ def _restore(of_python: Any, of_numpy: Any, of_torch: Any) -> None:
 
 def _states() -> tuple[Any, Any, Any]:
     """Return the states of Python's, numpy's and torch's; None where torch is not imported."""
-    return random.getstate(), *_watched()
-
-
-def _watched() -> tuple[Any, Any]:
-    """Return the states of numpy's and torch's, which are compared."""
-    return np.random.get_state(), _state_of_torch()  # noqa: NPY002
+    return random.getstate(), np.random.get_state(), _state_of_torch()  # noqa: NPY002
 
 
 def _state_of_torch() -> Any:

@@ -225,13 +225,7 @@ def _extent(lines: Any) -> np.ndarray:
 
 
 def files_of(images: Iterable[Path]) -> tuple[list[Path], list[str]]:
-    """Return files of images, those of a folder as a data set has them, and what is left out.
-
-    Raises
-    ------
-    InputError
-        A folder has none, or cannot be read.
-    """
+    """Return files of images, those of a folder as a data set has them, and what is left out."""
     files: list[Path] = []
     folders: list[ImagePaths] = []
     for image in images:
@@ -250,10 +244,6 @@ def files_of(images: Iterable[Path]) -> tuple[list[Path], list[str]]:
 
 class WhiteOfRun:
     """What is white of images of one's own: as in a run's images, else the usual if that is sure.
-
-    Parameters
-    ----------
-    levels : as ``ImageFormat.white``
 
     Attributes
     ----------

@@ -85,13 +85,7 @@ def readable(path: str | Path) -> str:
 
 
 def visible_entries(folder: str | Path, parameter: str) -> list[os.DirEntry[str]]:
-    """Return what is in a folder and not hidden, by name, links last.
-
-    Raises
-    ------
-    InputError
-        The folder cannot be read.
-    """
+    """Return what is in a folder and not hidden, by name, links last."""
     try:
         with os.scandir(folder) as entries:
             visible = [
@@ -128,13 +122,7 @@ def ids_above(folder: Path) -> set[FileId]:
 
 
 def image_paths(root: Path, parameter: str) -> ImagePaths:
-    """Return the image files below a folder, each once, whatever links lead to it.
-
-    Raises
-    ------
-    InputError
-        A folder cannot be read.
-    """
+    """Return the image files below a folder, each once, whatever links lead to it."""
     seen = ids_above(root)  # a link to there leads to the other classes, and back
     folders, paths = deque([(file_id(root), str(root))]), ImagePaths()
     files: dict[FileId | str, str] = {}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
@@ -72,10 +72,6 @@ def load_dataset(
         the place of its pixels
     input : "memory" loads all rows; "stream" leaves those of a folder of images or of a Parquet
         table on disk, as ``RowsOnDisk``; "auto" does where they are larger than half of the memory
-
-    Returns
-    -------
-    Dataset, see there for shapes and dtypes.
 
     Raises
     ------
@@ -151,7 +147,8 @@ def load_dataset(
     X_train, scaling = rows_of(source.X, rows[train]), source.scaling
     if isinstance(scaling, Preparation):
         X_train, X_test = (one.reset_index(drop=True) for one in (X_train, X_test))
-        scaling = scaling.laid_out(X_train)
+        layout = tuple(scaling.fit(X_train).get_feature_names_out().tolist())
+        scaling = replace(scaling, layout=layout)
     elif not isinstance(X_train, RowsOnDisk):
         X_train, X_test = np.ascontiguousarray(X_train), np.ascontiguousarray(X_test)
     dataset = Dataset(

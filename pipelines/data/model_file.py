@@ -79,13 +79,7 @@ def read_model(path: Path) -> tuple[Arrays, dict[str, Any]]:
 def load_model(
     path: Path, make: Callable[[Arrays, dict[str, Any]], Model], is_to_be: str, way_out: str
 ) -> Model:
-    """Load and validate a model file, and build the model by ``make(arrays, metadata)``.
-
-    Raises
-    ------
-    InputError
-        The file is missing, damaged, or not what it is to be.
-    """
+    """Load and validate a model file, and build the model by ``make(arrays, metadata)``."""
     try:
         return make(*read_model(path))
     except DAMAGE as error:

@@ -5,8 +5,8 @@ Whoever scales rows takes either: ``fit`` on training rows, then ``transform`` a
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal, Self
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -39,10 +39,6 @@ class Preparation:
     layout: tuple[str, ...] = ()
     kind: Literal["table"] = "table"
     learns: bool = True
-
-    def laid_out(self, X: pd.DataFrame) -> Self:
-        """Return the same with the columns that these rows, all training rows, give."""
-        return replace(self, layout=tuple(self.fit(X).get_feature_names_out().tolist()))
 
     def fit(self, X: pd.DataFrame) -> TablePreprocessor:
         """Learn from training rows alone, of ``RawTable.X``."""

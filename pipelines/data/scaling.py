@@ -31,10 +31,6 @@ class FittedScaling:
     def transform(self, X: NDArray[Any]) -> NDArray[Any]:
         """Scale rows into a new array of the same shape.
 
-        Parameters
-        ----------
-        X : array of shape (n_samples, n_features)
-
         Returns
         -------
         float32 array for uint8 input, float64 for any other
@@ -62,10 +58,6 @@ class Scaling:
 
     def fit(self, X: NDArray[Any]) -> FittedScaling:
         """Find the map, from the training rows alone.
-
-        Parameters
-        ----------
-        X : array of shape (n_samples, n_features); only "standardise" looks at it
 
         Returns
         -------

@@ -90,7 +90,9 @@ def content_of(name: str) -> tuple[dict[str, str], dict[str, str]]:
     if origin is None or not Path(origin).is_file():
         return {}, {}
     path = Path(origin)
-    if any(path.is_relative_to(folder) for folder in _installed_folders()):
+    folders = [sysconfig.get_path(name) for name in ("purelib", "platlib", "stdlib", "platstdlib")]
+    folders += [*site.getsitepackages(), site.getusersitepackages()]
+    if any(map(path.is_relative_to, folders)):
         return {}, _versions(*packages_distributions().get(top, ()))
     root = path.parents[module.count(".") + (path.name == "__init__.py")]
     packages = [root.joinpath(*module.split(".")[:n]) for n in range(1, module.count(".") + 1)]
@@ -112,11 +114,6 @@ def _versions(*distributions: str) -> dict[str, str]:
         with suppress(PackageNotFoundError):
             versions[name] = version(name).partition("+")[0]
     return versions
-
-
-def _installed_folders() -> set[str]:
-    folders = [sysconfig.get_path(name) for name in ("purelib", "platlib", "stdlib", "platstdlib")]
-    return {*folders, *site.getsitepackages(), site.getusersitepackages()}
 
 
 def _sources(path: Path, root: Path, *more: Path) -> dict[str, str]:

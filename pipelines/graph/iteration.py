@@ -92,10 +92,6 @@ class RandomSurfer:
         ----------
         dangling_rank : of shape (k,)
             The sum of the ranks of dangling nodes.
-
-        Returns
-        -------
-        first, second : of shape (k,)
         """
         first = np.full_like(dangling_rank, 1 - self.alpha)
         if self.dangling == "none":

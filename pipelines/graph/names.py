@@ -104,13 +104,7 @@ def sorted_nodes(arrays: Iterable[pa.Array], numbers: bool = False) -> tuple[pd.
 
 
 def positions_of(names: pa.Array, nodes: pd.Index) -> NDArray[np.int32]:
-    """Return positions of names among the nodes.
-
-    Raises
-    ------
-    InputError
-        A name is none of a node.
-    """
+    """Return positions of names among the nodes."""
     positions = places_of(names, nodes)
     unknown = np.flatnonzero(positions < 0)
     if len(unknown):

@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import io
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -20,7 +19,7 @@ import numpy as np
 from cluster_setup.installation import install_line
 from pipelines.data.dataset import ImageShape, channels_height_width
 from pipelines.data.images import need_torchvision
-from pipelines.errors import InputError, opt
+from pipelines.errors import InputError, nearest, opt
 
 HOG, RANDOM = "hog", "random"
 ORIENTATIONS, CELLS_OF_A_BLOCK = 9, 2  # of hog
@@ -74,8 +73,7 @@ class Extractor:
         from torchvision import models
 
         if name not in models.list_models(module=models):
-            near = get_close_matches(name, [HOG, *models.list_models(module=models)], n=1)
-            hint = f"did you mean {near[0]}?" if near else "check the spelling"
+            hint = nearest(name, [HOG, *models.list_models(module=models)], "check the spelling")
             raise InputError(
                 f"{opt('features')} must be hog, a network of torchvision.models such as resnet18, "
                 f"or an .npy file, got {name!r}; {hint}"

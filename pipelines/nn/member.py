@@ -418,10 +418,6 @@ def refuse_network(network: Any, path: Path, *kinds: str) -> None:
     ----------
     network : str, torch.nn.Module, a class of one, or None, which names none
     kinds : the networks of the file
-
-    Raises
-    ------
-    InputError
     """
     if isinstance(network, str) and ":" not in network:
         raise InputError(

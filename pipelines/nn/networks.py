@@ -56,11 +56,6 @@ def make_network(spec: NetworkSpec, inputs: Inputs, seed: int = 0) -> nn.Module:
 
     It takes a float32 tensor of shape (n, channels, height, width), of a table (n, n_features),
     and gives one of shape (n, n_outputs): before softmax, or the scaled target of a regression.
-
-    Raises
-    ------
-    InputError
-        There is no such network, or it does not go with these rows.
     """
     with drawing_from(seed):
         if spec.network in BY_HAND:
@@ -119,13 +114,7 @@ def log_certainty(
 def refuse_other_weights(
     spec: NetworkSpec, network: nn.Module, weights: Mapping[str, torch.Tensor]
 ) -> None:
-    """Refuse a network of the user's own that is not the one whose weights these are.
-
-    Raises
-    ------
-    InputError
-        A weight is missing, of another shape, or not its own.
-    """
+    """Refuse a network of the user's own that is not the one whose weights these are."""
     own = network.state_dict()
     counters = {name for name, tensor in own.items() if not tensor.is_floating_point()}
     for name in sorted({*own, *weights} - (counters - set(weights))):
@@ -188,10 +177,6 @@ class CNN(nn.Sequential):
 
     One convolution on the whole image, two on each halved one, down to about ``SMALLEST``
     pixels on a side, with twice the channels each time; then the mean over the positions.
-
-    Parameters
-    ----------
-    n_channels : of the first convolution
     """
 
     def __init__(self, n_channels: int, inputs: Inputs) -> None:

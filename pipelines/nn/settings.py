@@ -149,12 +149,6 @@ def torch_device(device: str) -> str:
 
 
 def need_torch() -> None:
-    """Raise a one-line error if torch is missing.
-
-    Raises
-    ------
-    InputError
-        It is not installed.
-    """
+    """Raise a one-line error if torch is missing."""
     if find_spec("torch") is None:
         raise InputError(f"networks need torch, which is not installed; run {install_line('nn')}")

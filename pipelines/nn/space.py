@@ -74,11 +74,6 @@ class Range:
         where : str
             Begins the message of an error.
         limits : (least, most); beyond, a number is a slip of the pen
-
-        Raises
-        ------
-        InputError
-            The value is no range.
         """
         log = "" if whole else " or {log10: [...]}"
         form = f"a {'whole ' * whole}number{', ' if log else ' or '}[low, high]{log}"
@@ -171,11 +166,6 @@ class SearchSpace:
             As ``NetworkSpec.network``; the file may leave it out, and must not say another.
         optimizer : {"sgd", "adamw"}
             Decides the rates of a network that no preset is for.
-
-        Raises
-        ------
-        InputError
-            There is no such preset or file, or the file breaks a rule.
         """
         if name == "auto" and network is not None:
             preset = {"conv": "small", "cnn": "cnn" if optimizer == "sgd" else ""}
@@ -299,12 +289,7 @@ class SearchSpace:
 
 
 def refuse_coloured(shape: tuple[int, ...]) -> None:
-    """Refuse images of several channels, which ``conv`` does not take.
-
-    Raises
-    ------
-    InputError
-    """
+    """Refuse images of several channels, which ``conv`` does not take."""
     if len(shape) == 3:
         raise InputError(
             f"{opt('network')} conv is for gray images, got images of {shape[0]} channels; use "

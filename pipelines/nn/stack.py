@@ -87,12 +87,6 @@ class Part:
         scaling = scaling_of([self], X.device)
         return X.sub_(scaling[0][0]).div_(scaling[1][0]) if scaling else X
 
-    def scaled_targets(self, targets: torch.Tensor) -> torch.Tensor:
-        """Placed targets, (..., n_outputs), as the network is to give them."""
-        if self.target is None:
-            return targets
-        return (targets - float(self.target.center)) / float(self.target.scale)
-
 
 def scaling_of(
     parts: Sequence[Part], device: torch.device, kind: str = "scaling"
@@ -189,7 +183,9 @@ class Stack:
         n_errors, loss, outputs = 0, 0.0, list[np.ndarray]()
         for block in index.split(scoring_rows(self.spec, self.inputs)):
             X = self.parts[slot].scaled(rows.X.index_select(0, block))
-            truth = self.parts[slot].scaled_targets(rows.targets.index_select(0, block))
+            truth = rows.targets.index_select(0, block)
+            if (target := self.parts[slot].target) is not None:
+                truth = (truth - float(target.center)) / float(target.scale)
             if self.inputs.is_regression:
                 output = outputs_of(network, weights, X, self.inputs).view_as(truth)
                 loss += float(squared_loss(output, truth).sum())

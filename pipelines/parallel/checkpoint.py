@@ -154,12 +154,7 @@ def remove_earlier_stages(path: Path) -> None:
 
 
 class StoredStages(Mapping[str, "torch.Tensor"]):
-    """The tensors of a network that lies in several files, by name; mapped from disk.
-
-    Attributes
-    ----------
-    progress : of the training
-    """
+    """The tensors of a network that lies in several files, by name; mapped from disk."""
 
     def __init__(self, path: Path, files: Sequence[Path] | None = None) -> None:
         from safetensors import safe_open

@@ -71,11 +71,6 @@ class Network:
         """Return the network with first weights that the seed decides.
 
         It takes a float32 tensor of shape (n, n_inputs) and gives one of shape (n, n_outputs).
-
-        Raises
-        ------
-        InputError
-            The user's module or file does not give one.
         """
         from torch import nn
 
@@ -289,13 +284,7 @@ def approximator(n_rows: int, validation: float, seed: int) -> Problem:
 def held_out(
     y: np.ndarray, task: str, validation: float, seed: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Split rows into those that are trained on and those held out; classes in proportion.
-
-    Raises
-    ------
-    InputError
-        There are too few for that.
-    """
+    """Split rows into those that are trained on and those held out; classes in proportion."""
     n_rows, n_held = len(y), max(1, round(validation * len(y)))
     if n_held >= n_rows:
         raise InputError(
@@ -336,11 +325,6 @@ def load_rows(
     network, hidden : see ``Network``
 
     Others are those of ``pipelines.data.load.load_dataset`` and ``held_out``.
-
-    Raises
-    ------
-    InputError
-        Anything that can be put right, in one line.
     """
     if name in DATASETS and task == NUMBERS:
         raise InputError(

@@ -71,7 +71,6 @@ class StagedRank(Rank):
         return True
 
     def train(self) -> bytes:
-        """See ``Rank``."""
         with ExitStack() as stack:
             self._schedule = self._make_schedule(stack.enter_context(self._pipeline.as_torch()))
             return super().train()
@@ -220,7 +219,7 @@ class StagedRank(Rank):
             kept |= {
                 f"{BEST}{name}": tensor.clone()
                 for name, tensor in kept.items()
-                if is_of_network(name)
+                if name == "weights" or name.startswith("buffer ")  # none of the optimiser's
             }
         for name, view in self._by_name(kept):
             view.copy_(stored[name])
@@ -272,8 +271,3 @@ class StagedRank(Rank):
         self._written = [*(earlier for earlier in self._written if earlier != file), file]
         while len(self._written) > FILES_KEPT:
             self._written.pop(0).unlink(missing_ok=True)
-
-
-def is_of_network(key: str) -> bool:
-    """Whether a tensor of a state is the network's, and not the optimiser's."""
-    return key == "weights" or key.startswith("buffer ")

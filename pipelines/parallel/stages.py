@@ -272,17 +272,7 @@ def staged(
 def stages_that_fit(
     network: Network, options: TrainingOptions, n_bytes: float, n_workers: int
 ) -> int:
-    """Choose the least number of stages each of which fits into a worker's memory.
-
-    Parameters
-    ----------
-    n_bytes : memory of a worker
-
-    Raises
-    ------
-    InputError
-        None does.
-    """
+    """Choose the least number of stages each of which fits into a worker's memory."""
     n_micro, most = options.microbatches or MICROBATCHES, 0.0
     for n_stages in range(1, min(n_workers, n_micro) + 1):
         if options.stages_of_a_rank > 1 and n_micro % n_stages:

@@ -187,16 +187,7 @@ def samples_chart(
     xlabel: str = "",
     width: float = NARROW,
 ) -> Figure:
-    """Draw samples side by side.
-
-    Parameters
-    ----------
-    samples : at least one; their places are 0, 1, ...
-    measure : of their numbers
-    title : str
-    names : of the samples
-    xlabel, width : of the figure
-    """
+    """Draw samples side by side."""
     figure, axes = one_axes(4.5, width, xlabel=xlabel, ylabel=f"validation {measure.name}")
     add_samples(axes, samples, 3.5 if len(samples) < 16 else 2.5)
     if measure.is_error:
@@ -481,11 +472,6 @@ def certainty_panels(samples: Sequence[ExplainedSample], classes: Sequence[str])
 
     The class of the vote is orange; every member is a dot, many are in a box. After the box plots
     of the study this program grew from.
-
-    Parameters
-    ----------
-    samples : at least one
-    classes : names of the class codes
     """
     n_columns = min(2, len(samples))
     n_rows = -(-len(samples) // n_columns)

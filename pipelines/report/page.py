@@ -27,13 +27,7 @@ TEMPLATES = jinja2.Environment(
 
 
 def read_run(folder: Path) -> Report:
-    """Read a run's folder as its page shows it, by the command in its ``run.json``.
-
-    Raises
-    ------
-    InputError
-        It is no run folder, or a file in it is damaged.
-    """
+    """Read a run's folder as its page shows it, by the command in its ``run.json``."""
     _, record = read_record(folder, Record)
     job = job_of(record.command)
     if job is None:

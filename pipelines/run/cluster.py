@@ -164,10 +164,6 @@ def refuse_unshared(client: Client, folder: Path, name: str) -> None:
     Parameters
     ----------
     name : what it is, as the first words of the error
-
-    Raises
-    ------
-    InputError
     """
     with NamedTemporaryFile(prefix=".seen-by-all-", dir=folder.resolve()) as probe:
         found = client.run(os.path.isfile, probe.name)

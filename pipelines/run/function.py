@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any, Literal, get_type_hints
 
 from cluster_setup.errors import ClusterError
-from pipelines.errors import InputError, flag_of
-from pipelines.run.options import nearest, of_python
+from pipelines.errors import InputError, flag_of, nearest
+from pipelines.run.options import of_python
 from pipelines.run.result import Run
 
 WIDTH = 96
@@ -80,13 +80,7 @@ def docstring_of(kind: type[Any], summary: str) -> str:
 
 
 def words_of(kind: type[Any], options: Mapping[str, Any]) -> list[str]:
-    """Return options as they are typed.
-
-    Raises
-    ------
-    InputError
-        There is no such option.
-    """
+    """Return options as they are typed."""
     fields = {field.name: field for field in of_python(kind)}
     words: list[str] = []
     for name, value in options.items():

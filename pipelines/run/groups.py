@@ -197,13 +197,7 @@ class RunOptions(PlaceOptions):
     quiet: bool = how(False, "print the run's folder at the end and nothing else")
 
     def check(self) -> None:
-        """Check options against each other.
-
-        Raises
-        ------
-        InputError
-            Two of them exclude each other.
-        """
+        """Check options against each other."""
         if self.results is not None and self.resume is not None:
             raise InputError(
                 "--results and --resume cannot be combined; --resume already names the folder"
@@ -242,12 +236,7 @@ class RecyclingOptions(RunOptions):
     )
 
     def check(self) -> None:
-        """Refuse to replace what is no process.
-
-        Raises
-        ------
-        InputError
-        """
+        """Refuse to replace what is no process."""
         if isinstance(self.tasks_per_worker, int) and self.cluster == "threads":
             raise InputError(
                 f"{opt('tasks_per_worker')} replaces processes, and the workers of "

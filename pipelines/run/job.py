@@ -201,13 +201,7 @@ class Job(Leaving, ABC, Generic[Chosen]):
 
     @staticmethod
     def predict_rows(rows: NewRows, options: Any) -> Predicted:
-        """Ask the model of the run ``options.run`` about new rows.
-
-        Parameters
-        ----------
-        rows : of a table, or the pixels of images
-        options : a ``kind_of_predict``
-        """
+        """Ask the model of the run ``options.run`` about new rows."""
         raise NotImplementedError
 
     @staticmethod
@@ -225,13 +219,7 @@ class Job(Leaving, ABC, Generic[Chosen]):
 
     @abstractmethod
     def plan(self, options: Chosen, data: Any, record: Mapping[str, Any]) -> Plan[Chosen]:
-        """Decide all that is to be done.
-
-        Raises
-        ------
-        InputError
-            The options and the data do not go together.
-        """
+        """Decide all that is to be done."""
 
     def restore(self, plan: Any, session: Session) -> Any:
         """Return what was done before, a ``Done``, from the folder and its journal."""

@@ -198,11 +198,6 @@ class Session:
         Returns
         -------
         what was accepted, for ``run.json``
-
-        Raises
-        ------
-        InputError
-            Something has changed, and that was not accepted.
         """
         identity, is_whole = recorded_identity(was, self.identity)
         changes = differences(identity, self.identity, candidates)

@@ -27,13 +27,7 @@ FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
 def record_of(run: Path, command: str, kind: type[AnyRecord]) -> AnyRecord:
-    """Return the record of a run, by the schema that its command declares.
-
-    Raises
-    ------
-    InputError
-        It is no run of that command.
-    """
+    """Return the record of a run, by the schema that its command declares."""
     _, record = read_record(run, Record)
     if record.command != command:
         raise InputError(
@@ -76,13 +70,7 @@ class NewRows:
 
     @classmethod
     def of_images(cls, form: ImageFormat, images: Iterable[Path]) -> Self:
-        """Read images in the form of those of a run; ``X`` has their pixels, as uint8.
-
-        Raises
-        ------
-        InputError
-            A folder has no image.
-        """
+        """Read images in the form of those of a run; ``X`` has their pixels, as uint8."""
         import pandas as pd
 
         (paths, notes), read, rows, unreadable = files_of(images), [], [], []
@@ -209,11 +197,6 @@ class NewRows:
         output : .csv or .parquet file, or a folder for NAME-predictions.csv; by default that of
             the table
         more : further columns, of shape (n_answered,)
-
-        Raises
-        ------
-        InputError
-            The file cannot be written.
         """
         import pandas as pd
 

@@ -13,14 +13,13 @@ import os
 import re
 import shutil
 import textwrap
-from collections.abc import Callable, Iterable, Sequence
-from difflib import get_close_matches
+from collections.abc import Callable, Sequence
 from functools import partial
 from inspect import get_annotations
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
-from pipelines.errors import InputError, flag_of, program
+from pipelines.errors import InputError, flag_of, nearest, program
 
 
 @dataclasses.dataclass(frozen=True)
@@ -202,12 +201,6 @@ def _in_usage(field: dataclasses.Field[Any]) -> str:
     if field.metadata["nargs"] == "*":
         name += f" [{name} ...]"
     return name if field.default is dataclasses.MISSING else f"[{name}]"
-
-
-def nearest(name: str, known: Iterable[str], otherwise: str) -> str:
-    """Return the way out of a misspelt name: the nearest one, or what to do if none is near."""
-    close = get_close_matches(name, known, n=1)
-    return f"did you mean {close[0]}?" if close else otherwise
 
 
 def check_options(options: Any) -> None:

@@ -101,11 +101,6 @@ class Recycler:
 
     Also of each host at most half at a time: a successor gets the shared data from a neighbour.
 
-    Parameters
-    ----------
-    client : distributed.Client
-    rule : Recycling
-
     Attributes
     ----------
     recycled : list of dict
@@ -138,8 +133,8 @@ class Recycler:
             time.sleep(SECONDS_BETWEEN_LOOKS)
 
     def _may_leave(self, worker: str) -> bool:
-        everywhere = list(self._histories)
-        on_host = [address for address in everywhere if _host(address) == _host(worker)]
+        everywhere, host = list(self._histories), urlsplit(worker).hostname
+        on_host = [address for address in everywhere if urlsplit(address).hostname == host]
         return all(
             len(self._leaving.intersection(workers)) < max(1, len(workers) // 2)
             for workers in (everywhere, on_host)
@@ -159,10 +154,6 @@ class Recycler:
             self.recycled.append(entry | {"n_tasks": history.n_tasks, "memory": grown})
             self._histories.pop(worker, None)
         self._leaving.discard(worker)
-
-
-def _host(address: str) -> str | None:
-    return urlsplit(address).hostname
 
 
 async def replace_process(address: str, client: str, dask_scheduler: Any) -> bool:

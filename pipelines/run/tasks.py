@@ -69,12 +69,6 @@ class _Runner(ABC):
     ) -> Iterator[Outcome[AnyTask]]:
         """Yield outcomes of ``tasks`` as they are done, the most costly begun first.
 
-        Parameters
-        ----------
-        work : function
-        shared : anything
-        tasks : sequence of tasks
-
         Raises
         ------
         RunStopped
@@ -176,12 +170,6 @@ class OnCluster(_Runner):
     All tasks that are known at the beginning are one static graph; a task goes
     through a second one only if data were lost, or if it failed where several
     share one of Dask's.
-
-    Parameters
-    ----------
-    client : distributed.Client
-    recycling : Recycling
-        When processes of workers are replaced; by default never.
     """
 
     def __init__(self, client: Client, recycling: Recycling = NEVER) -> None:

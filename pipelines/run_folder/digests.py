@@ -77,11 +77,6 @@ def refuse_changed(
     recorded : ``files`` of the run's record
     *patterns : of the files that are read, such as ``members/*.npz``
     may_be_gone : whether the reader does without a file that is missing
-
-    Raises
-    ------
-    InputError
-        A file is not as the run left it.
     """
     read = {
         name: digest

@@ -48,11 +48,6 @@ class RunFolder:
         ----------
         results : str, optional
             The folder, new or empty; by default ``results/COMMAND-TIME``.
-
-        Raises
-        ------
-        InputError
-            The folder cannot be written, or is not empty.
         """
         if not write:
             if results:
@@ -205,11 +200,6 @@ def hold(
     resume : path of an earlier run's folder, in place of a new one
     write : False to look alone: nothing is made, locked or removed
     row, kind : schemas of a line of its journal, and of its ``run.json``
-
-    Raises
-    ------
-    InputError
-        The folder cannot be used, or another process has it open.
     """
     folder = (
         RunFolder.open(Path(resume), command, kind=kind)
@@ -255,10 +245,6 @@ def refuse_links(path: Path, option: str) -> None:
     """Refuse a folder in which a link would have a run write, or remove, what lies elsewhere.
 
     A file is replaced in one step, and a link with it; but not the journal, nor a folder.
-
-    Raises
-    ------
-    InputError
     """
     for entry in path.iterdir():
         if entry.is_symlink() and (entry.name == JOURNAL or entry.is_dir()):

@@ -96,11 +96,6 @@ class Journal:
         was appended since.
     n_foreign : int
         Records of another run.
-
-    Raises
-    ------
-    InputError
-        Another process is writing it.
     """
 
     def __init__(

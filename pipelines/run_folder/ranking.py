@@ -91,10 +91,6 @@ def ranked(means: pd.DataFrame, n_folds: int) -> pd.DataFrame:
     with a failed fold has no mean and comes last. One of which some folds are
     still to come is left out: it cannot be compared yet.
 
-    Parameters
-    ----------
-    n_folds : int
-
     Returns
     -------
     table with the parameters, ``error_mean``, ``error_std``, ``score_mean``, ``score_std``,

@@ -91,11 +91,6 @@ class RunData:
         folder : Path
         row, kind : schemas of a line of its journal and of its cells, and of its ``run.json``
         cells_file : the name of its table of cells
-
-        Raises
-        ------
-        InputError
-            When there is no readable ``run.json``, or a file is damaged.
         """
         folder = Path(folder)
         metadata, record = read_record(folder, kind)

@@ -336,11 +336,6 @@ def read_record(
     folder : Path
     kind : its schema, a command's own or that of what all runs have
     argument : what the caller named the folder with, for the message
-
-    Raises
-    ------
-    InputError
-        There is none, or it breaks its schema.
     """
     path = folder / RECORD
     if not path.is_file():

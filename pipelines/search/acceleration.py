@@ -64,11 +64,6 @@ class Acceleration:
         Whose workers fit; by default this process, or as many as the search's ``n_jobs`` says.
     kept : KeptFits, optional
         Where fits are kept, and those of an earlier run are found.
-
-    Attributes
-    ----------
-    log : SearchLog
-        What was searched.
     """
 
     def __init__(self, client: Client | None = None, kept: KeptFits | None = None) -> None:

@@ -32,12 +32,7 @@ def is_fit(call: Call) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class FitCalls:
-    """The calls of ``_fit_and_score`` that a search makes together.
-
-    Attributes
-    ----------
-    calls : as joblib is given them
-    """
+    """The calls of ``_fit_and_score`` that a search makes together."""
 
     calls: Sequence[Call]
 
@@ -138,13 +133,7 @@ def _split_key(call: Mapping[str, Any]) -> Hashable:
 
 
 def print_fit(call: Mapping[str, Any], scores: Mapping[str, Any]) -> None:
-    """Print what scikit-learn prints of a fit with its ``verbose``.
-
-    Parameters
-    ----------
-    call : its arguments, by name
-    scores : its result, with its times
-    """
+    """Print what scikit-learn prints of a fit with its ``verbose``."""
     verbose, place = call["verbose"], ""
     if verbose < 2:
         return

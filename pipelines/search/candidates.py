@@ -20,7 +20,7 @@ from pipelines.data.placement import FoldedData
 from pipelines.data.scaling import Scaling
 from pipelines.data.user_code import absolute_name, code_in
 from pipelines.data.user_files import USER_ERRORS, read_yaml
-from pipelines.errors import InputError, error_line, opt
+from pipelines.errors import InputError, error_line, nearest, opt
 from pipelines.nn.settings import BY_HAND, need_torch
 from pipelines.search.scoring import last_step
 from pipelines.search.spaces import Branch, Choice, Distribution, Point, distribution_of
@@ -143,13 +143,7 @@ def with_labels(argv: Sequence[str]) -> list[str]:
 
 
 def read_params(texts: Sequence[str], labels: Sequence[str]) -> dict[str, dict[str, Distribution]]:
-    """Parse the ``--param`` options: for each estimator the values of its parameters.
-
-    Raises
-    ------
-    InputError
-        It cannot be read, or is of none of these estimators.
-    """
+    """Parse the ``--param`` options: for each estimator the values of its parameters."""
     grids: dict[str, dict[str, Distribution]] = {}
     for text in texts:
         name, equals, values = text.partition("=")
@@ -204,11 +198,6 @@ def read_grid(path: str) -> Grids:
     """The spaces of a YAML file: ``estimator: {parameter: value, [value, ...] or distribution}``.
 
     A list of such mappings is one of branches.
-
-    Raises
-    ------
-    InputError
-        It cannot be read, or is of another form.
     """
     content = read_yaml(path, f"{opt('grid')} must be")
     form = "estimator: {parameter: [value, ...]}, or a list of such {...}"
@@ -228,10 +217,6 @@ def read_grid(path: str) -> Grids:
 
 def with_network(network: str, chosen: Sequence[str], grids: Mapping[str, list[Branch]]) -> Grids:
     """Return the grids with the value of ``--network`` in that of the estimator ``network``.
-
-    Parameters
-    ----------
-    chosen : the estimators of the run
 
     Raises
     ------
@@ -301,13 +286,7 @@ def listing() -> list[str]:
 
 
 def estimator_of(name: str, task: str, seed: int) -> Any:
-    """Return an unfitted estimator by its short name or import path, with the seed of the run.
-
-    Raises
-    ------
-    InputError
-        There is none of that name, or it is none for this task.
-    """
+    """Return an unfitted estimator by its short name or import path, with the seed of the run."""
     from sklearn.base import is_classifier, is_regressor
 
     other = REGRESSION if task == CLASSIFICATION else CLASSIFICATION
@@ -350,8 +329,7 @@ def estimator_of(name: str, task: str, seed: int) -> Any:
 
 def _import_class(name: str, path: str) -> type:
     if "." not in path:
-        near = get_close_matches(name.lower(), CATALOGUE, n=1)
-        hint = f"did you mean {near[0]}?" if near else f"{opt('estimators')} lists the short names"
+        hint = nearest(name.lower(), CATALOGUE, f"{opt('estimators')} lists the short names")
         raise InputError(
             f"{opt('estimator')} must be a short name or the import path of a class, got "
             f"{name!r}; {hint}"
@@ -378,12 +356,6 @@ def _import_class(name: str, path: str) -> type:
             f"{name}, which has none; name another"
         )
     return found
-
-
-def wants_scale(estimator: Any) -> bool:
-    """Return whether an estimator is sensitive to the scale of features."""
-    parts = type(estimator).__module__.split(".")
-    return not set(parts[:2]) & set(WITHOUT_SCALE)
 
 
 def refuse_unknown(estimator: Any, name: str, label: str) -> None:
@@ -438,13 +410,7 @@ class Algorithm:
     def of(
         cls, name: str, branches: Sequence[Branch], data: Dataset, seed: int, preprocess: str
     ) -> Algorithm:
-        """Make the estimator of that name; see ``estimator_of`` and ``pipeline_of``.
-
-        Raises
-        ------
-        InputError
-            The estimator or a parameter is not known, or is none for the task.
-        """
+        """Make the estimator of that name; see ``estimator_of`` and ``pipeline_of``."""
         estimator = estimator_of(name, data.task, seed)
         if "image_shape" in estimator.get_params():
             estimator.set_params(image_shape=data.image_shape)
@@ -521,7 +487,8 @@ def pipeline_of(estimator: Any, data: Dataset, preprocess: str) -> Any:
 
     # Of a table with categories or missing cells; an array has none.
     kinds: Kinds | None = getattr(data.scaling, "kinds", None)
-    scale = preprocess == "auto" and wants_scale(estimator)
+    package = type(estimator).__module__.split(".")[:2]
+    scale = preprocess == "auto" and not set(package) & set(WITHOUT_SCALE)
     steps: list[tuple[str, Any]] = []
     if kinds is not None:
         from pipelines.data.tables.preprocess import TablePreprocessor

@@ -46,8 +46,8 @@ from pipelines.search.ranking import (
 from pipelines.search.record import LEARNING_CURVE, NESTED
 from pipelines.search.spaces import N_ITER, Branch, Point
 from pipelines.search.splits import make_splits
-from pipelines.search.strategies import make_strategy, packages_of, strategy_class
-from pipelines.search.strategies.base import WHOLE, Request, Scope, Stop, Strategy
+from pipelines.search.strategies import packages_of, strategy_class
+from pipelines.search.strategies.base import WHOLE, Request, Stop
 from pipelines.search.strategies.grid import Grid
 from pipelines.search.summary import left_by_budget, share_in_words
 from pipelines.search.tasks import (
@@ -151,10 +151,6 @@ class SearchPlan(job.Plan[Chosen]):
         """The stages that need no answer of another one."""
         return [key for key in self.splits if key[0] in (SEARCH, INNER) and key[1] == 1.0]
 
-    def strategy(self, scope: Scope) -> Strategy:
-        """The strategy of a search, which the options name."""
-        return make_strategy(self.options, scope)
-
     @property
     def draws(self) -> bool:
         """Whether candidates are drawn as the search goes; those of the plan stand for them."""
@@ -183,18 +179,18 @@ class SearchPlan(job.Plan[Chosen]):
         are compared, and so has every outer fold.
         """
         searches, seed = list[Search](), self.options.seed
-        decides = strategy_class(self.options.strategy).decides
+        kind = strategy_class(self.options.strategy)
         if self.draws:
             stand_in = scope_of(problem, SEARCH, len(self.splits[SEARCH, WHOLE]), seed)
             return [Search(SEARCH, Grid(stand_in))]
         algorithms: dict[str, list[int]] = {}
         for place, candidate in enumerate(problem.candidates):
-            algorithms.setdefault(candidate.algorithm if decides else "", []).append(place)
+            algorithms.setdefault(candidate.algorithm if kind.decides else "", []).append(place)
         for stage, share in self.first_stages:
-            n_outer = len(self.splits[OUTER, 1.0]) if decides and stage == INNER else 1
+            n_outer = len(self.splits[OUTER, 1.0]) if kind.decides and stage == INNER else 1
             n_splits = len(self.splits[stage, share]) // n_outer
             searches += [
-                Search(stage, self.strategy(scope), outer * n_splits)
+                Search(stage, kind.of(scope, self.options), outer * n_splits)
                 for places in algorithms.values()
                 for scope in [scope_of(problem, stage, n_splits, seed, places)]
                 for outer in range(n_outer)

@@ -346,13 +346,11 @@ def fits_of_tasks(
     work: Callable[[Problem, Task], list[Fit]],
     problem: Problem,
     tasks: Sequence[Task],
-    is_measured: bool = False,
+    is_measured: bool,
 ) -> list[dict[str, Any]]:
-    """The ``result`` of every task, its fits; what they share stays in this process.
+    """The ``result`` of every task, its fits, perhaps with what it took, see ``measured``.
 
-    Parameters
-    ----------
-    is_measured : whether with what each took, see ``measured``
+    What they share stays in this process.
     """
     if is_measured:
         with compilation_reported(None):

@@ -158,13 +158,7 @@ def features_of_batch(
 
 
 def features_of_rows(rows: NewRows, run: Path) -> Any:
-    """Return new rows as the model of a run takes them: of images the features that it learned.
-
-    Raises
-    ------
-    InputError
-        The run's features cannot be computed of an image.
-    """
+    """Return new rows as the model of a run takes them: of images the features that it learned."""
     _, record = read_record(run, SearchRecord)
     if rows.unreadable is None or (features := record.options.features) is None:
         return rows.X

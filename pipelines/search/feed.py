@@ -109,13 +109,7 @@ class Feed:
         return tasks
 
     def add(self, stage: str, candidate: Candidate, group: Group) -> int:
-        """Take up a candidate that was drawn while the search runs; its place.
-
-        Parameters
-        ----------
-        stage : of the search
-        group : with the work that it may share
-        """
+        """Take up a candidate that was drawn while the search runs; its place."""
         part = self.problem.of(stage)
         place = len(part.candidates)
         grown = part.with_drawn([candidate], [replace(group, members=(place,))])
@@ -232,15 +226,7 @@ def scope_of(
     seed: int,
     candidates: Collection[int] | None = None,
 ) -> Scope:
-    """What a strategy is told of a search.
-
-    Parameters
-    ----------
-    stage : of the search
-    n_splits : that a candidate is tried on
-    seed : of the run
-    candidates : places of those that it decides about; by default all
-    """
+    """What a strategy is told of a search; by default all its candidates are its own."""
     problem = problem.of(stage)
     wanted = range(len(problem.candidates)) if candidates is None else set(candidates)
     X, units, groups = problem.data.X, list[list[int]](), dict[int, int]()

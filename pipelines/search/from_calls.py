@@ -170,12 +170,7 @@ def not_made(like: Mapping[str, Any], n_rows: int) -> dict[str, Any]:
 def shared_tasks(
     problem: Problem, calls: FitCalls, numbers: Sequence[int], saved_not: dict[str, float]
 ) -> dict[int, Task]:
-    """The tasks of those calls whose fits share work, by the numbers of the calls.
-
-    Parameters
-    ----------
-    saved_not : see ``sharing_groups``
-    """
+    """The tasks of those calls whose fits share work, by the numbers of the calls."""
     by_place = {
         place[1:3]: task
         for task in tasks_of(problem, calls, numbers, sharing_groups(problem, saved_not))

@@ -43,10 +43,6 @@ class KeptFits:
     ----------
     folder : made if it is not there
 
-    Attributes
-    ----------
-    path : Path of the folder
-
     Raises
     ------
     InputError

@@ -211,11 +211,6 @@ def predict_rows(rows: NewRows, run: Path, **code: Any) -> Predicted:
     """Return what the model of a run says of new rows: probabilities too, or decision values.
 
     ``code`` is of the user's own, as ``load_estimator`` takes it.
-
-    Raises
-    ------
-    InputError
-        The model cannot be loaded, or features of images cannot be computed.
     """
     model, X = load_model(run, **code), features_of_rows(rows, run)
     refuse_width(run / FITTED, model.n_features_in_, X.shape[1])

@@ -33,16 +33,6 @@ SECONDS_ON_WORKERS = 60  # that are there, and free; else all is reduced here
 Row = dict[str, Any]
 
 
-def results_frame(
-    rows: Iterable[Mapping[str, Any]], columns: Mapping[str, str], place: Sequence[str]
-) -> pd.DataFrame:
-    """Return rows as a table with the given columns and dtypes, sorted by what names a cell."""
-    import pandas as pd
-
-    table = pd.DataFrame(list(rows), columns=list(columns)).astype(dict(columns))
-    return table.sort_values(list(place), ignore_index=True)
-
-
 def reduce_scores(
     results: pd.DataFrame, parameters: Sequence[str], n_folds: int, client: Client | None = None
 ) -> pd.DataFrame:
@@ -110,6 +100,8 @@ def tabulate(
     parameters : hyper-parameters that have a column of their own; rows are sorted by the last
         of them first
     """
+    import pandas as pd
+
     chosen = [
         row for row in rows if stage in (None, row["stage"]) and share in (None, row["share"])
     ]
@@ -119,7 +111,9 @@ def tabulate(
     by_candidate = sorted(chosen, key=lambda row: row["candidate"])
     more = dict.fromkeys(name for row in by_candidate for name in row if name not in known)
     types = {**known, **{name: declared.get(name, "float64") for name in more}}
-    return results_frame(chosen, types, [*reversed(parameters), "candidate", "split", "share"])
+    place = [*reversed(parameters), "candidate", "split", "share"]
+    table = pd.DataFrame(chosen, columns=list(types)).astype(types)
+    return table.sort_values(place, ignore_index=True)
 
 
 def with_algorithm(
@@ -168,10 +162,6 @@ def ends_of_lists(ranked: pd.DataFrame) -> list[str]:
     list, where no candidate between the ends is as good: a longer list may hold a better one.
 
     One that was given up is not as good; of one that was not tried nothing is known.
-
-    Parameters
-    ----------
-    ranked : as ``rank`` gives it
     """
     sentences, tried = [], set(without_untried(ranked).index)
     for algorithm, candidates in ranked.groupby("algorithm", sort=False):

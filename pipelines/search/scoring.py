@@ -8,7 +8,6 @@ import warnings
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from difflib import get_close_matches
 from functools import cached_property
 from typing import Any
 
@@ -16,7 +15,7 @@ import numpy as np
 
 from pipelines.data.dataset import CLASSIFICATION, Dataset, copy_of
 from pipelines.data.fits import Fit, Predictions
-from pipelines.errors import InputError, error_line, opt
+from pipelines.errors import InputError, error_line, nearest, opt
 from pipelines.search.shared.base import SplitRows
 
 # These are scored without scikit-learn, whose import takes longer than a short search; the loss
@@ -345,13 +344,7 @@ def last_step(estimator: Any) -> Any:
 def make_scoring(
     names: Sequence[str], data: Dataset, of_predictions: bool = False
 ) -> tuple[str, ...]:
-    """Return the names of the scorers of a search, by default that of the task.
-
-    Raises
-    ------
-    InputError
-        See ``check_scoring``.
-    """
+    """Return the names of the scorers of a search, by default that of the task."""
     chosen = tuple(dict.fromkeys(names)) or (DEFAULT_SCORING[data.task],)
     classes = data.classes if of_predictions else np.arange(len(data.classes))
     for name in chosen:
@@ -381,8 +374,7 @@ def check_scoring(
     from sklearn.metrics import get_scorer, get_scorer_names
 
     if name not in get_scorer_names():
-        close = get_close_matches(name, get_scorer_names(), n=1)
-        way_out = f"did you mean {close[0]}?" if close else INSTEAD[task]
+        way_out = nearest(name, get_scorer_names(), INSTEAD[task])
         raise InputError(
             f"{opt('scoring')} must be a scorer that scikit-learn knows, got {name!r}; {way_out}"
         )

@@ -70,12 +70,7 @@ class SearchEntry:
 
 
 class SearchLog:
-    """The searches of a process, in the order in which they ended.
-
-    Attributes
-    ----------
-    entries : list of SearchEntry
-    """
+    """The searches of a process, in the order in which they ended."""
 
     def __init__(self) -> None:
         self.entries: list[SearchEntry] = []
@@ -129,7 +124,8 @@ def entry_of(estimator: Any) -> SearchEntry:
         if module.partition(".")[0] not in SKIPPED:
             break
         search = frame_locals.get("self")
-        if not is_class and (hasattr(search, "_run_search") or _is_selector(module, search)):
+        selects = module.startswith("sklearn.feature_selection") and hasattr(search, "fit")
+        if not is_class and (hasattr(search, "_run_search") or selects):
             name, is_class = type(search).__name__, True
         elif not is_class and module.startswith("sklearn.model_selection") and search is None:
             function = caller.f_code.co_name  # the outermost is what the script calls
@@ -139,10 +135,6 @@ def entry_of(estimator: Any) -> SearchEntry:
     if caller is not None:
         place = f"{caller.f_code.co_filename.rpartition('/')[2]}:{caller.f_lineno}"
     return SearchEntry(name, label_of(estimator), place)
-
-
-def _is_selector(module: str, search: Any) -> bool:
-    return module.startswith("sklearn.feature_selection") and hasattr(search, "fit")
 
 
 def label_of(estimator: Any) -> str:

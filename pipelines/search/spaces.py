@@ -73,12 +73,10 @@ class Choice(Distribution):
     values: tuple[Any, ...]
 
     def at(self, u: float) -> Any:
-        """See ``Distribution``."""
         return self.values[min(int(u * len(self.values)), len(self.values) - 1)]
 
     @property
     def bounds(self) -> Bounds:
-        """See ``Distribution``."""
         return Bounds("place", 0, len(self.values) - 1)
 
     def __str__(self) -> str:
@@ -114,7 +112,6 @@ class Range(Distribution):
 
     @property
     def bounds(self) -> Bounds:
-        """See ``Distribution``."""
         return Bounds("int" if self.whole else "float", self.low, self.high, self.log)
 
     def __str__(self) -> str:
@@ -132,7 +129,6 @@ class Normal(Distribution):
     std: float
 
     def at(self, u: float) -> float:
-        """See ``Distribution``."""
         from scipy.special import ndtri
 
         tiny = float(np.finfo(float).tiny)
@@ -151,26 +147,20 @@ class Frozen(Distribution):
     def at(self, u: float) -> Any:
         """See ``Distribution``; what has no ``ppf`` draws from a generator that the point seeds."""
         if hasattr(self.distribution, "ppf"):
+            from scipy.stats import rv_discrete
+
             value = self.distribution.ppf(u or 2.0**-54)  # 0 may lie below what it gives
-            is_whole = isinstance(getattr(self.distribution, "dist", None), _discrete())
+            is_whole = isinstance(getattr(self.distribution, "dist", None), rv_discrete)
             return int(value) if is_whole else float(value)
         return self.draw(np.random.default_rng(int(u * 2**53)))
 
     def draw(self, generator: np.random.Generator) -> Any:
-        """See ``Distribution``."""
         value = self.distribution.rvs(random_state=generator)
         return value.item() if isinstance(value, np.generic | np.ndarray) else value
 
     def __str__(self) -> str:
         name = getattr(getattr(self.distribution, "dist", None), "name", "")
         return name or type(self.distribution).__name__
-
-
-def _discrete() -> type:
-    from scipy.stats import rv_discrete
-
-    kind: type = rv_discrete
-    return kind
 
 
 @dataclass(frozen=True)
@@ -389,17 +379,7 @@ def unit_points(n_dimensions: int, generator: np.random.Generator) -> Iterator[n
 
 
 def refuse_distributions(branches: Mapping[str, Sequence[Branch]], strategy: str) -> None:
-    """Refuse distributions where every value is to be tried.
-
-    Parameters
-    ----------
-    branches : of each estimator
-    strategy : that draws no candidates
-
-    Raises
-    ------
-    InputError
-    """
+    """Refuse distributions where every value is to be tried."""
     for label, some in branches.items():
         for branch in some:
             for name, values in branch.distributions.items():

@@ -23,12 +23,6 @@ class SplitsOfStages(dict[tuple[str, float], list[Split]]):
 
     These are the splits of the stage without the rows that are not among the share, which is drawn
     once: so splits have the rows in common that they had, and groups stay together.
-
-    Parameters
-    ----------
-    y : class codes or numbers, of shape (n_rows,)
-    task : "classification" or "regression"
-    seed : of the run
     """
 
     def __init__(self, splits: Mapping[Any, list[Split]], y: Any, task: str, seed: int) -> None:
@@ -69,11 +63,6 @@ def make_splits(
     ``SEARCH`` has those of the cross-validation, ``CURVE`` the same with shares of their
     training rows; ``OUTER`` the outer folds of a nested one, and ``INNER`` those within, one
     outer fold after the other.
-
-    Raises
-    ------
-    InputError
-        See ``splits_of``.
     """
     X, y, groups, task = data.X_train, data.y_train, data.groups, data.task
     classes = data.classes if len(data.classes) else None

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from pipelines.run_folder.measures import Measure, measure_of
-from pipelines.run_folder.ranking import TIE_DECIMALS, UNFINISHED
+from pipelines.run_folder.ranking import TIE_DECIMALS
 from pipelines.search.strategies.base import WHOLE, Stop
 from pipelines.search.summary import share_in_words
 from pipelines.search.tasks import SEARCH, Problem
@@ -152,8 +152,3 @@ def strategy_entries(
         ],
     }
     return {"strategy": entries}
-
-
-def without_state(best: pd.Series) -> pd.Series:
-    """A candidate less the columns that say what it was tried on."""
-    return best.drop(["n_ok", "rank", *UNFINISHED], errors="ignore")

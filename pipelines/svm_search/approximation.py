@@ -32,11 +32,6 @@ def choose_approximation(
 ) -> tuple[str, str]:
     """What ``--approximate`` stands for, ``none`` or ``nystroem``, and a line on it or nothing.
 
-    Parameters
-    ----------
-    points : the candidates
-    budget : seconds that the run may take
-
     Raises
     ------
     InputError

@@ -49,22 +49,6 @@ def default_bounds(variance: float, images: bool) -> tuple[Bounds, Bounds]:
     return (-2.0, 4.0), (round(scale, 2) - 2, round(scale, 2) + 1)
 
 
-def log_axis(name: str, n: int, log_bounds: Bounds) -> tuple[float, ...]:
-    """The values of an axis of the grid, at equal distances of their logarithms.
-
-    Raises
-    ------
-    InputError
-        Several values between equal bounds.
-    """
-    if n > 1 and log_bounds[0] == log_bounds[1]:
-        raise InputError(
-            f"{opt(f'n_{name}')} must be 1 where {opt(f'log_{name}')} is one value, got {n}; "
-            f"make the bounds of {opt(f'log_{name}')} differ"
-        )
-    return tuple(np.logspace(*log_bounds, n).tolist())
-
-
 def read_values(text: str) -> tuple[Value, ...]:
     """Numbers and words as they are typed, with commas between them; see ``check_values``."""
     return tuple(map(_value, filter(None, map(str.strip, text.split(",")))))
@@ -102,10 +86,6 @@ def check_values(name: str, values: Sequence[Value]) -> None:
 def axes_of(options: Any, data: Dataset) -> tuple[dict[str, tuple[float, ...]], dict[str, Any]]:
     """The axes of the grid, and the options that were left to the rows.
 
-    Parameters
-    ----------
-    options : of ``svm_grid``
-
     Returns
     -------
     axes : values of C, of gamma and, of a regression, of epsilon, each in ascending order
@@ -118,7 +98,7 @@ def axes_of(options: Any, data: Dataset) -> tuple[dict[str, tuple[float, ...]], 
     """
     axes, chosen = dict[str, tuple[float, ...]](), dict[str, Any]()
     log_bounds = bounds_of(options, data)
-    for axis in log_bounds:
+    for axis, (low, high) in log_bounds.items():
         name = axis.lower()
         if (values := getattr(options, name)) is not None:
             axes[axis] = axis_by_hand(name, values, data)
@@ -126,7 +106,12 @@ def axes_of(options: Any, data: Dataset) -> tuple[dict[str, tuple[float, ...]], 
         n = getattr(options, f"n_{name}") or N_VALUES[axis]
         if axis == "gamma" and options.kernel == "linear":
             n = 1  # it has none
-        axes[axis] = log_axis(name, n, log_bounds[axis])
+        if n > 1 and low == high:
+            raise InputError(
+                f"{opt(f'n_{name}')} must be 1 where {opt(f'log_{name}')} is one value, got {n}; "
+                f"make the bounds of {opt(f'log_{name}')} differ"
+            )
+        axes[axis] = tuple(np.logspace(low, high, n).tolist())
         chosen |= {f"n_{name}": n, f"log_{name}": log_bounds[axis]}
     return axes, chosen
 
@@ -148,10 +133,6 @@ def draw_points(options: Any, data: Dataset) -> tuple[list[Point], dict[str, Any
     As the fits of a gamma share work, few gamma (and epsilon) are drawn, and several C for each of
     them, by scrambled Sobol points, so that they fill the bounds evenly. With ``--sampler plain``
     each candidate is drawn by itself.
-
-    Parameters
-    ----------
-    options : of ``svm_grid``
 
     Returns
     -------
@@ -220,13 +201,7 @@ def _refuse_equal(name: str, values: Sequence[Value], numbers: Sequence[Value]) 
 
 
 def axis_by_hand(name: str, values: Sequence[Value], data: Dataset) -> tuple[float, ...]:
-    """The numbers that values given by hand are on these rows, in ascending order.
-
-    Raises
-    ------
-    InputError
-        Two are the same number.
-    """
+    """The numbers that values given by hand are on these rows, in ascending order."""
     numbers = [gamma_in_numbers(value, data) for value in values]
     _refuse_equal(name, values, numbers)
     return tuple(sorted(numbers))

@@ -88,7 +88,8 @@ def widen(
     many decades more, at most ``MOST_DECADES``, to a round number where one is near. Values by
     hand go on at their mean distance.
     """
-    changed, sizes = list[str](), {name: _n_values(options, name) for name in ("c", "gamma")}
+    changed, axes = list[str](), ("c", "gamma")
+    sizes = {name: len(options.get(name) or ()) or int(options[f"n_{name}"]) for name in axes}
     before = math.prod(sizes.values())
     for edge in at:
         axis, n = edge.name.lower(), sizes[edge.name.lower()]
@@ -127,11 +128,6 @@ def widen(
             kept.append(word)
     command = shlex.join([*kept, *changed, "--extend", str(run)])
     return command, math.prod(sizes.values()) - before
-
-
-def _n_values(options: Mapping[str, Any], axis: str) -> int:
-    """The number of values of an axis, as a run records its options."""
-    return len(options.get(axis) or ()) or int(options[f"n_{axis}"])
 
 
 def _steps_beyond(edge: GridBoundary, low: float, high: float, step: float) -> int:

@@ -14,13 +14,7 @@ from pipelines.svm_search.record import SvmRecord
 
 
 def load_machine(run: Path) -> KernelMachine | KernelRegressor:
-    """Return the model of a run, which takes rows as the run read them.
-
-    Raises
-    ------
-    InputError
-        There is none, or its file is damaged.
-    """
+    """Return the model of a run, which takes rows as the run read them."""
     record = record_of(run, "svm_grid", SvmRecord)
     is_regression = record.best is not None and record.best.epsilon is not None
     machine = (KernelRegressor if is_regression else KernelMachine).load(run / names.MODEL)
@@ -28,13 +22,7 @@ def load_machine(run: Path) -> KernelMachine | KernelRegressor:
 
 
 def predict_rows(rows: NewRows, run: Path) -> Predicted:
-    """Return what the model of a run says of new rows: probabilities too, or decision values.
-
-    Raises
-    ------
-    InputError
-        The model cannot be loaded, or features of images cannot be computed.
-    """
+    """Return what the model of a run says of new rows: probabilities too, or decision values."""
     machine, X = load_model(run), features_of_rows(rows, run)
     width = len(getattr(machine.scaling, "layout", ())) or X.shape[1]
     refuse_width(run / names.MODEL, machine.support_vectors.shape[1], width)

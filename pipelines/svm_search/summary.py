@@ -20,13 +20,7 @@ if TYPE_CHECKING:
 
 
 def of_grid(record: Mapping[str, Any], candidates: pd.DataFrame, run: Path) -> list[str]:
-    """Return what ``svm_grid`` found: the best, how sure it is, the time, and what failed.
-
-    Parameters
-    ----------
-    candidates : best first
-    run : its folder
-    """
+    """Return what ``svm_grid`` found: the best, how sure it is, the time, and what failed."""
     best, options, n_splits = record["best"], record["options"], n_splits_of(record) or 1
     spread = of_splits(record)
     scoring = options.get("scoring") or "accuracy"

@@ -35,6 +35,7 @@ _BEFORE = rf"^\(?{_SIGNED}[{_BLANK}]*(?:{_MARK})?{_SIGNED}\(?$"
 _AFTER = rf"^[{_BLANK}]*(?:\pL[^\d\s(),]{{0,9}}|[^\pL\d\s.,()+-][^\d\s(),]{{0,3}})?[{_BLANK}]*\)?$"
 _POWER = r"(?:[eEdD][-+]?\d+)?"
 _APART = {".": (",", "'", "\u2019", f"[{_BLANK}]"), ",": (r"\.", "'", "\u2019", f"[{_BLANK}]")}
+_STOPS = r"^\s*-?\d+\.\d+\s*$"
 _THOUSANDS = r"^[-+]?(?:[1-9]\d{0,2}(?:\.\d{3})+|\d{1,3})$"
 _DECIMAL = re.compile(r"-?\d+(\.\d*)?")
 _SCIENTIFIC = r"^[-+]?\d\.\d+[eE][-+]\d\d$"
@@ -114,7 +115,8 @@ def type_columns(
     if show_commas and not show_stops:
         marked |= {name: _Words(present, signs) for name, present in apart.items()}
     elif commas and marked and not show_commas:
-        commas = not show_stops and not any(_have_stops(column) for column in cells.values())
+        of_stops = (pc.match_substring_regex(column, _STOPS) for column in cells.values())
+        commas = not show_stops and not any(pc.any(matches).as_py() for matches in of_stops)
     for name, words in marked.items():
         is_open = (commas or show_commas) and words.n_read[","] == words.n_read["."]
         words.convert(name, columns, "," if is_open else None, name in numbers)
@@ -127,10 +129,6 @@ def _may_have_thousands(present: pa.ChunkedArray) -> bool:
         if not pc.all(pc.match_substring_regex(part, _THOUSANDS)).as_py():
             return False
     return bool(pc.any(pc.match_substring(present, ".")).as_py())
-
-
-def _have_stops(column: pa.ChunkedArray) -> bool:
-    return bool(pc.any(pc.match_substring_regex(column, r"^\s*-?\d+\.\d+\s*$")).as_py())
 
 
 def _after_zeros(present: pa.ChunkedArray, values: Array) -> str | None:

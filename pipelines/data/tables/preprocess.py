@@ -74,12 +74,7 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
         self.layout = layout
 
     def fit(self, X: pd.DataFrame, y: Any = None) -> Self:
-        """Learn medians, levels and scales.
-
-        Parameters
-        ----------
-        X : what ``RawTable.X`` is, or rows of it
-        """
+        """Learn medians, levels and scales."""
         chosen = self._chosen(X)
         steps: list[Any] = []
         if self.kinds.numbers:

@@ -195,11 +195,6 @@ def read_raw_table(
     missing_values : words that mean a missing cell in a file of text, beside ``?``, ``NA`` and
         the like
     no_missing_values : nothing but an empty cell, and ``missing_values``, means one
-
-    Raises
-    ------
-    InputError
-        Anything that can be put right, in one line.
     """
     path = Path(path)
     label = (target or "y") if path.suffix.lower() == ".npz" else None

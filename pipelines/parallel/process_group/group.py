@@ -110,13 +110,7 @@ class Group:
         return group
 
     def part(self, ranks: Sequence[int]) -> Group:
-        """A group of some ranks, this one among them; each of them calls this.
-
-        Raises
-        ------
-        ProcessGroupError
-            As ``join`` does.
-        """
+        """A group of some ranks, this one among them; each of them calls this."""
         from torch._C._distributed_c10d import PrefixStore
 
         self.check()
@@ -165,13 +159,7 @@ class Group:
         self._collective("allreduce", tensor)
 
     def begin_sum(self, tensor: torch.Tensor) -> None:
-        """Begin to add up a tensor, in place; it is there once the next ``sum`` returns.
-
-        Raises
-        ------
-        ProcessGroupError
-            As ``sum`` does.
-        """
+        """Begin to add up a tensor, in place; it is there once the next ``sum`` returns."""
         self._begin("allreduce", tensor)
 
     def mean(self, tensor: torch.Tensor) -> None:

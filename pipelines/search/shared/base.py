@@ -293,13 +293,7 @@ class SharedFit(ABC):
         return None
 
     def beyond_memory(self, estimator: Any, y: np.ndarray, n_threads: int) -> tuple[float, str]:
-        """How many times slower than with few rows it is for want of memory, and a line on it.
-
-        Parameters
-        ----------
-        y : targets of all rows
-        n_threads : that work on a task
-        """
+        """How many times slower than with few rows it is for want of memory, and a line on it."""
         return 1.0, ""
 
     def seconds_to_start(self) -> float:

@@ -45,13 +45,7 @@ class Memory:
 
 
 class Remembered:
-    """A part in the place of which an equal one, fitted on equal rows, may serve.
-
-    Parameters
-    ----------
-    part : estimator, unfitted or fitted
-    memory : of the parts of all candidates
-    """
+    """A part in the place of which an equal one, fitted on equal rows, may serve."""
 
     def __init__(self, part: Any, memory: Memory) -> None:
         self.part, self.memory = part, memory

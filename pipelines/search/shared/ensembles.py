@@ -52,7 +52,6 @@ class Prefixes(SharedEstimators):
         return (self.size,)
 
     def group_key(self, estimator: Any) -> Hashable | None:
-        """See ``SharedFit.group_key``."""
         if not self.accepts(estimator) or not is_repeatable(estimator, not self.seeds_members):
             return None
         return identity(estimator, self.shared)
@@ -115,7 +114,6 @@ class Forests(Prefixes):
         return None if key is None else (key, estimator.max_leaf_nodes is None)
 
     def accepts(self, estimator: Any) -> bool:
-        """See ``SharedFit.accepts``."""
         return super().accepts(estimator) and can_be_cut(estimator)
 
     def fit(self, estimators: Sequence[Any], X: Any, y: Any, **weights: Any) -> list[Any]:
@@ -211,7 +209,6 @@ class IsolationForests(Bags):
         return self.size, "contamination"
 
     def accepts(self, estimator: Any) -> bool:
-        """See ``SharedFit.accepts``."""
         outliers = estimator.contamination
         is_share = isinstance(outliers, float) and 0 < outliers <= 0.5
         return super().accepts(estimator) and (is_share or outliers == "auto")

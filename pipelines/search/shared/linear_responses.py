@@ -15,10 +15,6 @@ from pipelines.search.shared.base import SharedEstimators
 def linear_responses(fitted: Sequence[Any], X: Any) -> list[np.ndarray]:
     """Rows times coefficients, plus intercepts, of all estimators.
 
-    Parameters
-    ----------
-    fitted : linear models of the same rows
-
     Returns
     -------
     For each an array of shape (n_samples,), or (n_samples, n_outputs) where it has several.

@@ -157,11 +157,6 @@ class Networks(StackedNetworks):
 
     Rows of the splits that are neither drawn for a network nor validated, as a bootstrap leaves
     some, end its training where that is asked for.
-
-    Parameters
-    ----------
-    inputs : Inputs
-    training : Training
     """
 
     types = (Network,)
@@ -171,18 +166,15 @@ class Networks(StackedNetworks):
         self.inputs, self.training = inputs, training
 
     def settings(self, network: Network, *sizes: int) -> tuple[Inputs, Training]:
-        """See ``StackedNetworks``."""
         return self.inputs, self.training
 
     def placed(
         self, rows: SplitRows, network: Network
     ) -> tuple[FoldedData, np.ndarray | None, Sequence[Split]]:
-        """See ``StackedNetworks``."""
         classes = None if self.inputs.is_regression else np.arange(self.inputs.n_classes)
         return rows.data, classes, list(rows.splits)
 
     def part(self, network: Network, splits: Sequence[Split], number: int) -> Part:
-        """See ``StackedNetworks``."""
         validated = np.concatenate([validation for _, validation in splits])
         left_out = np.setdiff1d(validated, np.concatenate(splits[number]))
         generator = generator_of(network.random_state, number)
@@ -205,13 +197,11 @@ class NetworkEstimators(StackedNetworks):
     def settings(
         self, network: NetworkEstimator, n_rows: int, n_features: int, n_classes: int
     ) -> tuple[Inputs, Training]:
-        """See ``StackedNetworks``."""
         return network.inputs(n_features, n_classes), network.training(n_rows)
 
     def placed(
         self, rows: SplitRows, network: NetworkEstimator
     ) -> tuple[FoldedData, np.ndarray | None, Sequence[Split]]:
-        """See ``StackedNetworks``."""
         X, y, splits = rows.matrix("cpu")
         targets = network.learn_targets(y)
         data = FoldedData(X, targets, X[:0], targets[:0], (), network.scaling)
@@ -220,7 +210,6 @@ class NetworkEstimators(StackedNetworks):
         return data, getattr(network, "classes_", None), splits
 
     def part(self, network: NetworkEstimator, splits: Sequence[Split], number: int) -> Part:
-        """See ``StackedNetworks``."""
         return network.part(splits[number][0])
 
 

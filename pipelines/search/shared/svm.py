@@ -88,7 +88,8 @@ def settings_of(estimator: Any, rows: SplitRows) -> Settings:
         settings, n = estimator.settings, estimator.settings.n_landmarks
         least = min(n, LEAST_LANDMARKS)
         return replace(settings, n_landmarks=max(least, math.ceil(rows.share * n)))
-    return replace(Settings.of(estimator), n_threads=rows.n_threads or usable_threads())
+    n_threads = rows.n_threads or max([own.num_threads for own in _libraries()], default=1)
+    return replace(Settings.of(estimator), n_threads=n_threads)
 
 
 def landmarks_of(estimator: Any) -> int:
@@ -171,7 +172,6 @@ class KernelMachines(SharedFit):
         return first_use.seconds_to_start()
 
     def make_ready(self) -> None:
-        """See ``SharedFit``."""
         first_use.compile_meanwhile()
 
     def seconds_saved(
@@ -393,12 +393,7 @@ class SVCs(KernelMachines):
 
 
 class BriefSVCs(SVCs):
-    """``SVC`` itself, for as long as the path solver would take to begin; then that.
-
-    Parameters
-    ----------
-    seconds : of a core, that it takes to begin
-    """
+    """``SVC`` itself, for as long as the path solver would take to begin; then that."""
 
     name = "SVC, as the path solver takes longer to begin"
 
@@ -440,10 +435,6 @@ def _members(fit: Fit, members: Sequence[int], split: int, made: bool) -> Iterat
     """Yield the fit of a cell for each of the estimators that it stands for.
 
     Iterations, and the fit if it was ``made`` for this cell, count for the first of them.
-
-    Parameters
-    ----------
-    split : its place in the task
     """
     fit.split, fit.n_fits = split, int(made)
     copies = [replace(fit, candidate=member, n_iterations=0, n_fits=0) for member in members[1:]]
@@ -545,11 +536,6 @@ class SVRs(KernelMachines):
                 item.predict = Predictions({"predict": values}, rows.parts_asked(place))
                 yield from _members(item, alike[item.split, epsilons[e], Cs[c]], place, c == 0)
             n_done += n_cells
-
-
-def usable_threads() -> int:
-    """Return the number of threads that BLAS may use in this worker."""
-    return max([one.num_threads for one in _libraries()], default=1)
 
 
 @cache

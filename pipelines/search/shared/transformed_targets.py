@@ -17,12 +17,7 @@ from pipelines.search.shared.pipeline_steps import decompose
 
 
 class StandIn(RegressorMixin, BaseEstimator):
-    """In the place of a regressor: keeps the targets it is given, gives an answer.
-
-    Attributes
-    ----------
-    targets_ : array of shape (n_samples,) or (n_samples, n_outputs), those of ``fit``
-    """
+    """In the place of a regressor: keeps the targets it is given, gives an answer."""
 
     answer: Any = None
 

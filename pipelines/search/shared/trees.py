@@ -43,7 +43,6 @@ class Trees(SharedEstimators):
     by_chance = True
 
     def group_key(self, estimator: Any) -> Hashable | None:
-        """See ``SharedFit.group_key``."""
         key = super().group_key(estimator)
         return None if key is None else (key, estimator.max_leaf_nodes is None)
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from pipelines.errors import InputError, error_line, opt
 
 if TYPE_CHECKING:
-    from pipelines.search.strategies.base import Scope, Strategy
+    from pipelines.search.strategies.base import Strategy
 
 DRAWING = ("random", "tpe")  # those that draw candidates
 ENTRY_POINTS = "pleasingly.strategies"
@@ -32,13 +32,7 @@ def strategy_names() -> tuple[str, ...]:
 
 
 def strategy_class(name: str) -> type[Strategy]:
-    """The class of a strategy by its name, one of these or of another package's.
-
-    Raises
-    ------
-    InputError
-        There is none of that name, or it cannot be used.
-    """
+    """The class of a strategy by its name, one of these or of another package's."""
     if name in CLASSES:
         module, _, kind = CLASSES[name].partition(":")
         strategy: type[Strategy] = getattr(import_module(f"{__name__}.{module}"), kind)
@@ -80,8 +74,3 @@ def _loaded(entry: Any) -> type[Strategy]:
     if not (isinstance(strategy, type) and issubclass(strategy, Strategy)):
         raise InputError(f"{must}, got {entry.value}; mend or uninstall its package")
     return strategy
-
-
-def make_strategy(options: Any, scope: Scope) -> Strategy:
-    """The strategy that options name."""
-    return strategy_class(options.strategy).of(scope, options)

@@ -165,7 +165,6 @@ class RoundStrategy(Strategy):
         """The requests of each round; it goes on when their ``rows`` are there."""
 
     def ask(self) -> Sequence[Request] | None:
-        """See ``Strategy``."""
         if self._missing:
             return ()
         requests = next(self._rounds, None)
@@ -176,6 +175,5 @@ class RoundStrategy(Strategy):
         return requests
 
     def tell(self, rows: Iterable[Row]) -> None:
-        """See ``Strategy``."""
         super().tell(rows := list(rows))
         self._missing -= {(row["candidate"], row["split"], row["share"]) for row in rows}

@@ -17,7 +17,6 @@ class Grid(RoundStrategy):
     decides = False
 
     def rounds(self) -> Iterator[Sequence[Request]]:
-        """See ``RoundStrategy``."""
         scope, levels = self.scope, levels_of(self.scope.parameters)
         groups = sorted(scope.groups, key=lambda group: min(levels.get(i, 0) for i in group))
         yield [Request(tuple(group), scope.splits) for group in groups]

@@ -47,7 +47,6 @@ class Halving(RoundStrategy):
         return [FACTOR**-i for i in range(min(n_wanted, n_possible), 0, -1)]
 
     def rounds(self) -> Iterator[Sequence[Request]]:
-        """See ``RoundStrategy``."""
         scope = self.scope
         shares = [*self.shares(len(scope.candidates), scope.n_rows, scope.n_splits), WHOLE]
         for self._share, self._next in zip(shares, [*shares[1:], WHOLE], strict=True):

@@ -48,16 +48,13 @@ class Race(RoundStrategy):
 
     @classmethod
     def of(cls, scope: Scope, options: Any) -> Self:
-        """See ``Strategy``."""
         return cls(scope, options.race_margin)
 
     @classmethod
     def shares(cls, n_candidates: int, n_rows: int, n_splits: int) -> Sequence[float]:
-        """See ``Strategy``."""
         return [SCREEN] if SCREEN * n_rows >= LEAST_ROWS else []
 
     def rounds(self) -> Iterator[Sequence[Request]]:
-        """See ``RoundStrategy``."""
         scope = self.scope
         order = np.random.default_rng(scope.seed).permutation(scope.n_splits).tolist()
         steps = [order[:FIRST_SPLITS], *([split] for split in order[FIRST_SPLITS:])]
@@ -143,10 +140,6 @@ class Race(RoundStrategy):
         those of the better half of groups: a few splits may differ alike by chance. Of accuracies,
         a difference of m rows has at least the standard error of m coin flips, as at least so many
         rows are told apart. What all splits will say is less in doubt the fewer are to come.
-
-        Parameters
-        ----------
-        scores : of each candidate its scores on the splits
         """
         places = list(scores)
         matrix = np.array([scores[place] for place in places])

@@ -161,7 +161,6 @@ class TPE(Strategy):
         self._n_drawn = 0
 
     def ask(self) -> Sequence[Request] | None:
-        """See ``Strategy``."""
         requests = list[Request]()
         while self._n_drawn < self.n_iter and self._tell_studies(self._n_drawn - self.window + 1):
             for study in self.studies:
@@ -233,13 +232,7 @@ def is_axis(values: Sequence[Any]) -> bool:
 
 
 def need_optuna() -> None:
-    """Raise a one-line error where Optuna is missing.
-
-    Raises
-    ------
-    InputError
-        It is not installed.
-    """
+    """Raise a one-line error where Optuna is missing."""
     if find_spec("optuna") is None:
         raise InputError(
             f"{opt('strategy', 'tpe')} needs Optuna, which is not installed; run "

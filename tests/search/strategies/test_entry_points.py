@@ -19,7 +19,7 @@ from sklearn.neighbors import KNeighborsClassifier
 
 from pipelines.errors import InputError
 from pipelines.search.grid_search import GridSearch
-from pipelines.search.strategies import make_strategy, strategy_class
+from pipelines.search.strategies import strategy_class
 from pipelines.search.strategies.base import Scope
 from pipelines.search.strategies.grid import Grid
 from pipelines.testing.strategies import check_strategy
@@ -75,7 +75,7 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Install
 def test_a_strategy_of_another_package_is_made_by_its_name(install: Install) -> None:
     install("others_first", first="others_first:FirstSplit")
     scope = Scope([[0], [1]], n_splits=3, n_rows=9)
-    strategy = make_strategy(SimpleNamespace(strategy="first"), scope)
+    strategy = strategy_class("first").of(scope, SimpleNamespace(strategy="first"))
     assert type(strategy).__name__ == "FirstSplit"
     assert strategy.scope is scope
     (request,) = strategy.ask() or ()
