@@ -45,7 +45,7 @@ def open_client(options: ClusterOptions) -> Iterator[Client]:
         worker_dashboard_address=None,
         silence_logs=NO_LOGS,
     )
-    # Without a dashboard its pages, and bokeh, need not be imported; workers' pages never are seen.
+    # Without a dashboard its pages, and bokeh, need not be imported; those of workers never are.
     settings = settings_of(options.dashboard or "off")
     settings |= {"distributed.worker.http.routes": [], "distributed.dashboard.link": link}
     with (

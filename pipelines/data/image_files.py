@@ -370,8 +370,8 @@ def _stroke_width(fine: np.ndarray) -> float:
 def ink_depth(is_ink: np.ndarray) -> np.ndarray:
     """Measure how far each pixel of ink is from the nearest one without; 0 where there is no ink.
 
-    That is ``scipy.ndimage.distance_transform_edt``, whose import takes longer than all images.
-    The outermost pixels must have no ink.
+    The same as ``scipy.ndimage.distance_transform_edt``, which takes longer to import than this
+    takes for all images. The outermost pixels must have no ink.
     """
     rows = np.arange(len(is_ink))[:, None]
     above = np.maximum.accumulate(np.where(is_ink, 0, rows))
