@@ -45,10 +45,11 @@ def open_client(options: ClusterOptions) -> Iterator[Client]:
         worker_dashboard_address=None,
         silence_logs=NO_LOGS,
     )
-    # Without a dashboard its pages, and bokeh, need not be imported.
+    # Without a dashboard its pages, and bokeh, need not be imported; those of workers never are.
     settings = settings_of(options.dashboard or "off")
+    settings |= {"distributed.worker.http.routes": [], "distributed.dashboard.link": link}
     with (
-        dask.config.set({**settings, "distributed.dashboard.link": link}),
+        dask.config.set(settings),
         started(options.kind, start) as cluster,
         Client(cluster, set_as_default=False) as client,
     ):

@@ -286,6 +286,7 @@ def matrix(
     """
     image = axes.imshow(np.ma.masked_invalid(values), **look)
     centred: dict[str, Any] = {"ha": "center", "va": "center", "fontsize": size}
+    centred["in_layout"] = False  # they lie within the axes, so the layout need not measure them
     for row, column in np.argwhere(texts != ""):
         shade = image.cmap(image.norm(values[row, column]))[:3]
         is_dark = np.dot(shade, (0.299, 0.587, 0.114)) < 0.5

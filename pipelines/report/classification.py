@@ -115,10 +115,9 @@ def confusion_matrix(counts: np.ndarray, names: Sequence[str]) -> Figure:
         name_places(axis, labels, MOST_NUMBERED)
     if not is_numbered or 0.09 * longest >= side / n_classes:
         axes.tick_params("x", rotation=90)
-    axes.set_xticks(np.arange(n_classes + 1) - 0.5, minor=True)
-    axes.set_yticks(np.arange(n_classes + 1) - 0.5, minor=True)
-    axes.grid(which="minor", color="#D3DAE1", lw=0.5)
-    axes.tick_params(which="minor", length=0)
+    between, ends = np.arange(n_classes + 1) - 0.5, (-0.5, n_classes - 0.5)
+    axes.vlines(between, *ends, color="#D3DAE1", lw=0.5)
+    axes.hlines(between, *ends, color="#D3DAE1", lw=0.5)
     return figure
 
 

@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 from PIL import Image
+from scipy.ndimage import distance_transform_edt
 from sklearn.datasets import load_digits
 
-from pipelines.data.image_files import ImageFormat, decode, read_image
+from pipelines.data.image_files import ImageFormat, decode, ink_depth, read_image
 from pipelines.errors import InputError
 
 MNIST = ImageFormat(28, 28, 255.0, 20)
@@ -48,6 +49,13 @@ def test_the_form_is_measured_on_the_images() -> None:
     assert form.strokes is not None
     assert 1 < form.strokes[0] < 1.7 < form.strokes[1] < 3
     assert replace(form, strokes=None) == ImageFormat(8, 8, 16.0, 8)
+
+
+@pytest.mark.parametrize("share", [0.0, 0.1, 0.5, 0.9, 0.999, 1.0])
+def test_the_depth_of_ink_is_the_exact_distance_from_its_edge(share: float) -> None:
+    for seed, shape in enumerate([(1, 1), (2, 30), (30, 2), (40, 25)]):
+        is_ink = np.pad(np.random.default_rng(seed).random(shape) < share, 1)
+        np.testing.assert_array_equal(ink_depth(is_ink), distance_transform_edt(is_ink))
 
 
 def test_photographs_have_no_ink() -> None:
