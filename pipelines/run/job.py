@@ -7,7 +7,6 @@ folder, load, plan, show a dry run, open the workers, record, finish, report.
 
 from __future__ import annotations
 
-import gc
 import os
 import sys
 from abc import ABC, abstractmethod
@@ -177,11 +176,6 @@ class Job(Leaving, ABC, Generic[Chosen]):
     def main(cls, argv: Sequence[str] | None = None) -> int:
         """Run the command; give its exit status: 0, 1 (not finished) or 2 (bad input)."""
         words = cls.argv(sys.argv[1:] if argv is None else argv)
-        if argv is None:  # the command has this process to itself
-            # Imports make most of the objects there are, none of them garbage, and Python searches
-            # all of them for cycles each time they grow by a quarter: 7 % of a short run's time.
-            # New objects are searched as often as ever.
-            gc.set_threshold(*gc.get_threshold()[:2], 100)
         if (kind := cls.kind_of_predict) is not None and words[:1] == ["predict"]:
             predict_rows = partial(predict.main, cls.command, kind, cls.predict_rows)
             status = exit_status(cls.command, partial(predict_rows, words[1:]))
