@@ -97,7 +97,10 @@ def confusion_matrix(counts: np.ndarray, names: Sequence[str]) -> Figure:
     margin = 0.75 + 0.08 * longest
     size = (side + margin + (0 if is_numbered else 0.9), side + margin)
     figure = Figure(figsize=size, layout="constrained")
-    title = f"{n_wrong:,} of {n_samples:,} test samples wrong ({percent(n_wrong / n_samples)})"
+    space = "\n" if n_classes < 8 else " "  # a figure of few classes is narrow
+    title = (
+        f"{n_wrong:,} of {n_samples:,} test samples wrong{space}({percent(n_wrong / n_samples)})"
+    )
     figure.suptitle(title, x=0.02, ha="left", fontsize=10.5)
     axes = figure.add_subplot(xlabel="predicted class", ylabel="true class")
     errors = np.where(np.eye(n_classes, dtype=bool) | (counts == 0), np.nan, counts)

@@ -40,7 +40,10 @@ def solve_interior(
     signs, targets = (xp.stack(parts).astype(np.float64) for parts in zip(*sides, strict=True))
     point = Point(features, signs, signs * targets, upper, xp)
     while point.objective - point.least > tol * point.objective and point.n_steps < most:
-        point.step()
+        try:
+            point.step()
+        except np.linalg.LinAlgError:  # of rounding: what there is stands, as not converged
+            break
     return point
 
 

@@ -117,7 +117,7 @@ def descend(
     tol : share of the objective that its minimum may be below what is found, as far as it is known
     run : like ``map``, with threads where there are some; what it gives is in order
     """
-    if not len(loss.bounds):
+    if not float(loss.bounds.sum()):  # no rows, or none that weighs anything
         n_C = len(loss.Cs)
         w = np.zeros((rows.features.shape[1], n_C))
         yield Weights(w, np.zeros(n_C), np.zeros(n_C, np.int64), np.ones(n_C, np.bool_))

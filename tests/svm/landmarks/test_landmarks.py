@@ -94,6 +94,15 @@ def test_classes_that_can_be_separated_have_one_machine_at_any_large_C(begun):
         assert (signs * (rows @ weights.w[:, c])).min() > 0.99
 
 
+def test_rows_that_weigh_nothing_have_no_machine():
+    rows, signs = features(40)
+    loss = Loss([(signs, signs)], np.zeros(len(rows), np.float32), np.array([1.0, 10.0]))
+    *_, weights = descend(Rows(rows, [(0, len(rows))]), loss, None, 1e-2)
+    assert isinstance(weights, Weights)
+    assert not weights.w.any()
+    assert weights.converged.all()
+
+
 @pytest.mark.parametrize("kernel", ["rbf", "poly", "linear"])
 @pytest.mark.parametrize("decision", ["ovo", "ovr"])
 def test_on_all_rows_as_landmarks_it_is_the_exact_machine(kernel, decision, digits):
