@@ -3,9 +3,9 @@
 Chapelle, Training a support vector machine in the primal (Neural Computation 2007). The rounding
 shrinks until it hardly matters; only rows within it take part in the second derivatives, so that
 a step costs a pass over the rows, and a matrix of the features made of few of them. Where C is
-small, coordinate ascent is there sooner. Where rows are few for each feature, and classes nearly
-separable, an interior-point method goes on: this one knows no lower bound of the objective, and
-would stop far above the minimum, as its next step promises little.
+small, coordinate ascent is there sooner. No lower bound of the objective is known here: where
+classes are nearly separable it would stop far above the minimum, as its next step promises little.
+So an interior-point method, which has one, looks at the largest C, where rows are not too many.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ FIRST_WIDTH, LATER_WIDTH, SHRINKING = 2.0, 0.5, 0.1
 REACH = 10.0  # times the rounding
 ROWS_EACH = 8  # of the second derivatives, for each feature: a sample of them does
 MOST_STEPS = 200
-# An interior-point method is used up to so many rows for each feature, and multiplications for a
+# An interior-point method looks at up to so many rows for each feature, and multiplications for a
 # matrix of all rows (a second), and is run to a share of the tolerance: its last steps go furthest.
 INTERIOR_ROWS_EACH, INTERIOR_PRODUCTS, INTERIOR_TOL = 32, 10**10, 0.25
 MOST_HALVINGS, LEAST_DESCENT = 12, 1e-4
@@ -125,14 +125,16 @@ def descend(
     search = _Descent(rows, loss, run, xp, list(rows.blocks(block_bytes)), tol)
     search.begin(multipliers)
     n_rows, n_features = len(loss.bounds), rows.features.shape[1]
-    if n_rows <= INTERIOR_ROWS_EACH * n_features and n_rows * n_features**2 <= INTERIOR_PRODUCTS:
-        for share in search.within(most):
-            yield Progress(share)
-        most = 0
+    is_proved = n_rows * n_features**2 <= INTERIOR_PRODUCTS
+    is_proved &= n_rows <= INTERIOR_ROWS_EACH * n_features
+    length = 0.5 if is_proved else 0.99
     for step in range(most):
         if not search.step():
             break
-        yield Progress(min(0.99, max(1 - len(search.active) / len(loss.Cs), step / most)))
+        yield Progress(length * max(1 - len(search.active) / len(loss.Cs), step / most))
+    if is_proved:
+        for share in search.prove(most):
+            yield Progress(length + (0.99 - length) * share)
     yield Weights(search.w, search.objectives, search.n_steps, search.converged)
 
 
@@ -182,14 +184,17 @@ class _Descent:
         self.widths[:] = LATER_WIDTH
         self._move(self.w, np.ones(len(self.active)))
 
-    def within(self, most: int) -> Iterator[float]:
-        """Solve each C that is not yet there by an interior-point method; yield what is done.
+    def prove(self, most: int) -> Iterator[float]:
+        """See by an interior-point method whether the largest C is solved; yield what is done.
 
-        The smallest and the largest first: where the classes can be separated, the largest one's
-        weights are those of many.
+        If not, Newton's method had stopped early: each C that is not proved to be solved is solved
+        anew, the smallest and the largest first. Where classes can be separated, the weights of the
+        latter are those of many.
         """
-        loss, xp = self.loss, self.xp
+        loss, xp, self.active = self.loss, self.xp, np.arange(len(self.loss.Cs))
         self.hinges, self.halves = self._evaluate()[0], (self.w**2).sum(axis=0) / 2
+        foreseen = self.converged.copy()
+        waiting = self._unproved([int(c) for c in np.argsort(loss.Cs, kind="stable")])
         counted = xp.flatnonzero(loss.bounds > 0)
         features = self.rows.features[self.numbers[counted]].astype(np.float64)
         sides = [(signs[counted], targets[counted]) for signs, targets in loss.sides]
@@ -199,22 +204,28 @@ class _Descent:
             tol = INTERIOR_TOL * self.tol
             return solve_interior(features, sides, loss.Cs[c] * bounds, tol, most, xp)
 
-        waiting = [int(c) for c in np.argsort(loss.Cs, kind="stable")]
-        while waiting:
-            self._share_out(waiting)
-            waiting = [c for c in waiting if not self.converged[c]]
-            together, waiting = sorted({*waiting[:1], *waiting[-1:]}), waiting[1:-1]
+        together = waiting[-1:]
+        while together:
+            before = self.objectives
             for c, point in zip(together, self.run(solve, together), strict=True):
-                self.w[:, c], self.hinges[c] = to_host(point.w), point.lost / loss.Cs[c]
-                self.halves[c] = point.objective - point.lost
                 self.n_steps[c] += point.n_steps
                 holds = loss.Cs >= point.share * loss.Cs[c]
                 self.least[holds] = np.maximum(self.least[holds], point.least)
-            self._share_out(together)
+                if point.objective < self.objectives[c]:
+                    self.w[:, c], self.hinges[c] = to_host(point.w), point.lost / loss.Cs[c]
+                    self.halves[c] = point.objective - point.lost
+            c = together[-1]
+            if foreseen[c] and before[c] - self.least[c] <= self.tol * before[c]:
+                self.converged |= foreseen
+                return
+            foreseen[:] = False
+            self._unproved(together)
+            waiting = self._unproved([c for c in waiting if c not in together])
+            together = sorted({*waiting[:1], *waiting[-1:]})
             yield 1 - len(waiting) / len(loss.Cs)
 
-    def _share_out(self, numbers: Sequence[int]) -> None:
-        """Give each of these C the best weights and bound of all there are, and judge them."""
+    def _unproved(self, numbers: Sequence[int]) -> list[int]:
+        """Give each of these C the best weights and bound that there are; those left unproved."""
         for c in numbers:
             C = self.loss.Cs[c]
             best = int(np.argmin(self.halves + C * self.hinges))
@@ -224,6 +235,7 @@ class _Descent:
             self.least[c] = self.least[self.loss.Cs <= C].max()
             gap = self.objectives[c] - self.least[c]
             self.converged[c] = gap <= self.tol * self.objectives[c]
+        return [c for c in numbers if not self.converged[c]]
 
     def step(self) -> bool:
         """Take a step for each C that needs one; whether one was taken."""
