@@ -9,7 +9,6 @@ import os
 import resource
 import time
 import warnings
-from argparse import ArgumentParser
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +23,7 @@ from sklearn.svm import LinearSVC
 from benchmarks.keep import RESULTS, keep, markdown_table, stamped
 from benchmarks.machine import in_words
 from pipelines.data.fits import Fit
+from pipelines.run.options import OneLineParser
 from pipelines.svm.landmarks.search import solve_landmarks
 from pipelines.svm.settings import Settings
 
@@ -70,14 +70,18 @@ def theirs(X: np.ndarray, y: np.ndarray, n_landmarks: int, cores: int) -> tuple[
     return time.perf_counter() - began, 1 - search.cv_results_["mean_test_score"]
 
 
-def main() -> None:
-    """Run both in turn on the same rows, and keep a table."""
-    parser = ArgumentParser(description=__doc__.splitlines()[0])
+def _parser() -> OneLineParser:
+    parser = OneLineParser(prog="benchmarks.landmarks", description=__doc__.splitlines()[0])
     parser.add_argument("--rows", type=int, default=20_000)
     parser.add_argument("--landmarks", type=int, default=1000)
     parser.add_argument("--no-peer", action="store_true", help="ours alone, for many rows")
     parser.add_argument("--results", type=Path, default=Path(RESULTS))
-    arguments = parser.parse_args()
+    return parser
+
+
+def main() -> None:
+    """Run both in turn on the same rows, and keep a table."""
+    arguments = _parser().parse_args()
     cores = len(os.sched_getaffinity(0))
     X, y = made(arguments.rows)
     ours(X[:2000], y[:2000], 50, cores)  # compiles
@@ -97,7 +101,7 @@ def main() -> None:
 def page(record: dict[str, Any]) -> str:
     """The record as a page to read."""
     table = [
-        [name, f"{search['seconds']:,.1f}", *(f"{100 * one:.2f}" for one in search["errors"])]
+        [name, f"{search['seconds']:,.1f}", *(f"{100 * error:.2f}" for error in search["errors"])]
         for name, search in record["searches"].items()
     ]
     Cs = [f"C = {C:.3g}" for C in CS]
