@@ -27,7 +27,7 @@ def test_every_count_is_written_and_only_errors_have_a_colour():
     colours = {text.get_position(): text.get_color() for text in axes.texts}
     assert colours[1, 1] == INK
     assert colours[1, 0] == ON_COLOUR
-    assert "10 of 2,950 test samples wrong (0.34 %)" in figure.get_suptitle()
+    assert "10 of 2,950 test samples wrong\n(0.34 %)" in figure.get_suptitle()
 
 
 @pytest.mark.slow
