@@ -67,7 +67,8 @@ def test_the_objective_is_that_of_liblinear(begun):
     assert isinstance(weights, Weights)
     assert weights.converged.all()
     for c, C in enumerate(Cs):
-        peer = LinearSVC(C=C, loss="hinge", fit_intercept=False, tol=1e-8, max_iter=1_000_000)
+        options = {"tol": 1e-5, "max_iter": 10_000_000, "random_state": 0}
+        peer = LinearSVC(C=C, loss="hinge", fit_intercept=False, **options)
         least = objective(peer.fit(rows, signs).coef_[0], rows, signs, C)
         own = objective(weights.w[:, c], rows, signs, C)
         assert own == pytest.approx(weights.objectives[c], rel=1e-4)
@@ -87,7 +88,8 @@ def test_classes_that_can_be_separated_have_one_machine_at_any_large_C(begun):
     *_, weights = descend(Rows(rows, [(0, len(rows))]), loss, multipliers, 1e-2)
     assert isinstance(weights, Weights)
     assert weights.converged.all()
-    peer = LinearSVC(C=1e4, loss="hinge", fit_intercept=False, tol=1e-6, max_iter=10_000_000)
+    options = {"tol": 1e-5, "max_iter": 10_000_000, "random_state": 0}
+    peer = LinearSVC(C=1e4, loss="hinge", fit_intercept=False, **options)
     least = objective(peer.fit(rows, signs).coef_[0], rows, signs, 1e4)
     for c in range(5, 8):
         assert weights.objectives[c] == pytest.approx(least, rel=1e-2)
