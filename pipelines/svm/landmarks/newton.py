@@ -125,14 +125,14 @@ def descend(
     search = _Descent(rows, loss, run, xp, list(rows.blocks(block_bytes)), tol)
     search.begin(multipliers)
     n_rows, n_features = len(loss.bounds), rows.features.shape[1]
-    is_proved = n_rows * n_features**2 <= INTERIOR_PRODUCTS
-    is_proved &= n_rows <= INTERIOR_ROWS_EACH * n_features
-    length = 0.5 if is_proved else 0.99
+    is_provable = n_rows * n_features**2 <= INTERIOR_PRODUCTS
+    is_provable &= n_rows <= INTERIOR_ROWS_EACH * n_features
+    length = 0.5 if is_provable else 0.99
     for step in range(most):
         if not search.step():
             break
         yield Progress(length * max(1 - len(search.active) / len(loss.Cs), step / most))
-    if is_proved:
+    if is_provable:
         for share in search.prove(most):
             yield Progress(length + (0.99 - length) * share)
     yield Weights(search.w, search.objectives, search.n_steps, search.converged)
@@ -195,6 +195,8 @@ class _Descent:
         self.hinges, self.halves = self._evaluate()[0], (self.w**2).sum(axis=0) / 2
         foreseen = self.converged.copy()
         waiting = self._unproved([int(c) for c in np.argsort(loss.Cs, kind="stable")])
+        if not waiting:
+            return
         counted = xp.flatnonzero(loss.bounds > 0)
         features = self.rows.features[self.numbers[counted]].astype(np.float64)
         sides = [(signs[counted], targets[counted]) for signs, targets in loss.sides]
