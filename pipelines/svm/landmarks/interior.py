@@ -42,7 +42,7 @@ def solve_interior(
     while point.objective - point.least > tol * point.objective and point.n_steps < most:
         try:
             point.step()
-        except np.linalg.LinAlgError:  # of rounding: what there is stands, as not converged
+        except ValueError:  # no factor, or no number, by rounding: what there is has not converged
             break
     return point
 

@@ -5,6 +5,7 @@ import os
 
 import numpy as np
 import pytest
+from scipy.linalg import cho_factor
 from sklearn.datasets import load_digits, make_classification, make_friedman1
 from sklearn.model_selection import StratifiedKFold
 from sklearn.svm import SVC, SVR, LinearSVC
@@ -14,6 +15,7 @@ from pipelines.svm.backends import load_backend
 from pipelines.svm.backends.base import Work
 from pipelines.svm.backends.path import ONE_CLASS
 from pipelines.svm.kernel import Kernel
+from pipelines.svm.landmarks import interior
 from pipelines.svm.landmarks.ascent import ascend, squared_norms
 from pipelines.svm.landmarks.features import FeatureMap, choose_landmarks, empty_features
 from pipelines.svm.landmarks.newton import Loss, Rows, Weights, descend
@@ -94,6 +96,16 @@ def test_classes_that_can_be_separated_have_one_machine_at_any_large_C(begun):
     for c in range(5, 8):
         assert weights.objectives[c] == pytest.approx(least, rel=1e-2)
         assert (signs * (rows @ weights.w[:, c])).min() > 0.99
+
+
+def test_a_matrix_that_rounding_spoils_ends_the_search_unproved(monkeypatch):
+    monkeypatch.setattr(interior, "_solver_of", lambda matrix, xp: cho_factor(matrix * np.nan))
+    rows, signs = features()
+    point = interior.solve_interior(
+        rows.astype(np.float64), [(signs, signs)], np.full(len(rows), 1e3), 1e-2
+    )
+    assert point.n_steps == 0
+    assert point.objective - point.least > 1e-2 * point.objective
 
 
 def test_rows_that_weigh_nothing_have_no_machine():
