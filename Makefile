@@ -8,7 +8,7 @@ PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses logical --max
     --no-loadscope-reorder --max-worker-restart 0
 CONFIG := pyproject.toml constraints.txt
 # All extras but gpu-cu12, whose packages exclude those of CUDA 13.
-PINNED := nn images tpe gpu hpc intel notebooks docs dev
+PINNED := nn images tpe onnx mlflow wandb tensorboard gpu hpc intel notebooks docs dev
 
 # Searches use more of these than is promised to stay.
 VARIED := scikit-learn|joblib|dask|distributed|torch|torchvision
