@@ -34,6 +34,7 @@ COMMANDS = {
     "warm_up": Command(
         "pipelines.warm_up", "compile beforehand what runs compile at first use, and keep it"
     ),
+    "runs": Command("pipelines.runs", "a table of the runs in a folder, sorted and filtered"),
     "report": Command("pipelines.report.__main__", "redraw the pages of runs, or compare runs"),
 }
 

@@ -88,7 +88,8 @@ def write_html(
     ----------
     page : Path
     title, sections, figures : what it shows
-    head : ``subtitle``, ``state``, ``conclusion``, ``cards``, ``warnings``, each of which may lack
+    head : ``subtitle``, ``state``, ``conclusion``, ``cards``, ``warnings``, each of which may lack;
+        ``script``, a file of a page's own, and what that asks for
     """
     text = TEMPLATES.get_template("page.html").render(
         title=title, sections=sections, figures=figures, **head
