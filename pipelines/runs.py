@@ -6,9 +6,10 @@ import csv
 import os
 import shutil
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
+from functools import partial
 from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
@@ -78,35 +79,31 @@ def main(argv: Sequence[str] | None = None) -> int:
     options = None
     try:
         options, _ = parse_options(Options, "runs", DESCRIPTION, argv, EXAMPLES)
-        from pipelines.report.run_table import (
-            MOST_LINES,
-            Condition,
-            column_named,
-            read_rows,
-            select,
-        )
+        from pipelines.report import matplotlib_imported, run_table
+        from pipelines.report.wording import count
 
-        conditions = [Condition.parse(text) for text in options.where]
-        sort = None if options.sort is None else column_named(options.sort, "sort")
-        with phase(echo, f"reading the folders in {options.folder}"):
-            rows, unreadable = read_rows(options.folder)
-        for line in unreadable[:MOST_LINES]:
-            print_error("runs", f"left out: {line}")
-        if (n_more := len(unreadable) - MOST_LINES) > 0:
-            print_error("runs", f"left out: {n_more:,} more, as damaged")
+        conditions = [run_table.Condition.parse(text) for text in options.where]
+        sort = None if options.sort is None else run_table.column_named(options.sort, "sort")
+        say = partial(print_error, "runs")
+        with phase(say, f"reading the folders in {options.folder}"):
+            rows, unreadable = run_table.read_rows(options.folder)
+        for line in run_table.shortened_list(unreadable):
+            say(f"left out: {line}")
         for condition in conditions:
             if n_without := sum(getattr(row, condition.column) in (None, "") for row in rows):
-                print_error("runs", f"left out: {n_without:,} without a {condition.column}")
-        chosen = select(rows, conditions, sort, options.reverse)
-        of_all = f"{len(chosen):,} of {len(rows):,} runs" if conditions else f"{len(rows):,} runs"
+                say(f"left out: {count(n_without, 'run')} without a {condition.column}")
+        chosen = run_table.select(rows, conditions, sort, options.reverse)
+        of_all = f"{len(chosen):,} of " * bool(conditions) + count(len(rows), "run")
+        if not rows:
+            say(f"there is no run in {options.folder}; a command writes one with --results")
         if options.page is not None:
-            from pipelines.report.runs_page import write_runs_page
-
+            with matplotlib_imported():
+                from pipelines.report.runs_page import write_runs_page
             words = " and ".join(options.where)
             write_runs_page(options.page, options.folder, chosen, of_all, words, unreadable)
             echo(str(options.page))
         elif options.format == "csv":
-            write_csv([asdict(row) for row in chosen], sys.stdout)
+            write_csv(chosen, sys.stdout)
         else:
             for line in text_table(chosen, window_width()) if chosen else []:
                 echo(line)
@@ -137,14 +134,17 @@ def window_width() -> int:
     return shutil.get_terminal_size().columns
 
 
-def write_csv(rows: Sequence[Mapping[str, Any]], file: TextIO) -> None:
+def write_csv(rows: Sequence[RunRow], file: TextIO) -> None:
     """Write runs as CSV: numbers with all their digits, errors as fractions."""
+    from pipelines.console import printable
     from pipelines.report.run_table import COLUMNS
 
-    writer = csv.DictWriter(file, list(COLUMNS), lineterminator="\n")
+    writer = csv.writer(file, lineterminator="\n")
     with suppress(BrokenPipeError):
-        writer.writeheader()
-        writer.writerows(rows)
+        writer.writerow(COLUMNS)
+        for row in rows:
+            values = asdict(row).values()
+            writer.writerow([printable(v) if isinstance(v, str) else v for v in values])
         file.flush()
 
 
@@ -211,7 +211,7 @@ def text_columns(rows: Sequence[RunRow]) -> dict[str, list[str]]:
     error = " error" if are_errors else ""
     columns = {
         "name": [row.name for row in rows],
-        "started (UTC)": [row.started.replace("T", " ") for row in rows],
+        "started (UTC)": [row.started[:16].replace("T", " ") for row in rows],
         "command": [row.command for row in rows],
         "data": [row.data for row in rows],
         "best": [row.best for row in rows],

@@ -39,7 +39,7 @@ class RunRow:
     Attributes
     ----------
     name : of its folder, from the folder that was searched
-    started : in UTC, as ``2026-11-20T13:08``
+    started : in UTC, as ``2026-11-20T13:08:49``
     command : as it is typed
     data : name of its data set
     n_train : number of training samples
@@ -94,7 +94,7 @@ def row_of(name: str, folder: Path, metadata: Mapping[str, Any], record: Record)
     test = tests.get(measure.name, metadata.get("test_metric"))
     return RunRow(
         name=name,
-        started=(record.started or "")[:16],
+        started=(record.started or "")[:19],
         command=record.command.replace("_", "-"),
         data=record.dataset.name or "",
         n_train=record.dataset.n_train,
@@ -213,6 +213,12 @@ def read_rows(root: Path) -> tuple[list[RunRow], list[str]]:
     return sorted(rows, key=lambda row: row.started, reverse=True), unreadable
 
 
+def shortened_list(lines: Sequence[str]) -> list[str]:
+    """Give lines on what was left out; of many the first, and how many more there are."""
+    n_more = len(lines) - MOST_LINES
+    return [*lines[:MOST_LINES], *([f"{n_more:,} more"] if n_more > 0 else [])]
+
+
 def score_columns(
     rows: Sequence[RunRow], are_spread: bool = False
 ) -> tuple[dict[str, list[float]], dict[str, Callable[[float], str]]]:
@@ -293,11 +299,11 @@ class Condition:
             )
         number = _number(value, column) if kind == NUMBER else None
         if kind == NUMBER and number is None:
-            units = {"seconds": ", perhaps in min, h or d"}.get(column, "")
-            units = ", perhaps in %" if column.endswith("_error") else units
+            units = ", perhaps in %" if column.endswith("_error") else ""
+            units = ", perhaps in min, h or d" if column == "seconds" else units
             raise InputError(
                 f"{opt('where')} must compare {column} with a number{units}, got {value!r}; as in "
-                f"{EXAMPLE}"
+                f'"{column} < {0.02 if "_" in column else 60}"'
             )
         return cls(column, comparison, value if number is None else number)
 
@@ -318,7 +324,7 @@ _COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {
     "<": lt, "<=": le, ">": gt, ">=": ge, "==": eq, "!=": ne,
 }  # fmt: skip
 _EXPRESSION = re.compile(r"\s*([A-Za-z][\w -]*?)\s*(<=|>=|==|!=|=|<|>)\s*(\S.*?)\s*", re.DOTALL)
-_DATE = re.compile(r"\d{4}(-\d\d(-\d\d([T ]\d\d(:\d\d)?)?)?)?")
+_DATE = re.compile(r"\d{4}(-\d\d(-\d\d([T ]\d\d(:\d\d(:\d\d)?)?)?)?)?")
 _SEVERAL = re.compile(r"\s(and|or)\s|&|\|", re.IGNORECASE)
 _UNITS = {"s": 1.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
 
@@ -353,8 +359,11 @@ def column_named(name: str, option: str) -> str:
         There is none; the message names the near one, or all.
     """
     column = re.sub(r"[\s-]+", "_", name.strip().lower())
+    column = {"time": "seconds", "run": "name"}.get(column, column)  # heads of the table
     if column not in COLUMNS:
         way_out = nearest(column, COLUMNS, f"choose one of {', '.join(COLUMNS)}")
+        if begun := [name for name in COLUMNS if name.startswith(f"{column}_")]:
+            way_out = f"did you mean {' or '.join(begun)}?"
         raise InputError(f"{opt(option)} must name a column of runs, got {name!r}; {way_out}")
     return column
 

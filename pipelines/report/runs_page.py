@@ -13,7 +13,7 @@ import pandas as pd
 from pipelines.errors import program
 from pipelines.report.page import write_html
 from pipelines.report.parts import MOST_ROWS, Command, Listing, Section, Text
-from pipelines.report.run_table import MOST_LINES, RunRow, score_columns
+from pipelines.report.run_table import RunRow, score_columns, shortened_list
 from pipelines.report.wording import duration
 from pipelines.run_folder.names import REPORT
 
@@ -62,14 +62,11 @@ def write_runs_page(
         quote(os.path.relpath(one.resolve(), page.resolve().parent)) if one.is_file() else ""
         for one in pages
     ]
-    warnings = [(f"Left out: {line}.", "") for line in left_out[:MOST_LINES]]
-    if (n_more := len(left_out) - MOST_LINES) > 0:
-        warnings.append((f"Left out: {n_more:,} more, as damaged.", ""))
     return write_html(
         page,
         title=title,
         subtitle=words,
-        warnings=warnings,
+        warnings=[(f"Left out: {line}.", "") for line in shortened_list(left_out)],
         sections=[
             Section("compare", "Compare", [about, command]),
             Section("runs", "Runs", [listing_of_runs(shown, links)]),
@@ -87,7 +84,7 @@ def listing_of_runs(rows: Sequence[RunRow], links: Sequence[str]) -> Listing:
     frame = pd.DataFrame(
         {
             "run": [row.name for row in rows],
-            "started (UTC)": [row.started.replace("T", " ") for row in rows],
+            "started (UTC)": [row.started[:16].replace("T", " ") for row in rows],
             "command": [row.command for row in rows],
             "data": [row.data for row in rows],
             "best": [row.best for row in rows],
