@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -16,9 +17,11 @@ from pipelines.report.verdict import (
     by_folds,
     by_intervals,
     by_test_samples,
+    scores_on_same_folds,
     verdict,
 )
 from pipelines.run_folder.statistics import holm
+from tests.command_runs import ON_THREADS, said_by
 
 
 def read(*folders: Path):
@@ -41,13 +44,10 @@ def on_other_folds(edit_run):
     """A function that leaves a run no folds in common with others, and test samples of its own."""
 
     def edit(folder: Path, seed: int, wrong=None, n_test: int = 200) -> None:
-        import json
-
-        options = json.loads((folder / "run.json").read_text())["options"]
         record = json.loads((folder / "run.json").read_text())
         edit_run(
             folder,
-            options=options | {"seed": seed},
+            options=record["options"] | {"seed": seed},
             dataset=record["dataset"] | {"n_test": n_test},
             n_test_errors=0 if wrong is None else int(np.sum(wrong)),
         )
@@ -92,11 +92,17 @@ def test_of_more_than_two_the_best_is_held_against_each(make_run):
     assert " for near and " in sentence
 
 
-def test_runs_of_two_commands_on_the_same_folds_are_paired(make_run, edit_run):
-    folders = [make_run(name="one"), make_run(name="two", change=more_errors(8, 9, 8, 9))]
-    edit_run(folders[1], command="svm-grid of another name")
-    assert by_folds(read(*folders)) is None, "a command without a page has no candidates"
-    assert by_folds(read(folders[0], make_run(name="three"))) is not None
+def test_runs_of_two_commands_have_the_same_folds(tmp_path):
+    """The same machine by either command has the same scores, fold by fold."""
+    few = ["--limit", "100", "--folds", "3", *ON_THREADS]
+    grid = ["--c", "1", "--gamma", "0.01", "--solver", "sklearn"]
+    machine = ["--estimator", "sklearn.svm.SVC", "--param", "C=1", "gamma=0.01"]
+    said_by("svm_grid", *few, *grid, "--results", str(tmp_path / "one"))
+    said_by("cross_validate", *few, *machine, "--results", str(tmp_path / "two"))
+    scores = scores_on_same_folds(read(tmp_path / "one", tmp_path / "two"))
+    assert scores.shape == (3, 2)
+    assert scores["one"].nunique() > 1
+    assert scores["one"].tolist() == scores["two"].tolist()
 
 
 def test_without_the_same_folds_predictions_decide(make_run, on_other_folds):
