@@ -77,7 +77,7 @@ def _table(rows: Sequence[RunRow]) -> pd.DataFrame:
         },
         index=[row.name for row in rows],
     )
-    numbers = [name for name in table if name.startswith(("cv_", "test_", "wall_"))]
+    numbers = [name for name in table.columns if name.startswith(("cv_", "test_", "wall_"))]
     return table.astype(dict.fromkeys(numbers, float))
 
 
@@ -195,7 +195,7 @@ def _listing(runs: Runs, rows: Sequence[RunRow], page: Path) -> Listing:
     )
     if any(wrong):
         intervals = [words.partition("interval ")[2] or None for words in wrong]
-        frame.insert(frame.columns.get_loc("test error") + 1, "95 % interval", intervals)
+        frame.insert(list(frame).index("test error") + 1, "95 % interval", intervals)
     pages = [run.path / REPORT for run in runs.values()]
     links = [
         quote(os.path.relpath(file.resolve(), page.resolve().parent)) if file.is_file() else ""

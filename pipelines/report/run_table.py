@@ -230,7 +230,8 @@ def score_columns(
         ``are_spread`` also of the standard deviations over the folds
     formats : how a number of each is read
     """
-    columns, formats = {}, {}
+    columns: dict[str, list[float]] = {}
+    formats: dict[str, Callable[[float], str]] = {}
     for name in dict.fromkeys(["error", *(row.measure for row in rows if row.measure)]):
         measure = Measure(name, is_error=name == "error", is_loss=True)
         cv, test = ("cv_error", "test_error") if measure.is_error else ("cv_score", "test_score")

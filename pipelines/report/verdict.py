@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
@@ -174,10 +175,14 @@ def by_test_samples(runs: Runs) -> Finding | None:
 
 def by_intervals(runs: Runs) -> Finding | None:
     """Compare test errors by their 95 % intervals; None where some run has no such error."""
-    about = {n: (run.record.n_test_errors, run.record.dataset.n_test) for n, run in runs.items()}
-    if any(None in numbers for numbers in about.values()):
+    about = {
+        name: (record.n_test_errors, record.dataset.n_test)
+        for name, record in ((name, run.record) for name, run in runs.items())
+        if record.n_test_errors is not None and record.dataset.n_test
+    }
+    if len(about) < len(runs):
         return None
-    shares = {name: n_wrong / max(n_test, 1) for name, (n_wrong, n_test) in about.items()}
+    shares = {name: n_wrong / n_test for name, (n_wrong, n_test) in about.items()}
     best, *others = sorted(shares, key=shares.__getitem__)
     high = wilson(*about[best])[1]
     apart = [wilson(*about[other])[0] > high for other in others]
@@ -187,7 +192,7 @@ def by_intervals(runs: Runs) -> Finding | None:
         {name: measure.text(shares[name]) for name in (best, *others)},
         f"on {count(about[best][1], 'test sample')}",
         "by whether 95 % intervals overlap",
-        [-np.inf if is_apart else np.inf for is_apart in apart],  # there is no p
+        [-math.inf if is_apart else math.inf for is_apart in apart],  # there is no p
     )
 
 
