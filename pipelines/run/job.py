@@ -273,7 +273,7 @@ def run_job(kind_of_job: type[Job[Any]], argv: Sequence[str]) -> Path:
     identity = identity_of(options, job.packages(options, record))
     write_line = quiet_echo if options.quiet else echo
     asked = choose_cluster(options, write_line)
-    with phase(write_line, "log        asking the trackers"):
+    with phase(write_line, "log        asking the trackers of experiments"):
         loggers = loggers_of(options, given, write_line)
     with (
         interrupted_once(),

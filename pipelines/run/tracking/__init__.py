@@ -85,7 +85,7 @@ def loggers_of(
         is_recorded = bool(options.resume) and option not in typed
         if is_recorded and is_address(target):
             again = f"{flag_of(option)} {target if option == 'mlflow' else key}"
-            echo(f"note       the run was logged to {target}; it is again with {again}")
+            echo(f"note       this session is not logged to {target}, as the run was: add {again}")
             continue
         try:
             loggers[key] = logger_class(name)(target)

@@ -80,10 +80,13 @@ class LoggerThread(threading.Thread):
         """Take metrics that are not in the journal yet."""
         self._live.extend(metrics)
 
-    def end(self, end: Callable[[], RunEnd], seconds: float) -> None:
-        """Log the end, and wait so long for it."""
+    def end(self, end: Callable[[], RunEnd]) -> None:
+        """Log what is left, and then the end."""
         self._end = end
         self._ended.set()
+
+    def wait(self, seconds: float) -> None:
+        """Wait so long for the end."""
         self.join(seconds)
         if self.is_alive():
             self._warn(TimeoutError(f"no answer in {seconds:.0f} s"))
@@ -184,10 +187,11 @@ class Tracking:
         elif record.get("reason") == "stopped on request":
             status = "killed"
         seconds = SECONDS_TO_FINISH if status == "finished" else SECONDS_TO_STOP
+        for thread in self._threads.values():
+            thread.end(lambda: self._end(status))
         for key, thread in self._threads.items():
-            name = key.partition(":")[0]
-            with phase(self._echo, f"{name:<10} sending the rest of the log"):
-                thread.end(lambda: self._end(status), seconds)
+            with phase(self._echo, f"{key.partition(':')[0]:<10} sending the rest of the log"):
+                thread.wait(seconds)
         if self._threads:
             self._keep()
 

@@ -31,6 +31,8 @@ SECONDS_TO_ANSWER = 10
 MOST_METRICS, MOST_PARAMETERS, LONGEST = 1000, 100, 500
 NOT_IN_NAMES = re.compile(r"[^\w\-. :/]")
 PARENT, NOTE = "mlflow.parentRunId", "mlflow.note.content"
+# An experiment opens with its runs where it is of this kind, and with traces of agents elsewhere.
+KIND, MODELS = "mlflow.experimentKind", "custom_model_development"
 CHILDREN = "pleasingly.candidates"  # a tag: whether they are there
 
 
@@ -185,7 +187,7 @@ class MlflowLogger(RunLogger):
         if self._folder is not None and self._uri.startswith("sqlite:"):
             location = (self._folder / ARTIFACTS).as_uri()
         try:
-            return str(self._client.create_experiment(name, artifact_location=location))
+            return str(self._client.create_experiment(name, location, {KIND: MODELS}))
         except MlflowException:  # another run has made it since
             experiment = self._client.get_experiment_by_name(name)
             if experiment is None:
@@ -247,7 +249,8 @@ class MlflowLogger(RunLogger):
         except Exception as error:  # of MLflow, or of a driver of a database
             raise InputError(
                 f"{self._option} must be an address that MLflow can log to, got {self._uri} "
-                f"({error_line(error)}); check the address, and what MLflow needs to log in"
+                f"({error_line(error).split('. ')[0]}); check the address, and what MLflow needs "
+                "to log in"
             ) from None
 
     def _check_server(self) -> None:

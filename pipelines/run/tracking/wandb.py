@@ -75,8 +75,8 @@ class WandbLogger(RunLogger):
             ),
         )
         self._run.define_metric("*", step_metric=STEP)
-        where = self._run.url or f"{self._run.settings.sync_dir} (wandb sync sends it)"
-        return {"run_id": run_id, "where": where}
+        where = self._run.settings.sync_dir if self._run.offline else self._run.url
+        return {"run_id": run_id, "where": str(where)}
 
     def log(self, metrics: Sequence[Metric]) -> None:
         steps: dict[tuple[str, int], dict[str, float]] = {}
