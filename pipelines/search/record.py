@@ -56,7 +56,7 @@ class SearchRow(Row):
     def metrics(cls, row: Mapping[str, Any], number: int) -> Iterator[Metric]:
         """Yield the scores of a fold; a further scorer's, too."""
         names = [name for name in row if name.startswith("score_") and name != "score_seconds"]
-        for name in ("score", "error", *names, "fit_seconds") if row["fold"] >= 0 else ():
+        for name in ("score", "error", "loss", *names, "fit_seconds") if row["fold"] >= 0 else ():
             if row.get(name) is not None:
                 yield Metric(f"fold_{name}", float(row[name]), number)
 

@@ -16,8 +16,8 @@ from pipelines.errors import InputError, error_line, flag_of, opt
 from pipelines.run.tracking.options import is_address
 
 if TYPE_CHECKING:
+    from pipelines.run.groups import RunOptions
     from pipelines.run.tracking.logger import RunLogger
-    from pipelines.run.tracking.options import TrackingOptions
 
 ENTRY_POINTS = "pleasingly.loggers"
 CLASSES = {
@@ -64,9 +64,7 @@ def _loaded(entry: Any) -> type[RunLogger]:
     return logger
 
 
-def loggers_of(
-    options: TrackingOptions, typed: Collection[str], echo: Echo
-) -> dict[str, RunLogger]:
+def loggers_of(options: RunOptions, typed: Collection[str], echo: Echo) -> dict[str, RunLogger]:
     """Make the loggers of a run, by their names and targets, which check what they need.
 
     Parameters

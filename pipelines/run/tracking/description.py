@@ -93,7 +93,7 @@ def answer_of(record: Mapping[str, Any]) -> tuple[dict[str, float], Parameters]:
     """
     numbers = {name: value for name, value in record.items() if name not in NO_METRICS}
     if "vote_test_error" in numbers:  # of an ensemble; runs of all commands then compare
-        numbers.setdefault("test_error", numbers["vote_test_error"])
+        numbers["test_error"] = numbers["vote_test_error"]
     best = record.get("best") or {}
     for entries, prefixed in (
         (best, OF_BEST),

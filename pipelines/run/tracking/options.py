@@ -35,7 +35,6 @@ class TrackingOptions:
     """Loggers of a run."""
 
     group: ClassVar[str] = "run"
-    resume: ClassVar[str | None]
 
     mlflow: str | None = how(
         None,
