@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from collections.abc import Iterator, Mapping
+from typing import Any, ClassVar
 
 from pydantic import Field
 
 from pipelines.run_folder.record import Answer, OptionMetadata, Record
-from pipelines.run_folder.rows import Row
+from pipelines.run_folder.rows import Metric, Row
 from pipelines.run_folder.schema import Count, Number, Part, Scalar, Seconds
 
 EPOCHS = "epochs.parquet"
@@ -41,6 +42,13 @@ class EpochRow(Row):
     test_metric: Number | None = None
     worker: str = ""
     status: str
+
+    @classmethod
+    def metrics(cls, row: Mapping[str, Any], number: int) -> Iterator[Metric]:
+        """Yield losses and times of an epoch, in a curve for each training."""
+        series = f"{row['strategy']} on {row['ranks']}, repeat {row['repeat'] + 1}"
+        for metric in super().metrics(row, number):
+            yield metric._replace(step=row["epoch"], series=series)
 
 
 class ParallelOptionMetadata(OptionMetadata):

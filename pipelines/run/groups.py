@@ -35,6 +35,7 @@ from pipelines.run.options import (
     share,
     shown,
 )
+from pipelines.run.tracking.options import TrackingOptions, is_address
 
 Chosen = TypeVar("Chosen", bound="RunOptions")
 
@@ -169,7 +170,7 @@ class FoldOptions:
 
 
 @dataclass(frozen=True)
-class RunOptions(PlaceOptions):
+class RunOptions(TrackingOptions, PlaceOptions):
     """Options of every command: a cluster, one seed, and a run folder."""
 
     group: ClassVar[str] = "run"
@@ -209,6 +210,7 @@ class RunOptions(PlaceOptions):
             )
         if self.pilot is not None and not self.dry_run:
             raise InputError("--pilot needs --dry-run; add --dry-run, or remove --pilot")
+        super().check()
 
 
 def _tasks_or_word(text: str) -> int | str:
@@ -334,6 +336,9 @@ def resume_words(command: str, path: Path, options: RunOptions) -> str:
     """Return the command that resumes a run, with the options that must be given again."""
     again = dataclasses.fields(options)
     words = [word for field in again for word in _code_words(options, field.name)]
+    for name, key in options.targets():
+        if is_address(target := key.partition(":")[2]):
+            words += [flag_of(name), target if name == "mlflow" else key]
     return f"{program(command)} {shlex.join(['--resume', str(path), *words])}"
 
 
