@@ -34,6 +34,9 @@ COMMANDS = {
     "warm_up": Command(
         "pipelines.warm_up", "compile beforehand what runs compile at first use, and keep it"
     ),
+    "export": Command(
+        "pipelines.export.__main__", "the model of a run as ONNX, scikit-learn or safetensors"
+    ),
     "report": Command("pipelines.report.__main__", "redraw the pages of runs, or compare runs"),
 }
 
