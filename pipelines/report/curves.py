@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from pipelines.report.charts import COLOURS, Panel, Series, dashed, dots, series_chart
-from pipelines.report.parts import Chart, Listing, Part, Section, Text
+from pipelines.report.parts import Chart, Folded, Listing, Part, Section, Text
 from pipelines.report.style import BLUE, INK
 from pipelines.report.wording import count, shortened
 from pipelines.run_folder.names import DECISION_VALUES, PROBABILITIES
@@ -55,9 +55,12 @@ class ClassValues:
                 continue
             codes = {f"{kind}_{name}": code for code, name in enumerate(run.classes)}
             columns = [name for name in table if name in codes]
+            values = table[columns].to_numpy(float)
+            if len(columns) < 2 or not np.isfinite(values).all():
+                continue
             return cls(
                 table["true"].to_numpy(int),
-                table[columns].to_numpy(float),
+                values,
                 np.array([codes[name] for name in columns], dtype=int),
                 run.classes,
                 kind == "probability",
@@ -176,7 +179,8 @@ def curves_section(values: ClassValues | None, has_calibration: bool = False) ->
     if is_calibrated:
         title = "ROC, precision, recall and calibration"
         section = partial(Section, "scores", title, link="ROC")
-    parts: list[Part | None] = [_chart(values, drawn, is_calibrated)]
+    parts: list[Part | None] = [Text(_words(values, is_calibrated))]
+    parts.append(_chart(values, drawn, is_calibrated))
     if len(of_classes) > 1:
         table = pd.DataFrame(
             {
@@ -188,8 +192,9 @@ def curves_section(values: ClassValues | None, has_calibration: bool = False) ->
         )
         formats = dict.fromkeys(("AUC", "average precision"), "{:.4f}".format)
         formats["share of the samples"] = lambda share: f"{100 * share:.1f} %"
-        parts.append(Listing("Curves of classes", table, formats, tall=n_classes > MOST_CURVES))
-    return section(parts=[*parts, Text(_words(values, is_calibrated))])
+        listing = Listing("Curves of classes", table, formats, tall=n_classes > MOST_CURVES)
+        parts.append(Folded("As a table", [listing]))
+    return section(parts=parts)
 
 
 def calibration(sides: Sequence[tuple[str, np.ndarray, np.ndarray]]) -> pd.DataFrame:

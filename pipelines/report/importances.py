@@ -16,6 +16,8 @@ from pipelines.report.wording import count, percent, shortened
 from pipelines.run_folder.measures import ACCURACY
 from pipelines.run_folder.names import IMPORTANCES, PARAMETER_IMPORTANCES
 from pipelines.run_folder.reading import RunData, read_table
+from pipelines.run_folder.rows import Row
+from pipelines.run_folder.schema import Count, Number
 
 MOST_BARS = 20  # columns that are drawn, the most important ones; the table has all
 CORRELATED = (
@@ -24,10 +26,34 @@ CORRELATED = (
 )
 
 
+class ColumnRow(Row):
+    """A row of ``importances.parquet``; see docs/run-folder.md."""
+
+    column: str
+    importance: Number
+    low: Number
+    high: Number
+    scoring: str
+    n_rows: Count
+    n_repeats: Count
+
+
+class ParameterRow(Row):
+    """A row of ``parameter_importances.parquet``."""
+
+    algorithm: str
+    parameter: str
+    importance: Number
+    low: Number
+    high: Number
+    explained: Number
+    n_candidates: Count
+
+
 def importance_section(run: RunData) -> Section:
     """Show both tables of importances; left out of runs that have none."""
-    columns = read_table(run.path / IMPORTANCES)
-    parameters = read_table(run.path / PARAMETER_IMPORTANCES)
+    columns = read_table(run.path / IMPORTANCES, ColumnRow)
+    parameters = read_table(run.path / PARAMETER_IMPORTANCES, ParameterRow)
     charts, tables = list[Part](), list[Listing]()
     words = ""
     if columns is not None and len(columns):

@@ -24,13 +24,15 @@ if TYPE_CHECKING:
 
     from pipelines.search.tasks import Problem, Refit
 
-REPEATS, FEWEST_REPEATS = 10, 5
-ENOUGH_ROWS, FEWEST_ROWS = 500, 100  # of a repeat; a smaller table has all of its test rows
-# In multiplications and additions, about 5e9 a second on two cores. A row costs at least what a
+# Repeats, and the fewest rows that each may have before there are fewer repeats; as many rows as
+# there are test rows suffice, too.
+PLANS = ((20, 500), (10, 500), (5, 100))
+AT_MOST = 4  # times the work that is meant, for the last of these plans
+# In multiplications and additions, some PER_SECOND on two cores. A row costs at least what a
 # forest of 100 trees takes for it, a call what the steps of a pipeline take before they compute.
-WORK, OF_ROW, OF_CALL = 2e10, 5e4, 2.5e7
-OF_BUDGET = 0.05  # of a time budget, that importances may take of it at most
-PER_SECOND = 5e9
+WORK, OF_ROW, OF_CALL, PER_SECOND = 1e10, 5e4, 2.5e7, 5e9
+LIBSVM = 4  # times the work of a product of matrices
+OF_BUDGET = 0.025  # of a time budget, that importances are meant to take
 MOST_STACKED = 20_000  # rows that a model is asked about at once
 CONFIDENCE = 0.95
 
@@ -104,7 +106,7 @@ class ColumnImportances:
     def plan(self, n_test: int, of_row: float, n_models: int = 1) -> tuple[int, int] | None:
         """How many rows a repeat has, and how many repeats there are; None if all are too many.
 
-        Rows are left out before repeats, down to ``ENOUGH_ROWS``, and then once more.
+        Rows are left out first, then repeats, see ``PLANS``.
 
         Parameters
         ----------
@@ -112,13 +114,14 @@ class ColumnImportances:
         of_row : multiplications and additions of a prediction
         n_models : that are asked one after another, such as members
         """
-        n_copies, of_row = len(self.columns) + 1, max(of_row, OF_ROW)
-        for n_repeats, fewest in ((REPEATS, ENOUGH_ROWS), (FEWEST_REPEATS, FEWEST_ROWS)):
-            left = self.work / n_repeats - 2 * OF_CALL * n_models
-            n_rows = min(n_test, int(left / (n_copies * of_row)))
-            if n_rows >= min(n_test, fewest):
+        of_row = (len(self.columns) + 1) * max(of_row, OF_ROW)
+        of_calls = 2 * OF_CALL * n_models
+        for n_repeats, fewest in PLANS:
+            n_rows = min(n_test, int((self.work / n_repeats - of_calls) / of_row))
+            if n_rows >= (needed := min(n_test, fewest)):
                 return n_rows, n_repeats
-        return None
+        is_little = n_repeats * (needed * of_row + of_calls) <= AT_MOST * self.work
+        return (needed, n_repeats) if is_little else None
 
     def measure(
         self,
@@ -175,6 +178,11 @@ class ColumnImportances:
             ]
             if reasons := [score for score in scores if isinstance(score, str)]:
                 return None, f"importances of columns are left out: {reasons[0]}"
+            if not np.isfinite(scores).all():
+                return (
+                    None,
+                    f"importances of columns are left out: {name} of test rows is no number",
+                )
             drops[repeat] = scores[0] - np.asarray(scores[1:], dtype=float)
         mean, spread = drops.mean(axis=0), drops.std(axis=0, ddof=1)
         far = float(t.ppf((1 + CONFIDENCE) / 2, n_repeats - 1)) * spread
@@ -311,12 +319,12 @@ def work_of(model: Any) -> float:
     """Multiplications and additions of a prediction of a model that keeps rows; 0 of others."""
     steps = [step for _, step in getattr(model, "steps", [])] or [model]
     for step in reversed(steps):
-        for name in ("support_vectors_", "_fit_X", "X_train_"):
-            kept = getattr(step, name, None)
-            if kept is not None and getattr(kept, "ndim", 0) == 2:
-                return float(math.prod(kept.shape))
         if (machine := getattr(step, "machine_", None)) is not None:
             return float(math.prod(machine.support_vectors.shape))
+        for name, times in (("support_vectors_", LIBSVM), ("_fit_X", 1), ("X_train_", 1)):
+            kept = getattr(step, name, None)
+            if kept is not None and getattr(kept, "ndim", 0) == 2:
+                return float(times * math.prod(kept.shape))
     return float(getattr(model, "work", 0.0))
 
 
