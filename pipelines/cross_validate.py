@@ -313,8 +313,15 @@ class CrossValidation(SearchJob[Options]):
         tested: dict[str, Any],
     ) -> dict[str, Any]:
         """See ``SearchJob``; compare the best candidates of all algorithms."""
-        from pipelines.search.answer import described, fit_counts, keep_model, write_predictions
+        from pipelines.search.answer import (
+            described,
+            fit_counts,
+            keep_model,
+            write_class_values,
+            write_predictions,
+        )
 
+        write_class_values(path, plan.dataset, tested["of_classes"])
         candidates = with_algorithm(candidates, scored.whole, scored.problem.candidates)
         names.write_table(candidates, path / names.CANDIDATES)
         best = best_of_each(candidates)

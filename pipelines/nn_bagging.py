@@ -602,6 +602,7 @@ class Bagging(job.Job[Options]):
     ) -> BaggingAnswer:
         """Reduce the members' predictions, and score them on the test rows."""
         from pipelines.bagging.answer import TrainedEnsemble, answer, answer_numbers
+        from pipelines.bagging.importance import write_ensemble_importances
         from pipelines.data.baseline import baseline_of, remarks_on
 
         options, data = plan.options, plan.data
@@ -628,6 +629,17 @@ class Bagging(job.Job[Options]):
             error = entries["vote_test_error"]
             remarks = remarks_on(data, baseline, test_error=error, option="")
             entries |= {"baseline": baseline, "remarks": remarks}
+        own = named_code(plan.space.network)
+        remark = write_ensemble_importances(
+            session.path,
+            list(trained.refits),
+            data,
+            options.seed,
+            plan.scoring[0] if options.scoring else None,
+            options.time_budget,
+            own[0] if own else None,
+        )
+        entries["remarks"] += [remark] if remark else []
         if options.nested is not None:
             from pipelines.bagging.train_members import nested_estimate
 

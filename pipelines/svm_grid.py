@@ -50,7 +50,7 @@ from pipelines.svm_search.axes import (
     words_in_numbers,
 )
 from pipelines.svm_search.problem import is_brief, refit_and_test, svm_problem, workers_for
-from pipelines.svm_search.record import PROBABILITIES, SvmAnswer, SvmRecord, SvmRow
+from pipelines.svm_search.record import SvmAnswer, SvmRecord, SvmRow
 from pipelines.svm_search.summary import of_grid
 
 if TYPE_CHECKING:
@@ -358,7 +358,7 @@ class Search(SearchJob[Options]):
         tested: dict[str, Any],
     ) -> dict[str, Any]:
         """See ``SearchJob``; store the model, and probabilities where they are calibrated."""
-        from pipelines.search.answer import number_scores, write_predictions
+        from pipelines.search.answer import number_scores, write_class_values, write_predictions
 
         data, machine = plan.dataset, tested.pop("machine")
         exactness = tested.pop("exactness", None)
@@ -374,18 +374,14 @@ class Search(SearchJob[Options]):
         if data.task == REGRESSION:
             write_predictions(path, data, tested["predicted"])
             return entries | {"test_scores": number_scores(truth, tested["predicted"])}
-        probabilities = tested.pop("probabilities", None)
+        probabilities, codes = tested.pop("probabilities", None), np.arange(len(data.classes))
+        of_classes = "decision", codes, tested.pop("decision_values", None)
         entries |= write_predictions(path, data, **tested)
         if probabilities is not None:
-            import pandas as pd
-
-            from pipelines.run.new_rows import class_columns
-
-            table = {"row": np.arange(len(truth)), "true": truth}
-            table |= class_columns("probability", data.classes, probabilities)
-            names.write_table(pd.DataFrame(table), path / PROBABILITIES)
+            of_classes = "probability", codes, probabilities
             entries["test_log_loss"] = log_loss(probabilities, truth)
             entries["test_calibration_error"] = expected_calibration_error(probabilities, truth)
+        write_class_values(path, data, of_classes)
         return entries
 
     def summary_lines(self, record: Mapping[str, Any], path: Path) -> list[str]:
