@@ -75,6 +75,8 @@ def _transform(words: str) -> np.ndarray:
         elif kind == "rotate":
             angle = np.deg2rad(numbers[0])
             step[:2, :2] = [[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]]
+        elif kind == "matrix":
+            step[:2] = np.reshape(numbers, (3, 2)).T
         else:
             raise AssertionError(f"no such transform yet: {kind}")
         matrix = matrix @ step
