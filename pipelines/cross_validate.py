@@ -369,5 +369,10 @@ class CrossValidation(SearchJob[Options]):
 JOB = CrossValidation
 main, run = JOB.main, JOB.run
 
+
+def __dir__() -> list[str]:
+    return ["main", "run"]
+
+
 if __name__ == "__main__":
     sys.exit(main())

@@ -443,5 +443,10 @@ def run_training(
 JOB = DataParallel
 main, run = JOB.main, JOB.run
 
+
+def __dir__() -> list[str]:
+    return ["main", "run"]
+
+
 if __name__ == "__main__":
     sys.exit(main())

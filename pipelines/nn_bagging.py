@@ -660,5 +660,10 @@ class Bagging(job.Job[Options]):
 JOB = Bagging
 main, run = JOB.main, JOB.run
 
+
+def __dir__() -> list[str]:
+    return ["main", "run"]
+
+
 if __name__ == "__main__":
     sys.exit(main())

@@ -350,5 +350,10 @@ def distribution(ranks: Array) -> dict[str, list[float]]:
 JOB = PageRank
 main, run = JOB.main, JOB.run
 
+
+def __dir__() -> list[str]:
+    return ["main", "run"]
+
+
 if __name__ == "__main__":
     sys.exit(main())

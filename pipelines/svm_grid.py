@@ -396,5 +396,10 @@ class Search(SearchJob[Options]):
 JOB = Search
 main, run = JOB.main, JOB.run
 
+
+def __dir__() -> list[str]:
+    return ["main", "run"]
+
+
 if __name__ == "__main__":
     sys.exit(main())
