@@ -15,7 +15,14 @@ from pipelines.errors import InputError, flag_of, opt
 from pipelines.nn.augment import chosen
 from pipelines.nn.settings import OF_NETWORKS, need_torch
 from pipelines.parallel.options import HIDDEN, ROWS_OF_APPROXIMATOR, Formation, TrainingOptions
-from pipelines.parallel.record import CHECKPOINTS, EPOCHS, EpochRow, ParallelAnswer, ParallelRecord
+from pipelines.parallel.record import (
+    CHECKPOINTS,
+    EPOCHS,
+    EpochRow,
+    ParallelAnswer,
+    ParallelRecord,
+    in_words,
+)
 from pipelines.run import job
 from pipelines.run.cluster import Cluster, Workers, refuse_unshared
 from pipelines.run.errors import RunStopped, stop_if_lost
@@ -344,7 +351,7 @@ class DataParallel(job.Job[Options]):
         for training in dict.fromkeys(Training.of_file(file.name) for file in files):
             name, content = training.name, read(path / CHECKPOINTS / training.file)
             if name not in done and content is not None:
-                return f"{in_words(name)} up to step {progress_of(content).step:,}"
+                return f"{training.words} up to step {progress_of(content).step:,}"
         return ""
 
     def summary_lines(self, record: Mapping[str, Any], path: Path) -> list[str]:
@@ -377,13 +384,6 @@ class DataParallel(job.Job[Options]):
                 f"({in_words(record['best']['training'])})"
             )
         return [*lines, *baseline_lines(record), wall_time(record)]
-
-
-def in_words(training: str) -> str:
-    """A training's name as a person reads it: ``every-step, 2 ranks, repeat 1``."""
-    strategy, _, rest = training.rpartition(" on ")
-    n_ranks, comma, repeat = rest.partition(",")
-    return f"{strategy}, {n_ranks} rank{'s' * (n_ranks != '1')}{comma}{repeat}"
 
 
 def end_caches(plan: ParallelPlan, cluster: Cluster) -> str:
@@ -435,7 +435,7 @@ def run_training(
             last_line = time.monotonic()
             loss = message["validation_loss"]
             session.echo(
-                f"epoch      {in_words(training.name)}, epoch {message['epoch']:,}"
+                f"epoch      {training.words}, epoch {message['epoch']:,}"
                 + ("" if loss is None else f": validation loss {loss:.4g}")
             )
         if message["kind"] == "restart":

@@ -74,7 +74,7 @@ class Progress:
         self._compiled = 0  # functions that the task at work has begun to compile
         self._notes: dict[str, str] = {}  # what tasks do before their fits, by their names
         self._cost_done, self._ends, self._at_least = 0.0, math.inf, False
-        self._inside: dict[str, tuple[float, float]] = {}  # of a task at work: cost, share done
+        self._inside: dict[str, tuple[Task, float]] = {}  # tasks at work, and their share done
         self._started = self._looked = time.monotonic()
         self._deserted = 0.0  # seconds without a worker
         self._ask, self._present = presence, Presence()
@@ -120,7 +120,7 @@ class Progress:
             began, self._compiled = bool(compiled and not self._compiled), compiled
             if share or not compiled:
                 self._inside.pop(task.name, None)  # what was heard last stands last
-                self._inside[task.name] = task.cost, share
+                self._inside[task.name] = task, share
             if began:
                 self.show()
 
@@ -156,7 +156,7 @@ class Progress:
     @property
     def _done_by_now(self) -> float:
         """The predicted cost of what is done, also inside tasks that go on."""
-        return self._cost_done + sum(cost * share for cost, share in self._inside.values())
+        return self._cost_done + sum(task.cost * share for task, share in self._inside.values())
 
     @property
     def tasks(self) -> str:
@@ -202,9 +202,9 @@ class Progress:
         """The task of which was heard last, and how far it is; empty where none has told."""
         if not self._inside or self._n_done == self._n_tasks:
             return ""
-        name, (_, share) = list(self._inside.items())[-1]
+        task, share = list(self._inside.values())[-1]
         more = f", {len(self._inside) - 1} more" if len(self._inside) > 1 else ""
-        return f"{in_words(name)}: {int(100 * share)} %{more}"
+        return f"{getattr(task, 'words', '') or in_words(task.name)}: {int(100 * share)} %{more}"
 
 
 class _Lines(Progress):
