@@ -17,6 +17,13 @@ CHECKPOINTS = "checkpoints"  # a folder: where each training stands, or ended
 EPOCH = ("strategy", "ranks", "repeat", "epoch")  # what tells one row from another
 
 
+def in_words(training: str) -> str:
+    """A training's name as a person reads it: ``every-step, 2 ranks, repeat 1``."""
+    strategy, _, rest = training.rpartition(" on ")
+    n_ranks, comma, repeat = rest.partition(",")
+    return f"{strategy}, {n_ranks} rank{'s' * (n_ranks != '1')}{comma}{repeat}"
+
+
 class EpochRow(Row):
     """An epoch of a training of ``data_parallel``; one that failed has a row without numbers.
 

@@ -118,7 +118,8 @@ class JournalWriter:
         else:
             self._journal.check()
         if event.task in self._tasks:
-            self._progress.update(self._tasks[event.task], event.share, event.compiled)
+            task = self._tasks[event.task]
+            self._progress.update(task, event.share, event.compiled, event.note)
 
     def add(
         self,

@@ -26,11 +26,9 @@ if TYPE_CHECKING:
 
 SHOWN = 20  # images on the console, and in figures
 RULE_OF_IMAGES = (
-    "A photograph is resized and cropped as those of the data were. An image of ink becomes gray; "
-    "where its border is light it is inverted, as ink is bright in the data; the border's level is "
-    "taken away. The ink is cut out, scaled to the size it has in the training images with its "
-    "proportions kept, its strokes are made as wide as theirs, and it is put with its centre of "
-    "mass in the centre."
+    "Photographs are resized and cropped like the training images. Drawings and handwriting are "
+    "converted to greyscale, and images with a light background are inverted if the training "
+    "images have a dark one; what is drawn is then scaled, thickened and centred like theirs."
 )
 TABLES = (".csv", ".parquet")  # what tables of answers end in
 
@@ -44,13 +42,15 @@ class PredictOptions:
     """
 
     description: ClassVar[str] = (
-        "Predict the rows of a table with the model of a run. Columns are found by name, in any "
-        "order; others are not looked at. Or predict what images show: " + RULE_OF_IMAGES
+        "Predict the rows of a table, or your own images, with the model of a run. Columns are "
+        "matched by name, in any order; others are ignored. " + RULE_OF_IMAGES
     )
     has_figures: ClassVar[bool] = False
 
     run: Path = argument("RUN", "the folder of a finished run")
-    table: Path | None = argument("TABLE", "a file as --dataset takes it", default=None)
+    table: Path | None = argument(
+        "TABLE", "a table: .csv, .tsv, .data, .txt, .parquet or .npz", default=None
+    )
     image: tuple[Path, ...] = several(
         (),
         "images that Pillow reads, such as .png and .jpg, and folders of them",
@@ -59,8 +59,8 @@ class PredictOptions:
     )
     output: Path | None = option(
         None,
-        "a .csv or .parquet file, or a folder for it (default: NAME-predictions.csv beside "
-        "the table, or image-predictions.csv in the current folder)",
+        "a .csv or .parquet file, or a folder for it (default: NAME-predictions.csv beside the "
+        "table, or image-predictions.csv in the current folder)",
         parse=Path,
         metavar="FILE",
     )

@@ -576,7 +576,8 @@ def score_tasks(
         session.echo(
             f"resumed    {n_done:,} fits were already finished, {len(todo):,} tasks remain"
         )
-    best = BestSoFar(problem.columns or ("algorithm", "params"), problem.scorer.names[0])
+    shown = problem.columns or ("algorithm", "params")
+    best = BestSoFar(shown, problem.scorer.names[0], (*problem.columns, "candidate"))
     run = partial(run_tasks, n_threads=cluster.threads)
     new_rows = journal_tasks(run, problem, todo, done, best, session, cluster, feed=feed)
     if watch.drawn and cluster.kind == "threads" and cluster.runner.n_workers > 1:
