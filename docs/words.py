@@ -19,7 +19,7 @@ def words_of_pages() -> dict[str, list[str]]:
     """The words of each page, by its path below ``docs``."""
     words: dict[str, list[str]] = {}
     for terms, page in ENTRY.findall(GLOSSARY.read_text()):
-        words.setdefault(posixpath.normpath(page), []).extend(terms.split(", "))
+        words.setdefault(posixpath.normpath(page), []).extend(re.split(r",\s+", terms))
     return words
 
 
