@@ -58,9 +58,10 @@ lint: .venv/.dev  ## style, types, and who may import whom
 
 docs: .venv/.docs  ## the pages and the reference, in site/; warnings are errors
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
+	@echo 'site/index.html: open it in a browser; its search works without a server, too'
 
 notebooks: .venv/.notebooks  ## JupyterLab with the Dask panel
-	JUPYTER_CONFIG_PATH=$(CURDIR)/notebooks/settings $(BIN)/jupyter lab notebooks
+	$(BIN)/python notebooks/settings/start.py
 
 bench: .venv/.dev  ## time the grid search against its peers, keep the result
 	$(BIN)/python -m benchmarks.svm_grid

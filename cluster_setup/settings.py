@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import socket
 from collections.abc import Mapping
 from typing import Any
@@ -67,14 +68,17 @@ def settings_of(dashboard: str | None) -> dict[str, Any]:
 def scheduler_dashboard(asked: str | None) -> dict[str, Any]:
     """Return where a scheduler's dashboard listens, as options of ``Scheduler``.
 
-    By default loopback on Dask's usual port, or on any free one when that is taken.
+    By default loopback on Dask's usual port, which PLEASINGLY_DASHBOARD may change, or on any free
+    one when that is taken.
     """
     if asked == "off":  # a scheduler opens a port for pages anyway; dask_setup closes it
         return {"dashboard": False, "dashboard_address": f"{LOOPBACK}:0"}
     if asked is None:
+        port = os.environ.get("PLEASINGLY_DASHBOARD", "")
+        usual = int(port) if port.isdecimal() else USUAL_PORT
         with socket.socket() as probe:
-            taken = probe.connect_ex((LOOPBACK, USUAL_PORT)) == 0
-        asked = "0" if taken else str(USUAL_PORT)
+            taken = probe.connect_ex((LOOPBACK, usual)) == 0
+        asked = "0" if taken else str(usual)
     return {"dashboard_address": asked if ":" in asked else f"{LOOPBACK}:{asked}"}
 
 

@@ -138,6 +138,9 @@ def sandbox(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     write_tables(folder, rng)
     (space,) = blocks(ROOT / "docs" / "how-to" / "candidates.md", "yaml")
     (folder / "space.yaml").write_text(space)
+    nets = ROOT / "docs" / "how-to" / "own-network.md"
+    (folder / "nets.py").write_text(blocks(nets, "python")[0])
+    (folder / "nets.yaml").write_text(*blocks(nets, "yaml"))
     script, _ = blocks(ROOT / "docs" / "how-to" / "accelerate.md", "python")
     (folder / "script.py").write_text(script)
     for name in ("photo.png", "mine.png", "photo.jpg", "flower.jpg"):
@@ -276,6 +279,16 @@ def with_own_class(command: str, sandbox: Path) -> None:
     assert "mine.NearestMean" in said
 
 
+def with_own_network(command: str, sandbox: Path) -> None:
+    """Before predict, of the run that the page trains."""
+    if " predict " in command and not (sandbox / "own-run").exists():
+        own = "--network nets.py:Small --results own-run"
+        here(f"python -m pipelines.nn_bagging --limit 100 {own} {FEW_NETS}", sandbox)
+    few = "" if " predict " in command else f" --limit 100 {FEW_NETS}"
+    few = " --limit 100 --folds 2" if "cross_validate" in command else few
+    here(re.sub(r"\bRUN\b", "own-run", command) + few, sandbox)
+
+
 def on_gpus(command: str, sandbox: Path) -> None:
     said = here(command, sandbox, status=0 if visible_gpus() else 2)
     assert visible_gpus() or "needs a GPU" in said
@@ -342,6 +355,7 @@ HOW: list[tuple[str, Callable[[str, Path], None]]] = [
     (r"python -m pipelines\.\w+ .*--cluster tls://", without_certificate),
     (r"python -m pipelines\.cross_validate --estimator mine", with_own_class),
     (r"(mpirun|srun) .*python -m pipelines", dry_without_ranks),
+    (r"python -m pipelines\.\w+ .*\bnets\.(py|yaml)", with_own_network),
     (r"python -m pipelines\.nn_bagging predict", predict),
     (r"python -m pipelines\.svm_grid predict .*--image", predict_images),
     (r"python -m pipelines\.(svm_grid|cross_validate) predict", predict_table),

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
 from pathlib import Path
 
 import pytest
+
+from cluster_setup.settings import scheduler_dashboard
 
 PAGES = Path(__file__).parents[1] / "docs" / "notebooks"
 RENDERED = sorted(PAGES.glob("*.md"))
@@ -132,3 +141,56 @@ def test_a_notebook_has_no_logic_of_its_own(notebook: Path) -> None:
     functions = {"def"} if notebook.stem != "07_data_parallel" else set()
     assert not ({"class", "lambda"} | functions) & set(words)
     assert "from pipelines" in code or "from cluster_setup" in code
+
+
+@pytest.mark.slow
+def test_make_notebooks_takes_another_port_for_dashboards_where_the_usual_is_taken(
+    tmp_path: Path,
+) -> None:
+    """The panel's address is read from the JupyterLab that runs."""
+    pytest.importorskip("jupyterlab", reason="it comes with the extra notebooks")
+    start = NOTEBOOKS[0].parent / "settings" / "start.py"
+    folders = {f"JUPYTER_{name}_DIR": str(tmp_path / name) for name in ("RUNTIME", "CONFIG")}
+    options = ["--no-browser", "--ip=127.0.0.1", "--port=0", "--ServerApp.token=only-a-test"]
+    with socket.socket() as taken, open(tmp_path / "log", "w") as log:
+        with contextlib.suppress(OSError):  # another program has it
+            taken.bind(("127.0.0.1", 8787))
+            taken.listen()
+        server = subprocess.Popen(
+            [sys.executable, "-u", str(start), *options],
+            env=os.environ | folders,
+            stdout=log,
+            stderr=log,
+        )
+        try:
+            while not (said := list((tmp_path / "RUNTIME").glob("jpserver-*.json"))):
+                assert server.poll() is None, (tmp_path / "log").read_text()
+                time.sleep(0.1)
+            while True:
+                try:
+                    address = json.loads(said[0].read_text())["url"]
+                    settings = "lab/api/settings/dask-labextension:plugin?token=only-a-test"
+                    with urllib.request.urlopen(address + settings) as reply:
+                        panel = json.load(reply)["schema"]["properties"]["defaultURL"]["default"]
+                    break
+                except (urllib.error.URLError, json.JSONDecodeError):
+                    assert server.poll() is None, (tmp_path / "log").read_text()
+                    time.sleep(0.1)
+        finally:
+            server.terminate()
+            server.wait()
+    port = re.fullmatch(r"http://127.0.0.1:(\d+)", panel)
+    assert port is not None
+    assert int(port[1]) != 8787
+    assert (
+        f"Port 8787 is taken: dashboards of the notebooks' runs are on port {port[1]}"
+        in (tmp_path / "log").read_text()
+    )
+
+
+def test_a_run_of_that_jupyterlab_has_its_dashboard_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]  # bound, and nobody listens
+        monkeypatch.setenv("PLEASINGLY_DASHBOARD", str(port))
+        assert scheduler_dashboard(None) == {"dashboard_address": f"127.0.0.1:{port}"}
