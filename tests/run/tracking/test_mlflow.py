@@ -19,9 +19,6 @@ from pipelines.run.tracking.mlflow import MlflowLogger
 from pipelines.testing.loggers import check_logger
 from tests.command_runs import cells, said_by
 
-# MLflow's own use of SQLAlchemy.
-pytestmark = pytest.mark.filterwarnings("ignore:.*noload:DeprecationWarning")
-
 SMALL = ["--limit", "150", "--n-c", "2", "--n-gamma", "2", "--folds", "2"]
 SMALL += ["--cluster", "threads", "--solver", "path"]
 
