@@ -410,7 +410,7 @@ def run_training(
         nonlocal last_line
         session.journal.check()
         if message["kind"] == "epoch":
-            session.tracking.tell(training.rows([message])[0])
+            session.tracking.tell(training.rows([dict(message)])[0])
         if message["kind"] == "epoch" and time.monotonic() - last_line > SECONDS_BETWEEN_LINES:
             last_line = time.monotonic()
             loss = message["validation_loss"]

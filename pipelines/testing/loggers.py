@@ -12,7 +12,14 @@ import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from pipelines.run.tracking.logger import CandidateLog, RunEnd, RunLogger, RunStart, Status
+from pipelines.run.tracking.logger import (
+    CandidateLog,
+    Parameters,
+    RunEnd,
+    RunLogger,
+    RunStart,
+    Status,
+)
 from pipelines.run_folder.rows import Metric
 from pipelines.run_folder.schema import Scalar
 
@@ -62,7 +69,13 @@ def check_logger(make: Callable[[], RunLogger], folder: Path) -> None:
 
 
 def _begun(logger: RunLogger, run: Path, state: Mapping[str, Scalar]) -> Mapping[str, Scalar]:
-    parameters = {"n_c": 8, "tol": 1e-3, "probability": True, "kernel": "rbf", "empty": ""}
+    parameters: Parameters = {
+        "n_c": 8,
+        "tol": 1e-3,
+        "probability": True,
+        "kernel": "rbf",
+        "empty": "",
+    }
     tags = {"command": "svm_grid", "folder": str(run)}
     start = RunStart("run", "svm-grid", run, parameters, tags, ("digits", "0" * 64), state)
     state = dict(logger.begin(start))
