@@ -429,7 +429,7 @@ def run_training(
         nonlocal last_line
         session.journal.check()
         if message["kind"] == "epoch":
-            session.tracking.tell(training.rows([message])[0])
+            session.tracking.tell(training.rows([dict(message)])[0])
         if message["kind"] in ("begun", "epoch"):
             share = message.get("epoch", 0) / plan.options.epochs
             update(ProgressEvent(training.name, min(1.0, share)))

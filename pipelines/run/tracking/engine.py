@@ -58,7 +58,7 @@ class LoggerThread(threading.Thread):
     def run(self) -> None:
         try:
             state = dict(self._logger.begin(self._start))
-            if state != self._start.state:
+            if _without_place(state) != _without_place(self._start.state):
                 self.n_records = 0
             self.state = state
         except Exception as error:
@@ -114,6 +114,10 @@ class LoggerThread(threading.Thread):
                 f"warning    {self._label} does not take the log ({error_line(error)}): the run "
                 "goes on, and logs the rest when it can, or when it is resumed"
             )
+
+
+def _without_place(state: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in state.items() if name != "where"}
 
 
 class Tracking:

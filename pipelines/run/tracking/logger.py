@@ -112,8 +112,8 @@ class RunLogger(ABC):
         Returns
         -------
         what ``run.json`` keeps, for a later session to go on; nothing secret. Its entry ``where``
-        is said on the terminal. Where it is not equal to ``start.state``, all rows are logged
-        anew.
+        is said on the terminal. Where the others are not those of ``start.state``, all rows are
+        logged anew.
         """
 
     @abstractmethod

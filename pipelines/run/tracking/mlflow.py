@@ -9,6 +9,7 @@ import re
 import time
 import urllib.error
 import urllib.request
+import warnings
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from importlib.util import find_spec
@@ -50,6 +51,8 @@ class MlflowLogger(RunLogger):
         self._need("mlflow", "MLflow")
         import mlflow  # here, as two threads should not import at once
 
+        # MLflow's use of SQLAlchemy, of which nobody here can do anything.
+        warnings.filterwarnings("ignore", category=DeprecationWarning, module=r"mlflow\.")
         self._folder: Path | None = None
         self._parent = self._experiment = ""
         self._children = False
