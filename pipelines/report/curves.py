@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -190,7 +191,7 @@ def curves_section(values: ClassValues | None, has_calibration: bool = False) ->
                 "share of the samples": [one.share for one in of_classes],
             }
         )
-        formats = dict.fromkeys(("AUC", "average precision"), "{:.4f}".format)
+        formats: dict[str, Any] = dict.fromkeys(("AUC", "average precision"), "{:.4f}".format)
         formats["share of the samples"] = lambda share: f"{100 * share:.1f} %"
         listing = Listing("Curves of classes", table, formats, tall=n_classes > MOST_CURVES)
         parts.append(Folded("As a table", [listing]))
@@ -222,7 +223,7 @@ def _chart(values: ClassValues, drawn: Sequence[Curves], is_calibrated: bool) ->
     roc, precision_recall = list[Series](), list[Series]()
     for place, one in reversed([*enumerate(drawn)]):  # the mean over the others
         style = STYLES[place // len(COLOURS) % len(STYLES)]
-        look = {"color": COLOURS[place % len(COLOURS)], "linestyle": style}
+        look: dict[str, Any] = {"color": COLOURS[place % len(COLOURS)], "linestyle": style}
         look |= {"linewidth": 2.4 if not place else 1.2, "zorder": 4 if not place else 3}
         roc.append(Series(*_thinned(*one.roc), one.label, look=look))
         recall, precision = _thinned(*one.precision_recall)

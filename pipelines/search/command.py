@@ -504,8 +504,9 @@ class SearchJob(job.Job[Chosen]):
         with phase(session.echo, f"refit      fitting the best candidate on {n_rows}"):
             task = Refit(int(candidates["candidate"].iloc[0]))
             wanted = ColumnImportances.of(data, options.seed, options.time_budget)
-            how = {"fit": self.refit(plan, cluster), "wanted": wanted}
-            work = partial(refit_with_importances, **how, n_threads=cluster.threads)
+            fit = self.refit(plan, cluster)
+            threads = cluster.threads
+            work = partial(refit_with_importances, fit=fit, wanted=wanted, n_threads=threads)
             (tested,) = cluster.runner.outcomes(work, problem, [task])
         if tested.error is not None:
             raise RunStopped(f"the best candidate cannot be fitted on all rows: {tested.error}")

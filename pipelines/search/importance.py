@@ -96,10 +96,10 @@ class ColumnImportances:
         ----------
         time_budget : of the run, in seconds
         """
-        is_table = data.image_shape is None and data.pictures is None and data.feature_names
-        if not is_table or not len(data.y_test):
+        of_images = data.image_shape is not None or data.pictures is not None
+        if of_images or not data.feature_names or not len(data.y_test):
             return None
-        columns = getattr(data.X_test, "columns", data.feature_names)
+        columns: Sequence[Any] = getattr(data.X_test, "columns", data.feature_names)
         work = WORK if time_budget is None else min(WORK, OF_BUDGET * PER_SECOND * time_budget)
         return cls(tuple(map(str, columns)), seed, work)
 

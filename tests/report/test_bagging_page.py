@@ -37,7 +37,7 @@ def test_every_figure_is_in_the_page_and_beside_it(ensemble_page: Path) -> None:
     run = read_run(folder)
     charts = [chart.name for chart in charts_of([*run.sections(), *run.last_sections()])]
     assert figures_in(folder) == set(charts)
-    assert len(charts) == 8
+    assert len(charts) == 9
     words = " ".join(image["alt"] or "" for image in page.all("img"))
     (own,) = run.explained["own"]
     n_agree = int((own.probabilities.argmax(axis=1) == own.vote).sum())

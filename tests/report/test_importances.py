@@ -26,8 +26,8 @@ def columns(n: int = 3, scoring: str = "accuracy") -> pd.DataFrame:
         {
             "column": [f"column {i}" for i in range(n)],
             "importance": importance,
-            "low": importance - 0.05,
-            "high": importance + 0.05,
+            "low": importance - 0.1,
+            "high": importance + 0.1,
             "scoring": scoring,
             "n_rows": 36,
             "n_repeats": 20,
@@ -96,7 +96,7 @@ def test_what_reaches_zero_is_grey_and_the_rest_is_in_the_table(
         for colour in (BLUE, GREY)
     )
     assert len(blue.get_xdata()) + len(grey.get_xdata()) == MOST_BARS
-    assert min(blue.get_xdata()) > 0.05 >= max(grey.get_xdata())
+    assert min(blue.get_xdata()) > 0.1 >= max(grey.get_xdata())
     assert axes.get_yticklabels()[0].get_text() == "column 0"
     assert axes.get_ylim()[0] > axes.get_ylim()[1]  # the first on top
 
