@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -27,7 +28,7 @@ from pipelines.report.charts import (
 from pipelines.report.classification import test_section
 from pipelines.report.curves import ClassValues, curves_section
 from pipelines.report.importances import importance_section
-from pipelines.report.parts import Card, Chart, Listing, Part, Section, Text
+from pipelines.report.parts import Card, Chart, Columns, Listing, Part, Section, Text
 from pipelines.report.style import BLUE, NARROW, VERMILLION, WIDE
 from pipelines.report.wording import count, shortened
 from pipelines.run_folder.measures import measure_of
@@ -163,7 +164,7 @@ class ValidationReport(Report):
         table, named, more, formats = self.candidates, {}, {}, {}
         if not table.empty:
             parameters = [_words(json.loads(one)) for one in table["params"]]
-            named = {"algorithm": table["algorithm"], "parameters": parameters}
+            named = {"algorithm": table["algorithm"].map(_short), "parameters": parameters}
             for column in map(str, table):
                 scoring = column.removeprefix("score_").removesuffix("_mean")
                 if column == f"score_{scoring}_mean":
@@ -187,7 +188,7 @@ class ValidationReport(Report):
         return [
             self.candidates_section(named, more, formats),
             Section("comparison", title, [self._algorithms(), *pairs], link="Comparison"),
-            Section("curves", "Curves", [self._validation_curves(), self._learning_curve()]),
+            Section("curves", "Curves", self._curves()),
             test_section(self),
             curves_section(ClassValues.of_run(self)),
             importance_section(self),
@@ -217,8 +218,9 @@ class ValidationReport(Report):
         samples = [Sample(i, measure.of(one), i == 0) for i, one in enumerate(scores.values())]
         title, is_wide = "The best of each algorithm", len(scores) > 6
         caption += self._left_out(" It leaves out ")
-        labels = [shortened(_short(name), 18) for name in scores]
         width = WIDE if is_wide else NARROW
+        room = max(10, round((70 if is_wide else 42) / len(scores)))  # letters of a label
+        labels = [shortened(_in_lines(_short(name), room), 2 * room) for name in scores]
         draw = partial(samples_chart, samples, measure, title, labels, width=width)
         return Chart("algorithms", draw, caption, wide=is_wide)
 
@@ -231,6 +233,7 @@ class ValidationReport(Report):
         order = ["first", "second", "mean", "std", "t", "effect"]
         order += ["p", "p_holm", "p_first", "p_same", "p_second"]
         table = table[order].rename(columns=OF_PAIRS)
+        table[["first", "second"]] = table[["first", "second"]].map(_short)
         words = (
             "Each row compares the best candidates of two algorithms fold by fold: the "
             f"{measure.name} of the first minus that of the second. p is from the corrected "
@@ -245,6 +248,11 @@ class ValidationReport(Report):
         formats["difference"] = partial(measure.text, sign="+")
         formats["standard deviation (n - 1)"] = measure.text
         return [Text(words), Listing("Comparison", table, formats, tall=False)]
+
+    def _curves(self) -> list[Part | None]:
+        charts = [chart for chart in (self._validation_curves(), self._learning_curve()) if chart]
+        are_narrow = len(charts) == 2 and not any(chart.wide for chart in charts)
+        return [Columns(charts)] if are_narrow else [*charts]
 
     def _validation_curves(self) -> Chart | None:
         curves = [
@@ -343,7 +351,7 @@ class ValidationReport(Report):
         panel = Panel(series, "training rows", measure.name, scales=("linear", self.y_scale))
         caption = (
             f"Mean {measure.name} on the validation rows, and its standard deviation, when the "
-            "best candidate of an algorithm is fitted on a share of the training rows."
+            "best candidate of an algorithm is fitted on a fraction of the training rows."
         )
         caption += self._left_out(" It leaves out ")
         draw = partial(series_chart, [panel], "Learning curve")
@@ -353,6 +361,16 @@ class ValidationReport(Report):
 def _short(algorithm: str) -> str:
     """Return an estimator's name without the modules it is in."""
     return algorithm.split(".")[-1]
+
+
+def _in_lines(name: str, room: int) -> str:
+    """Break a class's name between its words where it is longer than ``room``."""
+    lines, words = [""], re.findall(r"[A-Z]?[^A-Z]+|[A-Z]+(?![a-z])", name)
+    for word in words:
+        if lines[-1] and len(lines[-1]) + len(word) > room:
+            lines.append("")
+        lines[-1] += word
+    return "\n".join(lines)
 
 
 def _words(parameters: Mapping[str, Any]) -> str:

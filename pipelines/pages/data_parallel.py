@@ -23,7 +23,7 @@ from pipelines.report.charts import (
     title_and_key,
 )
 from pipelines.report.classification import test_section
-from pipelines.report.parts import Card, Chart, Listing, Part, Section, Text
+from pipelines.report.parts import Card, Chart, Columns, Listing, Part, Section, Text
 from pipelines.report.style import GREY, SKY, VERMILLION, one_axes
 from pipelines.report.values import add_values
 from pipelines.report.wording import count, percent, significant
@@ -60,6 +60,7 @@ class TrainingReport(Report):
     """A run of trainings: ``cells`` has a row for each epoch of each."""
 
     title = "Data-parallel training"
+    noun = "epoch"
     place = EPOCH
 
     record: ParallelRecord
@@ -87,13 +88,17 @@ class TrainingReport(Report):
         best = self.best_training
         if best is None:
             return "No epoch has ended yet."
-        return f"{best.strategy} on {count(best.ranks, 'rank')} reaches the lowest validation loss."
+        which, loss = f"{best.strategy} on {count(best.ranks, 'rank')}", best.validation_loss
+        if len(self.record.trainings or ()) == 1:
+            return f"The training ({which}) reaches a validation loss of {significant(loss)}."
+        return f"{which} reaches the lowest validation loss."
 
     def cards(self) -> list[Card]:
         """Return losses, rows a second and restarts."""
         cards, best = [], self.best_training
         if best is not None:
-            cards.append(Card("validation loss", significant(best.validation_loss), "the lowest"))
+            note = f"after epoch {best.best_epoch}" if best.best_epoch else ""
+            cards.append(Card("validation loss", significant(best.validation_loss), note))
             if best.test_metric is not None:
                 shown = percent if self.record.metric == ERROR else significant
                 value = shown(best.test_metric)
@@ -164,9 +169,16 @@ class TrainingReport(Report):
             "Validation loss after each epoch, against epochs, steps and seconds. Of several "
             "repeats the line is the median, the band goes from the lowest to the highest."
         )
-        panels = [self._panel(shown, column, label) for column, label in ACROSS]
+        # Of a single training steps and seconds go with the epochs: the same curve thrice.
+        is_compared = shown[["strategy", "ranks"]].drop_duplicates().shape[0] > 1
+        across = ACROSS if is_compared else ACROSS[:1]
+        if not is_compared:
+            caption = "Validation loss after each epoch."
+            if shown["repeat"].nunique() > 1:
+                caption += " The line is the median of the repeats, the band spans them."
+        panels = [self._panel(shown, column, label) for column, label in across]
         draw = partial(series_chart, panels, "Validation loss")
-        return Chart("convergence", draw, caption, wide=True)
+        return Chart("convergence", draw, caption, wide=is_compared)
 
     def _panel(self, epochs: pd.DataFrame, column: str, label: str) -> Panel:
         most, series = epochs["ranks"].max(), []
@@ -212,7 +224,7 @@ class TrainingReport(Report):
         caption = "Milliseconds of a step; strategy and ranks at the left."
         chart = Chart("training_times", partial(training_times, times), caption)
         table = Listing("Times", times, {"rows a second": "{:,.0f}".format}, tall=False)
-        return [Text(words), chart, table]
+        return [Text(words), Columns([chart, table])]
 
 
 def training_times(times: pd.DataFrame) -> Figure:

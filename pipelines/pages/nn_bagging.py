@@ -295,18 +295,18 @@ class BaggingReport(Report):
     def _calibration(self, table: pd.DataFrame) -> Chart:
         bins = calibration_bins(table)
         look, band = dots(BLUE, "o", 5, gid="calibration"), (bins["low"], bins["high"])
-        label = "share and its 95 % interval"
+        label = "accuracy and its 95 % interval"
         series = [
             Series(bins["certainty"], bins["right"], label, band, look),
-            Series([0, 1], [0, 1], "as certain as right", look=dashed(INK)),
+            Series([0, 1], [0, 1], "perfectly calibrated", look=dashed(INK)),
         ]
         panel = Panel(
-            series, "certainty of the mean probability", "right", scales=("percent", "percent")
+            series, "certainty of the mean probability", "accuracy", scales=("percent", "percent")
         )
         error = self.record.test_calibration_error
         title = "Calibration" + ("" if error is None else f": expected error {percent(error)}")
         caption = (
-            "Share of right answers among the test samples of about equal certainty, in 15 bins, "
+            "Accuracy of the predictions among test samples of about equal certainty, in 15 bins, "
             "and its 95 % interval, which is wide where samples are few."
         )
         return Chart("calibration", partial(series_chart, [panel], title, 4.0), caption)
@@ -319,7 +319,7 @@ class BaggingReport(Report):
         if (counts := self.kept_by_rule) is not None:
             n_kept, n_wrong, n_test = counts
             share, error = n_kept / n_test, n_wrong / n_kept
-            rule = share, error, f"the rule: {percent(error)} of {percent(share)}"
+            rule = share, error, f"the rule: error {percent(error)} at coverage {percent(share)}"
         caption = (
             "Error among the predictions that are kept when the least certain are deferred to a "
             "human; the orange dot is the rule of this page."

@@ -39,12 +39,12 @@ class GraphReport(Report):
     def conclusion(self) -> str:
         """Name the highest node."""
         if not self.record.top:
-            return "There are no ranks yet."
+            return "There are no scores yet."
         first = self.record.top[0]
-        return f"Node {first.node} ranks highest, with {significant(first.rank)}."
+        return f"Node {first.node} has the highest score, {significant(first.rank)}."
 
     def cards(self) -> list[Card]:
-        """Return what tells how exact the ranks are."""
+        """Return what tells how exact the scores are."""
         record, cards = self.record, []
         if record.n_iterations is not None:
             note = "converged" if record.converged else "ended before the change reached tol"
@@ -59,28 +59,29 @@ class GraphReport(Report):
         return cards
 
     def sections(self) -> list[Section]:
-        """Return the highest ranks, how they came about, and what they cost."""
+        """Return the highest scores, how they came about, and what they cost."""
         record = self.record
         top = pd.DataFrame([one.model_dump() for one in record.top or ()])
-        top.insert(0, "place", range(1, len(top) + 1))
+        top = top.rename(columns={"rank": "score"})  # as the field calls it
+        top.insert(0, "rank", range(1, len(top) + 1))
         costs = [
             (name, f"{value:.3g} {unit}")
             for name, value, unit in (
                 ("before the first iteration", record.setup_seconds, "s"),
                 ("iterations", record.iterating_seconds, "s"),
-                ("held between iterations", (record.memory_bytes or 0) / 2**20, "MiB"),
+                ("memory between iterations", (record.memory_bytes or 0) / 2**20, "MiB"),
             )
             if value
         ]
         note = Text(f"The first {len(top)}; all of them are in {RANKS}.")
-        table = Listing("Highest ranks", top, {"rank": "{:.6g}".format})
+        table = Listing("Highest scores", top, {"score": "{:.6g}".format})
         charts: list[Chart | None] = [self._convergence()]
         if record.distribution.counts:
             draw = partial(distribution, record.distribution)
-            caption = "How many nodes have which rank, on logarithmic axes."
+            caption = "How many nodes have which score, on logarithmic axes."
             charts.append(Chart("distribution", draw, caption))
         return [
-            Section("top", "Highest ranks", [note, table]),
+            Section("top", "Highest scores", [note, table]),
             Section("figures", "Convergence and distribution", [Columns(charts)]),
             Section("costs", "Iterations and memory", [Pairs(costs)]),
         ]
@@ -103,8 +104,8 @@ class GraphReport(Report):
 
 
 def distribution(ranks: Distribution) -> Figure:
-    """Draw the distribution of ranks: number of nodes by rank, both axes logarithmic."""
-    figure, axes = one_axes(3.8, xlabel="rank", ylabel="nodes", xscale="log", yscale="log")
+    """Draw the distribution of scores: number of nodes by score, both axes logarithmic."""
+    figure, axes = one_axes(3.8, xlabel="score", ylabel="nodes", xscale="log", yscale="log")
     axes.stairs(ranks.counts, ranks.bounds, fill=True, facecolor=SKY, edgecolor=BLUE, baseline=0.5)
     low, high = np.array(ranks.bounds[:-1]), np.array(ranks.bounds[1:])
     counts = np.array(ranks.counts)

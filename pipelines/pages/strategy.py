@@ -27,7 +27,7 @@ def strategy_cards(metadata: Mapping[str, Any]) -> list[Card]:
         notes.append("until the time budget ended")
     if spent["share_fits"]:
         shares = [part["share"] for part in spent["parts"] if part["share"] < 1]
-        of = share_in_words(shares[0]) if len(shares) == 1 else "shares"
+        of = share_in_words(shares[0]) if len(shares) == 1 else "fractions"
         notes.append(f"and {count(spent['share_fits'], 'fit')} on {of} of the rows")
         times = (
             f"{duration(part['seconds'])} on "

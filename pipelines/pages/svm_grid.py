@@ -153,7 +153,6 @@ class SvmReport(Report):
         formats = {
             "cv error": percent,
             "support vectors": "{:,.0f}".format,
-            "fit time (s)": "{:,.2f}".format,
         }
         charts = Columns([self._folds_of_best_gamma(), self._map()])
         named = {name: table[name] for name in by if name in table}
@@ -215,7 +214,7 @@ class SvmReport(Report):
         if parts is not None:
             caption += (
                 " What is hatched was given up, or time ended: its colour is the mean over what it "
-                "was tried on, a few folds or a share of the rows: compare it only with what "
+                "was tried on, a few folds or a fraction of the rows: compare it only with what "
                 "was tried on the same."
             )
         if "epsilon" in self.simple_by:

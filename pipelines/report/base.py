@@ -56,11 +56,13 @@ class Report(RunData):
     Attributes
     ----------
     title : str, empty for the command's name
+    noun : what a row of the cells is called
     simplest : what is said of the simplest candidate within one standard error of the best
     simple_by : columns of which a simpler candidate has smaller values, the most important first
     """
 
     title: ClassVar[str] = ""
+    noun: ClassVar[str] = "fit"
     simplest: ClassVar[str] = "simplest"
     simple_by: ClassVar[Sequence[str]] = ()
 
@@ -90,7 +92,7 @@ class Report(RunData):
     def sections(self) -> list[Section]:
         """Return what follows the cards, less what every page has at its end."""
         sections = [test_section(self)]
-        for name, frame in (("Candidates", self.candidates), ("Cells", self.cells)):
+        for name, frame in (("Candidates", self.candidates), ("Fits", self.cells)):
             shown = "" if len(frame) <= MOST_ROWS else f"The first {MOST_ROWS:,} of "
             note = Text(f"{shown}{count(len(frame), 'row')}.")
             sections.append(Section(name.lower(), name, [note, Listing(name, frame)]))
@@ -222,7 +224,8 @@ class Report(RunData):
         score, part, parts = f"cv {measure.name}", f"{measure.name} of a part", {}
         marks = pd.Series(self.as_good or "", table.index)
         state, whole = "as good", have_all_folds(table)
-        counted = {"folds with a score": table["n_ok"]}
+        # Said where it differs: a fold failed, or time ended.
+        counted = {"folds with a score": table["n_ok"]} if table["n_ok"].nunique() > 1 else {}
         if n := int((~whole).sum()):
             parts = {part: measure.of(table["score_part"]).mask(whole)}
             state, marks = "state", marks.where(whole, table["stopped"])
@@ -284,7 +287,7 @@ class Report(RunData):
         verb = {"running": "is still running", "stopped": "was stopped", "failed": "failed"}
         return (
             f"This run {verb.get(status, 'is ' + status)}{f' ({reason})' if reason else ''}: "
-            f"{count(len(self.cells), 'cell')} {'is' if len(self.cells) == 1 else 'are'} here. "
+            f"{count(len(self.cells), self.noun)} {'is' if len(self.cells) == 1 else 'are'} here. "
             "What is there is drawn; with --resume the command goes on from it."
         )
 
@@ -316,8 +319,8 @@ class Report(RunData):
             named = [self.cell_name(cell) for cell in cells[:MOST_FAILED_CELLS]]
             more = n_cells - len(named)
             rest = Text(f"… and {more:,} more, in {names.CELLS}.") if more else None
-            title = f"{count(n_cells, 'cell')} {status}"
-            listing = Listing(title, pd.DataFrame({"cell": named}))
+            title = f"{count(n_cells, self.noun)} {status}"
+            listing = Listing(title, pd.DataFrame({self.noun: named}))
             parts.append(Folded(title, [listing, rest], n_cells <= FEW_FAILURES))
         return parts
 
@@ -327,7 +330,7 @@ class Report(RunData):
         if record.wall_seconds is not None:
             cells = ""
             if self.n_splits and record.n_cells is not None:  # others have no cells to count
-                cells = f" for {count(record.n_cells, 'cell')}"
+                cells = f" for {count(record.n_cells, self.noun)}"
             words.append(
                 f"The run took {duration(record.wall_seconds)}{cells}, not counting imports and "
                 "this page."
@@ -347,13 +350,13 @@ class Report(RunData):
         memory = peaks(self.tasks).values()
         most, of_gpu = (max((one.get(name, 0) for one in memory), default=0) for name in MEMORY)
         if most:
-            gpu = f", the fullest GPU {of_gpu / 2**30:.1f} GiB" if of_gpu else ""
-            words.append(f"The fullest worker held {most / 2**30:.1f} GiB of memory{gpu}.")
+            gpu = f"; of a GPU: {of_gpu / 2**30:.1f} GiB" if of_gpu else ""
+            words.append(f"Peak memory of a worker: {most / 2**30:.1f} GiB{gpu}.")
         if not self.tasks:
             return [Text(" ".join(words))]
         caption = (
-            "Each bar is a task on its worker; what stays pale is idle time. The share at the "
-            "right is the time the worker was busy."
+            "Each bar is a task on its worker; what stays pale is idle time. The percentage at "
+            "the right is the fraction of the time in which the worker was busy."
         )
         draw = partial(timeline, self.tasks, addresses)
         return [Text(" ".join(words)), Chart("timeline", draw, caption, wide=True)]

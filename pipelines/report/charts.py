@@ -214,7 +214,8 @@ def samples_chart(
     add_samples(axes, samples, 3.5 if len(samples) < 16 else 2.5)
     named = dict(zip((sample.place for sample in samples), names, strict=False))
     for sample in samples:
-        before = f"{xlabel} {named[sample.place]}: {measure.name}".strip()
+        name = f"{xlabel} = {named[sample.place]}" if xlabel else named[sample.place]
+        before = f"{name}: {measure.name}"
         add_sample_values(axes, sample, before, measure.text)
     if measure.is_error:
         every = np.concatenate([one.values for one in samples])
@@ -419,7 +420,7 @@ def scatter_map(
     look |= {"s": 58 if len(points) <= 200 else 24, "edgecolor": GREY, "lw": 0.8, "gid": "draws"}
     drawn = axes.scatter(x_there, y_there, c=shades, **look)
     texts = [
-        f"{across} {significant(right)}, {up} {significant(height)}: {measure.name} "
+        f"{across} = {significant(right)}, {up} = {significant(height)}: {measure.name} "
         f"{measure.text(shade)}"
         for right, height, shade in zip(x_there, y_there, shades, strict=True)
     ]
@@ -508,7 +509,8 @@ def add_cell_values(axes: Axes, means: pd.DataFrame, measure: Measure, is_part: 
     texts = []
     up, across = means.index, means.columns
     for (row, column), value in np.ndenumerate(means.to_numpy(float)):
-        text = f"{across.name} {significant(across[column])}, {up.name} {significant(up[row])}: "
+        text = f"{across.name} = {significant(across[column])}, "
+        text += f"{up.name} = {significant(up[row])}: "
         text += f"{measure.name} {measure.text(value)}"
         if not np.isfinite(value):
             text = f"{text.rpartition(': ')[0]}: failed, or not finished"

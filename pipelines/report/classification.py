@@ -71,7 +71,7 @@ def class_table(counts: np.ndarray, names: Sequence[str]) -> tuple[pd.DataFrame,
     predicted one (column). Beside the table are the names of its columns that are fractions.
     """
     right, present, predicted = np.diag(counts), counts.sum(axis=1), counts.sum(axis=0)
-    table = pd.DataFrame({"class": names, "samples": present, "found": right})
+    table = pd.DataFrame({"class": names, "samples": present, "correct": right})
     with np.errstate(invalid="ignore", divide="ignore"):
         shares = {
             "recall": right / present,
@@ -79,7 +79,7 @@ def class_table(counts: np.ndarray, names: Sequence[str]) -> tuple[pd.DataFrame,
             "F1": 2 * right / (present + predicted),
         }
     table = table.assign(**shares)[present + predicted > 0]
-    total = {"class": "mean", "samples": present.sum(), "found": right.sum()}
+    total = {"class": "mean", "samples": present.sum(), "correct": right.sum()}
     means = pd.DataFrame([total | {name: table[name].mean() for name in shares}])
     return pd.concat([table, means], ignore_index=True), list(shares)
 
@@ -140,7 +140,7 @@ def _confusion(counts: np.ndarray, names: Sequence[str]) -> Chart:
             f"; the most frequent error is {names[row]} taken for {names[column]}, "
             f"{count(int(errors.max()), 'time')}"
         )
-    caption = "Counts of test samples: those classified right in blue, errors in yellow to red."
+    caption = "Counts of test samples: correct ones in blue, errors in yellow to red."
     draw = partial(confusion_matrix, counts, names)
     return Chart("confusion_matrix", draw, caption, len(names) > MOST_BESIDE, f"{alt}.")
 
@@ -151,7 +151,7 @@ def _wrong_parts(run: RunData) -> list[Part | None]:
     wrong = run.predictions[run.predictions["true"] != run.predictions["predicted"]]
     heading = Text("Wrong test samples", "h3")
     if wrong.empty:
-        return [heading, Text("Every test sample was classified right.")]
+        return [heading, Text("Every test sample was classified correctly.")]
     by = [name for name in SURENESS if name in wrong][:1]
     wrong = wrong.sort_values(by, ascending=False, kind="stable") if by else wrong
     wrong = wrong[["row", "true", "predicted", *by]].copy()

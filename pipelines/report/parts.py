@@ -13,6 +13,16 @@ from pandas.api.types import is_bool_dtype, is_integer_dtype, is_numeric_dtype
 
 from pipelines.report.wording import significant
 
+# Heads of columns that are named for a program.
+HEADS = {
+    "n_conv_layer": "convolution layers",
+    "n_hidden_layer": "hidden units",
+    "error_mean": "cv error",
+    "error_std": "standard deviation",
+    "loss_mean": "cv loss",
+    "loss_std": "standard deviation of the loss",
+    "out_of_bag_error": "out-of-bag error",
+}
 MOST_ROWS = 1_000  # of a table on a page; its file has all
 
 
@@ -111,7 +121,9 @@ class Listing:
         assert self.frame is not None
         return [
             (
-                str(name) if name in self.as_named else str(name).replace("_", " "),
+                str(name)
+                if name in self.as_named
+                else HEADS.get(str(name), str(name).replace("_", " ")),
                 "number" if _is_number(column) else "text",
             )
             for name, column in self.frame.items()

@@ -85,7 +85,8 @@ def kept_numbers_chart(table: pd.DataFrame, width: float | None = None) -> Chart
     share, rule = n_kept / len(distance), None
     if width is not None and (n := int(np.sum(widths <= width))):
         last = share[n - 1], error[n - 1]
-        text = f"up to {significant(width)}: {significant(last[1])} of {percent(last[0])}"
+        text = f"width up to {significant(width)}: error {significant(last[1])} at coverage "
+        text += percent(last[0])
         rule = *last, text
     caption = (
         "Mean error among the test samples that are kept when those of the widest intervals are "
@@ -118,7 +119,9 @@ def deferral_chart(
     if rule is not None:
         x, y, name = rule
         series.append(Series([x], [y], name, look=dots(VERMILLION, "o", 7, gid="rule")))
-    panel = Panel(series, "predictions kept", label, scales=("percent", scale))
+    panel = Panel(
+        series, "coverage: fraction of predictions kept", label, scales=("percent", scale)
+    )
     draw = partial(series_chart, [panel], "Deferring the uncertain to a human", 4.0)
     return Chart("selective_prediction", draw, caption)
 

@@ -143,17 +143,23 @@ DARK_RULES = " ".join(
 )
 _NOT_INLINE = re.compile(r"<style.*?</style>|\sxmlns(:xlink)?=\"[^\"]*\"", re.DOTALL)
 _SIZE = re.compile(r'(<svg[^>]*?) width="[^"]*" height="[^"]*"')
-_IDENTIFIER = re.compile(r'(\bid="|href="#|url\(#)')
+_REFERENCE = re.compile(r'(href="#|url\(#)([^")]+)')
 
 
 def inline(svg: str, name: str) -> str:
     """An SVG as it stands in a page, whose style sheet has ``DARK_RULES``.
 
-    Its identifiers begin with ``name``, as figures of one page must not share them.
+    Its identifiers begin with ``name``, as figures of one page must not share them; those that
+    nothing refers to are left out.
     """
     svg = _NOT_INLINE.sub("", svg[svg.index("<svg") :])
     svg = _SIZE.sub(r'\1 aria-hidden="true" focusable="false"', svg, count=1)
-    return _IDENTIFIER.sub(rf"\g<1>{name}-", svg)
+    referred = {match[2] for match in _REFERENCE.finditer(svg)}
+
+    def renamed(match: re.Match[str]) -> str:
+        return f' id="{name}-{match[1]}"' if match[1] in referred else ""
+
+    return _REFERENCE.sub(rf"\g<1>{name}-\g<2>", re.sub(r' id="([^"]*)"', renamed, svg))
 
 
 def spans_a_decade(fractions: np.ndarray) -> bool:

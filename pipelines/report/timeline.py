@@ -88,6 +88,6 @@ def timeline(tasks: Sequence[FinishedTask], workers: Sequence[str] = ()) -> Figu
     axes.tick_params(axis="y", length=0)
     axes.spines[["left"]].set_visible(False)
     if any(task.n_failed for task in tasks):
-        key = Patch(facecolor="none", edgecolor=VERMILLION, lw=1.4, label="task with a failed cell")
+        key = Patch(facecolor="none", edgecolor=VERMILLION, lw=1.4, label="task with a failed fit")
         axes.legend(handles=[key], loc="lower right", bbox_to_anchor=(1, 1.0))
     return figure

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 
 from pipelines.run_folder.statistics import interval
 
@@ -67,4 +68,8 @@ def plain(value: object) -> str:
     """Return an option's value as it is typed."""
     if isinstance(value, list | tuple):
         return " ".join(map(plain, value))
+    if isinstance(value, Mapping):
+        return " ".join(f"{name}={plain(part)}" for name, part in value.items())
+    if isinstance(value, bool):
+        return "yes" if value else "no"
     return "–" if value is None else str(value)

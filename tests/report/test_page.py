@@ -3,7 +3,6 @@ import json
 import re
 import shutil
 from io import BytesIO
-from urllib.parse import unquote
 from xml.etree import ElementTree
 
 import numpy as np
@@ -12,6 +11,7 @@ import pytest
 from PIL import Image
 
 from pipelines.report import write_report
+from pipelines.report.style import inline
 
 from .page_reader import Page, figures_in
 
@@ -58,12 +58,13 @@ def test_a_finished_run_has_every_figure_in_the_page_and_beside_it(grid_page):
 
     assert figures_in(folder) == FIGURES
     assert all(image["alt"] for image in page.all("img"))
-    start = "data:image/svg+xml,"
-    shown = [unquote(image["src"]) for image in page.all("img") if start in image["src"]]
-    beside = [path.read_text() for path in folder.glob("*.svg")]
-    plain = [svg.replace('"', "'").replace("\n", " ") for svg in beside]
-    assert sorted(svg.removeprefix(start) for svg in shown) == sorted(plain)
-    for svg in beside:
+    plots = [part for part in page.all("div") if part.get("class") == "plot"]
+    assert len(page.all("svg")) == len(plots) == len(FIGURES)
+    assert all(plot["aria-label"] and plot["role"] == "img" for plot in plots)
+    source = grid_page.read_text()
+    for path in folder.glob("*.svg"):
+        svg = path.read_text()
+        assert inline(svg, path.stem) in source
         assert ElementTree.fromstring(svg).tag.endswith("svg")
         assert "<!--" not in svg, "a name in a comment could be anything"
 
@@ -75,13 +76,59 @@ def test_the_page_needs_nothing_from_outside(grid_page):
         for name in ("src", "href", "srcset", "action", "data", "poster"):
             value = attributes.get(name) or ""
             assert not re.match(r"(?i)\s*(https?:|//|ftp:|file:)", value)
-    source = re.sub(r'src="data:[^"]*"', "", grid_page.read_text())
+    source = re.sub(r'(src|href)="data:[^"]*"', "", grid_page.read_text())
     assert "@import" not in source
-    assert "url(" not in source
+    assert "url(" not in source.replace("url(#", ""), "but to clip paths of the page itself"
     assert "fetch(" not in source
     assert "http://" not in source
     assert "https://" not in source
     assert page.all("script") == [{}]
+
+
+def test_no_two_figures_share_an_identifier_and_every_reference_leads_somewhere(ensemble_page):
+    page, source = Page(ensemble_page), ensemble_page.read_text()
+    names = [attributes["id"] for _, attributes in page.elements if attributes.get("id")]
+    assert len(names) == len(set(names)) > 100
+    references = re.findall(r'(?:xlink:href="#|url\(#)([^")]+)', source)
+    assert len(references) > 100
+    assert set(references) <= set(names)
+    assert source.count("prefers-color-scheme: dark") == 2, "of the page, and of all its figures"
+
+
+def told_of(page: Page, words: str) -> list[str]:
+    (plot,) = [
+        part
+        for part in page.all("div")
+        if words in (part.get("aria-label") or "") and "role" in part
+    ]
+    return [line.split(" ", 4)[4] for line in plot["data-values"].splitlines()]
+
+
+def test_figures_tell_their_values(grid_page):
+    page = Page(grid_page)
+    cells = told_of(page, "of every C and gamma")
+    assert len(cells) == 20
+    assert "C = 10, gamma = 0.01: error 4.50 %" in cells
+    folds = told_of(page, "The folds at gamma = 0.01")
+    assert len(folds) == 5 * (4 + 1), "four folds, and their mean, of each C"
+    assert "C = 10: error 7.00 %" in folds
+    assert "C = 10: error, mean 4.50 %, standard deviation 1.54 %" in folds
+    counted = told_of(page, "Confusion matrix")
+    assert "true one, predicted two: 1 test sample" in counted
+    tasks = told_of(page, "Each bar is a task")
+    assert "svm gamma=0.0001 fold=0: 2.0 s on 127.0.0.1:40001" in tasks
+
+
+def at_most_all_wrong(cells: pd.DataFrame) -> pd.DataFrame:
+    error = cells["error"].clip(upper=0.9)
+    return cells.assign(error=error, score=1 - error, n_errors=(200 * error).round().astype(int))
+
+
+def test_a_grid_of_2880_fits_has_a_page_of_less_than_1500_kb(make_run):
+    C, gamma = np.logspace(-3, 6, 24), np.logspace(-6, -2, 24)
+    page = write_report(make_run(C=tuple(C), gamma=tuple(gamma), change=at_most_all_wrong))
+    assert page.stat().st_size < 1_500_000
+    assert len(told_of(Page(page), "of every C and gamma")) == 576
 
 
 def test_headings_and_anchors_agree(grid_page):

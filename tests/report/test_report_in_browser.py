@@ -27,9 +27,9 @@ def page(request, browser, grid_page):
 def test_nothing_is_wider_than_the_screen_or_missing(page):
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     assert page.evaluate(
-        "[...document.querySelectorAll('figure img')].every(image => image.naturalWidth > 0)"
+        "[...document.querySelectorAll('figure svg')].every(one => one.clientHeight > 100)"
     )
-    assert page.evaluate("document.querySelectorAll('figure img').length") >= 4
+    assert page.locator("figure svg").count() >= 4
     assert page.problems == [], "no error, and nothing is asked of a network"
 
 
@@ -70,8 +70,10 @@ def test_a_table_is_sorted_by_a_click(page):
 def test_a_figure_is_enlarged_by_a_click_and_closed_by_another(page):
     figure = page.locator("a.enlarge").first
     figure.click()
-    large = page.locator("dialog[open] img").bounding_box()
-    assert large["width"] >= page.locator("a.enlarge img").first.bounding_box()["width"]
+    large = page.locator("dialog[open] svg").bounding_box()
+    assert large["width"] >= page.locator("a.enlarge svg").first.bounding_box()["width"]
+    names = "[...document.querySelectorAll('[id]')].map(element => element.id)"
+    assert len(page.evaluate(names)) == len(set(page.evaluate(names)))
     page.locator("dialog[open]").click(position={"x": 5, "y": 5})
     assert page.locator("dialog[open]").count() == 0
 
@@ -93,7 +95,7 @@ def brightness_of(figure):
 
 @pytest.mark.slow
 def test_figures_are_dark_in_the_dark(page):
-    figure = page.locator("figure img").first
+    figure = page.locator("figure svg").first
     assert brightness_of(figure) > 200
     page.emulate_media(color_scheme="dark")
     assert brightness_of(figure) < 80
@@ -102,8 +104,8 @@ def test_figures_are_dark_in_the_dark(page):
 @pytest.mark.slow
 def test_on_a_phone_a_wide_figure_is_scrolled_in_its_card(page):
     page.set_viewport_size({"width": 390, "height": 800})
-    shares = "images => images.map(one => one.clientWidth / Number(one.getAttribute('width')))"
-    assert min(page.locator("figure img").evaluate_all(shares)) > 0.6, "labels are no specks"
+    shares = "figures => figures.map(one => one.clientWidth / one.viewBox.baseVal.width * 3 / 4)"
+    assert min(page.locator("figure svg").evaluate_all(shares)) > 0.6, "labels are no specks"
     assert page.locator(".wide .enlarge").last.evaluate("one => one.scrollWidth > one.clientWidth")
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
@@ -175,3 +177,68 @@ def test_a_table_is_saved_as_csv_with_all_its_digits(page):
     assert text[0].startswith("rank,C,gamma,cv error,")
     assert text[1].startswith("1,10,0.01,0.045,")
     assert len(text) == 1 + 20
+
+
+HEAT_MAP = "[aria-label*='of every C and gamma']"
+
+
+def over(page, plot, x, y):
+    """The text of the tip when the mouse is there, in fractions of a figure's size."""
+    box = plot.bounding_box()
+    page.mouse.move(box["x"] + x * box["width"], box["y"] + y * box["height"])
+    tips = page.locator(".tip").all_text_contents()
+    return tips[0] if tips else ""
+
+
+def place_of(plot, text):
+    """Where a figure has a value, in fractions of its size."""
+    lines = plot.get_attribute("data-values").splitlines()
+    (line,) = [line for line in lines if line.split(" ", 4)[4] == text]
+    return [float(number) / 1000 for number in line.split(" ")[:2]]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("figure", "text"),
+    [
+        (HEAT_MAP, "C = 10, gamma = 0.01: error 4.50 %"),
+        ("[aria-label*='The folds at gamma']", "C = 100: error 27.00 %"),
+        ("[aria-label*='Confusion matrix']", "true one, predicted two: 1 test sample"),
+    ],
+)
+def test_the_mouse_is_told_the_value_under_it(page, figure, text):
+    plot = page.locator(f".plot{figure}")
+    plot.scroll_into_view_if_needed()
+    assert over(page, plot, *place_of(plot, text)) == text
+    assert over(page, plot, 0.001, 0.999) == "", "nothing is there"
+    assert page.problems == []
+
+
+@pytest.mark.slow
+def test_the_arrow_keys_go_from_value_to_value(page):
+    plot = page.locator(f".plot{HEAT_MAP}")
+    values = page.locator(f"figure:has({HEAT_MAP}) .walk")
+    page.locator(f"a.enlarge:has({HEAT_MAP})").focus()
+    page.keyboard.press("Tab")
+    said = []
+    for key in ("Home", "ArrowRight", "ArrowUp", "ArrowDown", "ArrowLeft"):
+        page.keyboard.press(key)
+        said.append(values.get_attribute("aria-valuetext").partition(":")[0])
+        assert page.locator(".tip").text_content().startswith(said[-1])
+    low, right, up = "C = 0.1, gamma = 0.0001", "C = 1, gamma = 0.0001", "C = 1, gamma = 0.001"
+    assert said == [low, right, up, right, low]
+    ring, box = page.locator(".ring").bounding_box(), plot.bounding_box()
+    assert box["x"] < ring["x"] < box["x"] + box["width"] / 3
+    page.keyboard.press("Escape")
+    assert page.locator(".tip").count() == 0
+
+
+@pytest.mark.slow
+def test_an_enlarged_figure_tells_its_values_too(page):
+    page.locator(f"a.enlarge:has({HEAT_MAP})").click()
+    plot = page.locator(f"dialog .plot{HEAT_MAP}")
+    text = "C = 10, gamma = 0.01: error 4.50 %"
+    assert over(page, plot, *place_of(plot, text)) == text
+    assert page.locator("dialog .tip").is_visible()
+    page.keyboard.press("Escape")
+    assert page.locator("dialog[open], .tip").count() == 0
