@@ -69,7 +69,7 @@ def test_a_command_has_the_signature_of_its_options(name: str) -> None:
     command = getattr(pipelines, name)
     options = {field.name: field for field in fields(command.Options)}
     parameters = inspect.signature(command.run).parameters
-    assert set(options) - set(parameters) <= {"estimators"}
+    assert set(options) - set(parameters) <= {"estimators", "config"}
     for one in parameters.values():
         assert one.default == options[one.name].default
         assert one.kind is inspect.Parameter.KEYWORD_ONLY

@@ -172,6 +172,13 @@ class RunOptions(TrackingOptions, PlaceOptions):
 
     group: ClassVar[str] = "run"
 
+    config: str | None = how(
+        None,
+        "options from this file, of YAML: NAME: VALUE, paths as if typed here; or from run.json of "
+        "a run, which starts anew. What is typed wins",
+        metavar="FILE",
+        python=False,
+    )
     seed: int = number(0, "random seed of the run", rule=at_least(0, 2**32 - 1))
     results: str | None = how(
         None, "folder of the run (default: results/COMMAND-TIME)", metavar="DIR"

@@ -34,6 +34,7 @@ from pipelines.console import (
 from pipelines.errors import InputError, opt, program
 from pipelines.run import predict
 from pipelines.run.cluster import Cluster, Workers, choose_cluster, opened, where
+from pipelines.run.config import with_config
 from pipelines.run.dry_run import contact_lines, first_rows, plan_workers, what_is_left
 from pipelines.run.errors import NO_MEMORY, RunStopped, is_out_of_memory
 from pipelines.run.function import as_function
@@ -174,17 +175,22 @@ class Job(Leaving, ABC, Generic[Chosen]):
     @classmethod
     def main(cls, argv: Sequence[str] | None = None) -> int:
         """Run the command; give its exit status: 0, 1 (not finished) or 2 (bad input)."""
-        words = cls.argv(sys.argv[1:] if argv is None else argv)
+        words = list(sys.argv[1:] if argv is None else argv)
         if (kind := cls.kind_of_predict) is not None and words[:1] == ["predict"]:
             predict_rows = partial(predict.main, cls.command, kind, cls.predict_rows)
             status = exit_status(cls.command, partial(predict_rows, words[1:]))
         else:
-            status = exit_status(cls.command, partial(run_job, cls, words))
+            status = exit_status(cls.command, partial(cls._run_typed, words))
         if argv is None:
             if threads_left():  # at its end Python would wait for them, which nothing can interrupt
                 os._exit(status)
             end_process(status)
         return status
+
+    @classmethod
+    def _run_typed(cls, words: Sequence[str]) -> Path:
+        """Run the command as it is typed, with the options of a ``--config`` in its place."""
+        return run_job(cls, cls.argv(with_config(cls.kind_of_options, cls.command, words)))
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()

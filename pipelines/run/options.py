@@ -160,9 +160,10 @@ class _ShowVersion(argparse.Action):
         parser.exit()
 
 
-def _parser(
+def make_parser(
     options: type[Any], command: str, description: str, uses: Sequence[str]
 ) -> OneLineParser:
+    """The parser of a command's options; ``uses`` are the examples that ``--help`` ends with."""
     fields = dataclasses.fields(options)
     arguments = list(filter(_is_argument, fields))
     examples = [f"  {program(command)} {one}" for one in uses]
@@ -255,7 +256,7 @@ def parse_options(
     """
     fields = dataclasses.fields(kind)
     # Intermixed: options may stand between the arguments, too.
-    known, unknown = _parser(kind, command, description, uses).parse_known_intermixed_args(argv)
+    known, unknown = make_parser(kind, command, description, uses).parse_known_intermixed_args(argv)
     if unknown:
         flags = [flag_of(field.name) for field in fields if not _is_argument(field)]
         name = unknown[0].split("=")[0]

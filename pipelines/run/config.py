@@ -1,0 +1,158 @@
+"""``--config FILE``: the options of a run from a YAML file, or from ``run.json`` of any run."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Mapping, Sequence
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+from pipelines.data.user_code import is_known
+from pipelines.data.user_files import read_yaml
+from pipelines.errors import InputError, flag_of, nearest, opt
+from pipelines.run.options import make_parser, shown
+from pipelines.run_folder.names import RECORD
+
+# What a recorded run says of its own folder, or of an earlier one, and of no other run.
+OF_ONE_RUN = ("results", "resume", "accept_changed", "dry_run", "pilot", "quiet", "extend")
+
+
+def with_config(kind: type[Any], command: str, argv: Sequence[str]) -> list[str]:
+    """Put the options of the file that ``--config`` names in its place, as they would be typed.
+
+    What stands on the command line wins. So ``run.json`` records the options themselves, and a
+    run is resumed without the file.
+
+    Parameters
+    ----------
+    kind : dataclass whose fields are the command's options
+    argv : words as they are typed
+
+    Raises
+    ------
+    InputError
+        The file cannot be read, is of another command, or has an unknown option or a value that
+        is none of its option; of ``run.json``, an option names code and was not typed, too.
+    """
+    if not any(word == "--config" or word.startswith("--config=") for word in argv):
+        return list(argv)
+    typed = vars(make_parser(kind, command, "", ()).parse_known_intermixed_args(argv)[0])
+    path = Path(typed["config"]).expanduser()
+    path = path / RECORD if path.is_dir() else path
+    options = _options_of(path, kind, command, typed)
+    words = [word for name, value in options.items() for word in _words(kind, name, value, path)]
+    parser = make_parser(kind, command, "", ())
+    for name, value in options.items():
+        try:
+            parser.parse_intermixed_args(_words(kind, name, value, path))
+        except InputError as error:
+            raise InputError(f"{error.flagged()} (in {path})") from None
+    return [*words, *_without_config(argv)]
+
+
+def _without_config(argv: Sequence[str]) -> list[str]:
+    words, is_value = list[str](), False
+    for word in argv:
+        if not is_value and word != "--config" and not word.startswith("--config="):
+            words.append(word)
+        is_value = word == "--config" and not is_value
+    return words
+
+
+def _options_of(
+    path: Path, kind: type[Any], command: str, typed: Mapping[str, Any]
+) -> dict[str, Any]:
+    """The options of a file by name, those that are not typed."""
+    content = _read(path)
+    is_record = isinstance(content.get("options"), dict) and "command" in content
+    named = str(content.get("command", command)).replace("-", "_")
+    if named != command:
+        raise InputError(
+            f"{opt('config')} must be of {command.replace('_', '-')}, got {path}, which is of "
+            f"{named.replace('_', '-')}; call that command, or name another file"
+        )
+    if is_record:
+        content = {k: v for k, v in content["options"].items() if k not in (*OF_ONE_RUN, "config")}
+    fields = {f.name: f for f in dataclasses.fields(kind) if f.metadata["python"]}
+    options = dict[str, Any]()
+    for key, value in content.items():
+        name = str(key).replace("-", "_")
+        if name == "command" and not is_record:
+            continue
+        if name not in fields:
+            way_out = nearest(name, fields, f"{command.replace('_', '-')} --help lists them")
+            raise InputError(
+                f"{opt('config')} must have options of {command.replace('_', '-')}, got {key} in "
+                f"{path}; {way_out}"
+            )
+        if name in options:
+            raise InputError(
+                f"{opt('config')} must have an option once, got {key} twice in {path}; drop one"
+            )
+        options[name] = value
+    left_out = {*typed} | ({"results"} if "resume" in typed else set())
+    options = {name: value for name, value in options.items() if name not in left_out}
+    if is_record:
+        _refuse_code(options, fields, path)
+    return options
+
+
+def _read(path: Path) -> dict[str, Any]:
+    must_be = f"{opt('config')} must be"
+    if path.suffix == ".json":
+        try:
+            content = json.loads(path.read_bytes())
+        except (OSError, ValueError, RecursionError) as error:
+            why = getattr(error, "strerror", None) or error
+            raise InputError(
+                f"{must_be} a file that can be read, got {path} ({why}); check it"
+            ) from None
+    else:
+        content = read_yaml(path, must_be)
+    if not isinstance(content, dict):
+        kind = "nothing" if content is None else f"a {type(content).__name__}"
+        raise InputError(f"{must_be} a file of option: value, got {path}, which holds {kind}")
+    return content
+
+
+def _refuse_code(options: Mapping[str, Any], fields: Mapping[str, Any], path: Path) -> None:
+    """Raise InputError where a recorded run would have code run: its file may be from anywhere."""
+    for name, value in options.items():
+        names = fields[name].metadata["code"]
+        value = tuple(value) if isinstance(value, list) else value
+        if names is not None and value is not None and not all(map(is_known, names(value))):
+            raise InputError(
+                f"{flag_of(name)} of {path} names code, which runs only if you name it, too: look "
+                f"at it, then add {flag_of(name)} {shown(value)}"
+            )
+
+
+def _words(kind: type[Any], name: str, value: Any, path: Path) -> list[str]:
+    """Return an option as it is typed; none where it is null, or a flag that is false."""
+    field = kind.__dataclass_fields__[name]
+    flag, nargs = flag_of(name), field.metadata["nargs"]
+
+    def refuse(rule: str) -> InputError:
+        return InputError(f"{flag} must be {rule}, got {value!r} (in {path})")
+
+    if value is None:
+        return []
+    if field.default is False:
+        if not isinstance(value, bool):
+            raise refuse("true or false")
+        return [flag] if value else []
+    values = value if isinstance(value, list) else [value]
+    plain = "text or a number" if nargs is None else "text, a number, or a list of them"
+    if any(
+        isinstance(part, bool) or not isinstance(part, str | int | float | date) for part in values
+    ):
+        raise refuse(plain)
+    if isinstance(nargs, int) and len(values) != nargs:
+        raise refuse(f"a list of {nargs}")
+    if not values:
+        return []
+    if nargs is None:
+        return [f"{flag}={','.join(map(str, values))}"]
+    return [flag, *map(str, values)]
