@@ -200,8 +200,8 @@ def test_kinds_of_columns(pay):
     assert table.kinds.left_out == (("id", "id"), ("since", "date"))
     first, second = table.lines()
     assert "120 rows, target 'pay': 2 classes: high (" in first
-    levels = "sex (2), grade (3)"
-    assert f"2 columns of numbers; 2 of categories, with numbers of levels: {levels};" in second
+    levels = "sex (2 levels), grade (3 levels)"
+    assert f"2 numeric; 2 categorical: {levels};" in second
     assert "missing cells, imputed; left out: id (id), since (date)" in second
 
 

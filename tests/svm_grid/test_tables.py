@@ -199,8 +199,8 @@ def test_a_dry_run_shows_rows_as_the_solver_will_see_them(
     assert main(["--dataset", str(run.parent / "pay.csv"), *GRID, "--dry-run"]) == 0
     said = capsys.readouterr().out
     assert "table      pay.csv: 150 rows, target 'pay': 2 classes" in said
-    levels = "2 of categories, with numbers of levels: sex (2), grade (3)"
-    assert f"columns    1 column of numbers; {levels}" in said
+    levels = "2 categorical: sex (2 levels), grade (3 levels)"
+    assert f"columns    1 numeric; {levels}" in said
     header = next(line for line in said.splitlines() if "sex=F" in line)
     names = "class age age missing sex=F sex=M sex missing grade=1 grade=2 grade=x"
     assert header.split() == names.split()
