@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from pipelines.graph.random_graphs import RandomGraph
     from pipelines.graph.ranks import compute_pagerank
     from pipelines.report.comparison import compare_figure, compare_table, write_comparison
+    from pipelines.report.run_table import list_runs
     from pipelines.run.result import Run
     from pipelines.search.grid_search import GridSearch
     from pipelines.search.race_search import RaceSearch
@@ -40,6 +41,7 @@ __all__ = [
     "compare_figure",
     "compare_table",
     "compute_pagerank",
+    "list_runs",
     "write_comparison",
 ]
 _PLACES = {
@@ -56,6 +58,7 @@ _PLACES = {
     "compare_figure": "report.comparison",
     "compare_table": "report.comparison",
     "compute_pagerank": "graph.ranks",
+    "list_runs": "report.run_table",
     "write_comparison": "report.comparison",
 }
 # A command that is run is a module of its name; ``report`` is none.

@@ -34,6 +34,10 @@ COMMANDS = {
     "warm_up": Command(
         "pipelines.warm_up", "compile beforehand what runs compile at first use, and keep it"
     ),
+    "runs": Command("pipelines.runs", "a table of the runs in a folder, sorted and filtered"),
+    "export": Command(
+        "pipelines.export.__main__", "the model of a run as ONNX, scikit-learn or safetensors"
+    ),
     "report": Command("pipelines.report.__main__", "redraw the pages of runs, or compare runs"),
 }
 

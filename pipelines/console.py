@@ -81,7 +81,11 @@ def wrap_line(line: str) -> str:
 def print_error(command: str, message: str) -> None:
     """Print a one-line error on stderr, in the format that every command uses."""
     with suppress(OSError):
-        print(f"{command}: {printable(' '.join(message.split()))}", file=sys.stderr, flush=True)
+        print(
+            f"{command.replace('_', '-')}: {printable(' '.join(message.split()))}",
+            file=sys.stderr,
+            flush=True,
+        )
 
 
 def take_any_terminal() -> None:

@@ -72,17 +72,17 @@ class CandidateOptions:
 
     estimator: tuple[str, ...] = several(
         (),
-        "an estimator by its short name or import path; more than one are compared",
+        "estimators to compare, by short name or import path",
         metavar="NAME",
         code=classes_of,
     )
     estimators: bool = option(
-        False, "list the short names and end", changes_results=False, python=False
+        False, "list the short names and exit", changes_results=False, python=False
     )
     param: tuple[str, ...] = several(
         (),
-        "values of a parameter of the last named estimator, with commas between them; every "
-        "combination is a candidate. To draw: '{log: [1e-2, 1e4]}', uniform, int, log_int, normal",
+        "values of a parameter of the estimator named last, separated by commas; every combination "
+        "is a candidate. To draw: '{log: [1e-2, 1e4]}', uniform, int, log_int, normal",
         metavar="NAME=VALUE,VALUE",
         code=code_of_params,
     )
@@ -91,24 +91,24 @@ class CandidateOptions:
     )
     grid: str | None = option(
         None,
-        "a YAML file of grids: estimator: {parameter: [value, ...]}, or a list of such {...}; a "
-        "distribution in place of a list, such as {log: [1e-2, 1e4]}, is drawn from",
+        "YAML file of grids: estimator: {parameter: [value, ...]}, or a list of such {...}; a "
+        "distribution in place of a list, such as {log: [1e-2, 1e4]}, is sampled",
         metavar="FILE.yaml",
         path="file",
         code=code_of_grid,
     )
     preprocess: str = option(
         "auto",
-        "fitted within each training fold: auto (scaling for those that want it, one-hot "
-        "columns for text, imputation), none, or a YAML file of steps",
+        "preprocessing, fitted within each training fold: auto (scaling where an estimator needs "
+        "it, one-hot encoding, imputation), none, or a YAML file of steps",
         metavar="auto|none|FILE",
         path="file",
         code=code_of_steps,
     )
     scoring: tuple[str, ...] = several(
         (),
-        "scorers of scikit-learn; the best candidate is chosen by the first (default: "
-        "accuracy, or r2)",
+        "scorers of scikit-learn; the first chooses the best candidate (default: accuracy; r2 for "
+        "regression)",
         metavar="NAME",
     )
 
@@ -120,7 +120,7 @@ class Options(CandidateOptions, SearchOptions):
     group: ClassVar[str] = "validation"
 
     learning_curve: bool = option(
-        False, "fit the best candidate of each algorithm on shares of the training rows, too"
+        False, "also fit the best candidate of each algorithm on fractions of the training rows"
     )
     rope: float = real(
         0.01,
@@ -313,8 +313,15 @@ class CrossValidation(SearchJob[Options]):
         tested: dict[str, Any],
     ) -> dict[str, Any]:
         """See ``SearchJob``; compare the best candidates of all algorithms."""
-        from pipelines.search.answer import described, fit_counts, keep_model, write_predictions
+        from pipelines.search.answer import (
+            described,
+            fit_counts,
+            keep_model,
+            write_class_values,
+            write_predictions,
+        )
 
+        write_class_values(path, plan.dataset, tested["of_classes"])
         candidates = with_algorithm(candidates, scored.whole, scored.problem.candidates)
         names.write_table(candidates, path / names.CANDIDATES)
         best = best_of_each(candidates)
@@ -361,6 +368,11 @@ class CrossValidation(SearchJob[Options]):
 
 JOB = CrossValidation
 main, run = JOB.main, JOB.run
+
+
+def __dir__() -> list[str]:
+    return ["main", "run"]
+
 
 if __name__ == "__main__":
     sys.exit(main())

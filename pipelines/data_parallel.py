@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
@@ -15,10 +15,18 @@ from pipelines.errors import InputError, flag_of, opt
 from pipelines.nn.augment import chosen
 from pipelines.nn.settings import OF_NETWORKS, need_torch
 from pipelines.parallel.options import HIDDEN, ROWS_OF_APPROXIMATOR, Formation, TrainingOptions
-from pipelines.parallel.record import CHECKPOINTS, EPOCHS, EpochRow, ParallelAnswer, ParallelRecord
+from pipelines.parallel.record import (
+    CHECKPOINTS,
+    EPOCHS,
+    EpochRow,
+    ParallelAnswer,
+    ParallelRecord,
+    in_words,
+)
 from pipelines.run import job
 from pipelines.run.cluster import Cluster, Workers, refuse_unshared
 from pipelines.run.errors import RunStopped, stop_if_lost
+from pipelines.run.events import ProgressEvent
 from pipelines.run.groups import OwnDataOptions, RunOptions, TestOptions
 from pipelines.run.lifecycle import Session
 from pipelines.run.summary import baseline_lines, wall_time
@@ -206,8 +214,8 @@ class DataParallel(job.Job[Options]):
 
     command = "data_parallel"
     description = (
-        "Train one network on many workers: one rank on each, in step by a strategy; a rank that "
-        "dies costs the steps since the ranks were last equal."
+        "Train one network on many workers, one rank on each, synchronised by --sync; after a lost "
+        "rank, training resumes from the last synchronised step."
     )
     kind_of_options = Options
     row = EpochRow
@@ -288,7 +296,8 @@ class DataParallel(job.Job[Options]):
                 started, clock = time.time(), time.perf_counter()
                 try:
                     sampled = cluster.client.run(samples_of_memory, on_error="ignore")
-                    trained = run_training(plan, training, restarts, session, cluster)
+                    update = journal_writer.update
+                    trained = run_training(plan, training, restarts, session, cluster, update)
                     progress, members, seconds = trained
                 except (RunStopped, InputError):
                     raise
@@ -342,14 +351,15 @@ class DataParallel(job.Job[Options]):
         for training in dict.fromkeys(Training.of_file(file.name) for file in files):
             name, content = training.name, read(path / CHECKPOINTS / training.file)
             if name not in done and content is not None:
-                return f"{name} up to step {progress_of(content).step:,}"
+                return f"{training.words} up to step {progress_of(content).step:,}"
         return ""
 
     def summary_lines(self, record: Mapping[str, Any], path: Path) -> list[str]:
         """Return the last epoch of each training, what was lost, the time."""
         lines = []
         for one in record["trainings"]:
-            label = f"{one['strategy']} on {one['ranks']} rank" + "s" * (one["ranks"] != 1)
+            repeat = f", repeat {one['repeat'] + 1}" * (record["options"].get("repeats", 1) > 1)
+            label = in_words(f"{one['strategy']} on {one['ranks']}{repeat}")
             if one["validation_loss"] is None:
                 lines.append(f"warning    {label}: {one['status']}")
                 continue
@@ -367,10 +377,11 @@ class DataParallel(job.Job[Options]):
             lost = sum(one["steps_lost"] for one in restarts)
             lines.append(f"restarts   {len(restarts)}, {lost} steps repeated")
         if (error := record.get("test_error")) is not None:
-            lines.append(f"test error {100 * error:.2f} % of {record['best']['training']}")
+            lines.append(f"test error {100 * error:.2f} % ({in_words(record['best']['training'])})")
         elif (metric := record.get("test_metric")) is not None:
             lines.append(
-                f"test       {record['metric']} {metric:.4g} of {record['best']['training']}"
+                f"test       {record['metric']} {metric:.4g} "
+                f"({in_words(record['best']['training'])})"
             )
         return [*lines, *baseline_lines(record), wall_time(record)]
 
@@ -398,22 +409,35 @@ def run_training(
     restarts: list[Mapping[str, Any]],
     session: Session,
     cluster: Cluster,
+    update: Callable[[ProgressEvent], None],
 ) -> Any:
-    """Train once, and say so; see ``train_on``. ``restarts`` is added to."""
+    """Train once, and say so; see ``train_on``.
+
+    Parameters
+    ----------
+    restarts : is added to
+    update : function that shows how far the training is
+    """
     from pipelines.nn.settings import torch_device
     from pipelines.parallel.elastic import train_on
     from pipelines.parallel.rank import TrainingPlan
 
     last_line = time.monotonic()
+    update(ProgressEvent(training.name, 0.0, note="starting the ranks, which import torch"))
 
     def on_message(message: Mapping[str, Any]) -> None:
         nonlocal last_line
         session.journal.check()
+        if message["kind"] == "epoch":
+            session.tracking.tell(training.rows([message])[0])
+        if message["kind"] in ("begun", "epoch"):
+            share = message.get("epoch", 0) / plan.options.epochs
+            update(ProgressEvent(training.name, min(1.0, share)))
         if message["kind"] == "epoch" and time.monotonic() - last_line > SECONDS_BETWEEN_LINES:
             last_line = time.monotonic()
             loss = message["validation_loss"]
             session.echo(
-                f"epoch      {message['epoch']:,} of {training.name}"
+                f"epoch      {training.words}, epoch {message['epoch']:,}"
                 + ("" if loss is None else f": validation loss {loss:.4g}")
             )
         if message["kind"] == "restart":
@@ -440,6 +464,11 @@ def run_training(
 
 JOB = DataParallel
 main, run = JOB.main, JOB.run
+
+
+def __dir__() -> list[str]:
+    return ["main", "run"]
+
 
 if __name__ == "__main__":
     sys.exit(main())

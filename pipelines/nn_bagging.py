@@ -103,49 +103,49 @@ class TrainingOptions:
     )
     optimizer: str = option(
         "auto",
-        "of torch; auto takes sgd, and for the study's networks their own",
+        "torch's optimiser; auto: sgd, for the study's networks their own",
         choices=("auto", *OPTIMIZERS),
     )
     schedule: str = option(
         "auto",
-        "of the learning rate; auto takes onecycle, and for the study's networks none",
+        "learning-rate schedule; auto: onecycle, for the study's networks none",
         choices=("auto", *SCHEDULES),
     )
     weight_decay: float | None = real(
         None,
-        "of weights but biases and norms (default: 0.0005, of adamw 0.05, of table 0.1)",
+        "weight decay, except of biases and norms (default: 0.0005, adamw 0.05, table 0.1)",
         rule=at_least(0, 10),
         metavar="DECAY",
     )
     label_smoothing: float | None = real(
         None,
-        "share of a label that goes to all classes alike (default: 0.05, of table 0.02)",
+        "fraction of a label spread over all classes (default: 0.05, table 0.02)",
         rule=at_least(0, 0.9),
-        metavar="SHARE",
+        metavar="FRACTION",
     )
     patience: int | None = number(
         None,
-        "end a network after so many epochs without a smaller loss of the rows that its "
-        "sample left out, and take its best (default: never; of network table 20, of numbers 30)",
+        "epochs without a smaller loss on the out-of-bag rows after which a network stops, and its "
+        "best weights are kept (default: never; network table 20, in a regression 30)",
     )
     batch_size: int | None = number(
-        None, "rows of a step of training (default: 64; of the study's networks 10, of table 256)"
+        None, "rows of a training step (default: 64; the study's networks 10, table 256)"
     )
     max_epochs: int | None = number(
         None,
-        "most epochs of a network (default: 12 to 60, 1500 steps; of the study's networks 20: they "
-        "end earlier when their loss falls by less than a fifth; of table 20 to 200, 200 steps, of "
-        "numbers 20 to 1000, 1000 steps)",
+        "maximum epochs (default: 12 to 60, 1500 steps; the study's networks 20, which stop "
+        "earlier once the loss falls by less than a fifth; table 20 to 200, 200 steps; in a "
+        "regression 20 to 1000, 1000 steps)",
     )
     precision: str = option(
         "fp32",
-        "of products: tf32 on a GPU; bf16 on GPUs and newer CPUs, not for the study's networks",
+        "matrix products: tf32 on a GPU; bf16 on GPUs and newer CPUs, except the study's networks",
         choices=PRECISIONS,
     )
     memory: float | None = real(
         None,
-        "GiB of a worker's device that training may take (default: 90 % of a GPU, no limit on "
-        "a CPU)",
+        "GiB of device memory that training may use on a worker (default: 90 % of a GPU, no limit "
+        "on a CPU)",
         rule=positive,
         metavar="GIB",
         changes_results=False,
@@ -175,68 +175,65 @@ class Options(
     )
     n_tuning: int = number(
         12,
-        "candidates that the random search of each member tries; 0: no search, each member "
-        "trains the first that is drawn",
+        "candidates of each member's random search; 0: no search, each member trains the first one "
+        "drawn",
         rule=at_least(0, 10_000),
     )
     strategy: str = option(
         "random",
-        "who of a member's candidates is tried next: random tries all on every fold; race drops "
-        "those that are clearly behind as the folds come; tpe draws where earlier candidates were "
-        "good",
+        "which of a member's candidates are tried: random, all on every fold; race drops those "
+        "clearly behind as folds finish; tpe draws where earlier candidates did well",
         choices=STRATEGIES,
     )
     race_margin: float = real(
         MARGIN,
-        "standard errors that a candidate must be behind the best to be dropped, with "
-        "--strategy race",
+        "with --strategy race: standard errors behind the best at which a candidate is dropped",
         rule=at_least(1, 100),
         metavar="N",
     )
     space: str = option(
         "auto",
-        "where candidates are drawn from: small, study, mlp, table, cnn or a .yaml file; auto goes "
-        "by --network",
+        "search space: small, study, mlp, table, cnn or a .yaml file; auto: by --network",
         metavar="NAME|FILE",
         path="file",
         code=code_of_space,
     )
     scoring: tuple[str, ...] = several(
         (),
-        "scorers of scikit-learn; a member's best candidate is chosen by the first (default: "
-        "neg_log_loss, of numbers neg_mean_squared_error)",
+        "scorers of scikit-learn; the first chooses a member's best candidate (default: "
+        "neg_log_loss; neg_mean_squared_error for regression)",
         metavar="NAME",
     )
     explain: str | None = option(
         None,
-        "test rows whose certainty is drawn, such as 7,18",
+        "test rows whose certainty is plotted, such as 7,18",
         rule=ROWS,
         metavar="ROWS",
         changes_results=False,
     )
     defer_error: float | None = share(
         None,
-        "keep only answers of which, by out-of-bag training rows, at most this share is wrong; the "
-        "others are deferred to a human, beside those of the three-in-four rule",
+        "answer only where the estimated error (from out-of-bag rows) is at most this; defer the "
+        "rest",
         changes_results=False,
     )
     defer_width: float | None = real(
         None,
-        "of numbers: keep only answers whose interval is at most so wide, in units of the target; "
-        "the others are deferred to a human",
+        "regression: answer only where the interval is at most this wide, in units of the target; "
+        "defer the rest",
         metavar="WIDTH",
         rule=rule("above 0 and finite", lambda width: 0 < width < math.inf),
         changes_results=False,
     )
     confidence: float | None = share(
         None,
-        "of --defer-error, of the prediction sets that predict names, and of the intervals of "
-        f"numbers (default: {CONFIDENCE}, of intervals {OF_INTERVALS})",
+        "confidence level of --defer-error, of prediction sets and of a regression's intervals "
+        f"(default: {CONFIDENCE}, intervals {OF_INTERVALS})",
         changes_results=False,
     )
     image: tuple[str, ...] | None = several(
         None,
-        "images of your own that the ensemble is asked about",
+        "your own images, for the ensemble to classify",
         metavar="FILE",
         path="data",
     )
@@ -271,23 +268,22 @@ class BaggingPredictOptions(PredictOptions):
     """Options of ``nn_bagging predict``."""
 
     description: ClassVar[str] = (
-        "Ask a stored ensemble about the rows of a table, whose columns are found by name, or what "
-        "images of your own show. " + RULE_OF_IMAGES
+        "Predict the rows of a table, or your own images, with the ensemble of a run. Columns are "
+        "matched by name. " + RULE_OF_IMAGES
     )
     has_figures: ClassVar[bool] = True
 
     output: Path | None = option(
         None,
-        "of a table: a .csv or .parquet file (default: NAME-predictions.csv beside it); of images: "
-        f"such a file, or a folder; figures NAME-certainty.svg and .png of the first {SHOWN} are "
-        "put beside it (default: image-predictions.csv in the current folder)",
+        "for a table: a .csv or .parquet file (default: NAME-predictions.csv beside it); for "
+        "images: such a file, or a folder (default: image-predictions.csv in the current folder), "
+        f"beside which figures NAME-certainty.svg and .png of the first {SHOWN} are put",
         parse=Path,
         metavar="PATH",
     )
     copies: int = number(
         0,
-        "of images: average over N copies, augmented as in the run's training, in place of the "
-        "image as it is",
+        "for images: average over N copies, augmented as in training, instead of the image itself",
         rule=rule(f"from 0 to {MOST_COPIES}", lambda number: 0 <= number <= MOST_COPIES),
     )
     network: str | None = again("a network of your own")
@@ -602,6 +598,7 @@ class Bagging(job.Job[Options]):
     ) -> BaggingAnswer:
         """Reduce the members' predictions, and score them on the test rows."""
         from pipelines.bagging.answer import TrainedEnsemble, answer, answer_numbers
+        from pipelines.bagging.importance import write_ensemble_importances
         from pipelines.data.baseline import baseline_of, remarks_on
 
         options, data = plan.options, plan.data
@@ -628,6 +625,17 @@ class Bagging(job.Job[Options]):
             error = entries["vote_test_error"]
             remarks = remarks_on(data, baseline, test_error=error, option="")
             entries |= {"baseline": baseline, "remarks": remarks}
+        own = named_code(plan.space.network)
+        remark = write_ensemble_importances(
+            session.path,
+            list(trained.refits),
+            data,
+            options.seed,
+            plan.scoring[0] if options.scoring else None,
+            options.time_budget,
+            own[0] if own else None,
+        )
+        entries["remarks"] += [remark] if remark else []
         if options.nested is not None:
             from pipelines.bagging.train_members import nested_estimate
 
@@ -647,6 +655,11 @@ class Bagging(job.Job[Options]):
 
 JOB = Bagging
 main, run = JOB.main, JOB.run
+
+
+def __dir__() -> list[str]:
+    return ["main", "run"]
+
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -53,62 +53,55 @@ class Options(RunOptions):
     )
     source: str | None = option(
         None,
-        "column of the nodes that edges leave (default: the one called source, from or the like, "
-        "else the first; without a header line columns are called 1, 2, ...)",
+        "column of source nodes (default: the one called source, from or the like, else the first; "
+        "without a header line columns are called 1, 2, ...)",
         metavar="COLUMN",
     )
     target: str | None = option(
         None,
-        "column of the nodes that edges point at (default: the one called target, to or the like, "
-        "else the second)",
+        "column of target nodes (default: the one called target, to or the like, else the second)",
         metavar="COLUMN",
     )
-    weight: str | None = option(
-        None, "column of weights (default: every edge counts 1)", metavar="COLUMN"
-    )
-    header: bool = option(False, "the first line of the edge list has the names of its columns")
+    weight: str | None = option(None, "column of edge weights (default: 1 each)", metavar="COLUMN")
+    header: bool = option(False, "the first line of the edge list is a header")
     no_header: bool = option(False, "the first line of the edge list is an edge")
     encoding: str | None = encoding_option()
-    undirected: bool = option(False, "count each edge both ways, a self-loop once")
-    random: str = option("rmat", "the random graph", choices=("erdos", "rmat"))
+    undirected: bool = option(False, "treat edges as undirected; a self-loop counts once")
+    random: str = option("rmat", "kind of random graph", choices=("erdos", "rmat"))
     nodes: int = number(100_000, "nodes of the random graph", rule=at_least(2))
-    degree: float = real(
-        8.0, "edges that leave a node of the random graph, on average", rule=at_least(1)
-    )
-    self_loops: str = option(
-        "keep", "what becomes of edges from a node to itself", choices=("keep", "drop")
-    )
+    degree: float = real(8.0, "mean out-degree of the random graph", rule=at_least(1))
+    self_loops: str = option("keep", "self-loops", choices=("keep", "drop"))
     repeated: str = option(
         "sum",
-        "an edge that stands there more than once counts as often, or once",
+        "duplicate edges: sum their weights, or count them once",
         choices=("sum", "once"),
     )
-    alpha: float = share(0.85, "damping: how likely the surfer follows an edge", metavar="NUMBER")
+    alpha: float = share(0.85, "damping factor: probability of following an edge", metavar="NUMBER")
     personalise: str | None = option(
         None,
-        "where to jump: a table whose first column names nodes and whose others are vectors",
+        "personalisation: a table with nodes in its first column and a vector in each other",
         metavar="FILE",
         path="file",
     )
     dangling: str = option(
         "uniform",
-        "where the surfer goes from a node that no edge leaves",
+        "where the surfer goes from a dangling node, one without out-links",
         choices=("uniform", "personalised", "none"),
     )
     start: str | None = option(
         None,
-        "ranks to begin with, of a graph that was much like this one: the folder of a run, or a "
-        "table of nodes and ranks; fewer iterations end in the same ranks",
+        "warm start: ranks of a similar graph, as the folder of a run or a table of nodes and "
+        "ranks; fewer iterations give the same ranks",
         parse=ranks_file,
         metavar="RUN|FILE",
         path="file",
     )
     tol: float = real(
-        1e-6, "end when the L1 norm of the change is this small; 0: never", rule=at_least(0)
+        1e-6, "stop once the L1 norm of the change is at most this; 0: never", rule=at_least(0)
     )
-    iterations: int | None = number(None, "at most (default: as many as --tol can need)")
+    iterations: int | None = number(None, "maximum iterations (default: as many as --tol can need)")
     distributed: bool = option(
-        False, "write the edges to partitions, one for each worker; for a graph larger than memory"
+        False, "partition the edges over the workers, for a graph larger than memory"
     )
     checkpoint_every: int = number(
         10, "with --distributed: iterations between checkpoints of the ranks", changes_results=False
@@ -148,7 +141,7 @@ class PageRankPlan(job.Plan[Options]):
     def lines(self) -> list[str]:
         """The graph and the surfer."""
         options, problem = self.options, self.problem
-        surfer = f"surfer     alpha {options.alpha:g}, dangling {options.dangling}"
+        surfer = f"surfer     damping {options.alpha:g}, dangling nodes {options.dangling}"
         if problem is None:
             graph = f"graph      {self.data.name}, in partitions on all workers"
         else:
@@ -323,8 +316,8 @@ class PageRank(job.Job[Options]):
         end = "" if record["converged"] else "; not converged: --tol was not reached"
         return [
             f"highest    {top}",
-            f"exact to   {record['bound']:.2g} (L1), residual {record['residual']:.2g}, after "
-            f"{record['n_iterations']} iterations, change {record['change']:.2g}{end}",
+            f"precision  L1 error at most {record['bound']:.2g}, residual {record['residual']:.2g}"
+            f", after {record['n_iterations']} iterations, change {record['change']:.2g}{end}",
             wall_time(record),
         ]
 
@@ -349,6 +342,11 @@ def distribution(ranks: Array) -> dict[str, list[float]]:
 
 JOB = PageRank
 main, run = JOB.main, JOB.run
+
+
+def __dir__() -> list[str]:
+    return ["main", "run"]
+
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -50,7 +50,7 @@ from pipelines.svm_search.axes import (
     words_in_numbers,
 )
 from pipelines.svm_search.problem import is_brief, refit_and_test, svm_problem, workers_for
-from pipelines.svm_search.record import PROBABILITIES, SvmAnswer, SvmRecord, SvmRow
+from pipelines.svm_search.record import SvmAnswer, SvmRecord, SvmRow
 from pipelines.svm_search.summary import of_grid
 
 if TYPE_CHECKING:
@@ -74,40 +74,39 @@ class Options(SVMOptions, SearchOptions):
     group: ClassVar[str] = "grid"
 
     c: tuple[float, ...] | None = by_hand(
-        help="values of C, with commas between them, in place of --n-c and --log-c"
+        help="values of C, separated by commas, instead of --n-c and --log-c"
     )
     n_c: int | None = number(None, "number of C values (default: 8)", rule=at_least(1, 10_000))
     log_c: tuple[float, float] | None = bounds(
         None, "bounds of log10 C; by default -3 6 for images, -2 4 for tables"
     )
     gamma: tuple[float | str, ...] | None = by_hand(
-        help="values of gamma in place of --n-gamma and --log-gamma: numbers, scale and auto, "
-        "which are scikit-learn's on all training rows"
+        help="values of gamma instead of --n-gamma and --log-gamma: numbers, or scikit-learn's "
+        "scale and auto, from all training rows"
     )
     n_gamma: int | None = number(
         None, "number of gamma values (default: 8)", rule=at_least(1, 10_000)
     )
     log_gamma: tuple[float, float] | None = bounds(
         None,
-        "bounds of log10 gamma; by default from a hundredth (of images a thousandth) to ten times "
+        "bounds of log10 gamma; by default from a hundredth (for images a thousandth) to ten times "
         "1 / (features × variance)",
     )
     epsilon: tuple[float, ...] | None = by_hand(
-        help="values of epsilon in place of --n-epsilon and --log-epsilon (regression)"
+        help="values of epsilon instead of --n-epsilon and --log-epsilon (regression)"
     )
     n_epsilon: int | None = number(
         None, "number of epsilon values (regression; default: 3)", rule=at_least(1, 1_000)
     )
     log_epsilon: tuple[float, float] | None = bounds(
         None,
-        "bounds of log10 epsilon, half the width of the tube about the targets within which an "
-        "error costs nothing, in their standard deviations (default: -2 0)",
+        "bounds of log10 epsilon, in standard deviations of the target (default: -2 0)",
     )
     scoring: str | None = option(
         None,
-        "what the best candidate is chosen by: any scorer of scikit-learn that needs predictions "
-        "or decision values, such as balanced_accuracy, f1_macro or, of two classes, roc_auc "
-        "(default: accuracy, or r2 of numbers)",
+        "scorer that chooses the best candidate: any of scikit-learn's that needs predictions or "
+        "decision values, such as balanced_accuracy, f1_macro or, for two classes, roc_auc "
+        "(default: accuracy; r2 for regression)",
         metavar="NAME",
     )
     probability: bool = option(
@@ -358,7 +357,7 @@ class Search(SearchJob[Options]):
         tested: dict[str, Any],
     ) -> dict[str, Any]:
         """See ``SearchJob``; store the model, and probabilities where they are calibrated."""
-        from pipelines.search.answer import number_scores, write_predictions
+        from pipelines.search.answer import number_scores, write_class_values, write_predictions
 
         data, machine = plan.dataset, tested.pop("machine")
         exactness = tested.pop("exactness", None)
@@ -374,18 +373,14 @@ class Search(SearchJob[Options]):
         if data.task == REGRESSION:
             write_predictions(path, data, tested["predicted"])
             return entries | {"test_scores": number_scores(truth, tested["predicted"])}
-        probabilities = tested.pop("probabilities", None)
+        probabilities, codes = tested.pop("probabilities", None), np.arange(len(data.classes))
+        of_classes = "decision", codes, tested.pop("decision_values", None)
         entries |= write_predictions(path, data, **tested)
         if probabilities is not None:
-            import pandas as pd
-
-            from pipelines.run.new_rows import class_columns
-
-            table = {"row": np.arange(len(truth)), "true": truth}
-            table |= class_columns("probability", data.classes, probabilities)
-            names.write_table(pd.DataFrame(table), path / PROBABILITIES)
+            of_classes = "probability", codes, probabilities
             entries["test_log_loss"] = log_loss(probabilities, truth)
             entries["test_calibration_error"] = expected_calibration_error(probabilities, truth)
+        write_class_values(path, data, of_classes)
         return entries
 
     def summary_lines(self, record: Mapping[str, Any], path: Path) -> list[str]:
@@ -399,6 +394,11 @@ class Search(SearchJob[Options]):
 
 JOB = Search
 main, run = JOB.main, JOB.run
+
+
+def __dir__() -> list[str]:
+    return ["main", "run"]
+
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -14,7 +14,7 @@ from pipelines.console import echo, phase, print_error, take_any_terminal, wrap_
 
 def test_an_error_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     print_error("svm_grid", "first\n  second")
-    assert capsys.readouterr().err == "svm_grid: first second\n"
+    assert capsys.readouterr().err == "svm-grid: first second\n"
 
 
 def test_no_control_character_reaches_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
@@ -23,7 +23,7 @@ def test_no_control_character_reaches_the_terminal(capsys: pytest.CaptureFixture
     print_error("svm_grid", "class '\x1b[2J' is rare")
     said = capsys.readouterr()
     assert said.out == "best of \\x1b[31mred\\x07\nimage caf\\xe9.png\n"
-    assert said.err == "svm_grid: class '\\x1b[2J' is rare\n"
+    assert said.err == "svm-grid: class '\\x1b[2J' is rare\n"
 
 
 def test_a_terminal_without_the_sign_shows_another(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -149,7 +149,7 @@ def test_what_a_terminal_obeys_is_written_out(capsys: pytest.CaptureFixture[str]
     print_error("svm_grid", "column '\x1b]0;title\x07'")
     shown = capsys.readouterr()
     assert shown.out == "label \\x1b[31mred\\x9b2J \\u202etxt.exe é %\ttab\n"
-    assert shown.err == "svm_grid: column '\\x1b]0;title\\x07'\n"
+    assert shown.err == "svm-grid: column '\\x1b]0;title\\x07'\n"
 
 
 @pytest.mark.parametrize(("seconds", "lines"), [(0.0, []), (60.0, ["refit"])])

@@ -264,7 +264,7 @@ def test_an_interrupt_before_the_run_is_one_line(
 
     monkeypatch.setattr("pipelines.run.job.run_job", interrupt)
     assert main([]) == 1
-    assert capsys.readouterr().err == "svm_grid: stopped on request\n"
+    assert capsys.readouterr().err == "svm-grid: stopped on request\n"
 
 
 @pytest.mark.slow

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any, ClassVar
 
 from pipelines.run_folder.record import Answer, OptionMetadata, Record
+from pipelines.run_folder.rows import Metric
 from pipelines.run_folder.schema import Count, Number, Part, Share
 from pipelines.search.record import SearchRow, StrategyMetadata
 
@@ -63,6 +66,27 @@ class BaggingRow(SearchRow):
     learning_rate: Number
     momentum: Number
     loss: Number | None = None
+
+    @classmethod
+    def metrics(cls, row: Mapping[str, Any], number: int) -> Iterator[Metric]:
+        """Yield the scores of a fold, or the losses of a member by epoch."""
+        yield from super().metrics(row, number)
+        if row["fold"] >= 0:
+            return
+        member = row["stage"].partition(" refit")[0].replace("=", " ")
+        for epoch, loss in enumerate(json.loads(row.get("losses") or "[]"), start=1):
+            yield Metric("training_loss", loss, epoch, member)
+        for name in ("loss", "error"):
+            if row.get(name) is not None:
+                yield Metric(f"out_of_bag_{name}", row[name], row["n_iterations"], member)
+
+    @classmethod
+    def candidate_of(cls, row: Mapping[str, Any]) -> tuple[str, dict[str, Any]] | None:
+        """See ``Row``; each member has candidates of its own."""
+        if row["fold"] < 0 or row["stage"] != f"member={row['member']}":
+            return None
+        params = json.loads(row["params"])
+        return f"member {row['member']} candidate {row['candidate']}", params
 
 
 class BaggingOptionMetadata(OptionMetadata):

@@ -20,7 +20,7 @@ from pipelines.bagging.members import kept_key
 from pipelines.bagging.record import CANDIDATE, BaggingRow
 from pipelines.data.bootstrap import BootstrapSplits, bootstrap_generator, draw_bootstrap
 from pipelines.data.dataset import rows_of
-from pipelines.data.fits import Fit, Progress
+from pipelines.data.fits import Fit, Progress, importing
 from pipelines.data.placement import Fold, FoldedData
 from pipelines.data.preparation import Preparation
 from pipelines.nn.fit import NoRoomError, Refitted, generator_of, refit
@@ -398,6 +398,7 @@ def run_task(
     if isinstance(task, Task):
         yield from run_search_task(problem, task, n_threads)
         return
+    yield from importing(kind.package)
     number, stages = task.number, [problem.parts[stage] for stage in task.stages]
     members = list(zip(task.stages, stages, task.candidates, strict=True))
     parts = list[Part]()

@@ -16,7 +16,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from itertools import islice, pairwise, takewhile
 from pathlib import Path
-from typing import TextIO
+from typing import TYPE_CHECKING, TextIO
 
 import numpy as np
 import pyarrow as pa
@@ -24,6 +24,9 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from pipelines.data.tables.words import counted
+
+if TYPE_CHECKING:
+    import duckdb
 
 ENCODING = "utf-8"
 NO_ROW = "has no row"
@@ -231,10 +234,17 @@ def encoding_of(path: Path) -> str:
     return best.encoding
 
 
-def notice_dialect(path: Path, head: Sequence[str], n_comments: int) -> Dialect:
-    """Look at a text in UTF-8 and its first lines, of which the first are comments."""
+def connected() -> duckdb.DuckDBPyConnection:
+    """A connection without DuckDB's own progress bar, which a terminal or notebook would get."""
     import duckdb
 
+    connection = duckdb.connect()
+    connection.execute("SET enable_progress_bar = false")
+    return connection
+
+
+def notice_dialect(path: Path, head: Sequence[str], n_comments: int) -> Dialect:
+    """Look at a text in UTF-8 and its first lines, of which the first are comments."""
     skip, separator = 0, ""
     if first := _SEPARATOR_LINE.match(head[0]):
         skip, separator = 1, first[1]
@@ -242,7 +252,7 @@ def notice_dialect(path: Path, head: Sequence[str], n_comments: int) -> Dialect:
     body = head[n_above:] or head
     options = f", skip={n_above}" if n_above else ""
     options += f", delim={_literal(separator)}" if separator else ""
-    with duckdb.connect() as connection:
+    with connected() as connection:
         rows = connection.sql(
             f"SELECT Delimiter, Quote, Escape FROM sniff_csv({_literal(str(path))}, "
             f"all_varchar=true, null_padding=true, strict_mode=false{options})"
@@ -369,8 +379,6 @@ def _split(path: Path, dialect: Dialect, head: Sequence[str]) -> pa.Table:
     There is one column more than a row of the head has cells, which tells longer rows: DuckDB
     leaves out what is beyond.
     """
-    import duckdb
-
     rows = csv.reader(head, delimiter=dialect.delimiter[0], quotechar=dialect.quote)
     n_columns = max(map(len, rows), default=1) + 1
     columns = ", ".join(f"'{i}': 'VARCHAR'" for i in range(n_columns))
@@ -389,7 +397,7 @@ def _split(path: Path, dialect: Dialect, head: Sequence[str]) -> pa.Table:
         "max_line_size": str(1 << 30),
     }
     words = ", ".join(f"{name}={value}" for name, value in options.items())
-    with duckdb.connect() as connection:
+    with connected() as connection:
         query = f"SELECT * FROM read_csv({_literal(str(path))}, {words})"
         return connection.sql(query).to_arrow_table()
 

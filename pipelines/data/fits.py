@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import sys
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -16,13 +18,25 @@ class Progress:
     Attributes
     ----------
     fraction : float in [0, 1], of the work that is done
+    note : what goes on before the first fit, such as an import, or nothing
     """
 
     fraction: float
+    note: str = ""
 
     def within(self, start: float, length: float) -> Progress:
         """Return the progress of work of which this is a part."""
         return Progress(min(1.0, start + self.fraction * length))
+
+
+def importing(package: str) -> Iterator[Progress]:
+    """Import a package that takes long, where that is still to be done, and tell of it.
+
+    The note stands until the work that needs the package first tells how far it is.
+    """
+    if package and package not in sys.modules:
+        yield Progress(0.0, f"importing {package}")
+        import_module(package)
 
 
 @dataclass(frozen=True, eq=False)

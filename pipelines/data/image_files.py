@@ -161,11 +161,25 @@ def decode(
     """
     image = _in_mode(open_image(path, white), "L" if gray else "RGB")
     if size is not None and image.size != (size, size):
-        from torchvision.transforms.v2 import functional
-
-        image = functional.center_crop(functional.resize(image, [size]), [size, size])
+        image = _centre(image, size)
     pixels = np.asarray(image)
     return pixels if gray else np.ascontiguousarray(pixels.transpose(2, 0, 1))
+
+
+def _centre(image: Image.Image, size: int) -> Image.Image:
+    """Resize the shorter side of an image to ``size`` pixels and crop the centre.
+
+    Lengths, places and filter are those of ``Resize`` and ``CenterCrop`` of
+    ``torchvision.transforms.v2``, whose import takes many times longer than what it does here.
+    """
+    from PIL.Image import Resampling
+
+    shorter = min(image.size)
+    lengths = [int(size * length / shorter) for length in image.size]
+    if image.size != (lengths[0], lengths[1]):
+        image = image.resize((lengths[0], lengths[1]), Resampling.BILINEAR)
+    left, top = (round((length - size) / 2) for length in lengths)
+    return image.crop((left, top, left + size, top + size))
 
 
 @dataclass(frozen=True)

@@ -30,7 +30,7 @@ from pipelines.data.dataset import Array, ImageFolder, Source
 from pipelines.data.image_files import FULL_SCALES, Unscaled, decode, own_white, white_of
 from pipelines.data.image_paths import ImagePaths, files_beside, image_paths, readable, together
 from pipelines.data.image_splits import Split, class_folders, find_split
-from pipelines.data.images import need_torchvision, source_of
+from pipelines.data.images import source_of
 from pipelines.data.stream.images import ImageStore
 from pipelines.data.stream.rows import Input, RowsOnDisk
 from pipelines.data.tables.words import counted, listed
@@ -231,7 +231,6 @@ def _read(
     kept = cache / key
     is_new = not kept.is_dir()
     if is_new:
-        need_torchvision(f"{opt('dataset')} of a folder of images")
         try:
             cache.mkdir(parents=True, exist_ok=True)
             with tempfile.TemporaryDirectory(dir=cache) as folder:
@@ -277,7 +276,6 @@ def _why_streamed(split: Split, reading: ImageReading, input: Input) -> str:
 
 
 def _first_shape(paths: list[Path], reading: ImageReading) -> tuple[int, ...]:
-    need_torchvision(f"{opt('dataset')} of a folder of images")
     image = _decoded(paths[0], reading.size, reading.gray)
     if isinstance(image, np.ndarray):
         return image.shape

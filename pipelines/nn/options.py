@@ -25,7 +25,7 @@ def again(what: str) -> Any:
     """Return an option of ``predict`` that names code of a run, such as a network, once more."""
     return option(
         None,
-        f"of a run with {what}: that again, as no code is run that a folder names",
+        f"{what}, if the run had one: named again, as a folder cannot name code to run",
         parse=absolute_name,
         metavar="FILE.py:NAME",
     )

@@ -25,6 +25,8 @@ from pipelines.report.charts import (
     series_chart,
 )
 from pipelines.report.classification import test_section
+from pipelines.report.curves import ClassValues, curves_section
+from pipelines.report.importances import importance_section
 from pipelines.report.parts import Card, Chart, Listing, Part, Section, Text
 from pipelines.report.style import BLUE, NARROW, VERMILLION, WIDE
 from pipelines.report.wording import count, shortened
@@ -187,6 +189,8 @@ class ValidationReport(Report):
             Section("comparison", title, [self._algorithms(), *pairs], link="Comparison"),
             Section("curves", "Curves", [self._validation_curves(), self._learning_curve()]),
             test_section(self),
+            curves_section(ClassValues.of_run(self)),
+            importance_section(self),
             Section("shared", "Shared work", [Text(shared), work]),
         ]
 

@@ -25,6 +25,7 @@ from pipelines.report.charts import (
 from pipelines.report.classification import test_section
 from pipelines.report.parts import Card, Chart, Listing, Part, Section, Text
 from pipelines.report.style import GREY, SKY, VERMILLION, one_axes
+from pipelines.report.values import add_values
 from pipelines.report.wording import count, percent, significant
 
 OF_TRAINING = [
@@ -224,7 +225,13 @@ def training_times(times: pd.DataFrame) -> Figure:
     left, bars = np.zeros(len(times)), []
     for name, colour in zip(TIMES, (SKY, VERMILLION, GREY), strict=True):
         bars.append(axes.barh(names, times[name], left=left, height=0.6, color=colour, label=name))
-        left += times[name].to_numpy(float)
+        widths = times[name].to_numpy(float)
+        texts = [
+            f"{bar}: {name} {significant(width)} ms"
+            for bar, width in zip(names, widths, strict=True)
+        ]
+        add_values(axes, left + widths / 2, np.arange(len(names)), texts, (widths / 2, 0.3))
+        left += widths
     axes.invert_yaxis()
     grid_lines(axes)
     title_and_key(figure, "Time of a step", bars)

@@ -11,7 +11,15 @@ from typing import Any, ClassVar
 import numpy as np
 import pandas as pd
 
-from pipelines.bagging.record import CANDIDATE, CELL, EXPLAINED, MEMBERS, SIZES, BaggingRecord
+from pipelines.bagging.record import (
+    CANDIDATE,
+    CELL,
+    EXPLAINED,
+    MEMBER_PROBABILITIES,
+    MEMBERS,
+    SIZES,
+    BaggingRecord,
+)
 from pipelines.errors import InputError, opt
 from pipelines.pages.strategy import strategy_cards
 from pipelines.report.base import Report, candidates_section
@@ -27,6 +35,8 @@ from pipelines.report.charts import (
     series_chart,
 )
 from pipelines.report.classification import BEST, test_section
+from pipelines.report.curves import ClassValues, curves_section
+from pipelines.report.importances import importance_section
 from pipelines.report.parts import Card, Chart, Columns, Listing, Part, Section, Text
 from pipelines.report.regression import (
     INTERVALS,
@@ -183,7 +193,12 @@ class BaggingReport(Report):
             self._trust(),
             candidates_section(table, FORMATS, order, of_candidates),
             test_section(self, self.predicted_by),
+            curves_section(self._class_values(), has_calibration=True),
+            importance_section(self),
         ]
+
+    def _class_values(self) -> ClassValues | None:
+        return ClassValues.of_members(self, self.path / MEMBER_PROBABILITIES)
 
     def _without_all_folds(self) -> str:
         """How many candidates are not in the table, and why; empty where all are."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import partial
 
+import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
@@ -13,7 +14,8 @@ from pipelines.report.base import Report
 from pipelines.report.charts import Panel, Series, dashed, grid_lines, series_chart
 from pipelines.report.parts import Card, Chart, Columns, Listing, Pairs, Section, Text
 from pipelines.report.style import BLUE, SKY, one_axes, powers_of_ten
-from pipelines.report.wording import significant
+from pipelines.report.values import add_values
+from pipelines.report.wording import count, significant
 from pipelines.run_folder.reading import read_table
 
 
@@ -104,6 +106,18 @@ def distribution(ranks: Distribution) -> Figure:
     """Draw the distribution of ranks: number of nodes by rank, both axes logarithmic."""
     figure, axes = one_axes(3.8, xlabel="rank", ylabel="nodes", xscale="log", yscale="log")
     axes.stairs(ranks.counts, ranks.bounds, fill=True, facecolor=SKY, edgecolor=BLUE, baseline=0.5)
+    low, high = np.array(ranks.bounds[:-1]), np.array(ranks.bounds[1:])
+    counts = np.array(ranks.counts)
+    texts = [
+        f"score {significant(start)} to {significant(end)}: {count(int(n), 'node')}"
+        for start, end, n in zip(low, high, counts, strict=True)
+    ]
+    shown = counts > 0
+    middle, top = (low + high) / 2, counts.clip(min=0.5)
+    where = (middle[shown], (top[shown] + 0.5) / 2)
+    told = [text for text, is_shown in zip(texts, shown, strict=True) if is_shown]
+    half = ((high - low)[shown] / 2, (top[shown] - 0.5) / 2)
+    add_values(axes, *where, told, half)
     axes.set_ylim(0.5, 2 * max(1, *ranks.counts))
     powers_of_ten(axes.xaxis)
     powers_of_ten(axes.yaxis)

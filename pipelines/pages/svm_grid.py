@@ -14,6 +14,8 @@ from pipelines.pages.strategy import are_drawn, budget_warnings, strategy_cards
 from pipelines.report.base import Report
 from pipelines.report.charts import Sample, heat_map, how_to_read, samples_chart, scatter_map
 from pipelines.report.classification import test_section
+from pipelines.report.curves import ClassValues, curves_section
+from pipelines.report.importances import importance_section
 from pipelines.report.parts import Card, Chart, Columns, Section
 from pipelines.report.wording import count, percent, significant
 from pipelines.run_folder.ranking import candidates_of, have_all_folds
@@ -159,6 +161,8 @@ class SvmReport(Report):
             self.candidates_section(named, more, formats, words),
             Section("grid", "The draws" if are_drawn(self.record) else "The grid", [charts]),
             test_section(self),
+            curves_section(ClassValues.of_run(self)),
+            importance_section(self),
         ]
 
     def points(self) -> pd.DataFrame:

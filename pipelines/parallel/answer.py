@@ -15,7 +15,7 @@ from pipelines.data.model_file import write_model
 from pipelines.parallel.checkpoint import StoredStages, from_bytes, read
 from pipelines.parallel.flat import BEST, best_network
 from pipelines.parallel.problem import CLASSES, Problem, blocks_of
-from pipelines.parallel.record import CHECKPOINTS, EPOCHS, EpochRow
+from pipelines.parallel.record import CHECKPOINTS, EPOCHS, EpochRow, in_words
 from pipelines.run_folder import names
 from pipelines.run_folder.reading import as_table
 
@@ -42,6 +42,11 @@ class Training:
     @property
     def name(self) -> str:
         return f"{self.strategy} on {self.ranks}, repeat {self.repeat + 1}"
+
+    @property
+    def words(self) -> str:
+        """Its name as a person reads it."""
+        return in_words(self.name)
 
     @property
     def file(self) -> str:

@@ -170,7 +170,7 @@ class NetworkOptions:
     augment: str = option(
         "none",
         "change the training images at random: light, randaugment, trivialaugment, augmix, "
-        "or module:function; see nn_bagging",
+        "or module:function; see nn-bagging",
         parse=absolute_name,
         code=named_code,
         rule=AUGMENTATION,
@@ -178,7 +178,7 @@ class NetworkOptions:
     )
     task: str = option(
         "auto",
-        "what a table's target is; auto goes by its values",
+        "task of a table; auto: by the values of the target",
         choices=("auto", "classification", "regression"),
     )
     hidden: tuple[int, ...] | None = whole_numbers(
@@ -190,7 +190,7 @@ class NetworkOptions:
         rule=at_least(10, 100_000_000),
     )
     validation: float = share(
-        0.1, "share of the training rows that losses are measured on after each epoch"
+        0.1, "fraction of the training rows held out to measure losses after each epoch"
     )
 
 
@@ -202,14 +202,14 @@ class TrainingOptions(NetworkOptions):
 
     sync: str = option(
         "every-step",
-        "how ranks keep in step: every-step, every-k=K (gradients each K steps), "
-        "never, average=K (models each K epochs)",
+        "how ranks are synchronised: every-step, every-k=K (gradients every K steps), never, "
+        "average=K (models every K epochs)",
         rule=Rule("one", lambda text: "one strategy" if "," in text else is_strategy(text)),
         metavar="NAME[=K]",
     )
     compare: str | None = option(
         None,
-        "in place of --sync: strategies side by side, such as every-step,every-k=4,never",
+        "instead of --sync: strategies side by side, such as every-step,every-k=4,never",
         rule=Rule("strategies, with commas between them", is_strategy),
         metavar="A,B,…",
     )
@@ -218,9 +218,9 @@ class TrainingOptions(NetworkOptions):
     )
     stages: int | Literal["auto"] = option(
         1,
-        "cut the network into so many stages, each on a rank of its own that makes no other; with "
-        "more ranks several such pipelines average their gradients; auto: as few as fit into the "
-        "memory of a worker, or of its GPU",
+        "split the network into N pipeline stages, each on a rank of its own; with more ranks "
+        "several pipelines average their gradients; auto: as few as fit into the memory of a "
+        "worker, or of its GPU",
         parse=_number_of_stages,
         rule=rule(
             "a whole number of at least 1, or auto",
@@ -230,20 +230,20 @@ class TrainingOptions(NetworkOptions):
     )
     microbatches: int | None = number(
         None,
-        f"with --stages: parts that a rank's batch goes through them in (default: {MICROBATCHES})",
+        f"with --stages: micro-batches of a rank's batch (default: {MICROBATCHES})",
     )
     stages_of_a_rank: int = number(
-        1, "with --stages: stages of each rank, whose idle time is less with more (interleaved)"
+        1, "with --stages: stages of each rank; more (interleaved) leave it less idle"
     )
-    repeats: int = number(1, "trainings of each, with seeds of their own")
-    epochs: int = number(20, "most epochs")
-    batch_size: int = number(128, "rows of a rank's batch; all ranks' together are a step's")
+    repeats: int = number(1, "trainings of each, with different seeds")
+    epochs: int = number(20, "maximum epochs")
+    batch_size: int = number(128, "rows of a rank's batch; a step takes those of all ranks")
     optimizer: str = option(
-        "auto", "auto takes adamw, for the bagging network sgd", choices=("auto", *OPTIMIZERS)
+        "auto", "auto: adamw, for the bagging network sgd", choices=("auto", *OPTIMIZERS)
     )
     learning_rate: float | None = real(
         None,
-        "of one rank (default: 0.003 for the approximator, 0.01 for bagging, else 0.001)",
+        "of one rank (default: 0.003 for approximator, 0.01 for bagging, else 0.001)",
         rule=positive,
         metavar="RATE",
     )
@@ -251,46 +251,48 @@ class TrainingOptions(NetworkOptions):
         0.9, "of sgd", rule=rule("in [0, 1)", lambda one: 0 <= one < 1), metavar="M"
     )
     scale_lr: str = option(
-        "none", "multiply the rate with the number of ranks, or its root", choices=SCALINGS
+        "none",
+        "multiply the learning rate by the number of ranks, or its square root",
+        choices=SCALINGS,
     )
-    warm_up: int = number(0, "steps in which the rate rises to its value", rule=at_least(0))
-    patience: int | None = number(None, "end after so many epochs without a lower validation loss")
-    until_loss: float | None = real(None, "end at this validation loss", metavar="LOSS")
+    warm_up: int = number(
+        0, "steps over which the learning rate rises to its value", rule=at_least(0)
+    )
+    patience: int | None = number(None, "stop after N epochs without a lower validation loss")
+    until_loss: float | None = real(None, "stop at this validation loss", metavar="LOSS")
     precision: str = option(
         "fp32",
-        "of products while training: tf32 on a GPU; bf16 on GPUs and newer CPUs",
+        "of matrix products in training: tf32 on a GPU; bf16 on GPUs and newer CPUs",
         choices=PRECISIONS,
     )
-    channels_last: bool = option(
-        False, "lay images out with their channels last, as tensor cores take them"
-    )
+    channels_last: bool = option(False, "NHWC memory format for images, which tensor cores prefer")
     storage: str = option(
-        "device", "where the rows lie: in the device's memory, or the host's", choices=STORAGES
+        "device", "where rows are stored: in the device's memory, or the host's", choices=STORAGES
     )
     input: str = option(
         "auto",
-        "rows of a folder of images or a .parquet table: memory holds all, stream reads them from "
-        "disk in shuffled windows; auto streams what is larger than half of the memory",
+        "rows of an image folder or a .parquet table: memory loads all, stream reads them from "
+        "disk in shuffled windows; auto streams what exceeds half of the memory",
         choices=INPUTS,
     )
     loader_workers: int | None = number(
         None,
-        "of --input stream: processes of each rank that read and decode ahead (default: its share "
-        "of the host's cores less one, at least 1; 0: none)",
+        "with --input stream: processes of each rank that read and decode ahead (default: its "
+        "share of the host's cores minus one, at least 1; 0: none)",
         rule=at_least(0, 1000),
         changes_results=False,
     )
     cache_dir: str | None = option(
         None,
-        "of --input stream: folder on each host's local disk for what was decoded, kept after the "
-        "run (default: in TMPDIR, removed after it)",
+        "with --input stream: folder on each host's local disk for decoded rows, kept after the "
+        "run (default: in TMPDIR, removed afterwards)",
         metavar="DIR",
         path="folder",
         changes_results=False,
     )
     checkpoint_seconds: float = real(
         10.0,
-        "between checkpoints on disk",
+        "seconds between checkpoints on disk",
         rule=positive,
         metavar="S",
         changes_results=False,
@@ -298,7 +300,7 @@ class TrainingOptions(NetworkOptions):
 
     open_ranks: bool = option(
         False,
-        "let ranks on several hosts talk by sockets that torch does not encrypt",
+        "let ranks on several hosts communicate over sockets that torch does not encrypt",
         changes_results=False,
     )
 

@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from collections.abc import Iterator, Mapping
+from typing import Any, ClassVar
 
 from pydantic import Field
 
 from pipelines.run_folder.record import Answer, OptionMetadata, Record
-from pipelines.run_folder.rows import Row
+from pipelines.run_folder.rows import Metric, Row
 from pipelines.run_folder.schema import Count, Number, Part, Scalar, Seconds
 
 EPOCHS = "epochs.parquet"
 CHECKPOINTS = "checkpoints"  # a folder: where each training stands, or ended
 
 EPOCH = ("strategy", "ranks", "repeat", "epoch")  # what tells one row from another
+
+
+def in_words(training: str) -> str:
+    """A training's name as a person reads it: ``every-step, 2 ranks, repeat 1``."""
+    strategy, _, rest = training.rpartition(" on ")
+    n_ranks, comma, repeat = rest.partition(",")
+    return f"{strategy}, {n_ranks} rank{'s' * (n_ranks != '1')}{comma}{repeat}"
 
 
 class EpochRow(Row):
@@ -41,6 +49,13 @@ class EpochRow(Row):
     test_metric: Number | None = None
     worker: str = ""
     status: str
+
+    @classmethod
+    def metrics(cls, row: Mapping[str, Any], number: int) -> Iterator[Metric]:
+        """Yield losses and times of an epoch, in a curve for each training."""
+        series = f"{row['strategy']} on {row['ranks']}, repeat {row['repeat'] + 1}"
+        for metric in super().metrics(row, number):
+            yield metric._replace(step=row["epoch"], series=series)
 
 
 class ParallelOptionMetadata(OptionMetadata):

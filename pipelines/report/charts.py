@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -32,6 +32,7 @@ from pipelines.report.style import (
     PALE,
     SKY,
     VERMILLION,
+    WARM_INK,
     WIDE,
     one_axes,
     percent_axis,
@@ -39,7 +40,8 @@ from pipelines.report.style import (
     powers_of_ten,
     spans_a_decade,
 )
-from pipelines.report.wording import shortened, significant
+from pipelines.report.values import MOST_OF_LINE, add_values
+from pipelines.report.wording import percent, shortened, significant
 from pipelines.run_folder.measures import Measure
 
 # Of groups side by side, which differ in their mark as well: not all readers see all colours.
@@ -136,6 +138,7 @@ def series_chart(panels: Sequence[Panel], title: str = "", height: float = 3.8) 
             if look.get("marker") and len(series.x) > MOST_MARKS:
                 look["rasterized"] = True
             (line,) = axes.plot(series.x, series.y, **look)
+            add_values(axes, *_values_of_series(panel, series))
             if series.label:
                 line.set_label(series.label)
                 key.setdefault(series.label, line)
@@ -170,6 +173,25 @@ def series_chart(panels: Sequence[Panel], title: str = "", height: float = 3.8) 
     return figure
 
 
+def _values_of_series(panel: Panel, series: Series) -> tuple[Any, Any, list[str]]:
+    """Where a series has values, and what is told of each: of a long line some of its vertices."""
+    x, y = (np.asarray(numbers, float) for numbers in (series.x, series.y))
+    places = np.flatnonzero(np.isfinite(x) & np.isfinite(y))
+    if series.look.get("linestyle") != "none" and len(places) > MOST_OF_LINE:
+        places = places[np.linspace(0, len(places) - 1, MOST_OF_LINE).round().astype(int)]
+    names = {} if panel.ticks is None else dict(zip(*panel.ticks, strict=True))
+    in_words = [percent if scale == "percent" else significant for scale in panel.scales]
+    texts, before = [], f"{series.label}: " if series.label else ""
+    ends = [np.asarray(end, float) for end in series.band or ()]
+    for i in places:
+        across = names.get(x[i]) or in_words[0](x[i])
+        text = f"{before}{panel.xlabel} {across}, {panel.ylabel} {in_words[1](y[i])}"
+        if ends:
+            text += f" ({' to '.join(in_words[1](end[i]) for end in ends)})"
+        texts.append(text)
+    return x[places], y[places], texts
+
+
 @dataclass(frozen=True)
 class Sample:
     """Some numbers at a place of an axis, NaN for what failed; whether they stand out."""
@@ -190,6 +212,10 @@ def samples_chart(
     """Draw samples side by side."""
     figure, axes = one_axes(4.5, width, xlabel=xlabel, ylabel=f"validation {measure.name}")
     add_samples(axes, samples, 3.5 if len(samples) < 16 else 2.5)
+    named = dict(zip((sample.place for sample in samples), names, strict=False))
+    for sample in samples:
+        before = f"{xlabel} {named[sample.place]}: {measure.name}".strip()
+        add_sample_values(axes, sample, before, measure.text)
     if measure.is_error:
         every = np.concatenate([one.values for one in samples])
         percent_axis(axes.yaxis, every[np.isfinite(every)])
@@ -198,6 +224,32 @@ def samples_chart(
     grid_lines(axes)
     title_and_key(figure, title, [])
     return figure
+
+
+def add_sample_values(
+    axes: Axes, sample: Sample, before: str, in_words: Callable[[float], str], each: bool = True
+) -> None:
+    """Tell the mean or the median of a sample, and of ``each`` of its numbers what it is."""
+    x, is_there = _places_of(sample), np.isfinite(sample.values)
+    values = sample.values[is_there]
+    if not len(values):
+        return
+    if len(values) >= FEWEST_OF_A_BOX:
+        low, middle, high = np.percentile(values, [25, 50, 75])
+        text = f"median {in_words(middle)}, quartiles {in_words(low)} and {in_words(high)}"
+    else:
+        middle = values.mean()
+        text = f"mean {in_words(middle)}, standard deviation {in_words(values.std())}"
+    add_values(axes, [sample.place], [middle], [f"{before}, {text}"])
+    if each:
+        texts = [f"{before} {in_words(value)}" for value in values]
+        add_values(axes, x[is_there], values, texts)
+
+
+def _places_of(sample: Sample) -> np.ndarray:
+    """Where the dots of a sample stand: side by side, as they would hide each other."""
+    n = len(sample.values)
+    return sample.place + (np.linspace(-0.6, 0.6, n) * HALF if n > 1 else np.zeros(1))
 
 
 def name_places(axis: Axis, names: Sequence[str], most: int = MOST_NAMED) -> None:
@@ -226,9 +278,7 @@ def add_samples(axes: Axes, samples: Sequence[Sample], dot: float) -> None:
         for sample in samples:
             if sample.stands_out is not stands_out:
                 continue
-            place, n = sample.place, len(sample.values)
-            # Side by side, as dots one above the other would hide each other.
-            x = place + (np.linspace(-0.6, 0.6, n) * HALF if n > 1 else np.zeros(1))
+            place, x = sample.place, _places_of(sample)
             is_there = np.isfinite(sample.values)
             failed += list(x[~is_there])
             values = sample.values[is_there]
@@ -287,10 +337,9 @@ def matrix(
     image = axes.imshow(np.ma.masked_invalid(values), **look)
     centred: dict[str, Any] = {"ha": "center", "va": "center", "fontsize": size}
     centred["in_layout"] = False  # they lie within the axes, so the layout need not measure them
+    is_dark = are_dark(np.asarray(image.cmap(image.norm(values)))[..., :3])
     for row, column in np.argwhere(texts != ""):
-        shade = image.cmap(image.norm(values[row, column]))[:3]
-        is_dark = np.dot(shade, (0.299, 0.587, 0.114)) < 0.5
-        on_colour = ON_DARK if is_dark else ON_COLOUR
+        on_colour = ON_DARK if is_dark[row, column] else ON_COLOUR
         colour = on_colour if np.isfinite(values[row, column]) else INK  # which the ground changes
         axes.text(column, row, texts[row, column], color=colour, **centred)
     axes.tick_params(which="both", length=0)
@@ -298,10 +347,17 @@ def matrix(
     return image
 
 
+def are_dark(shades: np.ndarray) -> np.ndarray:
+    """Whether white has more contrast on RGB shades of 0 to 1 than black, as WCAG 2.2 counts it."""
+    linear = np.where(shades <= 0.04045, shades / 12.92, ((shades + 0.055) / 1.055) ** 2.4)
+    luminance = linear @ (0.2126, 0.7152, 0.0722)
+    return (luminance + 0.05) ** 2 < 1.05 * 0.05
+
+
 def add_hatches(axes: Axes, image: AxesImage, values: np.ndarray, where: np.ndarray) -> None:
     """Hatch cells of a matrix, in ink or white, what shows better; their numbers stay free."""
     shades = np.asarray(image.cmap(image.norm(values)))[..., :3]
-    is_dark = shades @ (0.299, 0.587, 0.114) < 0.5
+    is_dark = are_dark(shades)
     for colour, these in ((ON_DARK, where & is_dark), (ON_COLOUR, where & ~is_dark)):
         squares = [
             Path.unit_rectangle().transformed(Affine2D().translate(column - 0.5, row - 0.5))
@@ -362,6 +418,12 @@ def scatter_map(
     look: dict[str, Any] = {"cmap": COLOUR_MAP, "norm": norm_of(values, measure), "zorder": 3}
     look |= {"s": 58 if len(points) <= 200 else 24, "edgecolor": GREY, "lw": 0.8, "gid": "draws"}
     drawn = axes.scatter(x_there, y_there, c=shades, **look)
+    texts = [
+        f"{across} {significant(right)}, {up} {significant(height)}: {measure.name} "
+        f"{measure.text(shade)}"
+        for right, height, shade in zip(x_there, y_there, shades, strict=True)
+    ]
+    add_values(axes, x_there, y_there, texts)
     if is_there.any():
         add_colour_bar(figure, axes, drawn, measure)
     if not is_there.all():
@@ -424,6 +486,7 @@ def heat_map(
         look = {"facecolor": PALE, "edgecolor": GREY, "hatch": "////", "lw": 0}
         axes.patch.set(**look)
         key.append(Patch(label="failed, or not finished", **look))
+    add_cell_values(axes, means, measure, is_part)
     if best is not None:
         row, column = (
             int(np.abs(np.log(axis.to_numpy(float) / value)).argmin())
@@ -438,6 +501,20 @@ def heat_map(
     name_places(axes.yaxis, [*map(significant, means.index.to_numpy(float))])
     title_and_key(figure, title, key)
     return figure
+
+
+def add_cell_values(axes: Axes, means: pd.DataFrame, measure: Measure, is_part: np.ndarray) -> None:
+    """Tell the value of every cell of a map; see ``heat_map``."""
+    texts = []
+    up, across = means.index, means.columns
+    for (row, column), value in np.ndenumerate(means.to_numpy(float)):
+        text = f"{across.name} {significant(across[column])}, {up.name} {significant(up[row])}: "
+        text += f"{measure.name} {measure.text(value)}"
+        if not np.isfinite(value):
+            text = f"{text.rpartition(': ')[0]}: failed, or not finished"
+        texts.append(f"{text}, not on all folds" if is_part[row, column] else text)
+    rows, columns = np.indices(means.shape).reshape(2, -1)
+    add_values(axes, columns, rows, texts, (0.5, 0.5))
 
 
 def class_name(classes: Sequence[str], code: int) -> str:
@@ -499,7 +576,7 @@ def certainty_panels(samples: Sequence[ExplainedSample], classes: Sequence[str])
         title = f"{shortened(sample.name, 24)}{f', true {shortened(true, 8)}' if true else ''}"
         box = row[0].get_position(original=True)
         text = f"{title}: {describe_prediction(sample, classes)}"
-        colour, top = VERMILLION if sample.deferred else INK, box.y1 + 0.12 / height
+        colour, top = WARM_INK if sample.deferred else INK, box.y1 + 0.12 / height
         figure.text(box.x0, top, text, weight="bold", fontsize=9, color=colour)
     for axes in grid.flat[len(samples) * len(panels) :]:
         axes.set_axis_off()
@@ -523,6 +600,9 @@ def _draw_certainty(axes: Axes, sample: ExplainedSample, classes: Sequence[str])
         for code in range(n_classes)
     ]
     add_samples(axes, of_classes, max(1.5, min(3.0, 30 / n_members)))
+    for code, of_class in enumerate(of_classes):
+        before = f"{sample.name}, class {class_name(classes, code)}: certainty"
+        add_sample_values(axes, of_class, before, "{:.3f}".format, each=False)
     axes.set(xlim=(-0.6, n_classes - 0.4), ylim=(-0.03, 1.03))
     axes.set_ylabel("certainty", labelpad=2, fontsize=9)
     axes.set_yticks([0, 0.5, 1], ["0", "0.5", "1"], fontsize=8.5)

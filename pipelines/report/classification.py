@@ -35,6 +35,7 @@ from pipelines.report.parts import (
     Text,
 )
 from pipelines.report.style import BLUE, SKY
+from pipelines.report.values import add_values
 from pipelines.report.wording import count, percent, shortened, significant
 from pipelines.run_folder.names import PREDICTIONS
 from pipelines.run_folder.reading import RunData
@@ -112,6 +113,12 @@ def confusion_matrix(counts: np.ndarray, names: Sequence[str]) -> Figure:
     image = matrix(axes, errors, texts, fontsize, cmap="YlOrRd", vmin=0, vmax=top, gid="errors")
     for place in range(n_classes):
         axes.add_patch(Rectangle((place - 0.5, place - 0.5), 1, 1, color=SKY, alpha=0.5, lw=0))
+    rows, columns = np.nonzero(counts)
+    of_cells = [
+        f"true {names[row]}, predicted {names[column]}: {count(counts[row, column], 'test sample')}"
+        for row, column in zip(rows, columns, strict=True)
+    ]
+    add_values(axes, columns, rows, of_cells, (0.5, 0.5))
     if not is_numbered:
         figure.colorbar(image, ax=axes, shrink=0.6, label="test samples")
     for axis in (axes.xaxis, axes.yaxis):

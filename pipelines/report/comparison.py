@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from itertools import combinations
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -16,23 +14,18 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from pipelines.errors import InputError
-from pipelines.report.base import Report
 from pipelines.report.charts import title_and_key
 from pipelines.report.page import charts_of, draw_figures, read_run, write_html
-from pipelines.report.parts import Chart, Listing, Section, Text
+from pipelines.report.parts import Chart, Listing, Part, Section, Text
+from pipelines.report.run_table import RunRow, row_of, score_columns
 from pipelines.report.style import BLUE, SKY, VERMILLION, WIDE, figure_style, percent_labels
-from pipelines.report.wording import count, duration, percent, plain, wrong_of
+from pipelines.report.verdict import Runs, measure_of_best, paired_table, verdict
+from pipelines.report.wording import count, duration, plain, wrong_of
 from pipelines.run_folder.names import REPORT
-from pipelines.run_folder.record import n_splits_of
-from pipelines.run_folder.statistics import corrected_t, holm
+from pipelines.run_folder.record import Record, read_record
 
 # Where a run is kept and how it is watched says nothing of its result.
 NOT_COMPARED = {"results", "resume", "quiet", "dry_run", "dashboard"}
-DATA_DIFFER = (
-    "These runs have different data: errors on different data, or on other rows of the same data, "
-    "do not show which run is better."
-)
-Runs = Mapping[str, Report]  # by their names
 
 
 def distinct(folders: Sequence[Path]) -> list[Path]:
@@ -44,17 +37,11 @@ def distinct(folders: Sequence[Path]) -> list[Path]:
     return paths
 
 
-def read_runs(folders: Sequence[Path]) -> Runs:
-    """Return the runs in these folders, named as briefly as tells them apart.
-
-    Raises
-    ------
-    pipelines.errors.InputError
-        One of them is no run folder, or is there twice.
-    """
+def named(folders: Sequence[Path]) -> dict[str, Path]:
+    """Return the paths of different folders by names as brief as tells them apart."""
     paths = distinct(folders)
     common = Path(os.path.commonpath([path.parent for path in paths]))
-    return {str(path.relative_to(common)): read_run(path) for path in paths}
+    return {str(path.relative_to(common)): path for path in paths}
 
 
 def compare_table(folders: Sequence[Path]) -> pd.DataFrame:
@@ -62,30 +49,36 @@ def compare_table(folders: Sequence[Path]) -> pd.DataFrame:
 
     Returns
     -------
-    table with the columns ``command``, ``data``, ``n_train``, ``cv_error_mean``,
-    ``cv_error_std``, ``test_error`` (fractions), ``wall_seconds``, ``n_workers``,
-    ``status``, indexed by the run's name
+    table with the columns ``command``, ``data``, ``n_train``, ``measure`` (what the scores are:
+    ``error``, ``r2``, ...), ``cv_error_mean``, ``cv_error_std``, ``cv_score_mean``,
+    ``cv_score_std`` (of another measure than the error), ``test_error`` (errors are fractions),
+    ``test_score``, ``wall_seconds``, ``n_workers``, ``status``, indexed by the run's name
     """
-    return _table(read_runs(folders))
+    paths = named(folders)
+    return _table([row_of(n, path, *read_record(path, Record)) for n, path in paths.items()])
 
 
-def _table(runs: Runs) -> pd.DataFrame:
-    rows = {}
-    for name, run in runs.items():
-        record, best = run.record, run.record.best
-        rows[name] = {
-            "command": record.command,
-            "data": record.dataset.name,
-            "n_train": record.dataset.n_train,
-            "cv_error_mean": math.nan if best is None else best.error_mean,
-            "cv_error_std": math.nan if best is None else best.error_std,
-            "test_error": record.test_error,
-            "wall_seconds": record.wall_seconds,
-            "n_workers": record.cluster.n_workers,
-            "status": record.status,
-        }
-    numbers = ["cv_error_mean", "cv_error_std", "test_error", "wall_seconds"]
-    return pd.DataFrame.from_dict(rows, orient="index").astype(dict.fromkeys(numbers, float))
+def _table(rows: Sequence[RunRow]) -> pd.DataFrame:
+    table = pd.DataFrame(
+        {
+            "command": [row.command.replace("-", "_") for row in rows],
+            "data": [row.data or None for row in rows],
+            "n_train": [row.n_train for row in rows],
+            "measure": [row.measure for row in rows],
+            "cv_error_mean": [row.cv_error for row in rows],
+            "cv_error_std": [None if row.cv_error is None else row.cv_std for row in rows],
+            "cv_score_mean": [row.cv_score for row in rows],
+            "cv_score_std": [None if row.cv_score is None else row.cv_std for row in rows],
+            "test_error": [row.test_error for row in rows],
+            "test_score": [row.test_score for row in rows],
+            "wall_seconds": [row.seconds for row in rows],
+            "n_workers": [row.workers for row in rows],
+            "status": [row.status for row in rows],
+        },
+        index=[row.name for row in rows],
+    )
+    numbers = [name for name in table.columns if name.startswith(("cv_", "test_", "wall_"))]
+    return table.astype(dict.fromkeys(numbers, float))
 
 
 def compare_figure(folders: Sequence[Path]) -> Figure:
@@ -95,30 +88,52 @@ def compare_figure(folders: Sequence[Path]) -> Figure:
 
 
 def draw_table(table: pd.DataFrame) -> Figure:
-    """Draw errors and wall times of ``compare_table``."""
+    """Draw scores and wall times of ``compare_table``: a panel for each measure, one for times."""
+    measures = [name for name in dict.fromkeys(["error", *table["measure"]]) if name]
+    panels = [panel for name in measures if (panel := _scores(table, name)).notna().any(axis=None)]
     figure = Figure(figsize=(WIDE, 1.5 + 0.36 * len(table)), layout="constrained")
-    errors, times = figure.subplots(1, 2, sharey=True, width_ratios=[3, 2])
+    ratios = [3] * len(panels) + [2]
+    *axes, times = figure.subplots(1, len(ratios), sharey=True, width_ratios=ratios, squeeze=False)[
+        0
+    ]
     places = np.arange(len(table))
     look = {"fmt": "o", "color": BLUE, "ecolor": SKY, "elinewidth": 4}
-    means, stds = table["cv_error_mean"], table["cv_error_std"]
-    words = "cv error ± standard deviation over the folds"
-    cv = errors.errorbar(means, places, xerr=stds, label=words, **look)
-    (tests,) = errors.plot(
-        table["test_error"], places, "D", color=VERMILLION, markersize=6, label="test error"
-    )
-    errors.set(xlabel="error", yticks=places, yticklabels=list(table.index))
-    percent_labels(errors.xaxis)
+    words = "cross-validated ± standard deviation over the folds"
+    handles: dict[str, Any] = {}
+    for panel, scores in zip(axes, panels, strict=True):
+        cv = panel.errorbar(scores["cv"], places, xerr=scores["std"], label=words, **look)
+        (tests,) = panel.plot(
+            scores["test"], places, "D", color=VERMILLION, markersize=6, label="test samples"
+        )
+        handles |= {words: cv, "test": tests}
+        panel.set(xlabel=scores.attrs["measure"])
+        panel.locator_params(axis="x", nbins=8 // len(panels) + 1)
+        if scores.attrs["measure"] == "error":
+            percent_labels(panel.xaxis)
+        panel.margins(y=0.5 / len(table))
+    (axes[0] if axes else times).set(yticks=places, yticklabels=list(table.index))
     seconds = table["wall_seconds"]
     times.barh(places, seconds.fillna(0), height=0.5, color=SKY)
     for place, value in zip(places, seconds, strict=True):
         times.annotate(f" {duration(value)}", (np.nan_to_num(value), place), va="center")
     times.set(xlabel="wall time in seconds")
     times.margins(x=0.25)
-    times.tick_params(axis="y", length=0)
-    errors.invert_yaxis()
-    errors.margins(y=0.5 / len(table))
-    title_and_key(figure, "Errors and wall times", [cv, tests])
+    for panel in [*axes, times][1:]:
+        panel.tick_params(axis="y", length=0)
+    times.invert_yaxis()
+    title_and_key(figure, "Scores and wall times", list(handles.values()))
     return figure
+
+
+def _scores(table: pd.DataFrame, measure: str) -> pd.DataFrame:
+    """Give what a measure has of each run: ``cv``, its ``std``, and ``test``."""
+    kind, is_mine = "error" if measure == "error" else "score", table["measure"] == measure
+    names = {f"cv_{kind}_mean": "cv", f"cv_{kind}_std": "std", f"test_{kind}": "test"}
+    scores = table[list(names)].rename(columns=names)
+    # An error on the test samples has who was chosen by another score, too.
+    scores = scores if kind == "error" else scores.where(is_mine)
+    scores.attrs["measure"] = measure
+    return scores
 
 
 def write_comparison(folders: Sequence[Path], page: Path) -> Path:
@@ -131,58 +146,84 @@ def write_comparison(folders: Sequence[Path], page: Path) -> Path:
     OSError
         The page cannot be written.
     """
-    runs = read_runs(folders)
-    sections = [one for one in _sections(runs, page) if one.is_shown]
-    # Commands prepare the same data in ways of their own: no print is that of another command.
-    about = [(run.record.command, run.record.dataset) for run in runs.values()]
-    differ = len({(data.name, data.n_train, data.n_test) for _, data in about}) > 1 or len(
-        {(command, data.fingerprint) for command, data in about}
-    ) > len({command for command, _ in about})
+    runs = {name: read_run(path) for name, path in named(folders).items()}
+    sections = [section for section in _sections(runs, page) if section.is_shown]
     return write_html(
         page,
         title=f"{count(len(runs), 'run')} compared",
-        warnings=[(DATA_DIFFER, "")] if differ else [],
+        conclusion=verdict(runs),
         sections=sections,
         figures=draw_figures(page.parent, charts_of(sections)),
     )
 
 
 def _sections(runs: Runs, page: Path) -> list[Section]:
-    table = _table(runs)
+    rows = [row_of(name, run.path, run.metadata, run.record) for name, run in runs.items()]
     caption = (
-        "Dots are mean errors of the best candidate over the folds, diamonds errors on the test "
-        "samples."
+        "Dots are means of the best candidate over the folds, diamonds are of the test samples; "
+        "each measure has a panel of its own."
     )
-    errors = Chart(page.stem, partial(draw_table, table), caption, wide=True)
-    paired = (
-        "Runs with the same folds: the error of the best candidate of the first less that of the "
-        "second. p is of the corrected resampled t-test (Nadeau and Bengio), p, Holm corrects it "
-        "for the number of pairs. The best of a grid is judged on the folds that chose it, so "
-        "small differences speak for little."
-    )
-    frame = table.drop(columns=["command", "n_workers"]).rename_axis("run").reset_index()
-    frame.insert(3, "searched", [run.size() for run in runs.values()])
-    wrong = [wrong_of(one.record.n_test_errors, one.record.dataset.n_test) for one in runs.values()]
-    frame.insert(7, "95 % interval", [words.partition("interval ")[2] for words in wrong])
-    formats = dict.fromkeys(("cv_error_mean", "cv_error_std", "test_error"), percent)
-    pages = [run.path / REPORT for run in runs.values()]
-    links = [
-        quote(os.path.relpath(one.resolve(), page.resolve().parent)) if one.is_file() else ""
-        for one in pages
-    ]
+    scores = Chart(page.stem, partial(draw_table, _table(rows)), caption, wide=True)
     options = differing_options([run.metadata.get("options", {}) for run in runs.values()])
     differing = pd.DataFrame(
         [[name, *values] for name, values in options], columns=["option", *runs]
     )
-    of_pairs = {"difference": "{:+.2%}".format, "standard deviation": "{:+.2%}".format}
-    of_pairs |= dict.fromkeys(("t", "p", "p, Holm"), "{:.3f}".format)
-    of_runs = Listing("Runs", frame, {**formats, "wall_seconds": duration}, links)
-    by_fold = Listing("Fold by fold", paired_table(runs), of_pairs)
+    listing = Listing("Options that differ", differing, as_named=list(runs))
     return [
-        Section("runs", "Runs", [of_runs, errors]),
-        Section("paired", "Fold by fold", [Text(paired), by_fold]),
-        Section("options", "Options that differ", [Listing("Options that differ", differing)]),
+        Section("runs", "Runs", [_listing(runs, rows, page), scores]),
+        Section("paired", "Fold by fold", _pairs(runs)),
+        Section("options", "Options that differ", [listing]),
     ]
+
+
+def _listing(runs: Runs, rows: Sequence[RunRow], page: Path) -> Listing:
+    """Set the answers of the runs side by side, with links to their pages."""
+    columns, formats = score_columns(rows, are_spread=True)
+    records = [run.record for run in runs.values()]
+    wrong = [wrong_of(record.n_test_errors, record.dataset.n_test) for record in records]
+    frame = pd.DataFrame(
+        {
+            "run": list(runs),
+            "command": [row.command for row in rows],
+            "data": [row.data or None for row in rows],
+            **columns,
+            "time": pd.Series([row.seconds for row in rows], dtype=float),
+            "status": [row.status for row in rows],
+            "searched": [run.size() for run in runs.values()],
+            "training samples": pd.array([row.n_train for row in rows], "Int64"),
+        }
+    )
+    if any(wrong):
+        intervals = [words.partition("interval ")[2] or None for words in wrong]
+        frame.insert(list(frame).index("test error") + 1, "95 % interval", intervals)
+    pages = [run.path / REPORT for run in runs.values()]
+    links = [
+        quote(os.path.relpath(file.resolve(), page.resolve().parent)) if file.is_file() else ""
+        for file in pages
+    ]
+    return Listing("Runs", frame, {**formats, "time": duration}, links)
+
+
+def _pairs(runs: Runs) -> list[Part | None]:
+    """Show the runs with the same folds pair by pair, a table for each measure."""
+    parts: list[Part | None] = []
+    for name, pairs in paired_table(runs).groupby("measure", sort=False):
+        measure = measure_of_best(runs[pairs["first"].iloc[0]])
+        difference = f"difference in {name} (first − second)"
+        formats: dict[str, Callable[[float], str]] = dict.fromkeys(
+            ("t", "p", "p, Holm"), "{:.3f}".format
+        )
+        formats[difference] = partial(measure.text, sign="+")
+        formats["standard deviation"] = measure.text
+        frame = pairs.drop(columns="measure").rename(columns={"difference": difference})
+        parts.append(Listing(f"Fold by fold: {name}", frame, formats))
+    text = Text(
+        "Runs with the same folds, in pairs: the difference between their best candidates, fold by "
+        "fold. p is of the corrected resampled t-test (Nadeau and Bengio), Holm's p is corrected "
+        "for the number of pairs. A best candidate is judged on the folds that chose it, so its "
+        "score is a little too good, and small differences may be chance."
+    )
+    return [text, *parts]
 
 
 def differing_options(options: Sequence[Mapping[str, Any]]) -> list[tuple[str, list[str]]]:
@@ -194,49 +235,3 @@ def differing_options(options: Sequence[Mapping[str, Any]]) -> list[tuple[str, l
         if name not in NOT_COMPARED and len(set(values)) > 1:
             found.append(("--" + name.replace("_", "-"), values))
     return found
-
-
-def paired_table(runs: Runs) -> pd.DataFrame:
-    """Return a row for each two runs whose best candidates were scored on the same folds.
-
-    The test is the corrected resampled t-test of Nadeau and Bengio (Machine Learning 52, 2003);
-    p is corrected for the number of pairs after Holm (1979).
-    """
-    rows = []
-    for first, second in combinations(runs, 2):
-        records = [runs[name].record for name in (first, second)]
-        if any(None in (one.dataset.fingerprint, one.options.folds) for one in records):
-            continue
-        if _folds_of(runs[first]) != _folds_of(runs[second]):
-            continue
-        errors = [errors_of_best(runs[name]) for name in (first, second)]
-        both = pd.concat(errors, axis=1, join="inner").dropna().to_numpy(float)
-        if len(both) < 2:
-            continue
-        differences = both[:, 0] - both[:, 1]
-        # Folds share most of what they train on. Runs from before it was recorded had k folds.
-        ratio = records[0].ratio or 1.0 / ((records[0].options.folds or 2) - 1)
-        mean, _, _, t, p = corrected_t(differences, ratio)
-        rows.append((first, second, len(both), mean, float(differences.std()), t, p))
-    heads = ["first", "second", "folds", "difference", "standard deviation", "t", "p"]
-    table = pd.DataFrame(rows, columns=heads)
-    return table.assign(**{"p, Holm": holm(table["p"].tolist())})
-
-
-def _folds_of(run: Report) -> tuple[Any, ...]:
-    """Return what is equal where two runs have the same rows in the same folds."""
-    record, options = run.record, run.record.options
-    folds = (options.folds, n_splits_of(run.metadata), options.seed, options.cv or "auto")
-    code = {} if record.identity is None else record.identity.inputs.get("cv", {})
-    return record.command, record.dataset.fingerprint, *folds, tuple(sorted(code.items()))
-
-
-def errors_of_best(run: Report) -> pd.Series:
-    """Return 1 less the score of the best candidate on each fold."""
-    cells, best = run.cells, run.record.best
-    values: dict[str, Any] = {} if best is None else best.model_dump()
-    own = [name for name in run.place if values.get(name) is not None]
-    if cells.empty or not own or not {"fold", "score", *own} <= set(cells):
-        return pd.Series(dtype=float)
-    cells = cells.merge(pd.DataFrame([{name: values[name] for name in own}]), on=own)
-    return 1 - cells.set_index("fold")["score"]

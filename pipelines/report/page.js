@@ -56,28 +56,115 @@ for (const table of document.querySelectorAll(".scroll table")) {
   table.closest(".scroll").after(save);
 }
 
+// Values of a figure: the one under the pointer or under a finger, and each in turn by the arrow
+// keys of a slider, which is seen where it has the focus and whose value a screen reader says.
+const [tip, ring] = ["tip", "ring"].map((name) => {
+  const element = document.createElement("div");
+  element.className = name;
+  element.setAttribute("aria-hidden", "true");
+  return element;
+});
+const hide = () => { tip.remove(); ring.remove(); };
+const placeTip = () => {
+  const [at, own] = [ring.getBoundingClientRect(), tip.getBoundingClientRect()];
+  const left = at.left + at.width / 2 - own.width / 2;
+  tip.style.left = Math.max(4, Math.min(left, innerWidth - own.width - 4)) + "px";
+  tip.style.top = (at.top > own.height + 8 ? at.top - own.height - 6 : at.bottom + 6) + "px";
+};
+addEventListener("scroll", placeTip, { capture: true, passive: true });
+addEventListener("keydown", (event) => { if (event.key === "Escape") hide(); });
+
+const NEAR = 24; // pixels from a dot at which it is still meant
+const tellValues = (plot) => {
+  const values = plot.dataset.values.split("\n").map((line) => {
+    const [x, y, width, height, ...words] = line.split(" ");
+    return { x: x / 1000, y: y / 1000, width: width / 1000, height: height / 1000, text: words.join(" ") };
+  });
+  const show = ({ x, y, width, height, text }) => {
+    for (const [side, part] of Object.entries({ left: x, top: y, width: 2 * width, height: 2 * height }))
+      ring.style[side] = 100 * part + "%";
+    tip.textContent = text;
+    plot.append(ring);
+    (plot.closest("dialog") ?? document.body).append(tip);
+    placeTip();
+  };
+  const nearest = (x, y, isMeant = () => true) => {
+    const box = plot.getBoundingClientRect();
+    let [best, least] = [null, Infinity];
+    for (const value of values) {
+      const right = Math.abs(x - box.left - value.x * box.width) - value.width * box.width;
+      const down = Math.abs(y - box.top - value.y * box.height) - value.height * box.height;
+      const far = Math.hypot(Math.max(0, right), Math.max(0, down));
+      // Of bars and cells that touch, and dots within them, the one whose centre is nearer.
+      if (far <= least + 1e-9 && isMeant(value, box) && (far < least - 1e-9 || right + down < best.inner))
+        [best, least] = [{ value, far, inner: right + down }, far];
+    }
+    return best;
+  };
+  const follow = (event) => {
+    const near = nearest(event.clientX, event.clientY);
+    if (near && near.far <= NEAR) show(near.value); else hide();
+  };
+  plot.addEventListener("pointermove", follow);
+  plot.addEventListener("pointerdown", follow);
+  plot.addEventListener("pointerleave", hide);
+
+  const walk = document.createElement("input");
+  Object.assign(walk, { type: "range", className: "walk unseen", min: 0, max: values.length - 1, step: 1, value: 0 });
+  walk.setAttribute("aria-label", "Values: " + plot.getAttribute("aria-label"));
+  const say = () => {
+    const value = values[walk.value];
+    walk.setAttribute("aria-valuetext", value.text);
+    return value;
+  };
+  const step = () => {
+    show(say());
+    ring.scrollIntoView({ block: "nearest", inline: "nearest", behavior: "instant" });
+    placeTip();
+  };
+  walk.addEventListener("focus", step);
+  walk.addEventListener("input", step);
+  walk.addEventListener("blur", hide);
+  walk.addEventListener("keydown", (event) => {
+    // Left and right follow the order of the values, up and down what is seen.
+    const up = { ArrowUp: 1, ArrowDown: -1 }[event.key];
+    if (!up) return;
+    event.preventDefault();
+    const [from, box] = [values[walk.value], plot.getBoundingClientRect()];
+    const next = nearest(box.left + from.x * box.width, box.top + from.y * box.height,
+      (value) => up * (from.y - value.y) * box.height > 2);
+    if (next) { walk.value = values.indexOf(next.value); step(); }
+  });
+  say();
+  (plot.closest(".enlarge") ?? plot).after(walk);
+};
+for (const plot of document.querySelectorAll(".plot[data-values]")) tellValues(plot);
+
 if (window.HTMLDialogElement) {
   const dialog = document.createElement("dialog");
   const close = document.createElement("button");
   close.type = "button";
   close.className = "copy";
   close.textContent = "Close";
-  const large = new Image();
-  dialog.append(close, large);
+  dialog.setAttribute("aria-label", "Enlarged figure");
   document.body.append(dialog);
-  dialog.addEventListener("click", () => dialog.close());
+  // A finger on the figure asks for a value.
+  dialog.addEventListener("click", (event) => { if (!event.target.closest(".plot, .walk")) dialog.close(); });
+  dialog.addEventListener("close", () => { hide(); dialog.replaceChildren(); });
   for (const link of document.querySelectorAll("a.enlarge")) {
-    const image = link.querySelector("img");
-    link.setAttribute("aria-label", "Enlarge: " + image.alt);
+    const plot = link.querySelector(".plot");
+    link.setAttribute("aria-label", "Enlarge: " + plot.getAttribute("aria-label"));
     link.addEventListener("click", (event) => {
       event.preventDefault();
-      const [width, height] = [Number(image.getAttribute("width")), Number(image.getAttribute("height"))];
-      // As large as the window holds, but never smaller than it is readable.
-      const whole = 0.97 * Math.min(innerWidth / width, innerHeight / height);
-      large.src = image.src;
-      large.alt = image.alt;
-      large.style.width = width * Math.max(1, whole) + "px";
-      dialog.setAttribute("aria-label", "Enlarged figure");
+      hide();
+      const large = plot.cloneNode(true);
+      // Its references lead to what is in the page already: there is no identifier twice.
+      for (const element of large.querySelectorAll("[id]")) element.removeAttribute("id");
+      const { width, height } = plot.querySelector("svg").viewBox.baseVal;
+      // In points; as large as the window holds, but never smaller than it is readable.
+      large.style.width = Math.max(4 / 3 * width, 0.97 * Math.min(innerWidth, innerHeight * width / height)) + "px";
+      dialog.replaceChildren(close, large);
+      if (plot.dataset.values) tellValues(large);
       dialog.showModal();
     });
   }

@@ -12,7 +12,8 @@ import jinja2
 from pipelines.commands import job_of
 from pipelines.report.base import Report
 from pipelines.report.parts import Chart, Section, every_part
-from pipelines.report.style import data_uri, figure_style, save
+from pipelines.report.style import DARK_RULES, figure_style, inline, save
+from pipelines.report.values import values_of
 from pipelines.run_folder.names import REPORT, replacing
 from pipelines.run_folder.record import Record, read_record
 
@@ -37,11 +38,11 @@ def read_run(folder: Path) -> Report:
 
 
 class Drawn(NamedTuple):
-    """A figure as the page takes it: its size in CSS pixels, and its SVG."""
+    """A figure as the page takes it: its width in CSS pixels, its SVG, and the values it tells."""
 
     width: int
-    height: int
-    data_uri: str
+    svg: str
+    values: str
 
 
 def draw_figures(folder: Path, charts: Sequence[Chart]) -> dict[str, Drawn]:
@@ -50,9 +51,9 @@ def draw_figures(folder: Path, charts: Sequence[Chart]) -> dict[str, Drawn]:
     with figure_style():
         for chart in charts:
             figure = chart.draw()
-            svg = save(figure, folder, chart.name).read_bytes()
-            width, height = figure.get_size_inches()
-            drawn[chart.name] = Drawn(round(96 * width), round(96 * height), data_uri(svg))
+            svg = save(figure, folder, chart.name).read_text(encoding="utf-8")
+            width, values = round(96 * figure.get_figwidth()), "\n".join(values_of(figure))
+            drawn[chart.name] = Drawn(width, inline(svg, chart.name), values)
     return drawn
 
 
@@ -88,10 +89,11 @@ def write_html(
     ----------
     page : Path
     title, sections, figures : what it shows
-    head : ``subtitle``, ``state``, ``conclusion``, ``cards``, ``warnings``, each of which may lack
+    head : ``subtitle``, ``state``, ``conclusion``, ``cards``, ``warnings``, each of which may lack;
+        ``script``, a file of a page's own, and what that asks for
     """
     text = TEMPLATES.get_template("page.html").render(
-        title=title, sections=sections, figures=figures, **head
+        title=title, sections=sections, figures=figures, dark_rules=DARK_RULES, **head
     )
     with replacing(page) as file:
         file.write_text(text, encoding="utf-8")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -92,6 +92,7 @@ class Listing:
     formats : of columns, what is read of a number; by default three digits, or all of an integer
     links : of the first column's cells
     tall : whether a long table has a window to scroll in
+    as_named : columns whose heads stay as they are; in others an underscore becomes a blank
     """
 
     label: str
@@ -99,6 +100,7 @@ class Listing:
     formats: Mapping[str, Callable[[float], str]] = field(default_factory=dict)
     links: Sequence[str] = ()
     tall: bool = True
+    as_named: Collection[str] = ()
 
     def __bool__(self) -> bool:
         return self.frame is not None and not self.frame.empty
@@ -108,7 +110,10 @@ class Listing:
         """The name of each column, and whether it is of a "number" or of "text"."""
         assert self.frame is not None
         return [
-            (str(name).replace("_", " "), "number" if _is_number(column) else "text")
+            (
+                str(name) if name in self.as_named else str(name).replace("_", " "),
+                "number" if _is_number(column) else "text",
+            )
             for name, column in self.frame.items()
         ]
 

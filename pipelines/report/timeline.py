@@ -10,6 +10,7 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator
 
 from pipelines.report.style import INK, PALE, SKY, VERMILLION, WHITE, WIDE
+from pipelines.report.values import add_values
 from pipelines.report.wording import duration, shortened
 from pipelines.run_folder.reading import FinishedTask
 from pipelines.run_folder.work_time import (
@@ -63,6 +64,13 @@ def timeline(tasks: Sequence[FinishedTask], workers: Sequence[str] = ()) -> Figu
             edgecolors=[VERMILLION if task.n_failed else WHITE for task in row.tasks],
             linewidths=[1.4 if task.n_failed else thin for task in row.tasks],
         )
+        starts = np.array([place(task.started) for task in row.tasks])
+        halves = np.array([task.seconds / second / 2 for task in row.tasks])
+        texts = [
+            f"{task.name}: {duration(task.seconds)} on {worker_name(row.worker)}"
+            for task in row.tasks
+        ]
+        add_values(axes, starts + halves, np.full(len(texts), number), texts, (halves, 0.4))
         share = "" if row.busy_share is None else f"{100 * row.busy_share:.0f} %"
         if len(rows) <= MOST_LABELS:
             axes.text(end * 1.006, number, share, va="center", fontsize=9, color=INK)

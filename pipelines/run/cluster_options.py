@@ -34,15 +34,15 @@ class PlaceOptions:
     )
     workers: int | None = how(
         None,
-        "number of workers, each a process (default: one for each GPU, else for each core, or for "
-        "each 8 cores where a solver fills them with threads: of two cores 1 worker, 2 threads)",
+        "number of worker processes (default: one for each GPU, else for each core, or for each 8 "
+        "cores if a solver uses them with threads)",
         parse=int,
         rule=at_least(1, 100_000),
         metavar="N",
     )
     adaptive: tuple[int, int] | None = how(
         None,
-        "in place of --workers: fewest and most jobs to have in a queue",
+        "instead of --workers: minimum and maximum number of queued jobs",
         parse=int,
         nargs=2,
         metavar=("MIN", "MAX"),
@@ -55,12 +55,12 @@ class PlaceOptions:
     )
     rmm_pool: str | None = how(
         None,
-        "one pool of RMM on each GPU for cupy, torch and RAPIDS: its size, such as 8GB, or "
-        "a share of the GPU's memory, such as 0.8 (default: each has its own)",
+        "one RMM memory pool per GPU for cupy, torch and RAPIDS: its size, such as 8GB, or a "
+        "fraction of the GPU's memory, such as 0.8 (default: each has its own)",
         metavar="SIZE",
     )
     no_tls: bool = how(
-        False, "switch off encryption: anybody who reaches the ports can run code as you"
+        False, "switch off encryption: anyone who reaches the ports can run code as you"
     )
     device: str = how(
         "auto",
@@ -69,9 +69,9 @@ class PlaceOptions:
     )
     dashboard: str | None = how(
         None,
-        "where Dask's dashboard listens: a port of this host, host:port, or off",
+        "address of Dask's dashboard: a port of this host, host:port, or off",
         metavar="PORT|off",
     )
     performance_report: bool = how(
-        False, "keep Dask's own page of the run, performance.html, in its folder"
+        False, "keep Dask's performance report in the run's folder, as performance.html"
     )

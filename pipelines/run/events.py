@@ -51,6 +51,7 @@ class ProgressEvent:
     part: str = ""
     cost: float | None = None  # predicted, of a part
     compiled: int = 0  # functions, where the task is not yet at its fits
+    note: str = ""  # what it does before its fits, such as an import
     compile_seconds: float = 0.0  # not told; what a task compiles it says when it is done
     memory: Mapping[str, int] = field(default_factory=dict)  # as ``Outcome`` has it
 
@@ -87,13 +88,17 @@ class ProgressReporter:
         self._rows: list[Any] = []
         self._last, self._rows_began = time.monotonic(), time.time()
         self._compiled = -math.inf  # when it was told of
+        self._note = ""
 
-    def __call__(self, share: float, rows: Sequence[Any] = ()) -> None:
-        """Tell of the share that is done, and of rows that are ready."""
+    def __call__(self, share: float, rows: Sequence[Any] = (), note: str = "") -> None:
+        """Tell of the share that is done, of rows that are ready, and of a new note at once."""
         with self._guard:
             self._share = max(self._share, share)
             self._rows += rows
             now = time.monotonic()
+            if note != self._note:
+                self._note = note
+                self._send({"task": self._task, "share": self._share, "note": note})
             if now - self._last < SECONDS_BETWEEN:
                 return
             if not self._rows and self._share - self._told < LEAST_STEP:

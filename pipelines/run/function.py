@@ -118,9 +118,10 @@ def as_function(
 
     def command(**options: Any) -> Run:
         try:
-            return Run(run(words_of(kind, options)))
+            path = run(words_of(kind, options))
         except (InputError, ClusterError) as error:
             raise type(error)(with_keywords(str(error), kind)) from None
+        return Run.planned(path) if options.get("dry_run") else Run(path)
 
     command.__name__ = command.__qualname__ = "run"
     command.__doc__ = docstring_of(kind, summary)

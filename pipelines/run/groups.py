@@ -35,6 +35,7 @@ from pipelines.run.options import (
     share,
     shown,
 )
+from pipelines.run.tracking.options import TrackingOptions, is_address
 
 Chosen = TypeVar("Chosen", bound="RunOptions")
 
@@ -51,7 +52,7 @@ def _is_encoding(name: str) -> bool:
 encoding_option = partial(
     option,
     None,
-    "of a file of text, such as cp1252 (default: UTF-8, or what its bytes look like)",
+    "encoding of a text file, such as cp1252 (default: UTF-8, or detected from its bytes)",
     rule=rule("an encoding that Python knows", _is_encoding),
     metavar="NAME",
 )
@@ -84,18 +85,18 @@ class OwnDataOptions:
     )
     target: str | None = option(
         None,
-        "column of the file to predict, by name or by number from 1 (an .npz file: name of the "
-        "array); by default the last, if it is text or has few values",
+        "target column, by name or by number from 1 (of an .npz file: name of the array); by "
+        "default the last, if it is text or has few values",
         metavar="COLUMN",
     )
     limit: int | None = number(None, "use a stratified subset of N training rows", rule=at_least(2))
     image_size: int | None = number(
         None,
-        "resize the images of a folder, whose shorter side gets N pixels, and crop the "
-        "centre; needed where they are of several sizes",
+        "resize the shorter side of a folder's images to N pixels and crop the centre; needed if "
+        "their sizes differ",
         rule=at_least(4, 4096),
     )
-    gray: bool = option(False, "drop the colours of the images of a folder")
+    gray: bool = option(False, "convert the images of a folder to greyscale")
     unreadable: str = option(
         "refuse",
         "files of a folder that cannot be decoded: refuse the folder, or skip them",
@@ -103,8 +104,8 @@ class OwnDataOptions:
     )
     missing: str = option(
         "impute",
-        "missing cells (?, NA, empty): filled in within each fold, with a column that "
-        "says where; rows with one dropped; or refused",
+        "missing cells (?, NA, empty): impute within each fold, with an indicator column; drop "
+        "rows that have one; or refuse the table",
         choices=MISSING,
     )
     rare: str = option(
@@ -116,21 +117,20 @@ class OwnDataOptions:
     header: bool = option(False, "the first line is a header, whatever it looks like")
     no_header: bool = option(False, "the first line of the file is a row, whatever it looks like")
     number: tuple[str, ...] | None = columns(
-        "columns of the file that are numbers to learn from, such as a year called id"
+        "columns to treat as numeric, such as a year called id"
     )
     category: tuple[str, ...] | None = columns(
-        "columns of the file that are categories: codes written as numbers, or text with "
-        "more than 50 levels"
+        "columns to treat as categorical: numeric codes, or text with more than 50 levels"
     )
-    leave_out: tuple[str, ...] | None = columns("columns of the file to ignore")
+    leave_out: tuple[str, ...] | None = columns("columns to ignore")
     encoding: str | None = encoding_option()
     missing_values: tuple[str, ...] | None = several(
         None,
-        "words, apart by commas, that mean a missing cell, beside empty cells, ?, NA and the like",
+        "words that mark a missing cell, separated by commas, besides ?, NA and empty cells",
         metavar="WORDS",
     )
     no_missing_values: bool = option(
-        False, "no cell but an empty one is missing: NA is a level or a class"
+        False, "only empty cells are missing: NA is a level or a class"
     )
 
     def as_read(self) -> dict[str, Any]:
@@ -156,9 +156,7 @@ class TestOptions:
 
     group: ClassVar[str] = "data"
 
-    test_size: float = share(
-        0.2, "share kept for the test, where a data set has no test set of its own"
-    )
+    test_size: float = share(0.2, "fraction held out if the data set has no test split")
 
 
 @dataclass(frozen=True)
@@ -169,12 +167,12 @@ class FoldOptions:
 
 
 @dataclass(frozen=True)
-class RunOptions(PlaceOptions):
+class RunOptions(TrackingOptions, PlaceOptions):
     """Options of every command: a cluster, one seed, and a run folder."""
 
     group: ClassVar[str] = "run"
 
-    seed: int = number(0, "the one seed of the run", rule=at_least(0, 2**32 - 1))
+    seed: int = number(0, "random seed of the run", rule=at_least(0, 2**32 - 1))
     results: str | None = how(
         None, "folder of the run (default: results/COMMAND-TIME)", metavar="DIR"
     )
@@ -183,14 +181,14 @@ class RunOptions(PlaceOptions):
     )
     accept_changed: bool = how(
         False,
-        "where a run is resumed or extended: go on though files, code or packages that decide "
-        "results have changed since it began, and record that",
+        "resume or extend a run although files, code or packages that affect results have "
+        "changed since, and record that",
     )
     dry_run: bool = how(False, "show what would run, and stop")
     pilot: str | None = how(
         None,
-        "folder of a smaller run: a dry run then says how many workers are worth asking "
-        "for, how long the run takes on them, and the walltime of their jobs",
+        "folder of a smaller run, from which --dry-run estimates how many workers to ask for, the "
+        "run time and the walltime of their jobs",
         metavar="DIR",
         path="folder",
     )
@@ -209,6 +207,7 @@ class RunOptions(PlaceOptions):
             )
         if self.pilot is not None and not self.dry_run:
             raise InputError("--pilot needs --dry-run; add --dry-run, or remove --pilot")
+        super().check()
 
 
 def _tasks_or_word(text: str) -> int | str:
@@ -224,9 +223,9 @@ class RecyclingOptions(RunOptions):
 
     tasks_per_worker: int | str = how(
         "auto",
-        "replace a worker's process after about N tasks, which frees all memory that it has kept; "
-        "auto: on GPUs, when the device memory that it holds after a task has grown by more than "
-        "20 % since its tenth; or never",
+        "restart a worker's process after about N tasks, which frees the memory it holds; auto: on "
+        "GPUs, once the device memory held after a task has grown by more than 20 % since the "
+        "tenth; or never",
         parse=_tasks_or_word,
         rule=rule(
             "auto, never or a number of at least 1",
@@ -334,6 +333,9 @@ def resume_words(command: str, path: Path, options: RunOptions) -> str:
     """Return the command that resumes a run, with the options that must be given again."""
     again = dataclasses.fields(options)
     words = [word for field in again for word in _code_words(options, field.name)]
+    for name, key in options.targets():
+        if is_address(target := key.partition(":")[2]):
+            words += [flag_of(name), target if name == "mlflow" else key]
     return f"{program(command)} {shlex.join(['--resume', str(path), *words])}"
 
 

@@ -45,6 +45,7 @@ from pipelines.run.outcomes import Task
 from pipelines.run.predict import Predicted, PredictOptions
 from pipelines.run.result import Run
 from pipelines.run.signals import interrupted_once
+from pipelines.run.tracking import loggers_of
 from pipelines.run_folder import names
 from pipelines.run_folder.digests import digests_read_again
 from pipelines.run_folder.folder import RunFolder
@@ -157,7 +158,6 @@ class Job(Leaving, ABC, Generic[Chosen]):
         page of any run
     cells_file : the name of its table of cells
     kind_of_predict : dataclass of the options of ``predict``; None where a command has none
-    model_files : patterns of the files in a run's folder that its model is read from
     run : function of options as keywords, returns a ``Run``
     """
 
@@ -169,7 +169,6 @@ class Job(Leaving, ABC, Generic[Chosen]):
     page: ClassVar[str] = ""
     cells_file: ClassVar[str] = names.CELLS
     kind_of_predict: ClassVar[type[PredictOptions] | None] = None
-    model_files: ClassVar[tuple[str, ...]] = ()
     run: ClassVar[Callable[..., Run]]
 
     @classmethod
@@ -274,9 +273,11 @@ def run_job(kind_of_job: type[Job[Any]], argv: Sequence[str]) -> Path:
     identity = identity_of(options, job.packages(options, record))
     write_line = quiet_echo if options.quiet else echo
     asked = choose_cluster(options, write_line)
+    with phase(write_line, "log        asking the trackers of experiments"):
+        loggers = loggers_of(options, given, write_line)
     with (
         interrupted_once(),
-        open_session(job, options, write_line, identity) as session,
+        open_session(job, options, write_line, identity, loggers) as session,
     ):
         with phase(write_line, "load       reading the data"):
             data = job.load(options, asked.kind)
@@ -332,6 +333,8 @@ def run_job(kind_of_job: type[Job[Any]], argv: Sequence[str]) -> Path:
         elif job.reusable:
             answer = job.answer(plan, done, session, None).entries
             session.folder.update(files=digests_read_again(session.path, job.files), **answer)
+        if not computes:  # a log that an earlier session could not end, or a new one
+            session.tracking.begin(job.kind_of_options)
         from pipelines.report import write_report
 
         for line in job.summary_lines(session.record, session.path):

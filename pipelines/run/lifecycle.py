@@ -28,6 +28,8 @@ from pipelines.run.identity import Identity, differences, in_words, recorded_ide
 from pipelines.run.outcomes import Outcome, Task
 from pipelines.run.progress import Progress, show_progress
 from pipelines.run.signals import is_interrupt
+from pipelines.run.tracking.engine import Tracking
+from pipelines.run.tracking.logger import RunLogger
 from pipelines.run_folder.digests import digests_read_again
 from pipelines.run_folder.folder import RunFolder, hold, iso_now
 from pipelines.run_folder.journal import FolderLost, Journal
@@ -64,12 +66,14 @@ class Leaving:
     row : schema of a line of its journal, and of its table of cells
     record : schema of its ``run.json``
     files : patterns of what it leaves, beside what every command leaves, and is read again
+    model_files : patterns of the files that its model is read from
     """
 
     command: ClassVar[str]
     row: ClassVar[type[Row]] = Row
     record: ClassVar[type[Record]] = Record
     files: ClassVar[tuple[str, ...]] = ()
+    model_files: ClassVar[tuple[str, ...]] = ()
 
     def unfinished(self, path: Path, done: Collection[str]) -> str:
         """Return what a run's folder has of a task that is not done; empty for nothing."""
@@ -79,8 +83,14 @@ class Leaving:
 class JournalWriter:
     """Writes the tasks of a session to the journal as they end, and shows them."""
 
-    def __init__(self, journal: Journal, progress: Progress, todo: Sequence[Task]) -> None:
-        self._journal, self._progress = journal, progress
+    def __init__(
+        self,
+        journal: Journal,
+        progress: Progress,
+        todo: Sequence[Task],
+        tracking: Tracking | None = None,
+    ) -> None:
+        self._journal, self._progress, self._tracking = journal, progress, tracking
         self._tasks = {task.name: task for task in todo}
         self._cost = sum(task.cost for task in todo)
 
@@ -108,7 +118,8 @@ class JournalWriter:
         else:
             self._journal.check()
         if event.task in self._tasks:
-            self._progress.update(self._tasks[event.task], event.share, event.compiled)
+            task = self._tasks[event.task]
+            self._progress.update(task, event.share, event.compiled, event.note)
 
     def add(
         self,
@@ -144,6 +155,8 @@ class JournalWriter:
         has_next = isinstance(of, Outcome) and of.has_next
         write = self._journal.add if has_next else self._journal.append
         write({"task": name, **times, "cost": cost, **of.memory, **more})
+        if self._tracking is not None:
+            self._tracking.keep()
 
 
 @dataclass(frozen=True)
@@ -156,6 +169,7 @@ class Session:
     journal : Journal
     echo : function of one line
     identity : of ``pipelines.run.identity``, what decides the results of this session
+    tracking : loggers of the run
     files : patterns of what the command leaves and is read again
     began : as ``time.monotonic`` has it
     """
@@ -164,6 +178,7 @@ class Session:
     journal: Journal
     echo: Echo
     identity: Identity
+    tracking: Tracking
     files: tuple[str, ...] = ()
     began: float = field(default_factory=time.monotonic)
 
@@ -292,6 +307,7 @@ class Session:
             },
             **metadata,
         )
+        self.tracking.begin(type(options))
 
     @contextmanager
     def journal_writer(self, cluster: Cluster, todo: Sequence[Task]) -> Iterator[JournalWriter]:
@@ -299,7 +315,7 @@ class Session:
         runner, cost = cluster.runner, sum(task.cost for task in todo)
         quiet = self.echo is quiet_echo
         with show_progress(len(todo), cost, quiet, runner.presence) as progress:
-            yield JournalWriter(self.journal, progress, todo)
+            yield JournalWriter(self.journal, progress, todo, self.tracking)
 
     def finish(self, metadata: Mapping[str, Any]) -> None:
         """Write the answer."""
@@ -330,6 +346,7 @@ def open_session(
     options: RunOptions,
     echo: Echo,
     identity: Identity = MappingProxyType({"inputs": {}, "versions": {}}),
+    loggers: Mapping[str, RunLogger] = MappingProxyType({}),
 ) -> Iterator[Session]:
     """Take hold of a run's folder until the session ends; of a dry run, look at it.
 
@@ -344,11 +361,15 @@ def open_session(
     RunStopped
         The session ended early, for the reason the message gives.
     """
-    with hold(
+    held = hold(
         job.command, options.results, options.resume, not options.dry_run, job.row, job.record
-    ) as (folder, journal):
+    )
+    with (
+        held as (folder, journal),
+        Tracking(job, folder, journal, loggers, echo, options.mlflow_candidates) as tracking,
+    ):
         try:
-            yield Session(folder, journal, echo, identity, job.files)
+            yield Session(folder, journal, echo, identity, tracking, job.files)
             return
         except (InputError, ClusterError):
             raise

@@ -179,6 +179,28 @@ class NewRows:
             return None
         return pd.to_numeric(pd.Series(self.truth), errors="coerce").to_numpy(np.float64)
 
+    def table(self, answer: np.ndarray, more: Mapping[str, Any]) -> pd.DataFrame:
+        """The answers, a row for each row of the table: ``row``, the ids, ``predicted``, ``more``.
+
+        Parameters
+        ----------
+        answer : labels or numbers, of shape (n_answered,)
+        more : further columns, of shape (n_answered,)
+        """
+        import pandas as pd
+
+        table = pd.DataFrame({"predicted": answer, **more}, index=self.answered)
+        if len(table) < self.n_rows:  # an empty cell makes no number a float, and no flag text
+            table = table.convert_dtypes(
+                infer_objects=False, convert_string=False, convert_floating=False
+            )
+        table = table.reindex(np.arange(self.n_rows))
+        taken = [name for name in self.ids if name in table.columns or name == "row"]
+        ids = self.ids.rename(columns={name: f"{name} (of the table)" for name in taken})
+        table = pd.concat([ids, table], axis=1)
+        table.insert(0, "row", np.arange(1, self.n_rows + 1))
+        return table
+
     def write(
         self,
         classes: np.ndarray | None,
@@ -198,8 +220,6 @@ class NewRows:
             the table
         more : further columns, of shape (n_answered,)
         """
-        import pandas as pd
-
         answer = predicted if classes is None else classes[predicted]
         lines, against = [], f"against column {short(self.target)}"
         if classes is not None:
@@ -224,16 +244,7 @@ class NewRows:
             if known.any():
                 off = float(np.abs(answer[known] - truth[known]).mean())
                 lines.append(f"error      {off:.6g} on average ({known.sum():,} rows) {against}")
-        table = pd.DataFrame({"predicted": answer, **more}, index=self.answered)
-        if len(table) < self.n_rows:  # an empty cell makes no number a float, and no flag text
-            table = table.convert_dtypes(
-                infer_objects=False, convert_string=False, convert_floating=False
-            )
-        table = table.reindex(np.arange(self.n_rows))
-        taken = [name for name in self.ids if name in table.columns or name == "row"]
-        ids = self.ids.rename(columns={name: f"{name} (of the table)" for name in taken})
-        table = pd.concat([ids, table], axis=1)
-        table.insert(0, "row", np.arange(1, self.n_rows + 1))
+        table = self.table(answer, more)
         to = output or self.path.parent
         to = to / f"{self.path.stem}-predictions.csv" if to.is_dir() else to
         columns = ", ".join(short(name)[1:-1] for name in table.columns[:8])

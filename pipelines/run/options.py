@@ -124,7 +124,7 @@ increasing_log10 = rule(
 number = partial(option, parse=int, rule=at_least(1), metavar="N")  # a whole one
 real = partial(option, parse=float, rule=finite, metavar="NUMBER")
 several = partial(option, nargs="+")
-share = partial(real, rule=rule("between 0 and 1", lambda value: 0 < value < 1), metavar="SHARE")
+share = partial(real, rule=rule("between 0 and 1", lambda value: 0 < value < 1), metavar="FRACTION")
 
 
 def of_python(kind: type[Any]) -> list[dataclasses.Field[Any]]:
@@ -148,6 +148,16 @@ class OneLineParser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         raise InputError(message.removeprefix("argument "))
+
+
+class _ShowVersion(argparse.Action):
+    """Prints the version and exits; it is looked up only where that is asked for."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *given: Any) -> NoReturn:
+        import pipelines
+
+        print(f"pleasingly {pipelines.__version__}")
+        parser.exit()
 
 
 def _parser(
@@ -192,7 +202,8 @@ def _parser(
             nargs=about["nargs"],
             help=text.replace("%", "%%"),  # argparse would fill in what follows the sign
         )
-    groups[group_names[-1]].add_argument("-h", "--help", action="help", help="show this and end")
+    groups[group_names[-1]].add_argument("-h", "--help", action="help", help="show this and exit")
+    parser.add_argument("--version", action=_ShowVersion, nargs=0, help=argparse.SUPPRESS)
     return parser
 
 

@@ -132,7 +132,7 @@ def _collect(items: Generator[Any], reporter: ProgressReporter | None) -> list[A
             if not isinstance(item, Progress):
                 rows.append(item)
             elif reporter is not None:
-                reporter(item.fraction, rows[n_reported:])
+                reporter(item.fraction, rows[n_reported:], item.note)
                 n_reported = len(rows)
     return rows
 

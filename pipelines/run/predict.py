@@ -2,28 +2,33 @@
 
 from __future__ import annotations
 
+import os
+import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
+from math import prod
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from pipelines.commands import job_of
 from pipelines.console import echo, print_error
-from pipelines.errors import InputError, error_line, opt
+from pipelines.errors import InputError, error_line, nearest, opt
 from pipelines.run.options import argument, option, parse_options, several
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from pipelines.run.new_rows import NewRows
+    from pipelines.run_folder.record import Record
 
 SHOWN = 20  # images on the console, and in figures
 RULE_OF_IMAGES = (
-    "A photograph is resized and cropped as those of the data were. An image of ink becomes gray; "
-    "where its border is light it is inverted, as ink is bright in the data; the border's level is "
-    "taken away. The ink is cut out, scaled to the size it has in the training images with its "
-    "proportions kept, its strokes are made as wide as theirs, and it is put with its centre of "
-    "mass in the centre."
+    "Photographs are resized and cropped like the training images. Drawings and handwriting are "
+    "converted to greyscale, and images with a light background are inverted if the training "
+    "images have a dark one; what is drawn is then scaled, thickened and centred like theirs."
 )
 TABLES = (".csv", ".parquet")  # what tables of answers end in
 
@@ -37,13 +42,15 @@ class PredictOptions:
     """
 
     description: ClassVar[str] = (
-        "Predict the rows of a table with the model of a run. Columns are found by name, in any "
-        "order; others are not looked at. Or predict what images show: " + RULE_OF_IMAGES
+        "Predict the rows of a table, or your own images, with the model of a run. Columns are "
+        "matched by name, in any order; others are ignored. " + RULE_OF_IMAGES
     )
     has_figures: ClassVar[bool] = False
 
     run: Path = argument("RUN", "the folder of a finished run")
-    table: Path | None = argument("TABLE", "a file as --dataset takes it", default=None)
+    table: Path | None = argument(
+        "TABLE", "a table: .csv, .tsv, .data, .txt, .parquet or .npz", default=None
+    )
     image: tuple[Path, ...] = several(
         (),
         "images that Pillow reads, such as .png and .jpg, and folders of them",
@@ -52,8 +59,8 @@ class PredictOptions:
     )
     output: Path | None = option(
         None,
-        "a .csv or .parquet file, or a folder for it (default: NAME-predictions.csv beside "
-        "the table, or image-predictions.csv in the current folder)",
+        "a .csv or .parquet file, or a folder for it (default: NAME-predictions.csv beside the "
+        "table, or image-predictions.csv in the current folder)",
         parse=Path,
         metavar="FILE",
     )
@@ -132,14 +139,7 @@ def main(
                 "the run left; name another"
             )
     if options.table is not None:
-        try:
-            rows = NewRows.read(options.run, record, options.table)
-        except InputError as error:  # of the readers, which know files as data sets
-            words = error.flagged().replace("--dataset", "TABLE")
-            problem, _, way_out = words.rpartition("; ")
-            if problem and "--" in way_out:  # what a run could have been told, predict cannot
-                words = f"{problem}; correct TABLE, or leave such rows out"
-            raise InputError(words) from None
+        rows = _rows_of_table(options.run, record, options.table)
     elif record.image_form is None:
         raise InputError(
             f"RUN must be a run on images, got {options.run}, whose data are a table or which is "
@@ -151,8 +151,34 @@ def main(
         print_error(command, why)
     if rows.unreadable is not None and not len(rows.answered):
         return 2
+    said = _predicted(predict_rows, rows, options)
+    for line in (
+        *(_of_images(rows, said) if said.of_images is None else said.of_images),
+        *rows.write(said.classes, said.predicted, options.output, said.columns),
+        *said.remarks,
+    ):
+        echo(line)
+    return 1 if rows.unreadable else 0
+
+
+def _rows_of_table(run: Path, record: Record, table: Path) -> NewRows:
+    from pipelines.run.new_rows import NewRows
+
     try:
-        said = predict_rows(rows, options)
+        return NewRows.read(run, record, table)
+    except InputError as error:  # of the readers, which know files as data sets
+        words = error.flagged().replace("--dataset", "TABLE")
+        problem, _, way_out = words.rpartition("; ")
+        if problem and "--" in way_out:  # what a run could have been told, predict cannot
+            words = f"{problem}; correct TABLE, or leave such rows out"
+        raise InputError(words) from None
+
+
+def _predicted(
+    predict_rows: Callable[[NewRows, Any], Predicted], rows: NewRows, options: PredictOptions
+) -> Predicted:
+    try:
+        return predict_rows(rows, options)
     except InputError:
         raise
     except ValueError as error:  # what models say of values that they cannot take
@@ -161,13 +187,138 @@ def main(
             f"predict needs rows that the model can take, got {what}: {error_line(error)}; leave "
             "such rows out"
         ) from None
-    for line in (
-        *(_of_images(rows, said) if said.of_images is None else said.of_images),
-        *rows.write(said.classes, said.predicted, options.output, said.columns),
-        *said.remarks,
-    ):
-        echo(line)
-    return 1 if rows.unreadable else 0
+
+
+def predict_frame(run: Path, rows: Any, **code: Any) -> pd.DataFrame:
+    """Predict rows that are in memory or in a file, as the command ``predict`` does.
+
+    Parameters
+    ----------
+    run : folder of a finished run
+    rows : DataFrame with the columns of the run's table, or its path as ``predict`` takes it; array
+        of shape (n_rows, n_features), of images their pixels; or the path of an image or a folder
+        of images, where the run is of images
+    code : of the user's own that the run names, such as ``network``
+
+    Returns
+    -------
+    DataFrame with the columns that ``predict`` writes, a row for each of ``rows``
+
+    Raises
+    ------
+    InputError
+        The run has no model that predicts, or the rows are not those it can take.
+    """
+    import pandas as pd
+
+    from pipelines.run_folder.record import Record, read_record
+
+    _, record = read_record(run, Record)
+    job = job_of(record.command)
+    if job is None or job.kind_of_predict is None:
+        raise InputError(
+            f"predict needs a run with a model, got {run}, which is a run of {record.command}; "
+            "take one of svm_grid, nn_bagging or cross_validate"
+        )
+    known = {"network"} & {field.name for field in fields(job.kind_of_predict)}
+    if wrong := next(iter(code.keys() - known), None):
+        way_out = nearest(wrong, known, "leave it out")
+        raise InputError(f"{wrong} is not a parameter of predict of this run; {way_out}")
+    _, record = read_record(run, job.record)
+    with TemporaryDirectory() as folder:
+        table, is_path = Path(folder) / "rows.parquet", isinstance(rows, str | os.PathLike)
+        is_array = not is_path and not isinstance(rows, pd.DataFrame)
+        try:
+            if is_path:
+                table = Path(rows).expanduser()
+                new = _rows_of_path(run, record, table)
+            elif is_array and record.dataset.table is None:
+                new = _rows_of_array(run, record, np.asarray(rows))
+            else:
+                frame = _as_frame(rows, record) if is_array else rows
+                _write_frame(frame, table)
+                new = _rows_of_table(run, record, table)
+            options = job.kind_of_predict(run=run, table=table, **code)
+            said = _predicted(job.predict_rows, new, options)
+        except InputError as error:
+            words = str(error).replace("TABLE", "rows").replace("RUN must", "the run must")
+            if not is_path:
+                kind = "array" if is_array else "DataFrame"
+                words = words.replace(f"'{table}'", f"the {kind}")
+            raise InputError(words) from None
+    for note in new.notes:
+        warnings.warn(note, UserWarning, stacklevel=3)
+    answer = said.predicted if said.classes is None else said.classes[said.predicted]
+    return new.table(answer, said.columns)
+
+
+def _rows_of_path(run: Path, record: Record, path: Path) -> NewRows:
+    from pipelines.data.image_files import ImageFormat
+    from pipelines.run.new_rows import NewRows
+
+    if record.image_form is None:
+        return _rows_of_table(run, record, path)
+    rows = NewRows.of_images(ImageFormat(**record.image_form.model_dump()), [path])
+    for why in rows.unreadable or ():
+        warnings.warn(why, UserWarning, stacklevel=4)
+    if not len(rows.answered):
+        raise InputError(f"rows must be images that can be read, got {path}; name others")
+    return rows
+
+
+def _rows_of_array(run: Path, record: Record, X: np.ndarray) -> NewRows:
+    """Rows of images, whose columns have no names, as the run read them."""
+    import pandas as pd
+
+    from pipelines.run.new_rows import NewRows
+
+    width = record.dataset.n_features
+    if record.dataset.image_shape is not None:
+        X, width = X.reshape(len(X), -1) if X.ndim > 1 else X, prod(record.dataset.image_shape)
+    if X.ndim != 2 or X.dtype.kind not in "biuf" or (width is not None and X.shape[1] != width):
+        raise InputError(
+            f"rows must be numbers of shape (n_rows, {width}), as {run} was trained on, got an "
+            f"array of {X.dtype} of shape {X.shape}; reshape it"
+        )
+    ids = pd.DataFrame(index=range(len(X)))
+    return NewRows(Path("rows"), X, np.arange(len(X)), len(X), "", None, ids)
+
+
+def _as_frame(rows: Any, record: Record) -> pd.DataFrame:
+    """An array with the names of the columns that a run's table had, in their order there."""
+    import pandas as pd
+
+    names, X = record.dataset.columns, np.asarray(rows)
+    if X.ndim != 2 or X.shape[1] != len(names):
+        raise InputError(
+            f"rows must have the {len(names)} columns {', '.join(names[:8])}"
+            f"{', …' * (len(names) > 8)}, got an array of shape {X.shape}; pass a DataFrame"
+        )
+    return pd.DataFrame(X, columns=list(names)).infer_objects()
+
+
+def _write_frame(frame: pd.DataFrame, path: Path) -> None:
+    """Write rows as the table that ``predict`` reads; cells of several types as text."""
+    import pyarrow as pa
+
+    if not len(frame):
+        raise InputError("rows must be at least one, got an empty DataFrame; pass some")
+    frame = frame.reset_index(drop=True)
+    frame.columns = frame.columns.map(str)
+    for name in frame.columns[[kind.kind == "O" for kind in frame.dtypes]]:
+        column = frame[name]
+        try:
+            if column.ndim == 1:
+                pa.array(column, from_pandas=True)
+        except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError):
+            frame[name] = column.map(str, na_action="ignore")
+    try:
+        frame.to_parquet(path, index=False)
+    except ValueError as error:
+        raise InputError(
+            f"rows must be a table of plain cells under names that differ, got a DataFrame that is "
+            f"none ({error_line(error)}); correct it"
+        ) from None
 
 
 def _of_images(rows: NewRows, said: Predicted) -> list[str]:

@@ -6,6 +6,7 @@ It is shown anew by the clock, not by the tasks: one that takes minutes leaves n
 from __future__ import annotations
 
 import math
+import re
 import sys
 import threading
 import time
@@ -23,6 +24,7 @@ SECONDS_BETWEEN_LINES = 10  # where tasks are done meanwhile
 SECONDS_OF_SILENCE = 30  # at the most
 SECONDS_FOR_THE_LAST_LOOK = 2  # it may wait for a scheduler that does not answer
 SECONDS_OF_COMPILATION = 60  # at the most, in each worker's first task
+PLACE = re.compile(r"\b(member|candidate|fold|outer|share)=(\S+)")  # in the names of tasks
 ENOUGH = 0.1  # of the predicted cost, from which the first tasks tell how long the others take
 
 
@@ -38,6 +40,16 @@ def clock(seconds: float) -> str:
         return f"{minutes}:{rest:02d} min"
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02d} h"
+
+
+def in_words(name: str) -> str:
+    """A task's name as a person reads it: ``member 1, candidate 5, 5 folds``."""
+    about = name.partition("-")[2]
+    places = PLACE.findall(about)
+    rest = " ".join(PLACE.sub("", about).split())
+    if not places:
+        return name
+    return ", ".join(filter(None, [*(f"{what} {value}" for what, value in places), rest]))
 
 
 class Progress:
@@ -60,8 +72,9 @@ class Progress:
         self._n_done = self._n_failed = 0
         self._best = ""  # the best candidate so far, in words
         self._compiled = 0  # functions that the task at work has begun to compile
+        self._notes: dict[str, str] = {}  # what tasks do before their fits, by their names
         self._cost_done, self._ends, self._at_least = 0.0, math.inf, False
-        self._inside: dict[str, tuple[float, float]] = {}  # of a task at work: cost, share done
+        self._inside: dict[str, tuple[Task, float]] = {}  # tasks at work, and their share done
         self._started = self._looked = time.monotonic()
         self._deserted = 0.0  # seconds without a worker
         self._ask, self._present = presence, Presence()
@@ -83,19 +96,31 @@ class Progress:
         """Count one more finished task."""
         with self._guard:
             self._inside.pop(task.name, None)
+            self._notes.pop(task.name, None)
             self._compiled = 0
             self._n_done += 1
             self._n_failed += failed
             self._cost_done += task.cost
             self.show(ended=True)
 
-    def update(self, task: Task, share: float, compiled: int = 0) -> None:
-        """Record the share of a running task that is done, or how many functions it compiles."""
+    def update(self, task: Task, share: float, compiled: int = 0, note: str = "") -> None:
+        """Record the share of a running task that is done, or what it does before its fits.
+
+        Parameters
+        ----------
+        compiled : functions that it has begun to compile
+        note : on anything else, such as an import
+        """
         with self._guard:
+            self._notes.pop(task.name, None)
+            if note:
+                self._notes[task.name] = note
+                self.show()
+                return
             began, self._compiled = bool(compiled and not self._compiled), compiled
             if share or not compiled:
                 self._inside.pop(task.name, None)  # what was heard last stands last
-                self._inside[task.name] = task.cost, share
+                self._inside[task.name] = task, share
             if began:
                 self.show()
 
@@ -131,7 +156,7 @@ class Progress:
     @property
     def _done_by_now(self) -> float:
         """The predicted cost of what is done, also inside tasks that go on."""
-        return self._cost_done + sum(cost * share for cost, share in self._inside.values())
+        return self._cost_done + sum(task.cost * share for task, share in self._inside.values())
 
     @property
     def tasks(self) -> str:
@@ -168,13 +193,18 @@ class Progress:
         return f"compiling ({n} function{'s' * (n != 1)} so far)" if n else ""
 
     @property
+    def notes(self) -> str:
+        """What tasks do before their fits; empty where none does such."""
+        return ", ".join(sorted(set(self._notes.values())))
+
+    @property
     def at_work(self) -> str:
         """The task of which was heard last, and how far it is; empty where none has told."""
         if not self._inside or self._n_done == self._n_tasks:
             return ""
-        name, (_, share) = list(self._inside.items())[-1]
+        task, share = list(self._inside.values())[-1]
         more = f", {len(self._inside) - 1} more" if len(self._inside) > 1 else ""
-        return f"{name}: {int(100 * share)} %{more}"
+        return f"{getattr(task, 'words', '') or in_words(task.name)}: {int(100 * share)} %{more}"
 
 
 class _Lines(Progress):
@@ -182,18 +212,23 @@ class _Lines(Progress):
         super().__init__(*of_all)
         self._last = time.monotonic()
         self._has_compiled = False
+        self._noted = set[str]()
 
     def show(self, ended: bool = False) -> None:
         if self._compiled and not self._has_compiled:
-            echo("compiling  the solver (first run on this machine only)")
+            echo("compiling  code for this problem (kept on this machine for later runs)")
             self._has_compiled = True
+        for note in sorted({*self._notes.values()} - self._noted):
+            first, _, rest = note.partition(" ")
+            echo(f"{first:<10} {rest}")
+            self._noted.add(note)
         waited = time.monotonic() - self._last
         is_due = waited >= (SECONDS_BETWEEN_LINES if ended else SECONDS_OF_SILENCE)
         if not is_due and not (ended and self._n_done == self._n_tasks):
             return
         self._last = time.monotonic()
-        inside = "" if ended else self.at_work  # a long task, while none ends
-        parts = [f"{self.percent} %", self.tasks, self.times, self.compiling or inside, self._best]
+        inside = self.compiling or self.notes or ("" if ended else self.at_work)  # a long task
+        parts = [f"{self.percent} %", self.tasks, self.times, inside, self._best]
         echo(f"progress   {', '.join(filter(None, parts))}")
 
 
@@ -236,8 +271,8 @@ class _Bar(Progress):
             ProgressBar(total=100, completed=self.percent, width=10),
             Text(f"{self.percent:>3} %  {self.times}"),
         )
-        once = f"{self.compiling}, once on this machine" if self._compiled else ""
-        below = [line for line in (once, self.tasks, self.at_work, self._best) if line]
+        once = f"{self.compiling}, kept for later runs" if self._compiled else ""
+        below = [line for line in (once, self.notes, self.tasks, self.at_work, self._best) if line]
         return Group(
             bar,
             *(

@@ -8,10 +8,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from pipelines.commands import job_of
-from pipelines.errors import InputError
+from pipelines.errors import InputError, error_line, nearest
+from pipelines.run.answer import answer_lines, metrics_of
+from pipelines.run.options import of_python
 from pipelines.run_folder import names
 
 if TYPE_CHECKING:
@@ -38,11 +40,28 @@ class RunFigure:
         return self.path.read_text(encoding="utf-8")
 
 
+class NoSuchFigure(InputError, KeyError):
+    """A run has no figure of that name."""
+
+    __str__ = InputError.__str__
+
+
+class Figures(dict[str, RunFigure]):
+    """Figures by name."""
+
+    def __missing__(self, name: str) -> RunFigure:
+        listed = ", ".join(self) or "none"
+        raise NoSuchFigure(
+            f"figures has no {name!r}; {nearest(str(name), self, f'it has {listed}')}"
+        )
+
+
 class Run:
     """A run of a command, and what it left in its folder.
 
     Each command returns one from Python; ``Run(path)`` opens the folder of an earlier run. The
-    files are read when they are asked for. ``run / "members.csv"`` is the path of a file.
+    files are read when they are asked for. ``run / "members.csv"`` is the path of a file, and
+    its ``repr`` says what was run, on which data, and the answer.
 
     Parameters
     ----------
@@ -52,11 +71,22 @@ class Run:
     Raises
     ------
     InputError
-        From all but ``path``: the folder has no run, as after a dry run, or a file is damaged.
+        The folder is none of a run. What reads a file raises it where that is damaged, or where
+        nothing was run, as after ``dry_run=True``.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
+        from pipelines.run_folder.record import Record, read_record
+
         self.path = Path(path)
+        read_record(self.path, Record, "path")
+
+    @classmethod
+    def planned(cls, path: str | os.PathLike[str]) -> Self:
+        """The run that a dry run only planned: its folder is not there, or not yet of a run."""
+        run = cls.__new__(cls)
+        run.path = Path(path)
+        return run
 
     def __fspath__(self) -> str:
         return str(self.path)
@@ -68,10 +98,18 @@ class Run:
         return self.path / name
 
     def __repr__(self) -> str:
-        return f"Run({str(self.path)!r})"
+        name = f"Run({str(self.path)!r})"
+        if not (self.path / names.RECORD).is_file():
+            return f"{name}: no run is there, as after a dry run"
+        try:
+            metadata = self._read()[0]
+            lines = answer_lines(metadata)
+        except (InputError, ValueError, TypeError, KeyError, AttributeError) as error:
+            return f"{name}: damaged ({error_line(error)})"
+        return "\n".join([name, *(f"  {label:<10} {text}" for label, text in lines)])
 
     def _read(self) -> tuple[dict[str, Any], Record, Any]:
-        """Return ``run.json``, the same by its schema, and the job of its command, if there is."""
+        """``run.json``, the same by its schema, and the job of its command, if there is."""
         from pipelines.run_folder.record import Record, read_record
 
         metadata, record = read_record(self.path, Record)
@@ -83,6 +121,33 @@ class Run:
     def record(self) -> Mapping[str, Any]:
         """The content of ``run.json``: options, versions, times, and the answer."""
         return self._read()[0]
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """The options of the run, as ``run`` takes them: ``svm_grid.run(**run.options)``.
+
+        Without those of where and how that run was carried out, such as its folder and cluster.
+        """
+        record = self.record
+        job = job_of(record["command"])
+        recorded: dict[str, Any] = record.get("options", {})
+        if job is None:
+            return dict(recorded)
+        return {
+            field.name: recorded[field.name]
+            for field in of_python(job.kind_of_options)
+            if field.name in recorded and field.metadata["changes_results"]
+        }
+
+    @property
+    def metrics(self) -> dict[str, float]:
+        """The numbers of the answer by name: ``cv_error``, ``test_error``, ``baseline_cv_error``.
+
+        Each has the name of what it measures, as pages show it: of a scorer that scikit-learn
+        negates what it negates, so ``cv_mean_absolute_error``, and ``_std`` after a standard
+        deviation over the folds. Errors are fractions, and what is not known is left out.
+        """
+        return metrics_of(self.record)
 
     @property
     def best(self) -> dict[str, Any] | None:
@@ -114,9 +179,76 @@ class Run:
         return pd.read_parquet(self.path / name)
 
     @property
-    def figures(self) -> dict[str, RunFigure]:
-        """The figures by name; a notebook shows one that ends a cell."""
-        return {path.stem: RunFigure(path) for path in sorted(self.path.glob("*.svg"))}
+    def candidates(self) -> pd.DataFrame:
+        """A row for each candidate with its mean scores, the best first.
+
+        Of a run that is not finished those whose cells are all there.
+        """
+        from pipelines.report.page import read_run
+
+        if job_of(self.record["command"]) is None:
+            raise InputError(f"candidates needs a run of a command that is known, got {self.path}")
+        table: pd.DataFrame = read_run(self.path).candidates
+        if table.empty:
+            raise InputError(
+                f"candidates needs a run that compared some, got {self.path}; finish it, or see "
+                "metrics"
+            )
+        return table
+
+    @property
+    def predictions(self) -> pd.DataFrame:
+        """A row for each test row: what was predicted, and the truth."""
+        from pipelines.run_folder.digests import refuse_changed
+        from pipelines.run_folder.reading import read_table
+
+        _, record, _ = self._read()
+        for name in (names.PREDICTIONS, names.RESIDUALS):
+            if (self.path / name).is_file():
+                refuse_changed(self.path, record.files, name)
+                table = read_table(self.path / name)
+                assert table is not None
+                return table
+        raise InputError(
+            f"predictions needs a finished run that predicted test rows, got {self.path}"
+        )
+
+    def predict(self, rows: Any, **code: Any) -> pd.DataFrame:
+        """Predict new rows with the run's model, as the command ``predict`` does.
+
+        Parameters
+        ----------
+        rows : DataFrame, array-like, str or path
+            The columns of the run's table are found by name, in any order, and may be text or have
+            missing cells where the run's had; of an array they are those of the table in its order.
+            A path is that of a table, or of a run of images that of an image or a folder of them;
+            an array of images has their pixels, of shape (n_images, ...).
+        **code
+            ``network="FILE.py:NAME"`` of a run whose network is your own: it runs only if you name
+            it.
+
+        Returns
+        -------
+        DataFrame with a row for each of ``rows``
+            ``row`` from 1, columns that the run left out as ids, ``predicted``, and what else the
+            model says, such as probabilities. What was noticed in the rows is a warning.
+
+        Raises
+        ------
+        InputError
+            The run has no model, or a column is missing or of another kind; one line names it.
+        """
+        from pipelines.run.predict import predict_frame
+
+        return predict_frame(self.path, rows, **code)
+
+    @property
+    def figures(self) -> Mapping[str, RunFigure]:
+        """The figures by name; a notebook shows one that ends a cell.
+
+        A name that none has is a ``KeyError``, whose message has the nearest.
+        """
+        return Figures({path.stem: RunFigure(path) for path in sorted(self.path.glob("*.svg"))})
 
     @property
     def model(self) -> Any:
@@ -147,7 +279,10 @@ class Run:
 
         if not (self.path / names.RECORD).is_file():
             return f"<code>{escape(repr(self))}</code>"
-        report = read_run(self.path)
+        try:
+            report = read_run(self.path)
+        except InputError:
+            return f"<pre>{escape(repr(self))}</pre>"
         cards = "".join(
             '<div style="border:1px solid #8888;border-radius:6px;padding:.4em .8em">'
             f"<small>{escape(card.label)}</small><br><b>{escape(card.value)}</b><br>"

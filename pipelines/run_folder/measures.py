@@ -39,7 +39,8 @@ class Measure:
         if value is None or not math.isfinite(value):
             return "–"
         if self.is_error:
-            return f"{100 * value:{sign}.2f} %"
+            # Without what arithmetic adds: 29.375 % is rounded alike however it was computed.
+            return f"{round(100 * value, 9):{sign}.2f} %"
         if self.is_loss and not sign and 0 < abs(value) < 5e-5:  # 0.0000 is no error of 1e-12
             return f"{value:.4g}"
         return f"{value:{sign}.4f}" if abs(value) < 10 else f"{value:{sign}.4g}"

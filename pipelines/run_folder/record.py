@@ -186,6 +186,21 @@ class AcceptedMetadata(Part):
     changed: dict[str, Annotated[list[str], Field(min_length=2, max_length=2)]]
 
 
+class TrackerMetadata(Part):
+    """Where a run is logged beside its folder.
+
+    Attributes
+    ----------
+    state : what the logger goes on by, and ``where`` that is
+    n_records : of the journal, which it has
+    is_whole : whether it has the end of the finished run
+    """
+
+    state: dict[str, Scalar] = {}
+    n_records: Count = 0
+    is_whole: bool = False
+
+
 class Answer(Part):
     """What a run answers: what it has said at its end, and says again when it is resumed.
 
@@ -255,6 +270,7 @@ class Record(Answer):
     dataset: DatasetMetadata = DatasetMetadata()
     cluster: ClusterMetadata = ClusterMetadata()
     recycled: list[RecycledMetadata] = []
+    trackers: dict[str, TrackerMetadata] = {}
     versions: dict[str, Scalar] = {}
     machine: dict[str, Scalar] = {}
     n_splits: Count | None = None  # of each candidate

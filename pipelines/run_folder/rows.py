@@ -6,14 +6,34 @@ runs begun before there was such a column.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from types import NoneType
-from typing import Annotated, get_args, get_origin
+from typing import Annotated, Any, NamedTuple, get_args, get_origin
 
 from pydantic import Field
 
 from pipelines.run_folder.schema import Part, Scalar
 
 DTYPES = {int: "int64", float: "float64", str: "str", bool: "bool"}
+
+
+class Metric(NamedTuple):
+    """A number of a row, as trackers of experiments take it.
+
+    Attributes
+    ----------
+    name : str
+    value : finite
+    step : of its curve
+    series : what the curve is of, such as one of several trainings; empty for the run itself
+    time : when it was known, in seconds since the epoch
+    """
+
+    name: str
+    value: float
+    step: int
+    series: str = ""
+    time: float = 0.0
 
 
 class Row(Part):
@@ -31,3 +51,21 @@ class Row(Part):
             (dtype,) = (dtype for kind, dtype in DTYPES.items() if kind in plain)
             found[name] = "Int64" if dtype == "int64" and NoneType in plain else dtype
         return found
+
+    @classmethod
+    def metrics(cls, row: Mapping[str, Any], number: int) -> Iterator[Metric]:
+        """Yield what trackers log of a row: by default each column of float, by its name.
+
+        Parameters
+        ----------
+        row : as the journal has it
+        number : of the row, from 0, in the order in which they were done
+        """
+        for name, dtype in cls.dtypes().items():
+            if dtype == "float64" and row.get(name) is not None:
+                yield Metric(name, float(row[name]), number)
+
+    @classmethod
+    def candidate_of(cls, row: Mapping[str, Any]) -> tuple[str, dict[str, Any]] | None:
+        """The candidate of a row, its name and hyper-parameters; None of what is no fit of one."""
+        return None

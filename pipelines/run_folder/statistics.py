@@ -76,6 +76,22 @@ def corrected_t(
     return mean, std, spread, t, float(2 * student.sf(abs(t), n - 1))
 
 
+def mcnemar(first_wrong: NDArray[np.bool_], second_wrong: NDArray[np.bool_]) -> float:
+    """Return the two-sided p of McNemar's exact test (Psychometrika 12, 1947).
+
+    Of two classifiers on the same samples it compares those that one alone has wrong.
+
+    Parameters
+    ----------
+    first_wrong, second_wrong : of shape (n_samples,)
+    """
+    from scipy.stats import binomtest
+
+    n_first = int((first_wrong & ~second_wrong).sum())
+    n_second = int((second_wrong & ~first_wrong).sum())
+    return float(binomtest(n_first, n_first + n_second).pvalue) if n_first + n_second else 1.0
+
+
 def holm(p_values: Sequence[float]) -> list[float]:
     """Return p values corrected by Holm's method (1979); NaN stays and is not counted."""
     p = np.asarray(p_values, float)

@@ -21,6 +21,8 @@ from pipelines.search.scoring import predictions_as
 from pipelines.search.substitutes import substitute
 from pipelines.search.tasks import Problem, Refit, Row, finite
 
+MOST_VALUES = 5_000_000  # test rows times classes, whose values are kept: 40 MB
+
 
 def refit_and_test(
     problem: Problem, refit: Refit, n_threads: int = 1, **about: Any
@@ -33,12 +35,13 @@ def refit_and_test(
 
     Returns
     -------
-    dict of ``predicted`` (array of shape (n_test,)), ``scores`` by name, and of ``dump_model`` the
-    content of the ``model``'s file, or why it is ``not_kept``
+    dict of ``predicted`` (array of shape (n_test,)), ``scores`` by name, ``of_classes``, see
+    ``values_of_classes``, and of ``dump_model`` the content of the ``model``'s file, or why it is
+    ``not_kept``; ``fitted``, the estimator as ``refit_with_importances`` asks it
     """
     from sklearn.base import clone
 
-    from pipelines.search.model import FittedEstimator, dump_model
+    from pipelines.search.model import FittedEstimator, dump_model, values_of_classes
 
     data = problem.data
     with limited(n_threads), warnings.catch_warnings():
@@ -51,10 +54,12 @@ def refit_and_test(
         estimator.fit(copy_of(data.X), copy_of(data.y))
         found = problem.scorer.by_name(estimator, copy_of(data.X_test), data.y_test)
         predicted = predictions_as(data.y.dtype, estimator.predict(copy_of(data.X_test)))
+        of_classes = values_of_classes(estimator, copy_of(data.X_test))
     check_predictions(predicted, data.y_test, data.y)
     scores = {name: finite(score) for name, score in found.items()}
     model, not_kept = dump_model(FittedEstimator(estimator, **about))
-    return {"predicted": predicted, "scores": scores, "model": model, "not_kept": not_kept}
+    tested = {"predicted": predicted, "scores": scores, "of_classes": of_classes}
+    return {**tested, "model": model, "not_kept": not_kept, "fitted": estimator}
 
 
 def keep_model(path: Path, tested: dict[str, Any]) -> dict[str, Any]:
@@ -112,6 +117,27 @@ def write_predictions(
         of_wrong = {name: array[wrong] for name, array in arrays.items()}
         names.write_arrays(path / names.WRONG, {"row": wrong, **of_wrong})
     return {"test_error": len(wrong) / len(truth), "n_test_errors": len(wrong)}
+
+
+def write_class_values(
+    path: Path, dataset: Dataset, values: tuple[str, np.ndarray, np.ndarray] | str
+) -> None:
+    """Write what is said of each class of the test rows, see ``values_of_classes``.
+
+    A file of an earlier session, perhaps of another best candidate, is gone. Beyond ``MOST_VALUES``
+    nothing is written.
+    """
+    from pipelines.run.new_rows import class_columns
+
+    files = {"probability": path / names.PROBABILITIES, "decision": path / names.DECISION_VALUES}
+    for file in files.values():
+        file.unlink(missing_ok=True)
+    if isinstance(values, str) or values[2].size > MOST_VALUES or not len(dataset.y_test):
+        return
+    kind, codes, array = values
+    table = {"row": np.arange(len(dataset.y_test)), "true": dataset.y_test}
+    table |= class_columns(kind, dataset.classes[codes], array)
+    names.write_table(pd.DataFrame(table), files[kind])
 
 
 def number_scores(truth: np.ndarray, predicted: np.ndarray) -> dict[str, float | None]:

@@ -32,6 +32,12 @@ from pipelines.search.features import Features
 from pipelines.search.feed import Feed, Search, cut_for_workers, scope_of
 from pipelines.search.fitting import Group
 from pipelines.search.forecast import Kind, Pace, Rates, forecast
+from pipelines.search.importance import (
+    ColumnImportances,
+    parameter_importances,
+    refit_with_importances,
+    write_importances,
+)
 from pipelines.search.options import SearchOptions
 from pipelines.search.ranking import (
     BestSoFar,
@@ -497,9 +503,19 @@ class SearchJob(job.Job[Chosen]):
         n_rows = f"all {len(data.X_train):,} training rows{self.refitted_besides(options)}"
         with phase(session.echo, f"refit      fitting the best candidate on {n_rows}"):
             task = Refit(int(candidates["candidate"].iloc[0]))
-            (tested,) = cluster.runner.outcomes(self.refit(plan, cluster), problem, [task])
+            wanted = ColumnImportances.of(data, options.seed, options.time_budget)
+            how = {"fit": self.refit(plan, cluster), "wanted": wanted}
+            work = partial(refit_with_importances, **how, n_threads=cluster.threads)
+            (tested,) = cluster.runner.outcomes(work, problem, [task])
         if tested.error is not None:
             raise RunStopped(f"the best candidate cannot be fitted on all rows: {tested.error}")
+        ranked = zip(candidates["candidate"], candidates["score_mean"], strict=True)
+        tried_points = [(problem.candidates[int(place)], score) for place, score in ranked]
+        of_parameters = parameter_importances(
+            [(one.algorithm, one.parameters, score) for one, score in tried_points], options.seed
+        )
+        write_importances(path, tested.result.pop("importances"), of_parameters)
+        early += [remark] if (remark := tested.result.pop("remark")) else []
         entries = failures(cells, (*(columns or ("algorithm", "candidate")), "fold"))
         entries |= strategy | self.answer_of_best(plan, computed, path, candidates, tested.result)
         if n_splits < len(splits):
@@ -560,7 +576,8 @@ def score_tasks(
         session.echo(
             f"resumed    {n_done:,} fits were already finished, {len(todo):,} tasks remain"
         )
-    best = BestSoFar(problem.columns or ("algorithm", "params"), problem.scorer.names[0])
+    shown = problem.columns or ("algorithm", "params")
+    best = BestSoFar(shown, problem.scorer.names[0], (*problem.columns, "candidate"))
     run = partial(run_tasks, n_threads=cluster.threads)
     new_rows = journal_tasks(run, problem, todo, done, best, session, cluster, feed=feed)
     if watch.drawn and cluster.kind == "threads" and cluster.runner.n_workers > 1:

@@ -230,7 +230,8 @@ class SearchExecutor:
             with closing(events):  # by the caller's thread, whatever ends it
                 for event in events:
                     if not isinstance(event, Outcome):
-                        progress.update(by_name[event.task], event.share, event.compiled)
+                        task = by_name[event.task]
+                        progress.update(task, event.share, event.compiled, event.note)
                         continue
                     task: Task = event.task
                     progress.advance(task, event.error is not None)

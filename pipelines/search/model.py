@@ -217,19 +217,42 @@ def predict_rows(rows: NewRows, run: Path, **code: Any) -> Predicted:
     predicted, classes = model.predict_codes(X), model.classes_
     if classes is None:
         return Predicted(None, predicted.astype(float))
-    codes, parameters = getattr(model.estimator, "classes_", None), model.estimator.get_params()
+    values = values_of_classes(model.estimator, X, model)
+    if isinstance(values, str):
+        remarks = [f"note       {values}: not in the table"] if values else []
+        return Predicted(classes, predicted, remarks=remarks)
+    kind, codes, array = values
+    return Predicted(classes, predicted, class_columns(kind, classes[codes], array))
+
+
+def values_of_classes(
+    estimator: Any, X: Any, asked: Any = None
+) -> tuple[str, np.ndarray, np.ndarray] | str:
+    """Ask a fitted estimator for probabilities, else for decision values, of each class.
+
+    Parameters
+    ----------
+    estimator : fitted on class codes
+    asked : in its place; what brings rows to the form in which the estimator takes them
+
+    Returns
+    -------
+    ``"probability"`` or ``"decision"``, the codes of the classes, and an array of shape (n_rows,
+    n_classes), or (n_rows,) of the decision values of two classes; or why there is none, or ""
+    """
+    asked = estimator if asked is None else asked
+    codes = getattr(estimator, "classes_", None)
     if codes is None:  # which classes its values are of is not known
-        return Predicted(classes, predicted)
-    labels = classes[codes]
+        return ""
     shapes = [
-        value for name, value in parameters.items() if name.endswith("decision_function_shape")
+        value
+        for name, value in estimator.get_params().items()
+        if name.endswith("decision_function_shape")
     ]
     for kind, method in (("probability", "predict_proba"), ("decision", "decision_function")):
-        if not hasattr(model, method):
+        if not hasattr(asked, method):
             continue
-        if kind == "decision" and len(labels) > 2 and "ovo" in shapes:
-            left_out = "note       decision values are of pairs of classes: not in the table"
-            return Predicted(classes, predicted, remarks=[left_out])
-        values = getattr(model, method)(X)
-        return Predicted(classes, predicted, class_columns(kind, labels, values))
-    return Predicted(classes, predicted)
+        if kind == "decision" and len(codes) > 2 and "ovo" in shapes:
+            return "decision values are of pairs of classes"
+        return kind, codes, np.asarray(getattr(asked, method)(X))
+    return ""

@@ -24,22 +24,22 @@ class FeatureOptions:
 
     features: str | None = option(
         None,
-        "in place of the pixels of images: hog (histograms of gradients), the last layer but "
-        "one of a network of torchvision.models such as resnet18, or a file with a row for each "
+        "features in place of pixels: hog (histograms of oriented gradients), the penultimate "
+        "layer of a network of torchvision.models such as resnet18, or a file with a row for each "
         "image",
         metavar="hog|NETWORK|FILE.npy",
         path="data",
     )
     weights: str | None = option(
         None,
-        "the file of that network's weights, or random (default: where torch keeps those "
-        "it has downloaded; nothing is downloaded)",
+        "weights file of that network, or random (default: those that torch has downloaded; "
+        "nothing is downloaded)",
         metavar="FILE|random",
         path="data",
     )
     feature_size: int | None = number(
         None,
-        "resize images for that network to N x N pixels (default: as it was trained)",
+        "resize images to N x N pixels for that network (default: as it was trained)",
         rule=at_least(16, 4096),
     )
 
@@ -57,7 +57,7 @@ class TaskOptions:
 
     task: str = option(
         "auto",
-        "what is predicted: classes or numbers; auto: what the target looks like",
+        "classification or regression; auto: by the values of the target",
         choices=("auto", "classification", "regression"),
     )
 
@@ -82,7 +82,7 @@ class SplitOptions:
     )
     repeats: int = number(3, "repeats, with --cv repeated", rule=at_least(2))
     groups: str | None = option(
-        None, "column whose equal values stay together; it is no feature", metavar="COLUMN"
+        None, "group column for --cv group; not used as a feature", metavar="COLUMN"
     )
 
 
@@ -94,7 +94,7 @@ class NestedOptions:
 
     nested: int | None = number(
         None,
-        "outer folds around the search, for an unbiased estimate of what is chosen",
+        "outer folds of a nested cross-validation, for an unbiased estimate of the choice",
         rule=at_least(2),
     )
 
@@ -122,7 +122,7 @@ class BudgetOptions:
 
     time_budget: float | None = option(
         None,
-        "end by then, with the best of what was tried: 90s, 10m or 1.5h; a number alone is seconds",
+        "stop after this time with the best so far: 90s, 10m or 1.5h; a plain number is seconds",
         parse=duration,
         rule=rule("at least 1 second", lambda seconds: 1 <= seconds < math.inf),
         metavar="TIME",
@@ -138,25 +138,24 @@ class StrategyOptions(BudgetOptions):
 
     strategy: str = option(
         "grid",
-        "who is tried next: grid tries every candidate on every fold; race drops those that are "
-        "clearly behind as the folds come; random draws --n-iter candidates; halving gives the "
-        "best more rows, round by round; tpe draws where earlier candidates were good",
+        "which candidates are tried: grid, all on every fold; race drops those clearly behind as "
+        "folds finish; random draws --n-iter candidates; halving gives the best more rows, round "
+        "by round; tpe draws where earlier candidates did well",
         choices=strategy_names(),
     )
     race_margin: float = real(
         3.0,
-        "standard errors that a candidate must be behind the best to be dropped, with "
-        "--strategy race",
+        "with --strategy race: standard errors behind the best at which a candidate is dropped",
         rule=at_least(1, 100),
         metavar="N",
     )
     n_iter: int | None = number(
-        None, "candidates to draw, of each estimator, with --strategy random or tpe (default: 60)"
+        None, "with --strategy random or tpe: candidates to draw for each estimator (default: 60)"
     )
     sampler: str = option(
         "auto",
-        "how --strategy random draws: plain, each by itself; sobol, evenly, of an SVM few gamma "
-        "with several C each, which share work (default of SVMs)",
+        "how --strategy random draws: plain, independently; sobol (for SVMs), evenly, with several "
+        "C for each of a few gamma, which share work",
         choices=("auto", "plain", "sobol"),
     )
 
@@ -192,8 +191,7 @@ class ExtendOptions:
 
     extend: str | None = option(
         None,
-        "folder of a run of the same rows and settings with other candidates: the fits that both "
-        "have are taken from it",
+        "folder of a run on the same rows with other candidates, whose fits are reused",
         metavar="DIR",
         path="folder",
         changes_results=False,

@@ -155,9 +155,9 @@ def run_on(problem: Problem, task: Task, n_rows: int, n_threads: int) -> tuple[f
 
 
 def first_step(items: Iterable[Any]) -> None:
-    """Carry out a task until it first tells how far it is."""
+    """Carry out a task until it first tells how far it is, beyond its imports."""
     with closing(iter(items)) as left:  # type: ignore[type-var]
-        next((item for item in left if isinstance(item, Progress)), None)
+        next((item for item in left if isinstance(item, Progress) and not item.note), None)
 
 
 def measure_steps(
@@ -175,7 +175,7 @@ def measure_steps(
     first: tuple[float, float] | None = None
     with closing(iter(items)) as left:  # type: ignore[type-var]
         for item in left:
-            if not isinstance(item, Progress):
+            if not isinstance(item, Progress) or item.note:
                 continue
             at, fraction = now(), item.fraction
             if first is None:

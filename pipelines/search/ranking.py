@@ -13,6 +13,7 @@ import numpy as np
 from pipelines.run_folder.measures import measure_of
 from pipelines.run_folder.names import FAILED, OK
 from pipelines.run_folder.ranking import (
+    TIE_DECIMALS,
     candidates_of,
     means_of,
     without_untried,
@@ -308,15 +309,23 @@ def compare_algorithms(
 class BestSoFar:
     """The best mean score of the candidates that have the most folds.
 
+    Means and ties are those of ``run_folder.ranking``, so that what is the best in the end is
+    what was shown.
+
     Parameters
     ----------
     candidate : names of the columns that tell one candidate from another
     scoring : what the score is; of accuracy the error is told
+    order : names of the columns by which ties go to the smaller, by default ``candidate``
     """
 
-    def __init__(self, candidate: Sequence[str], scoring: str = "accuracy") -> None:
+    def __init__(
+        self, candidate: Sequence[str], scoring: str = "accuracy", order: Sequence[str] = ()
+    ) -> None:
         self._names, self._scoring = candidate, scoring
-        self._sums: dict[tuple[Any, ...], tuple[int, float]] = {}  # number of folds, sum of scores
+        self._order = order or candidate
+        self._scores: dict[tuple[Any, ...], dict[int, float]] = {}  # of each candidate by fold
+        self._places: dict[tuple[Any, ...], tuple[Any, ...]] = {}
         self._best: tuple[Any, ...] | None = None
 
     def add(self, rows: Iterable[Mapping[str, Any]]) -> None:
@@ -324,23 +333,29 @@ class BestSoFar:
         for row in rows:
             if row["score"] is None:
                 continue
-            one = tuple(row[name] for name in self._names)
-            n_folds, total = self._sums.get(one, (0, 0.0))
-            self._sums[one] = n_folds + 1, total + row["score"]
+            candidate = tuple(row[name] for name in self._names)
+            self._scores.setdefault(candidate, {})[row["fold"]] = row["score"]
+            # What a candidate lacks stands last.
+            values = [row[name] for name in self._order]
+            self._places[candidate] = tuple((v is None or v != v, v) for v in values)
             # Another fold makes the best one the best of more folds: it need not be compared.
-            if self._best is None or self._rank(one) > self._rank(self._best):
-                self._best = one
+            if self._best is None or self._rank(candidate) < self._rank(self._best):
+                self._best = candidate
 
-    def _rank(self, one: tuple[Any, ...]) -> tuple[int, float]:
-        n_folds, total = self._sums[one]
-        return n_folds, total / n_folds
+    def _mean(self, candidate: tuple[Any, ...]) -> float:
+        scores = [score for _, score in sorted(self._scores[candidate].items())]
+        return float(means_of(np.array([[scores]]))[0, 0])
+
+    def _rank(self, candidate: tuple[Any, ...]) -> tuple[Any, ...]:
+        score = round(self._mean(candidate), TIE_DECIMALS)
+        return -len(self._scores[candidate]), -score, self._places[candidate]
 
     @property
     def text(self) -> str:
         """The best mean score and its candidate in words; empty if there is no score yet."""
         if self._best is None:
             return ""
-        n_folds, score = self._rank(self._best)
+        n_folds, score = len(self._scores[self._best]), self._mean(self._best)
         measure = measure_of(self._scoring)
         shown = measure.text(measure.of(score))
         score_text = f"{shown} error" if measure.is_error else f"{measure.name} {shown}"

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar
 
 from pydantic import Field
 
 from pipelines.run_folder.record import Answer, BestMetadata, OptionMetadata, Record
-from pipelines.run_folder.rows import Row
+from pipelines.run_folder.rows import Metric, Row
 from pipelines.run_folder.schema import Count, Number, Part, Scalar, Seconds, Share, Side
 
 FITTED = "model.skops"
@@ -49,6 +51,21 @@ class SearchRow(Row):
     score_seconds: Seconds | None
     worker: str = ""
     status: str
+
+    @classmethod
+    def metrics(cls, row: Mapping[str, Any], number: int) -> Iterator[Metric]:
+        """Yield the scores of a fold; a further scorer's, too."""
+        names = [name for name in row if name.startswith("score_") and name != "score_seconds"]
+        for name in ("score", "error", "loss", *names, "fit_seconds") if row["fold"] >= 0 else ():
+            if row.get(name) is not None:
+                yield Metric(f"fold_{name}", float(row[name]), number)
+
+    @classmethod
+    def candidate_of(cls, row: Mapping[str, Any]) -> tuple[str, dict[str, Any]] | None:
+        """See ``Row``; of the search on all rows, not of those within outer folds."""
+        if row["fold"] < 0 or row.get("stage", "search") != "search" or row.get("share", 1.0) < 1:
+            return None
+        return f"{row['algorithm']} {row['candidate']}", json.loads(row["params"])
 
 
 class FeatureMetadata(Part):

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from pipelines.data.device_memory import free_unused
-from pipelines.data.fits import Fit, Progress
+from pipelines.data.fits import Fit, Progress, importing
 from pipelines.data.placement import FoldedData
 from pipelines.errors import error_line
 from pipelines.run_folder.names import DIVERGED, FAILED, NOT_CONVERGED, OK
@@ -355,7 +355,9 @@ def run_task(problem: Problem, task: Task, n_threads: int = 1) -> Iterator[Row |
     after the rows of every split but the last, too.
     """
     problem = problem.of(task.stage)
-    family = problem.shared_by(task).name
+    group = problem.shared_by(task)
+    family = group.name
+    yield from importing(group.shared.package if group.shared else "")
     waiting: list[dict[int, Row]] = [{} for _ in task.splits]
     n_splits, fraction = len(task.splits), 0.0
     with warnings.catch_warnings():

@@ -74,7 +74,7 @@ class _Announcement(Listener):
 
     def _say(self) -> None:
         self._said = True
-        logging.getLogger(__name__).warning("compiling the solver, once on this machine")
+        logging.getLogger(__name__).warning("compiling code for this problem, kept for later runs")
 
 
 announcement = _Announcement()

@@ -29,32 +29,34 @@ class SVMOptions:
 
     group: ClassVar[str] = "model"
 
-    decision: str = option("ovo", "one-vs-one, as LIBSVM, or one-vs-rest", choices=DECISIONS)
-    kernel: str = option("rbf", "kernel of the machine", choices=KERNELS)
+    decision: str = option("ovo", "one-vs-one, as in LIBSVM, or one-vs-rest", choices=DECISIONS)
+    kernel: str = option("rbf", "kernel of the SVM", choices=KERNELS)
     degree: int = option(3, "degree of --kernel poly", parse=int, rule=at_least(1), metavar="N")
     coef0: float = option(
         0.0, "constant of --kernel poly and sigmoid", parse=float, rule=finite, metavar="NUMBER"
     )
     class_weight: str = option(
-        "none", "balanced gives small classes a larger C", choices=("none", "balanced")
+        "none",
+        "balanced: C inversely proportional to class frequencies",
+        choices=("none", "balanced"),
     )
     solver: str = option("auto", "auto, path, sklearn, sklearnex or cuml", metavar="NAME")
     approximate: str = option(
         "none",
-        "nystroem fits on landmarks that stand for all rows: many rows in little time; auto where "
-        "the kernel is beyond --memory, or its fits beyond --time-budget",
+        "nystroem: approximate the kernel by landmarks, for many rows in little time; auto: only "
+        "if the kernel exceeds --memory, or its fits --time-budget",
         choices=APPROXIMATIONS,
     )
     landmarks: int | None = number(
-        None, "rows that stand for all, with --approximate (default: 1000)", rule=at_least(1)
+        None, "with --approximate: rows that serve as landmarks (default: 1000)", rule=at_least(1)
     )
     tol: float = option(
         1e-3, "tolerance of the stopping criterion", parse=float, rule=_TOLERANCE, metavar="TOL"
     )
     max_iter: int = option(
         -1,
-        "most iterations of one binary problem at one C; -1 for LIBSVM's limit, "
-        "max(10,000,000, 100 rows), with --solver path, and for none with the others",
+        "maximum iterations of a binary problem at one C; -1: LIBSVM's limit, max(10,000,000, "
+        "100 rows), with --solver path, and none with the others",
         parse=int,
         rule=Rule("at least 1, or -1", _positive_or_default),
         metavar="N",

@@ -14,6 +14,7 @@ from pipelines.data.placement import FoldedData
 from pipelines.data.preparation import Preparation
 from pipelines.search.candidates import Candidate
 from pipelines.search.fitting import Group
+from pipelines.search.importance import AskedModel
 from pipelines.search.scoring import CandidateScorer
 from pipelines.search.shared.base import SharedFit
 from pipelines.search.shared.svm import KernelMachines, SVCs, SVMParameters, SVRs
@@ -24,7 +25,7 @@ from pipelines.svm.backends.brief import BriefBackend
 from pipelines.svm.calibration import Calibration, fit_sigmoids
 from pipelines.svm.cpu import first_use
 from pipelines.svm.kernel_machine import KernelMachine
-from pipelines.svm.multiclass import codes_of, margins
+from pipelines.svm.multiclass import class_values, codes_of, margins
 from pipelines.svm.settings import Settings
 from pipelines.svm_search.approximation import distance_from_exact
 
@@ -111,8 +112,9 @@ def refit_and_test(
         ``machine``: KernelMachine or KernelRegressor; ``predicted``: int array of shape (n_test,),
         class codes, the machine's own whether it is calibrated or not, or float64 of a regression;
         of classes ``margin``, float64 of shape (n_test,), and, if they are wanted,
-        ``probabilities``, float64 of shape (n_test, n_classes); on landmarks ``exactness``, see
-        ``distance_from_exact``
+        ``probabilities``, float64 of shape (n_test, n_classes), else ``decision_values``, see
+        ``class_values``; on landmarks ``exactness``, see ``distance_from_exact``; ``fitted``, the
+        machine as ``refit_with_importances`` asks it
     """
     data, best = problem.data, problem.candidates[refit.member].estimator
     settings, scaling = best.settings, data.scaling_for(None)
@@ -127,6 +129,7 @@ def refit_and_test(
         support = scaling.transform(rows_of(data.X, svr.support_))
         regressor = replace(svr.machine_, support_vectors=support, scaling=scaling)
         tested = {"machine": regressor, "predicted": regressor.predict(data.X_test)}
+        tested["fitted"] = AskedModel(regressor.predict, work=support.size)
         if settings.n_landmarks:
             tested["exactness"] = distance_from_exact(data, best)
         return tested
@@ -156,7 +159,15 @@ def refit_and_test(
         tested["probabilities"] = machine.predict_proba(data.X_test)
     if settings.n_landmarks:
         tested["exactness"] = distance_from_exact(data, best, backend)
-    return {"machine": machine, **tested}
+    else:
+        tested["decision_values"] = class_values(values, *form)
+    fitted = AskedModel(
+        machine.predict_codes,
+        len(classes),
+        machine.support_vectors.size,
+        decision_function=machine.decision_function,
+    )
+    return {"machine": machine, "fitted": fitted, **tested}
 
 
 def _calibrate(problem: Problem, best: SVMParameters, backend: Backend) -> Calibration:

@@ -10,8 +10,6 @@ from pipelines.run_folder.record import BestMetadata
 from pipelines.run_folder.schema import Count, Number, Part, Positive
 from pipelines.search.record import SearchAnswer, SearchOptionMetadata, SearchRecord, SearchRow
 
-PROBABILITIES = "test_probabilities.parquet"
-
 # What tells one candidate from another, and one cell.
 CANDIDATE = ("C", "gamma")
 CELL = (*CANDIDATE, "fold")

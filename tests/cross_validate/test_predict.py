@@ -385,5 +385,5 @@ def test_advice_is_of_what_predict_takes(
     for name in ("slip", "gap"):
         assert main(["predict", str(run), str(tmp_path / f"{name}.csv")]) == 2
         (line,) = capsys.readouterr().err.splitlines()
-        assert line.startswith("cross_validate: TABLE must have")
+        assert line.startswith("cross-validate: TABLE must have")
         assert "--" not in line

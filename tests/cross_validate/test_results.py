@@ -167,7 +167,7 @@ def test_where_every_candidate_fails_the_line_names_the_options(
     argv = ["--estimator", "tree", "--param", "max_depth=three", "--limit", "100", "--folds", "2"]
     assert main([*argv, "--cluster", "threads", "--results", str(tmp_path / "run")]) == 1
     (line,) = capsys.readouterr().err.splitlines()
-    assert line.startswith("cross_validate: every candidate failed: sklearn.utils._param")
+    assert line.startswith("cross-validate: every candidate failed: sklearn.utils._param")
     assert "Got 'three' instead.; check --estimator and --param; nothing has finished" in line
 
 

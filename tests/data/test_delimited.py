@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -183,3 +186,16 @@ def test_apostrophes_within_cells_in_apostrophes(tmp_path: Path) -> None:
     table = read(tmp_path / "t.csv", "w,'what','kind'\n" + "\n".join(lines) + "\n")
     assert table.names == ("w", "what", "kind")
     assert rows_of(table)[3] == ["3", 'the dog\'s bed, number "3"', "a"]
+
+
+def test_a_terminal_has_no_second_progress_bar() -> None:
+    """DuckDB draws one of its own where standard output is a terminal, unless it is told not to."""
+    script = (
+        "from pipelines.data.delimited import connected\n"
+        "print(connected().sql(\"SELECT current_setting('enable_progress_bar')\").fetchall())"
+    )
+    ours, theirs = os.openpty()
+    with os.fdopen(ours, "rb") as terminal:
+        subprocess.run([sys.executable, "-c", script], stdin=theirs, stdout=theirs, check=True)
+        assert terminal.read1(100).strip() == b"[(False,)]"
+    os.close(theirs)

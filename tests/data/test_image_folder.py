@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -391,13 +393,17 @@ def test_many_files_are_decoded_by_processes_in_their_order(
 
 
 def test_resizing_and_cropping_are_those_of_torchvision(tmp_path: Path) -> None:
-    from torchvision.transforms import v2
-
-    image = Image.fromarray(RNG.integers(0, 256, (30, 50, 3), np.uint8))
-    path = put(tmp_path / "x.png", image)
-    for size in (12, 30, 40):
-        expected = np.asarray(v2.Compose([v2.Resize(size), v2.CenterCrop(size)])(image))
-        np.testing.assert_array_equal(decode(path, size), expected.transpose(2, 0, 1))
+    v2 = pytest.importorskip("torchvision.transforms.v2", reason="it is what is compared with")
+    shapes = [(30, 50), (50, 30), (31, 31), (64, 47), (33, 200), (1, 9)]
+    for n, (height, width) in enumerate(shapes):
+        image = Image.fromarray(RNG.integers(0, 256, (height, width, 3), np.uint8))
+        path = put(tmp_path / f"{n}.png", image)
+        for size in (1, 12, 13, 30, 31, 40):
+            transform = v2.Compose([v2.Resize(size), v2.CenterCrop(size)])
+            expected = np.asarray(transform(image))
+            np.testing.assert_array_equal(decode(path, size), expected.transpose(2, 0, 1))
+            expected = np.asarray(transform(image.convert("L")))
+            np.testing.assert_array_equal(decode(path, size, gray=True), expected)
 
 
 def test_several_sizes_need_one_size(folder: Path, refused: Callable[..., str]) -> None:
@@ -474,11 +480,19 @@ def test_options_of_folders_are_for_folders(
     refused(lambda: load_dataset("digits", images=ImageReading(**options)), "a folder of images")
 
 
-def test_without_torchvision_one_line_says_so(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, refused: Callable[..., str]
-) -> None:
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    refused(lambda: load(folder), "needs torchvision", "run ", "[nn]")
+def test_a_folder_is_read_without_torch(folder: Path) -> None:
+    """Where neither can be imported, as in an installation without the extra ``nn``."""
+    put(folder / "b" / "large.png", np.zeros((9, 12, 3), np.uint8))
+    script = (
+        "import sys; sys.modules.update(torch=None, torchvision=None)\n"
+        "from pathlib import Path\n"
+        "from pipelines.data.image_folder import ImageReading, load_folder\n"
+        "source = load_folder(Path(sys.argv[1]), sys.argv[2], ImageReading(size=6))\n"
+        "print(source.X.shape)"
+    )
+    command = [sys.executable, "-c", script, str(folder), str(folder.parent / "data")]
+    answer = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert answer.stdout == "(11, 108)\n"
 
 
 # What images come as. Each is of 8 x 8 pixels, dark at the left and light at the right.

@@ -32,7 +32,7 @@ RUNS = {
 }
 SAVED = {
     "pagerank": r"ranks after [\d,]+ iterations are saved in",
-    "data_parallel": r"every-step on 2, repeat 1 up to step [\d,]+ are saved in",
+    "data_parallel": r"every-step, 2 ranks, repeat 1 up to step [\d,]+ are saved in",
 }
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from cluster_setup.workers import Presence
 from pipelines.run import progress
-from pipelines.run.progress import Progress, clock, show_progress
+from pipelines.run.progress import Progress, clock, in_words, show_progress
 
 
 def task(name: str, cost: float = 1.0) -> Any:
@@ -205,7 +205,7 @@ def test_compiling_has_a_line_of_its_own_until_the_fits_begin(
     terminal = terminal_of(monkeypatch, 100)
     with show_progress(2, cost=4.0, quiet=False, presence=lambda: Presence(1)) as shown:
         shown.update(task("a", 3.0), 0.0, compiled=12)
-        assert "compiling (12 functions so far), once on this machine" in terminal.getvalue()
+        assert "compiling (12 functions so far), kept for later runs" in terminal.getvalue()
         shown.update(task("a", 3.0), 0.0, compiled=0)
         now[0] += 1
         shown.show()
@@ -224,7 +224,7 @@ def test_without_a_terminal_compiling_is_said_once(
     with show_progress(2, cost=4.0, quiet=False) as shown:
         for compiled in (1, 7, 0, 3):
             shown.update(task("a", 3.0), 0.0, compiled=compiled)
-    line = "compiling  the solver (first run on this machine only)\n"
+    line = "compiling  code for this problem (kept on this machine for later runs)\n"
     assert capsys.readouterr().out.count(line) == 1
 
 
@@ -291,3 +291,40 @@ def test_by_the_clock_nothing_is_shown_before_the_silence_was_long(
     now[0] += 1
     lines.show()
     assert capsys.readouterr().out.startswith("progress   0 %")
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("nn-member=1 candidate=5 5 folds", "member 1, candidate 5, 5 folds"),
+        ("conv-outer=0 member=1 candidate=5 fold=2", "outer 0, member 1, candidate 5, fold 2"),
+        ("refit-member=0 to 1", "member 0, to 1"),
+        ("svm-gamma=0.000123457 5 folds", "svm-gamma=0.000123457 5 folds"),
+        ("a", "a"),
+    ],
+)
+def test_a_task_has_a_name_in_words(name: str, words: str) -> None:
+    assert in_words(name) == words
+
+
+def test_an_import_on_a_worker_is_told_until_the_task_tells_of_its_fits(
+    now: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    terminal = terminal_of(monkeypatch, 100)
+    with show_progress(2, cost=4.0, quiet=False, presence=lambda: Presence(2)) as shown:
+        for name in "ab":
+            shown.update(task(name), 0.0, note="importing torch")
+        drawn = terminal.getvalue().rsplit("progress", 1)[1]
+        assert drawn.count("importing torch") == 1
+        shown.update(task("a"), 0.5)
+        shown.advance(task("b"), failed=False)
+        assert "importing torch" not in terminal.getvalue().rsplit("progress", 1)[1]
+
+
+def test_without_a_terminal_an_import_is_said_once(
+    now: list[float], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with show_progress(2, cost=4.0, quiet=False) as shown:
+        for name in "ab":
+            shown.update(task(name), 0.0, note="importing torch")
+    assert capsys.readouterr().out == "importing  torch\n"

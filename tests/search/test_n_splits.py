@@ -92,8 +92,8 @@ def test_a_candidate_with_a_third_of_its_splits_is_not_complete(
 def test_runs_whose_own_splits_have_changed_are_not_compared(
     repeated: tuple[Path, dict, str],
 ) -> None:
-    from pipelines.report.comparison import paired_table
     from pipelines.report.page import read_run
+    from pipelines.report.verdict import paired_table
     from pipelines.run_folder.record import IdentityMetadata
 
     run = read_run(repeated[0])

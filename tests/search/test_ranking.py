@@ -7,10 +7,11 @@ import pandas as pd
 import pytest
 from distributed import Client
 
+from pipelines.run_folder.measures import measure_of
 from pipelines.run_folder.ranking import means_of
 from pipelines.search import ranking
 from pipelines.search.candidates import Candidate
-from pipelines.search.ranking import ends_of_lists, reduce_scores, with_algorithm
+from pipelines.search.ranking import BestSoFar, ends_of_lists, reduce_scores, with_algorithm
 
 
 def table(errors: dict[tuple[float, float], list[float]]) -> pd.DataFrame:
@@ -163,3 +164,37 @@ def test_a_candidate_without_a_mean_has_no_other_scores_and_its_name() -> None:
     assert table["algorithm"].tolist() == ["knn"] * 3
     assert table["score_f1_mean"].tolist() == pytest.approx([0.6, np.nan, np.nan], nan_ok=True)
     assert table["fit_seconds"].tolist() == pytest.approx([2.0, 5.0, np.nan], nan_ok=True)
+
+
+def rows_of(errors: dict[tuple[float, float], list[float]]) -> list[dict[str, object]]:
+    rows = table(errors).to_dict("records")
+    places = {place: number for number, place in enumerate(sorted(errors))}
+    return [{**row, "candidate": places[row["C"], row["gamma"]]} for row in rows]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_best_so_far_is_the_best_in_the_end_whoever_comes_first(seed: int) -> None:
+    errors = {
+        (10.0, 0.1): [0.3, 0.0],
+        (1.0, 0.1): [0.1, 0.2],
+        (1.0, 0.01): [0.2, 0.1],
+        (0.1, 0.1): [0.4, 0.0],
+    }
+    rows = rows_of(errors)
+    np.random.default_rng(seed).shuffle(rows)
+    best = BestSoFar(("C", "gamma"), order=("C", "gamma", "candidate"))
+    best.add(rows)
+    assert best.text == "best so far 15.00 % error on 2 folds, C = 1, gamma = 0.01"
+
+
+def test_the_best_so_far_is_rounded_as_the_best_in_the_end() -> None:
+    # Means of four folds whose sums, added one after the other, end below 0.29375 or above it.
+    generator = np.random.default_rng(0)
+    for _ in range(300):
+        errors = (generator.integers(0, 40, 4) / 40).tolist()
+        candidates = reduce({(1.0, 1.0): errors}, 4)
+        best = BestSoFar(("C", "gamma"))
+        best.add(reversed(rows_of({(1.0, 1.0): errors})))
+        shown = measure_of("accuracy")
+        final = shown.text(shown.of(candidates["score_mean"].iloc[0]))
+        assert best.text.startswith(f"best so far {final} error on 4 folds")

@@ -270,7 +270,7 @@ def test_a_first_fit_says_that_it_compiles_and_a_second_process_has_nothing_to_s
 ) -> None:
     """It takes seconds on any machine of today."""
     environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)}
-    for expected in (["compiling the solver, once on this machine"], []):
+    for expected in (["compiling code for this problem, kept for later runs"], []):
         done = subprocess.run(
             [sys.executable, "-c", FIT], env=environment, capture_output=True, text=True, check=True
         )

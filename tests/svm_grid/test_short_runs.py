@@ -126,5 +126,5 @@ def test_a_refit_that_fails_stops_the_run(
     assert main(words) == 1
     said = capsys.readouterr().err
     assert (
-        "svm_grid: the best candidate cannot be fitted on all rows: ValueError: no such C" in said
+        "svm-grid: the best candidate cannot be fitted on all rows: ValueError: no such C" in said
     )

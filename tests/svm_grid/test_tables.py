@@ -142,7 +142,7 @@ def test_tables_that_cannot_be_answered(
     change(mixed(20, 3)).to_csv(tmp_path / "bad.csv", index=False)
     assert main(["predict", str(run), str(tmp_path / "bad.csv")]) == 2
     (line,) = capsys.readouterr().err.splitlines()
-    assert line.startswith("svm_grid: ")
+    assert line.startswith("svm-grid: ")
     assert words in line
     assert not (tmp_path / "bad-predictions.csv").exists()
 

@@ -111,15 +111,15 @@ class RawTable:
         notes = "".join(f"; {note}" for note in self.notes)
         kinds = []
         if self.kinds.numbers:
-            kinds.append(counted(len(self.kinds.numbers), "column") + " of numbers")
+            kinds.append(f"{len(self.kinds.numbers)} numeric")
         if self.kinds.categories:
             levels = ", ".join(
-                f"{short(name)[1:-1]} ({self.X[name].nunique()})"
+                f"{short(name)[1:-1]} ({counted(self.X[name].nunique(), 'level')})"
                 for name in self.kinds.categories[:10]
             )
             more = len(self.kinds.categories) - 10
             kinds.append(
-                f"{len(self.kinds.categories)} of categories, with numbers of levels: {levels}"
+                f"{len(self.kinds.categories)} categorical: {levels}"
                 + (f" and {more} more" if more > 0 else "")
             )
         if self.n_missing:

@@ -243,6 +243,8 @@ class SharedFit(ABC):
         Where its seconds go about as n (n + linear_rows), with n rows.
     unlike_few_rows : str
         Why its seconds on a few rows tell nothing of those on all; "" where they do.
+    package : str
+        What it imports before its first fit and takes long; "" where it takes none.
     """
 
     name: ClassVar[str]
@@ -258,6 +260,7 @@ class SharedFit(ABC):
     most_seconds: float | None = None
     linear_rows: int | None = None
     unlike_few_rows: str = ""
+    package: ClassVar[str] = ""
 
     def knows(self, estimator: Any) -> bool:
         """Return whether the estimator is of a class that shares this work."""

@@ -61,6 +61,7 @@ class StackedNetworks(SharedFit):
     """Networks of one architecture, which their ``spec`` says."""
 
     name = "stacked networks"
+    package = "torch"
     shared = ("learning_rate", "momentum")
     takes_weights = False
     splits_together = True

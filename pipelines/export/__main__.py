@@ -1,0 +1,246 @@
+"""``pleasingly export RUN --to FORMAT``: the model of a run for other programs, checked first."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pipelines.commands import job_of
+from pipelines.errors import InputError, opt
+from pipelines.run.options import argument, option, parse_options
+
+if TYPE_CHECKING:
+    from pipelines.export.parts import Exported
+    from pipelines.run_folder.record import Record
+
+SUFFIXES = {
+    "onnx": (".onnx",),
+    "sklearn": (".pkl", ".pickle", ".joblib"),
+    "skops": (".skops",),
+    "safetensors": (".safetensors",),
+}
+DESCRIPTION = (
+    "Write the model of a finished run for other programs: onnx for ONNX Runtime, with scaling and "
+    "preparation inside; sklearn (a pickle) and skops for scikit-learn without this package; "
+    "safetensors, arrays and a description. It is checked first: its answers on the run's test "
+    "rows must be the model's own, labels equal and probabilities to 1e-5, or nothing is written."
+)
+EXAMPLES = (
+    "results/svm_grid-20261120-130849 --to onnx",
+    "results/cross_validate-20261121-091500 --to skops --output forest.skops",
+)
+
+
+@dataclass(frozen=True)
+class Options:
+    """Options of ``export``."""
+
+    run: Path = argument("RUN", "the folder of a finished run")
+    to: str = option("onnx", "the format", choices=tuple(SUFFIXES))
+    output: Path | None = option(
+        None,
+        "the file (default: NAME.onnx, .pkl, .skops or .safetensors in the current folder, by the "
+        "name of RUN)",
+        parse=Path,
+        metavar="FILE",
+    )
+    dataset: str | None = option(
+        None,
+        "where the run's data are by now, if they have moved: its test rows are asked about",
+        metavar="PATH",
+    )
+
+    def check(self) -> None:
+        """Refuse a file whose name says another format."""
+        suffixes = SUFFIXES[self.to]
+        if self.output is not None and self.output.suffix not in suffixes:
+            raise InputError(
+                f"{opt('output')} must be a file that ends in {' or '.join(suffixes)} for "
+                f"{opt('to', self.to)}, got {self.output}; try "
+                f"{self.output.with_suffix(suffixes[0])}"
+            )
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Export a model; the exit status: 0, 1 (it does not answer the same) or 2 (bad input)."""
+    from pipelines.run.job import exit_status
+
+    return exit_status("export", partial(_export, argv))
+
+
+def _export(argv: Sequence[str] | None) -> None:
+    from pipelines.console import echo
+    from pipelines.run_folder.names import RECORD, REPORT, replacing
+
+    options, _ = parse_options(Options, "export", DESCRIPTION, argv, EXAMPLES)
+    _need(options.to)
+    exported, rows, words = _open(options)
+    name = options.run.resolve().name
+    file = options.output or Path(f"{name}{SUFFIXES[options.to][0]}")
+    of_run = [options.run / own for own in (RECORD, REPORT, *exported.record.files)]
+    if file.exists() and any(path.exists() and file.samefile(path) for path in of_run):
+        raise InputError(
+            f"{opt('output')} must be a file of its own, got {file}, which the run left; name "
+            "another"
+        )
+    own = exported.answers(rows)
+    about = _about(options.run, exported.record)
+    notes = [exported.note] if exported.note and options.to == "onnx" else []
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        with replacing(file) as unfinished:
+            more, agreement = _write(options.to, exported, unfinished, about, rows, own)
+            n_bytes = unfinished.stat().st_size
+    except OSError as error:
+        raise InputError(
+            f"{opt('output')} must be a file that can be written, got {file}: "
+            f"{error.strerror or error}; name another"
+        ) from None
+    echo(f"check      {words}: {agreement}")
+    for note in (*notes, *more):
+        echo(f"note       {note}")
+    echo(f"model      {file}: {options.to}, {n_bytes / 2**10:,.0f} KiB")
+
+
+def _need(format: str) -> None:
+    """Refuse a format whose packages are not installed."""
+    from cluster_setup.installation import install_line
+
+    for package in ("onnx", "onnxruntime", "skl2onnx") if format == "onnx" else ():
+        if find_spec(package) is None:
+            raise InputError(
+                f"{opt('to', 'onnx')} needs {package}, which is not installed; run "
+                f"{install_line('onnx')}"
+            )
+
+
+def _open(options: Options) -> tuple[Exported, Any, str]:
+    """The model of a run, the rows to ask it about, and what is said of them."""
+    from pipelines.export.rows import gone, rows_of_test
+    from pipelines.run.predict import load_model
+    from pipelines.run_folder.record import Record, read_record
+
+    _, record = read_record(options.run, Record)
+    job, command = job_of(record.command), record.command.replace("_", "-")
+    if command not in ("svm-grid", "nn-bagging", "cross-validate"):
+        raise InputError(
+            f"RUN must be a run of svm-grid, nn-bagging or cross-validate, got {options.run} of "
+            f"{command}, which keeps no model to export; name one of these"
+        )
+    assert job is not None
+    metadata, record = read_record(options.run, job.record)
+    features = getattr(record.options, "features", None)
+    images = record.dataset.image_shape is not None and features is None
+    exported: Exported
+    if command == "nn-bagging":
+        from pipelines.export.networks import ExportedEnsemble
+
+        exported = ExportedEnsemble(_ensemble(options.run, record), record, images)
+    elif command == "svm-grid":
+        from pipelines.export.svm import ExportedMachine
+
+        exported = ExportedMachine(load_model(options.run), record, images)
+    else:
+        from pipelines.export.estimators import ExportedEstimator
+
+        exported = ExportedEstimator(load_model(options.run), record, images)
+    try:
+        return exported, *rows_of_test(job, metadata, record, options.dataset)
+    except (InputError, OSError) as error:
+        rows = None
+        if command == "svm-grid":
+            from pipelines.export.svm import support_rows
+
+            rows = support_rows(exported.model, images)
+        if rows is None or not len(rows):
+            raise gone(error) from None
+        text = error.flagged() if isinstance(error, InputError) else str(error)
+        return (
+            exported,
+            rows,
+            (
+                f"{len(rows):,} support vectors in place of the test rows, which cannot be read "
+                f"({text})"
+            ),
+        )
+
+
+def _ensemble(run: Path, record: Record) -> Any:
+    """All members that a run of ``nn_bagging`` has finished."""
+    from pipelines.bagging.members import READ, MemberFiles
+    from pipelines.nn.member import Ensemble
+    from pipelines.nn.settings import need_torch
+    from pipelines.run_folder.digests import refuse_changed
+
+    need_torch()
+    refuse_changed(run, record.files, *READ)
+    files = MemberFiles(run)
+    loaded = [Ensemble.load(files.weights(number)) for number in files.numbers()]
+    if not loaded:
+        raise InputError(f"RUN must hold a trained member, got {run}, which has none; resume it")
+    for member in (one.members[0] for one in loaded):
+        if ":" in (name := member.spec.network):
+            raise InputError(
+                f"RUN must hold networks of this program or of torchvision, got {name}, your own "
+                "code, which is not read from a folder; load it by "
+                "pipelines.run.predict.load_model(RUN, network=...), and give its networks to "
+                "torch.onnx.export"
+            )
+    return Ensemble([one.members[0] for one in loaded], loaded[0].classes_)
+
+
+def _about(run: Path, record: Record) -> dict[str, Any]:
+    """Metadata of the exported file."""
+    import pipelines
+
+    table = record.dataset.table
+    about = {
+        "run": run.resolve().name,
+        "command": record.command,
+        "dataset": record.dataset.name or "",
+        "task": record.dataset.task or "",
+        "target": "" if table is None else table.target,
+        "class_names": list(record.dataset.classes),
+        "features": list(record.dataset.columns),
+        "image_shape": list(record.dataset.image_shape or ()),
+        "versions": {**record.versions, "pleasingly": pipelines.__version__},
+    }
+    return about
+
+
+def _write(
+    format: str, exported: Exported, path: Path, about: dict[str, Any], rows: Any, own: Any
+) -> tuple[list[str], str]:
+    """Write a model and read it again: what is to be said of it, and how it agrees.
+
+    Raises
+    ------
+    RunStopped
+        It does not answer as the model does.
+    """
+    from pipelines.export.check import answers_of_onnx, compare
+
+    if format == "onnx":
+        content = exported.graph().model(about)
+        path.write_bytes(content)
+        return [], compare(own, answers_of_onnx(content, rows, exported.images))
+    if format == "safetensors":
+        exported.write_arrays(path, about)
+        return [], compare(own, exported.read_arrays(path).answers(rows))
+    from pipelines.export.plain import answers_of_plain, load_plain, write_plain
+
+    model, notes = exported.plain(rows)
+    write_plain(path, model, format)
+    loaded = load_plain(path, format)
+    if format == "sklearn":
+        notes.append("loading a pickle runs code: load only your own; --to skops runs none")
+    return notes, compare(own, answers_of_plain(loaded, exported, rows))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,94 @@
+"""What a model says of rows, and how far an exported one is from it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from pipelines.data.dataset import rows_of
+from pipelines.export.graph import feed, labels_of
+from pipelines.run.errors import RunStopped
+
+TOLERANCE = 1e-5  # of probabilities; of other numbers, of the largest of them
+BLOCK = 4096  # rows
+
+
+@dataclass(frozen=True, eq=False)
+class Answers:
+    """What a model says of rows.
+
+    Attributes
+    ----------
+    labels : of shape (n_rows,); None where the target is numbers
+    values : by the name of the output: probabilities or decision of shape (n_rows, n_classes), or
+        prediction of shape (n_rows,)
+    """
+
+    labels: np.ndarray | None
+    values: Mapping[str, np.ndarray] = field(default_factory=dict)
+
+    @classmethod
+    def of_codes(cls, classes: np.ndarray, codes: np.ndarray, **values: np.ndarray) -> Answers:
+        return cls(labels_of(np.asarray(classes))[codes], values)
+
+
+def compare(own: Answers, exported: Answers) -> str:
+    """How an exported model's answers agree with the model's own, in words.
+
+    Raises
+    ------
+    RunStopped
+        A label differs, or a value by more than ``TOLERANCE``.
+    """
+    words, agree = [], True
+    if own.labels is not None:
+        assert exported.labels is not None
+        n_rows, n_equal = len(own.labels), int(np.sum(own.labels == exported.labels))
+        agree = n_equal == n_rows
+        words.append(f"{n_equal:,} of {n_rows:,} labels equal")
+    for name, values in own.values.items():
+        if name not in exported.values:
+            continue
+        other = exported.values[name]
+        unit = 1.0 if name == "probabilities" else float(np.abs(values).max(initial=1.0))
+        # A number that is none on both sides is equal.
+        off = np.abs(np.nan_to_num(other) - np.nan_to_num(values)).max(initial=0.0)
+        apart = float(off) / unit if np.array_equal(np.isnan(other), np.isnan(values)) else np.inf
+        agree = agree and apart <= TOLERANCE
+        what = f"{name} at most {off:.2g} apart"
+        if own.labels is None:
+            what = f"{len(values):,} predictions at most {off:.2g} apart"
+        words.append(what if unit == 1 else f"{what}, {apart:.2g} of the largest")
+    said = ", ".join(words)
+    if not agree:
+        raise RunStopped(
+            f"the exported model does not answer as the run's own: {said} (all labels must be "
+            f"equal, and probabilities to {TOLERANCE:g}); nothing was written"
+        )
+    return said
+
+
+def answers_of_onnx(content: bytes, X: Any, images: bool) -> Answers:
+    """Ask ONNX Runtime, on a CPU, about rows."""
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 3  # warnings are of its own optimisations
+    session = onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
+    names = [one.name for one in session.get_inputs()]
+    outputs: Sequence[str] = [one.name for one in session.get_outputs()]
+    blocks = [
+        session.run(outputs, feed(rows_of(X, slice(start, start + BLOCK)), names, images))
+        for start in range(0, len(X), BLOCK)
+    ]
+    said = {
+        name: np.concatenate(parts)
+        for name, parts in zip(outputs, zip(*blocks, strict=True), strict=True)
+    }
+    labels = said.pop("label", None)
+    if labels is not None and labels.dtype == object:
+        labels = labels.astype(str)
+    return Answers(labels, said)

@@ -1,0 +1,68 @@
+"""The rows on which an exported model is held against the run's own."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import fields, replace
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
+
+from pipelines.errors import InputError, opt
+from pipelines.run.job import Job
+from pipelines.run_folder.record import Record
+
+
+def rows_of_test(
+    job: type[Job[Any]], metadata: dict[str, Any], record: Record, dataset: str | None
+) -> tuple[Any, str]:
+    """The test rows of a run, read again by its own options, and what is to be said of them.
+
+    Parameters
+    ----------
+    metadata, record : ``run.json`` as it stands, and by its schema
+    dataset : where the data are by now; as the run had it by default
+
+    Raises
+    ------
+    InputError
+        The data cannot be read.
+    """
+    kind = job.kind_of_options
+    names = {field.name for field in fields(kind)}
+    recorded = metadata.get("options", {})
+    known = {name: value for name, value in recorded.items() if name in names}
+    try:
+        options = TypeAdapter(kind).validate_json(json.dumps(known))
+    except ValidationError as error:
+        raise InputError(
+            f"RUN must have options that are whole, got {error.errors()[0]['msg']}; run it anew"
+        ) from None
+    options = replace(options, quiet=True, **({} if dataset is None else {"dataset": dataset}))
+    data: Any = job().load(options, "threads")
+    changed = record.dataset.fingerprint not in (None, data.fingerprint)
+    words = "test row" if len(data.X_test) == 1 else "test rows"
+    words = f"{len(data.X_test):,} {words}"
+    if changed:
+        words += ", of data that have changed since the run"
+    X = data.X_test
+    if not len(X):
+        raise InputError("the data have no test rows")
+    if getattr(options, "features", None) is not None and options.feature_file is None:
+        from pipelines.search.features import Features
+
+        features = Features.of(options, data, metadata)
+        assert features is not None
+        X = features.extractor.features(X, data.image_shape)
+    elif hasattr(X, "shape") and not hasattr(X, "iloc"):
+        X = X[:]  # of a stream, the rows in memory
+    return X, words
+
+
+def gone(error: Exception) -> InputError:
+    """The refusal of a model that cannot be checked."""
+    text = error.flagged() if isinstance(error, InputError) else str(error)
+    return InputError(
+        f"{opt('dataset')} must name the data of the run, on whose test rows the exported model is "
+        f"checked, and they cannot be read ({text}); give {opt('dataset', 'PATH')} where they are"
+    )

@@ -1,0 +1,208 @@
+"""A kernel machine as a graph in double precision, and as plain scikit-learn."""
+
+from __future__ import annotations
+
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pipelines.data.scaling import FittedScaling
+from pipelines.export.check import Answers
+from pipelines.export.graph import DOUBLE, Graph, prepared
+from pipelines.export.parts import Exported, as_class_columns, plain_preparation
+from pipelines.svm.kernel_machine import KernelMachine, KernelRegressor
+
+Machine = KernelMachine | KernelRegressor
+
+
+class ExportedMachine(Exported):
+    """The model of a run of ``svm_grid``."""
+
+    model: Machine
+
+    def answers(self, X: Any) -> Answers:
+        machine = self.model
+        if isinstance(machine, KernelRegressor):
+            return Answers(None, {"prediction": machine.predict(X)})
+        values: dict[str, np.ndarray] = {}
+        if machine.calibration is not None:
+            values["probabilities"] = machine.predict_proba(X)
+        else:
+            values["decision"] = as_class_columns(machine.decision_function(X))
+        return Answers.of_codes(machine.classes_, machine.predict_codes(X), **values)
+
+    def graph(self) -> Graph:
+        graph, machine = Graph(), self.model
+        rows = prepared(graph, machine.scaling, machine.support_vectors.shape[1], self.images)
+        add_machine(graph, rows, machine)
+        return graph
+
+    def plain(self, X: Any) -> tuple[Any, list[str]]:
+        notes = [
+            "scikit-learn's Nystroem holds the kernel and its coefficients; no SVC is refitted"
+        ]
+        if isinstance(self.model, KernelMachine) and self.model.calibration is not None:
+            notes.append(
+                "probabilities are left out: no estimator of scikit-learn has these labels and "
+                "these probabilities; --to onnx has both"
+            )
+        return plain_machine(self.model), notes
+
+    def write_arrays(self, path: Path, about: dict[str, Any]) -> None:
+        how = (
+            "values = kernel((row - scaling.center) / scaling.scale, support_vectors) @ "
+            "coefficients + intercepts; a column for each pair of classes (ovo: above 0 votes for "
+            "the first of the pair), each class (ovr), or the target in units of target_scale"
+        )
+        self.model.save(path, how=how, **about)
+
+    def read_arrays(self, path: Path) -> Exported:
+        return ExportedMachine(type(self.model).load(path), self.record, self.images)
+
+
+def add_machine(graph: Graph, rows: str, machine: Machine) -> None:
+    """Add a machine's kernel, votes and calibration, and its outputs, all in double precision.
+
+    ONNX has an operator for SVMs, which is in single precision and flips labels near a border.
+    """
+    kernel = machine.kernel.at(machine.gamma)
+    # Pixels were scaled in single precision, and are stored so.
+    support = machine.support_vectors.astype(np.float64)
+    centre = kernel.centre(support)
+    rows, vectors = graph.cast(rows, DOUBLE), graph.constant(machine.support_vectors)
+    vectors = graph.cast(vectors, DOUBLE)
+    if kernel.of_distances:
+        rows, vectors = (graph.op("Sub", one, graph.constant(centre)) for one in (rows, vectors))
+    values = graph.op("MatMul", rows, graph.op("Transpose", vectors, perm=[1, 0]))
+    if kernel.of_distances:
+        norms = ((support - centre) ** 2).sum(axis=1)
+        of_rows = graph.sum(graph.op("Mul", rows, rows), 1, keep=True)
+        sums = graph.op("Add", of_rows, graph.constant(norms))
+        twice = graph.op("Mul", values, graph.constant(2.0))
+        distances = graph.op("Max", graph.op("Sub", sums, twice), graph.constant(0.0))
+        values = graph.op("Exp", graph.op("Mul", distances, graph.constant(-kernel.gamma)))
+    elif kernel.name != "linear":
+        values = graph.op("Mul", values, graph.constant(float(kernel.gamma)))
+        values = graph.op("Add", values, graph.constant(float(kernel.coef0)))
+    if kernel.name == "sigmoid":
+        values = graph.op("Tanh", values)
+    if kernel.name == "poly":
+        values = graph.op("Pow", values, graph.constant(float(kernel.degree)))
+    values = graph.op("MatMul", values, graph.constant(machine.coefficients, np.float64))
+    values = graph.op("Add", values, graph.constant(machine.intercepts, np.float64))
+    if isinstance(machine, KernelRegressor):
+        values = graph.op("Mul", values, graph.constant(float(machine.target_scale)))
+        values = graph.op("Add", values, graph.constant(float(machine.target_mean)))
+        flat = graph.op("Reshape", values, graph.constant([-1], np.int64))
+        graph.output(flat, "prediction", DOUBLE)
+        return
+    n_classes = len(machine.classes_)
+    is_ovr = machine.decision == "ovr" and n_classes > 2
+    decision, codes = values, values
+    if not is_ovr:
+        first, second = pair_matrices(n_classes)
+        codes, below = (
+            graph.cast(graph.op(kind, values, graph.constant(0.0)), DOUBLE)
+            for kind in ("Greater", "Less")
+        )
+        # Who wins a pair: of labels with a value above 0, of decision values with one not below.
+        codes = _votes(graph, codes, first, second)
+        votes = _votes(graph, below, second, first)
+        sums = graph.op("MatMul", values, graph.constant(first - second))
+        bound = graph.op("Add", graph.op("Abs", sums), graph.constant(1.0))
+        bound = graph.op("Mul", bound, graph.constant(3.0))
+        decision = graph.op("Add", votes, graph.op("Div", sums, bound))
+    if n_classes == 2:
+        decision = graph.op("Neg", values)
+    graph.label(graph.argmax(codes), machine.classes_)
+    if machine.calibration is None:
+        if n_classes == 2:
+            decision = graph.op("Concat", values, decision, axis=1)
+        graph.output(decision, "decision", DOUBLE, n_classes)
+        return
+    slopes, offsets = machine.calibration.slopes, machine.calibration.offsets
+    each = graph.op("Mul", decision, graph.constant(-slopes))
+    each = graph.op("Sigmoid", graph.op("Sub", each, graph.constant(offsets)))
+    if n_classes == 2:
+        other = graph.op("Sub", graph.constant(1.0), each)
+        probabilities = graph.op("Concat", other, each, axis=1)
+    else:
+        total = graph.sum(each, 1, keep=True)
+        is_some = graph.op("Greater", total, graph.constant(0.0))
+        share = graph.op("Div", each, graph.op("Where", is_some, total, graph.constant(1.0)))
+        probabilities = graph.op("Where", is_some, share, graph.constant(1.0 / n_classes))
+    graph.output(probabilities, "probabilities", DOUBLE, n_classes)
+
+
+def pair_matrices(n_classes: int) -> tuple[np.ndarray, np.ndarray]:
+    """Which class is the first, and which the second, of each pair: (n_pairs, n_classes)."""
+    pairs = np.array([*combinations(range(n_classes), 2)])
+    first, second = (np.eye(n_classes)[pairs[:, side]] for side in (0, 1))
+    return first, second
+
+
+def _votes(graph: Graph, wins: str, winner: np.ndarray, loser: np.ndarray) -> str:
+    """Votes for each class: a pair's ``winner`` has one where ``wins`` is 1, else its ``loser``."""
+    votes = graph.op("MatMul", wins, graph.constant(winner - loser))
+    return graph.op("Add", votes, graph.constant(loser.sum(axis=0)))
+
+
+def plain_machine(machine: Machine) -> Any:
+    """The same as a fitted pipeline of scikit-learn's own classes, by their public attributes.
+
+    ``Nystroem`` gives the kernel between rows and its components times a matrix: here the support
+    vectors and their coefficients. What follows adds intercepts, counts votes and takes the class.
+    """
+    from sklearn.kernel_approximation import Nystroem
+    from sklearn.linear_model import LinearRegression
+    from sklearn.pipeline import Pipeline
+    from sklearn.preprocessing import Binarizer, StandardScaler
+    from sklearn.svm import LinearSVC
+
+    kernel, (n_support, n_features) = machine.kernel, machine.support_vectors.shape
+    n_problems = len(machine.intercepts)
+    expansion = Nystroem(
+        kernel=kernel.name,
+        gamma=float(machine.gamma),
+        coef0=None if kernel.name in ("rbf", "linear") else float(kernel.coef0),
+        degree=kernel.degree if kernel.name == "poly" else None,
+        n_components=n_support,
+    )
+    expansion.components_ = machine.support_vectors.astype(np.float64)
+    expansion.component_indices_ = np.arange(n_support)
+    expansion.normalization_ = np.ascontiguousarray(machine.coefficients.T, np.float64)
+    expansion.n_features_in_ = n_features
+    steps = [*plain_preparation(machine.scaling, n_features), ("kernel", expansion)]
+    if isinstance(machine, KernelRegressor):
+        line = LinearRegression()
+        line.coef_ = np.array([machine.target_scale])
+        line.intercept_ = float(machine.intercepts[0] * machine.target_scale + machine.target_mean)
+        line.n_features_in_ = 1
+        return Pipeline([*steps, ("target", line)])
+    shift = StandardScaler(with_std=False)
+    shift.mean_, shift.scale_, shift.var_ = -np.asarray(machine.intercepts, np.float64), None, None
+    shift.n_features_in_, shift.n_samples_seen_ = n_problems, n_support
+    steps.append(("intercepts", shift))
+    n_classes, classifier = len(machine.classes_), LinearSVC()
+    if machine.decision == "ovr" and n_classes > 2:
+        classifier.coef_, classifier.intercept_ = np.eye(n_classes), np.zeros(n_classes)
+    else:
+        first, second = pair_matrices(n_classes)
+        wins = Binarizer()
+        wins.n_features_in_ = n_problems
+        steps.append(("pairs", wins))
+        classifier.coef_, classifier.intercept_ = (first - second).T, second.sum(axis=0)
+        if n_classes == 2:  # of which a value above 0 speaks for the second
+            classifier.coef_, classifier.intercept_ = np.array([[-1.0]]), np.array([0.5])
+    classifier.classes_, classifier.n_features_in_ = machine.classes_, n_problems
+    return Pipeline([*steps, ("votes", classifier)])
+
+
+def support_rows(machine: Machine, images: bool) -> np.ndarray | None:
+    """Its support vectors as they were before they were scaled; None of a table's categories."""
+    if not isinstance(machine.scaling, FittedScaling):
+        return None
+    rows = machine.support_vectors * machine.scaling.scale + machine.scaling.center
+    return np.round(rows).astype(np.uint8) if images else np.asarray(rows, np.float64)

@@ -1,0 +1,282 @@
+"""Curves of what a classifier says of each class: ROC, precision and recall, and calibration."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from pipelines.report.charts import COLOURS, Panel, Series, dashed, dots, series_chart
+from pipelines.report.parts import Chart, Folded, Listing, Part, Section, Text
+from pipelines.report.style import BLUE, INK
+from pipelines.report.wording import count, shortened
+from pipelines.run_folder.names import DECISION_VALUES, PROBABILITIES
+from pipelines.run_folder.reading import RunData, read_table
+from pipelines.run_folder.schema import DAMAGE, damaged, one_line
+from pipelines.run_folder.statistics import wilson
+
+MOST_CURVES = 10  # classes that have one each; of more their mean alone is drawn
+MOST_KNOTS = 200  # of a curve, which is drawn through so many of its points
+N_BINS = 10  # of the calibration
+KINDS = {"probability": PROBABILITIES, "decision": DECISION_VALUES}
+LARGEST_FILE = 500_000_000  # bytes of members' probabilities that a page is drawn from
+STYLES = ("solid", (0, (6, 1.5)), (0, (2, 1)))  # beside colours, which not all readers tell apart
+
+
+@dataclass(frozen=True, eq=False)
+class ClassValues:
+    """What was said of each class of the test samples.
+
+    Attributes
+    ----------
+    truth : int array of shape (n_samples,), codes of classes
+    values : float array of shape (n_samples, n_classes), of which a larger one speaks for the class
+    classes : codes of the columns, of shape (n_classes,)
+    names : of all classes, by their codes
+    are_probabilities : whether the values are that, or decision values
+    """
+
+    truth: np.ndarray
+    values: np.ndarray
+    classes: np.ndarray
+    names: Sequence[str]
+    are_probabilities: bool
+
+    @classmethod
+    def of_run(cls, run: RunData) -> ClassValues | None:
+        """What a search wrote of its best candidate; None of a run that wrote nothing."""
+        for kind, file in KINDS.items():
+            table = read_table(run.path / file)
+            if table is None or table.empty or "true" not in table:
+                continue
+            codes = {f"{kind}_{name}": code for code, name in enumerate(run.classes)}
+            columns = [name for name in table if name in codes]
+            values = table[columns].to_numpy(float)
+            if len(columns) < 2 or not np.isfinite(values).all():
+                continue
+            return cls(
+                table["true"].to_numpy(int),
+                values,
+                np.array([codes[name] for name in columns], dtype=int),
+                run.classes,
+                kind == "probability",
+            )
+        return None
+
+    @classmethod
+    def of_members(cls, run: RunData, file: Path) -> ClassValues | None:
+        """The mean of what members say, of shape (n_members, n_samples, n_classes) in a file."""
+        table = run.predictions
+        if table is None or table.empty or not file.is_file():
+            return None
+        if file.stat().st_size > LARGEST_FILE:
+            return None
+        try:
+            with file.open("rb") as opened, np.load(opened, allow_pickle=False) as arrays:
+                values = np.asarray(arrays["probabilities"], dtype=np.float64).mean(axis=0)
+            if values.shape != (len(table), len(run.classes)) or not np.isfinite(values).all():
+                raise ValueError("probabilities of other samples or classes")
+        except DAMAGE as error:
+            rule = "an .npz file of probabilities"
+            raise damaged(file, rule, one_line(error)) from None
+        truth, codes = table["true"].to_numpy(int), np.arange(len(run.classes))
+        return cls(truth, values, codes, run.classes, True)
+
+    @property
+    def sides(self) -> list[tuple[str, np.ndarray, np.ndarray]]:
+        """Each class against the rest: its name, which samples are of it, and their values.
+
+        Of two classes the second alone, as the first is its mirror image. A class that no test
+        sample is of, or that all are of, has no curve.
+        """
+        places = range(1, 2) if len(self.classes) == 2 else range(len(self.classes))
+        sides = [
+            (self.names[self.classes[i]], self.truth == self.classes[i], self.values[:, i])
+            for i in places
+        ]
+        return [side for side in sides if side[1].any() and not side[1].all()]
+
+
+@dataclass(frozen=True, eq=False)
+class Curves:
+    """The curves of one class against the rest, as scikit-learn has them, and their areas.
+
+    Attributes
+    ----------
+    roc : false positive and true positive rate, each a float array
+    precision_recall : recall and precision
+    auc, ap : area under the first, and average precision
+    share : of the samples that are of the class, which is what guessing has for precision
+    """
+
+    name: str
+    roc: tuple[np.ndarray, np.ndarray]
+    precision_recall: tuple[np.ndarray, np.ndarray]
+    auc: float
+    ap: float
+    share: float
+
+    @classmethod
+    def of(cls, name: str, is_of_class: np.ndarray, values: np.ndarray) -> Curves:
+        """The curves of a class, see ``ClassValues.sides``."""
+        from sklearn import metrics
+
+        false, true, _ = metrics.roc_curve(is_of_class, values)
+        precision, recall, _ = metrics.precision_recall_curve(is_of_class, values)
+        return cls(
+            name,
+            (false, true),
+            (recall[::-1], precision[::-1]),
+            float(metrics.auc(false, true)),
+            float(metrics.average_precision_score(is_of_class, values)),
+            float(is_of_class.mean()),
+        )
+
+    @classmethod
+    def mean_of(cls, curves: Sequence[Curves]) -> Curves:
+        """The mean of some classes, each counting the same (macro average)."""
+        grid = np.linspace(0, 1, MOST_KNOTS + 1)
+        true = np.mean([np.interp(grid, *one.roc) for one in curves], axis=0)
+        # Precision falls in steps: at a recall it is that of the first threshold to reach it.
+        steps = []
+        for one in curves:
+            recall, precision = one.precision_recall
+            steps.append(precision[np.searchsorted(recall, grid).clip(max=len(recall) - 1)])
+        auc, ap, share = (
+            float(np.mean([getattr(one, name) for one in curves]))
+            for name in ("auc", "ap", "share")
+        )
+        pair = (np.concatenate([[0], grid]), np.concatenate([[0], true]))
+        return cls("mean of all classes", pair, (grid, np.mean(steps, axis=0)), auc, ap, share)
+
+    @property
+    def label(self) -> str:
+        """Its name and areas, for the key."""
+        return f"{shortened(self.name, 20)}: AUC {self.auc:.3f}, AP {self.ap:.3f}"
+
+
+def curves_section(values: ClassValues | None, has_calibration: bool = False) -> Section:
+    """Show how well values tell classes apart, and whether probabilities are frequencies.
+
+    Parameters
+    ----------
+    values : None where nothing is known; then the section is left out
+    has_calibration : whether the page has a figure of calibration already
+    """
+    title = "ROC, precision and recall"
+    section = partial(Section, "scores", title, link="ROC")
+    if values is None or not (sides := values.sides):
+        return section(parts=[])
+    of_classes = [Curves.of(*side) for side in sides]
+    drawn, n_classes = list(of_classes), len(values.classes)
+    if len(drawn) > 1:
+        drawn = [Curves.mean_of(of_classes), *(drawn if len(drawn) <= MOST_CURVES else [])]
+    is_calibrated = values.are_probabilities and not has_calibration
+    if is_calibrated:
+        title = "ROC, precision, recall and calibration"
+        section = partial(Section, "scores", title, link="ROC")
+    parts: list[Part | None] = [Text(_words(values, is_calibrated))]
+    parts.append(_chart(values, drawn, is_calibrated))
+    if len(of_classes) > 1:
+        table = pd.DataFrame(
+            {
+                "class": [one.name for one in of_classes],
+                "AUC": [one.auc for one in of_classes],
+                "average precision": [one.ap for one in of_classes],
+                "share of the samples": [one.share for one in of_classes],
+            }
+        )
+        formats = dict.fromkeys(("AUC", "average precision"), "{:.4f}".format)
+        formats["share of the samples"] = lambda share: f"{100 * share:.1f} %"
+        listing = Listing("Curves of classes", table, formats, tall=n_classes > MOST_CURVES)
+        parts.append(Folded("As a table", [listing]))
+    return section(parts=parts)
+
+
+def calibration(sides: Sequence[tuple[str, np.ndarray, np.ndarray]]) -> pd.DataFrame:
+    """Put probabilities into ``N_BINS`` bins of equal width, all classes together.
+
+    Of each bin that has one: their mean (``predicted``), the share of samples that are of the class
+    (``observed``), as scikit-learn's ``calibration_curve`` has them, the ends of its 95 % interval
+    (``low``, ``high``), and how many there are (``n``).
+    """
+    from sklearn.calibration import calibration_curve
+
+    is_of_class = np.concatenate([side[1] for side in sides])
+    probability = np.concatenate([side[2] for side in sides]).clip(0, 1)
+    observed, predicted = calibration_curve(is_of_class, probability, n_bins=N_BINS)
+    edges = np.linspace(0, 1, N_BINS + 1)
+    counts = np.bincount(np.searchsorted(edges[1:-1], probability), minlength=N_BINS)
+    counts = counts[counts > 0]
+    ends = [wilson(round(share * n), int(n)) for share, n in zip(observed, counts, strict=True)]
+    low, high = np.array(ends).T
+    columns = {"predicted": predicted, "observed": observed, "low": low, "high": high}
+    return pd.DataFrame({**columns, "n": counts})
+
+
+def _chart(values: ClassValues, drawn: Sequence[Curves], is_calibrated: bool) -> Chart:
+    roc, precision_recall = list[Series](), list[Series]()
+    for place, one in reversed([*enumerate(drawn)]):  # the mean over the others
+        style = STYLES[place // len(COLOURS) % len(STYLES)]
+        look = {"color": COLOURS[place % len(COLOURS)], "linestyle": style}
+        look |= {"linewidth": 2.4 if not place else 1.2, "zorder": 4 if not place else 3}
+        roc.append(Series(*_thinned(*one.roc), one.label, look=look))
+        recall, precision = _thinned(*one.precision_recall)
+        steps = {"drawstyle": "steps-pre"}
+        precision_recall.append(Series(recall, precision, one.label, look=look | steps))
+    chance = "guessing"
+    roc = [*roc[::-1], Series([0, 1], [0, 1], chance, look=dashed())]
+    level = Series([0, 1], [drawn[0].share] * 2, chance, look=dashed())
+    panels = [
+        Panel(roc, "false positive rate", "true positive rate", "ROC"),
+        Panel([*precision_recall[::-1], level], "recall", "precision", "Precision and recall"),
+    ]
+    caption = (
+        "ROC: the share of a class that is found against the share of the others that is taken for "
+        "it, over all thresholds. Precision and recall: the share of right ones among those taken "
+        "for the class against the share of it that is found, in which a rare class shows."
+    )
+    if is_calibrated:
+        bins = calibration(values.sides)
+        band, label = (bins["low"], bins["high"]), "bin and its 95 % interval"
+        marks = Series(bins["predicted"], bins["observed"], label, band, dots(BLUE))
+        exact = Series([0, 1], [0, 1], "perfectly calibrated", look=dashed(INK))
+        panels.append(
+            Panel([marks, exact], "predicted probability", "observed share", "Calibration")
+        )
+        caption += (
+            f" Calibration: the test samples in {N_BINS} bins of equal width of the probability; "
+            "on the line, probabilities are frequencies."
+        )
+    areas = "; ".join(one.label for one in drawn)
+    alt = f"Curves of {count(len(values.truth), 'test sample')}. {areas}."
+    return Chart("class_curves", partial(series_chart, panels), caption, wide=True, alt=alt)
+
+
+def _words(values: ClassValues, is_calibrated: bool) -> str:
+    n_classes = len(values.classes)
+    what = "probabilities" if values.are_probabilities else "decision values"
+    words = f"From the {what} of the test samples. AUC is the area under the ROC curve, AP the "
+    words += "average precision."
+    if n_classes == 2:
+        return f"{words} The curves are of {values.names[values.classes[1]]}."
+    words += " Each class is held against the rest; the mean counts every class the same."
+    if n_classes > MOST_CURVES:
+        words += f" Of more than {MOST_CURVES} classes the mean alone is drawn."
+    if is_calibrated:
+        words += " In the calibration the probabilities of all classes are taken together."
+    return words
+
+
+def _thinned(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """At most ``MOST_KNOTS`` points of a curve and its ends, evenly along its length."""
+    if len(x) <= MOST_KNOTS:
+        return x, y
+    length = np.concatenate([[0], np.cumsum(np.hypot(np.diff(x), np.diff(y)))])
+    at = np.searchsorted(length, np.linspace(0, length[-1], MOST_KNOTS))
+    kept = np.unique(np.concatenate([[0], at, [len(x) - 1]]).clip(max=len(x) - 1))
+    return x[kept], y[kept]

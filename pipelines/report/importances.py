@@ -1,0 +1,160 @@
+"""What predictions and scores depend on: importances of columns, and of hyper-parameters."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
+
+from pipelines.report.charts import title_and_key
+from pipelines.report.parts import Chart, Columns, Folded, Listing, Part, Section, Text
+from pipelines.report.style import BLUE, GREY, INK, PALE, one_axes, percent_labels
+from pipelines.report.wording import count, percent, shortened
+from pipelines.run_folder.measures import ACCURACY
+from pipelines.run_folder.names import IMPORTANCES, PARAMETER_IMPORTANCES
+from pipelines.run_folder.reading import RunData, read_table
+from pipelines.run_folder.rows import Row
+from pipelines.run_folder.schema import Count, Number
+
+MOST_BARS = 20  # columns that are drawn, the most important ones; the table has all
+CORRELATED = (
+    "Of columns that say the same, such as two lengths of one thing, each may look unimportant, as "
+    "the other stands in for it."
+)
+
+
+class ColumnRow(Row):
+    """A row of ``importances.parquet``; see docs/run-folder.md."""
+
+    column: str
+    importance: Number
+    low: Number
+    high: Number
+    scoring: str
+    n_rows: Count
+    n_repeats: Count
+
+
+class ParameterRow(Row):
+    """A row of ``parameter_importances.parquet``."""
+
+    algorithm: str
+    parameter: str
+    importance: Number
+    low: Number
+    high: Number
+    explained: Number
+    n_candidates: Count
+
+
+def importance_section(run: RunData) -> Section:
+    """Show both tables of importances; left out of runs that have none."""
+    columns = read_table(run.path / IMPORTANCES, ColumnRow)
+    parameters = read_table(run.path / PARAMETER_IMPORTANCES, ParameterRow)
+    charts, tables = list[Part](), list[Listing]()
+    words = ""
+    if columns is not None and len(columns):
+        charts.append(_of_columns(columns))
+        tables.append(Listing("Columns", _table(columns, "column"), _formats(columns)))
+        words = CORRELATED
+    if parameters is not None and len(parameters):
+        charts.append(_of_parameters(parameters))
+        table, by = _table(parameters, "parameter"), parameters["algorithm"]
+        if by.nunique() > 1:
+            table.insert(0, "algorithm", by.to_numpy())
+        form = dict.fromkeys(("importance", "low", "high"), "{:.1%}".format)
+        tables.append(Listing("Hyper-parameters", table, form))
+    title = "What it depends on"
+    if not charts:
+        return Section("importance", title, [])
+    # A lone figure has its table beside it.
+    lone = len(charts) == 1
+    parts: list[Part | None] = [Columns([*charts, tables[0]] if lone else charts)]
+    if words:
+        parts.append(Text(words))
+    if not lone:
+        parts.append(Folded("As tables", tables))
+    return Section("importance", title, parts, link="Importance")
+
+
+def _table(table: pd.DataFrame, name: str) -> pd.DataFrame:
+    return table[[name, "importance", "low", "high"]].reset_index(drop=True)
+
+
+def _formats(table: pd.DataFrame) -> dict[str, Any]:
+    if table["scoring"].iloc[0] != ACCURACY:
+        return {}
+    return dict.fromkeys(("importance", "low", "high"), percent)
+
+
+def _of_columns(table: pd.DataFrame) -> Chart:
+    scoring, n_rows, n_repeats = (
+        table[name].iloc[0] for name in ("scoring", "n_rows", "n_repeats")
+    )
+    is_accuracy = scoring == ACCURACY
+    what = "error" if is_accuracy else str(scoring).removeprefix("neg_").replace("_", " ")
+    rises = is_accuracy or str(scoring).startswith("neg_")
+    label = f"{'rise' if rises else 'drop'} in {what} of the test samples"
+    caption = (
+        f"How much worse the {what} becomes when a column of the table is shuffled, so that it "
+        f"tells nothing: the mean of {n_repeats} repeats, each on {n_rows:,} test samples drawn "
+        "with replacement; the bar is the 95 % interval of such draws. Grey: it reaches 0."
+    )
+    if len(table) > MOST_BARS:
+        caption += f" The {MOST_BARS} most important of {len(table):,} columns."
+    first = table.head(3)["column"].tolist()
+    alt = f"{label} when a column is shuffled; the most important are {', '.join(map(str, first))}."
+    draw = partial(_dots, table.head(MOST_BARS), "column", "Columns", label, is_accuracy)
+    return Chart("column_importances", draw, caption, alt=alt)
+
+
+def _of_parameters(table: pd.DataFrame) -> Chart:
+    several = table["algorithm"].nunique() > 1
+    table = table.assign(
+        parameter=[
+            f"{algorithm.split('.')[-1]}: {name}" if several else name
+            for algorithm, name in zip(table["algorithm"], table["parameter"], strict=True)
+        ]
+    )
+    about = table.drop_duplicates("algorithm")
+    n, explained = int(about["n_candidates"].sum()), about["explained"].min()
+    caption = (
+        "The share of each hyper-parameter in what a random forest explains of the ranks of "
+        f"{count(n, 'candidate')}: the mean over its trees; the bar holds 95 % of them. Of "
+        f"candidates that it has not seen the forest explains {100 * explained:.0f} % of the "
+        f"variance{' at least' if several else ''}. It is of the values that were tried: a wider "
+        "range weighs more."
+    )
+    first = str(table["parameter"].iloc[0])
+    alt = f"Importance of hyper-parameters for the score; the most important is {first}."
+    label = "share of what is explained"
+    draw = partial(_dots, table.head(MOST_BARS), "parameter", "Hyper-parameters", label, True)
+    return Chart("parameter_importances", draw, caption, alt=alt)
+
+
+def _dots(table: pd.DataFrame, by: str, title: str, label: str, is_percent: bool) -> Figure:
+    """Draw importances one below the other, each a dot on its interval."""
+    height = 1.2 + 0.26 * max(6, len(table))
+    figure, axes = one_axes(height, xlabel=label)
+    places = np.arange(len(table))
+    low, high = table["low"].to_numpy(float), table["high"].to_numpy(float)
+    tells = low > 0
+    for which, colour in ((tells, BLUE), (~tells, GREY)):
+        if which.any():
+            axes.hlines(places[which], low[which], high[which], color=colour, lw=3, alpha=0.4)
+            values = table["importance"].to_numpy(float)[which]
+            axes.plot(values, places[which], "o", color=colour, ms=5, gid="importances")
+    axes.axvline(0, color=INK, lw=0.8)
+    names = [shortened(str(name), 24) for name in table[by]]
+    axes.set_yticks(places, names)
+    axes.set_ylim(len(table) - 0.4, -0.6)
+    axes.tick_params(axis="y", length=0)
+    axes.grid(axis="x", color=PALE, lw=0.8)
+    axes.set_axisbelow(True)
+    if is_percent:
+        percent_labels(axes.xaxis)
+    title_and_key(figure, title, [])
+    return figure

@@ -1,0 +1,96 @@
+"""The page of the runs in a folder: a table with links, and which of them to compare."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+from urllib.parse import quote
+
+import pandas as pd
+
+from pipelines.errors import program
+from pipelines.report.page import write_html
+from pipelines.report.parts import MOST_ROWS, Command, Listing, Section, Text
+from pipelines.report.run_table import RunRow, score_columns, shortened_list
+from pipelines.report.wording import duration
+from pipelines.run_folder.names import REPORT
+
+SCRIPT = "runs.js"
+
+
+def write_runs_page(
+    page: Path,
+    folder: Path,
+    rows: Sequence[RunRow],
+    title: str,
+    where: str,
+    left_out: Sequence[str],
+) -> Path:
+    """Write a page of runs, whose script says how the ticked ones are compared; return it.
+
+    Parameters
+    ----------
+    page : the file
+    folder : that was searched
+    rows : of the runs, in their order
+    title : how many they are
+    where : the conditions that they meet; empty for all
+    left_out : lines on what could not be read
+
+    Raises
+    ------
+    OSError
+        It cannot be written.
+    """
+    shown = rows[:MOST_ROWS]
+    words = f"In {folder}{f', where {where}' if where else ''}."
+    if len(rows) > len(shown):
+        words += f" The first {len(shown):,} of them are here; {program('runs')} lists all."
+    about = Text(
+        "Tick two runs or more: the command then says in one sentence which is better and whether "
+        "that is sure, and shows the options in which they differ. Type it in the folder in which "
+        "this page was written."
+    )
+    comparison = shlex.quote(str(page.with_name("comparison.html")))
+    compare = f"{program('report')} --compare {comparison}"
+    command = Command(f"{compare} RUN RUN")
+    # Where the page is, a folder is found from it; a command is typed where it was written.
+    pages = [Path(row.folder, REPORT) for row in shown]
+    links = [
+        quote(os.path.relpath(one.resolve(), page.resolve().parent)) if one.is_file() else ""
+        for one in pages
+    ]
+    return write_html(
+        page,
+        title=title,
+        subtitle=words,
+        warnings=[(f"Left out: {line}.", "") for line in shortened_list(left_out)],
+        sections=[
+            Section("compare", "Compare", [about, command]),
+            Section("runs", "Runs", [listing_of_runs(shown, links)]),
+        ],
+        figures={},
+        script=SCRIPT,
+        compare=compare,
+        folders=[shlex.quote(row.folder) for row in shown],
+    )
+
+
+def listing_of_runs(rows: Sequence[RunRow], links: Sequence[str]) -> Listing:
+    """Make the table of some runs; scores of each measure have columns of their own."""
+    columns, formats = score_columns(rows)
+    frame = pd.DataFrame(
+        {
+            "run": [row.name for row in rows],
+            "started (UTC)": [row.started[:16].replace("T", " ") for row in rows],
+            "command": [row.command for row in rows],
+            "data": [row.data for row in rows],
+            "best": [row.best for row in rows],
+            **columns,
+            "status": [row.status for row in rows],
+            "time": pd.Series([row.seconds for row in rows], dtype=float),
+        }
+    )
+    return Listing("Runs", frame.replace("", None), {**formats, "time": duration}, links)

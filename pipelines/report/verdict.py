@@ -1,0 +1,275 @@
+"""Which of several runs is better, in one sentence, and whether that is certain."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from pipelines.report.base import Report
+from pipelines.report.run_table import measure_of_run
+from pipelines.report.wording import count
+from pipelines.run_folder.measures import Measure, measure_of
+from pipelines.run_folder.record import n_splits_of
+from pipelines.run_folder.statistics import corrected_t, holm, mcnemar, wilson
+
+Runs = Mapping[str, Report]  # by their names
+SIGNIFICANT = 0.05  # p, below which a difference is called that
+MOST_NAMED = 3  # runs that a sentence names beside the best
+DIFFERENT_DATA = "These runs have different data, so it cannot be said which is better."
+NOTHING_IN_COMMON = (
+    "These runs have no score, no folds and no test samples in common, so it cannot be said which "
+    "is better."
+)
+
+
+@dataclass(frozen=True)
+class Finding:
+    """The best of some runs by one test, and how the others stand to it, the next best first.
+
+    Attributes
+    ----------
+    what : is compared: ``test error``
+    values : of all runs, the best first
+    where : on which folds or samples
+    test : its name
+    p_values : of each run but the best, after Holm
+    """
+
+    what: str
+    values: Mapping[str, str]
+    where: str
+    test: str
+    p_values: Sequence[float]
+
+    def sentence(self) -> str:
+        """Say it in one sentence."""
+        best, *others = self.values
+        value, *rest = self.values.values()
+        certain = [n for n, p in zip(others, self.p_values, strict=True) if p < SIGNIFICANT]
+        uncertain = [name for name in others if name not in certain]
+        if {value} == {*rest} and not certain:
+            names = listed(list(self.values))
+            return f"{names} are equally good: their {self.what} is {value} {self.where}."
+        if not certain:
+            text = f"It is not certain that {best} is better than {listed(uncertain)}"
+        else:
+            text = f"{best} is significantly better than {listed(certain)}"
+            if uncertain:
+                text += f", but it is not certain that it is better than {listed(uncertain)}"
+        text += f": its {self.what} is {value}, against "
+        text += listed(rest) if len(rest) <= MOST_NAMED else f"{rest[0]} of {others[0]}, the next"
+        text += f", {self.where}{'' if certain else ', and differences this small may be chance'}"
+        shown = [f"{p:.3f}" if p >= 0.001 else "< 0.001" for p in self.p_values]
+        if not np.isfinite(self.p_values).all():
+            words = ""
+        elif len(others) == 1:
+            words = f", p {shown[0]}" if "<" in shown[0] else f", p = {shown[0]}"
+        else:
+            of_runs = [f"{p} for {name}" for name, p in zip(others, shown, strict=True)]
+            words = f"; p after Holm is {listed(of_runs)}"
+        return f"{text} ({self.test}{words})."
+
+
+def verdict(runs: Runs) -> str:
+    """Say which of some runs is better, and whether that is certain.
+
+    Scores of the best candidates on the same folds decide, by the corrected resampled t-test; else
+    predictions of the same test samples, by McNemar's exact test of classes and the paired t-test
+    of absolute errors; else the intervals of test errors. With more than two runs the best is
+    held against each other one, with p after Holm.
+    """
+    scored = {name: run for name, run in runs.items() if has_score(run)}
+    unscored = [name for name in runs if name not in scored]
+    more = ""
+    if unscored:
+        more = f" {listed(unscored)} {'has' if len(unscored) == 1 else 'have'} no score."
+    if len(scored) < 2:
+        return f"There are no two runs with a score to compare.{more}"
+    if have_different_data(scored):
+        return DIFFERENT_DATA + more
+    for method in (by_folds, by_test_samples, by_intervals):
+        if (finding := method(scored)) is not None:
+            return finding.sentence() + more
+    return NOTHING_IN_COMMON + more
+
+
+def has_score(run: Report) -> bool:
+    """Whether a run has been cross-validated or tested."""
+    record = run.record
+    is_validated = record.best is not None and record.best.score_mean is not None
+    is_tested = record.test_error is not None or bool(record.test_scores)
+    return is_validated or is_tested or run.metadata.get("test_metric") is not None
+
+
+def have_different_data(runs: Runs) -> bool:
+    """Whether some runs are known to have other data, or other rows of them."""
+    # Commands prepare the same data in ways of their own: no print is that of another command.
+    about = [(run.record.command, run.record.dataset) for run in runs.values()]
+    return len({(data.name, data.n_train, data.n_test) for _, data in about}) > 1 or len(
+        {(command, data.fingerprint) for command, data in about}
+    ) > len({command for command, _ in about})
+
+
+def by_folds(runs: Runs) -> Finding | None:
+    """Compare the best candidates on the same folds; None where these are not the same."""
+    scores = scores_on_same_folds(runs)
+    if scores is None:
+        return None
+    measure, n_folds = measure_of_best(next(iter(runs.values()))), len(scores)
+    means = scores.mean().sort_values(ascending=measure.is_loss, kind="stable")
+    best, *others = means.index
+    ratio = ratio_of(runs[best])
+    p_values = [
+        corrected_t((scores[best] - scores[other]).to_numpy(float), ratio)[-1] for other in others
+    ]
+    return Finding(
+        f"cross-validated {measure.name}",
+        {str(name): measure.text(value) for name, value in means.items()},
+        f"on the same {n_folds} folds",
+        "corrected resampled t-test",
+        holm(p_values),
+    )
+
+
+def by_test_samples(runs: Runs) -> Finding | None:
+    """Compare predictions of the same test samples; None where some run has no such."""
+    for read, measure, test in (
+        ("predictions", measure_of(None), "McNemar's exact test"),
+        ("residuals", Measure("mean absolute error", False, True), "paired t-test"),
+    ):
+        tables = {name: getattr(run, read) for name, run in runs.items()}
+        if not all(table is not None and len(table) for table in tables.values()):
+            continue
+        first, *rest = (table[["row", "true"]].to_numpy() for table in tables.values())
+        if len({tuple(run.classes) for run in runs.values()}) > 1 or not all(
+            np.array_equal(first, other) for other in rest
+        ):
+            continue
+        if measure.is_error:
+            wrong = {n: (t["true"] != t["predicted"]).to_numpy() for n, t in tables.items()}
+        else:
+            wrong = {n: (t["true"] - t["predicted"]).abs().to_numpy() for n, t in tables.items()}
+        means = {name: float(each.mean()) for name, each in wrong.items()}
+        best, *others = sorted(means, key=means.__getitem__)
+        p_values = [
+            mcnemar(wrong[best], wrong[other])
+            if measure.is_error
+            else corrected_t(wrong[best] - wrong[other], 0.0)[-1]  # samples do not overlap
+            for other in others
+        ]
+        return Finding(
+            f"test {measure.name}",
+            {name: measure.text(means[name]) for name in (best, *others)},
+            f"on the same {count(len(first), 'test sample')}",
+            test,
+            holm(p_values),
+        )
+    return None
+
+
+def by_intervals(runs: Runs) -> Finding | None:
+    """Compare test errors by their 95 % intervals; None where some run has no such error."""
+    about = {
+        name: (record.n_test_errors, record.dataset.n_test)
+        for name, record in ((name, run.record) for name, run in runs.items())
+        if record.n_test_errors is not None and record.dataset.n_test
+    }
+    if len(about) < len(runs):
+        return None
+    shares = {name: n_wrong / n_test for name, (n_wrong, n_test) in about.items()}
+    best, *others = sorted(shares, key=shares.__getitem__)
+    high = wilson(*about[best])[1]
+    apart = [wilson(*about[other])[0] > high for other in others]
+    measure = measure_of(None)
+    return Finding(
+        "test error",
+        {name: measure.text(shares[name]) for name in (best, *others)},
+        f"on {count(about[best][1], 'test sample')}",
+        "by whether 95 % intervals overlap",
+        [-math.inf if is_apart else math.inf for is_apart in apart],  # there is no p
+    )
+
+
+def measure_of_best(run: Report) -> Measure:
+    """Say what the scores measure by which the best candidate was chosen."""
+    return measure_of_run(run.metadata, run.record)
+
+
+def scores_of_best(run: Report) -> pd.Series:
+    """Give the scores of the best candidate on each fold, as they are shown."""
+    cells, best = run.cells, run.record.best
+    values: dict[str, Any] = {} if best is None else best.model_dump()
+    places = [name for name in run.place if values.get(name) is not None]
+    if cells.empty or not places or not {"fold", "score", *places} <= set(cells):
+        return pd.Series(dtype=float)
+    cells = cells.merge(pd.DataFrame([{name: values[name] for name in places}]), on=places)
+    return measure_of_best(run).of(cells.set_index("fold")["score"])
+
+
+def scores_on_same_folds(runs: Runs) -> pd.DataFrame | None:
+    """Give the scores of the best candidates, a row for each fold and a column for each run.
+
+    None where the folds or what the scores measure differ, or there are not two folds.
+    """
+    records = [run.record for run in runs.values()]
+    if any(None in (record.dataset.fingerprint, record.options.folds) for record in records):
+        return None
+    if len({(folds_of(run), measure_of_best(run)) for run in runs.values()}) > 1:
+        return None
+    scores = {name: scores_of_best(run) for name, run in runs.items()}
+    sizes = [run.cells.groupby("fold")["n_validation"].first() for run in runs.values()]
+    if not all(each.index.is_unique for each in scores.values()) or not all(
+        size.equals(sizes[0]) for size in sizes
+    ):
+        return None
+    table = pd.concat(scores, axis=1, join="inner").dropna()
+    return table if len(table) > 1 else None
+
+
+def folds_of(run: Report) -> tuple[Any, ...]:
+    """Give what is equal where two runs have the same rows in the same folds."""
+    record, options = run.record, run.record.options
+    folds = (options.folds, n_splits_of(run.metadata), options.seed, options.cv or "auto")
+    code = {} if record.identity is None else record.identity.inputs.get("cv", {})
+    groups = run.metadata.get("options", {}).get("groups")
+    return record.dataset.fingerprint, *folds, groups, tuple(sorted(code.items()))
+
+
+def ratio_of(run: Report) -> float:
+    """How many validation rows there are for each training row."""
+    # Folds share most of what they train on. Runs from before it was recorded had k folds.
+    return run.record.ratio or 1.0 / ((run.record.options.folds or 2) - 1)
+
+
+def paired_table(runs: Runs) -> pd.DataFrame:
+    """Give a row for each two runs whose best candidates were scored on the same folds.
+
+    The test is the corrected resampled t-test of Nadeau and Bengio (Machine Learning 52, 2003);
+    p is corrected for the number of pairs after Holm (1979).
+    """
+    rows = []
+    for first, second in combinations(runs, 2):
+        pair = {name: runs[name] for name in (first, second)}
+        if (scores := scores_on_same_folds(pair)) is None:
+            continue
+        differences = (scores[first] - scores[second]).to_numpy(float)
+        mean, _, _, t, p = corrected_t(differences, ratio_of(runs[first]))
+        measure = measure_of_best(runs[first]).name
+        rows.append((first, second, measure, len(scores), mean, float(differences.std()), t, p))
+    heads = ["first", "second", "measure", "folds", "difference", "standard deviation", "t", "p"]
+    table = pd.DataFrame(rows, columns=heads)
+    return table.assign(**{"p, Holm": holm(table["p"].tolist())})
+
+
+def listed(words: Sequence[str]) -> str:
+    """Give some words as a list in a sentence; of many the first, and how many more there are."""
+    shown = list(words)
+    if len(shown) > MOST_NAMED + 1:
+        shown = [*shown[:MOST_NAMED], f"{len(shown) - MOST_NAMED} others"]
+    return " and ".join([", ".join(shown[:-1]), shown[-1]] if len(shown) > 1 else shown)

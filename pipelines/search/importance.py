@@ -1,0 +1,410 @@
+"""Importances: of the columns of a table for its predictions, of hyper-parameters for the score."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from pipelines.data.dataset import Dataset, rows_of
+from pipelines.data.fits import Fit
+from pipelines.errors import error_line
+from pipelines.run_folder import names
+from pipelines.search.fitting import limited
+from pipelines.search.scoring import CandidateScorer
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from pipelines.search.tasks import Problem, Refit
+
+# Repeats, and the fewest rows that each may have before there are fewer repeats; as many rows as
+# there are test rows suffice, too.
+PLANS = ((20, 500), (10, 500), (5, 100))
+AT_MOST = 4  # times the work that is meant, for the last of these plans
+# In multiplications and additions, some PER_SECOND on two cores. A row costs at least what a
+# forest of 100 trees takes for it, a call what the steps of a pipeline take before they compute.
+WORK, OF_ROW, OF_CALL, PER_SECOND = 1e10, 5e4, 2.5e7, 5e9
+LIBSVM = 4  # times the work of a product of matrices
+OF_BUDGET = 0.025  # of a time budget, that importances are meant to take
+MOST_STACKED = 20_000  # rows that a model is asked about at once
+CONFIDENCE = 0.95
+
+# Fewer candidates than that for each hyper-parameter that varies say nothing of importances.
+CANDIDATES_PER_PARAMETER, FEWEST_CANDIDATES = 10, 20
+TREES = 100
+
+
+class AskedModel:
+    """A fitted model of any kind in the form in which scikit-learn's scorers ask it.
+
+    Parameters
+    ----------
+    predict : function of rows, class codes or numbers
+    n_classes : 0 of a regression
+    work : multiplications and additions of a prediction
+    others : further methods by name, such as ``predict_proba``
+    """
+
+    def __init__(
+        self,
+        predict: Callable[[Any], np.ndarray],
+        n_classes: int = 0,
+        work: float = 0.0,
+        **others: Callable[[Any], np.ndarray],
+    ) -> None:
+        self.predict, self.work = predict, work
+        if n_classes:
+            self.classes_ = np.arange(n_classes)
+        vars(self).update(others)
+
+    def __sklearn_tags__(self) -> Any:
+        from sklearn.utils import ClassifierTags, RegressorTags, Tags, TargetTags
+
+        target = TargetTags(required=True)
+        if hasattr(self, "classes_"):
+            return Tags("classifier", target, classifier_tags=ClassifierTags())
+        return Tags("regressor", target, regressor_tags=RegressorTags())
+
+
+@dataclass(frozen=True, eq=False)
+class ColumnImportances:
+    """How the importances of columns are measured, as it travels to a worker.
+
+    Attributes
+    ----------
+    columns : names of the columns of the table
+    seed : of the run
+    work : at most so many multiplications and additions
+    """
+
+    columns: tuple[str, ...]
+    seed: int
+    work: float = WORK
+
+    @classmethod
+    def of(cls, data: Dataset, seed: int, time_budget: float | None) -> ColumnImportances | None:
+        """Those of a run; None of images, their features, and where there are no test rows.
+
+        Parameters
+        ----------
+        time_budget : of the run, in seconds
+        """
+        is_table = data.image_shape is None and data.pictures is None and data.feature_names
+        if not is_table or not len(data.y_test):
+            return None
+        columns = getattr(data.X_test, "columns", data.feature_names)
+        work = WORK if time_budget is None else min(WORK, OF_BUDGET * PER_SECOND * time_budget)
+        return cls(tuple(map(str, columns)), seed, work)
+
+    def plan(self, n_test: int, of_row: float, n_models: int = 1) -> tuple[int, int] | None:
+        """How many rows a repeat has, and how many repeats there are; None if all are too many.
+
+        Rows are left out first, then repeats, see ``PLANS``.
+
+        Parameters
+        ----------
+        n_test : int
+        of_row : multiplications and additions of a prediction
+        n_models : that are asked one after another, such as members
+        """
+        of_row = (len(self.columns) + 1) * max(of_row, OF_ROW)
+        of_calls = 2 * OF_CALL * n_models
+        for n_repeats, fewest in PLANS:
+            n_rows = min(n_test, int((self.work / n_repeats - of_calls) / of_row))
+            if n_rows >= (needed := min(n_test, fewest)):
+                return n_rows, n_repeats
+        is_little = n_repeats * (needed * of_row + of_calls) <= AT_MOST * self.work
+        return (needed, n_repeats) if is_little else None
+
+    def measure(
+        self,
+        model: Any,
+        X: Any,
+        y: np.ndarray,
+        scorer: CandidateScorer,
+        of_row: float = 0.0,
+        n_models: int = 1,
+    ) -> tuple[pd.DataFrame | None, str]:
+        """How much worse the score of test rows is where a column is shuffled.
+
+        Breiman, Random forests (2001), as scikit-learn's ``permutation_importance``, but each
+        repeat draws its rows anew with replacement, so that the interval is that of other test
+        rows, too, and asks the model about all columns at once: a pipeline takes longer for ten
+        calls than for ten times the rows.
+
+        Parameters
+        ----------
+        model : fitted; its ``predict`` gives codes where ``y`` are codes
+        X : array or DataFrame of shape (n_test, n_columns), the table before its preparation, so
+            that all one-hot columns of a category change together
+        y : array of shape (n_test,)
+        scorer : of whose names the first is measured
+        of_row, n_models : see ``plan``
+
+        Returns
+        -------
+        table of ``column``, ``importance`` (mean drop of the score), ``low`` and ``high`` (of 95 %
+        of such draws, by Student's t), ``scoring``, ``n_rows`` and ``n_repeats``, most important
+        first; and a remark. None of a model that is too slow, or whose score fails
+        """
+        import pandas as pd
+        from scipy.stats import t
+
+        plan = self.plan(len(y), of_row, n_models)
+        if plan is None:
+            return None, (
+                f"importances of the {len(self.columns):,} columns are left out: they would take "
+                "too many predictions"
+            )
+        n_rows, n_repeats = plan
+        name = scorer.names[0]
+        scorer = CandidateScorer((name,), labels=scorer.labels)
+        drops = np.empty((n_repeats, len(self.columns)))
+        for repeat in range(n_repeats):
+            rng = np.random.default_rng(_number("importances", self.seed, repeat))
+            rows = _drawn_rows(y, n_rows, rng)
+            truth, order = y[rows], rng.permutation(len(rows))
+            scores = [
+                scorer.by_name(model, rows_of(copies.stacked, part), truth, copies.fit(part))[name]
+                for copies in _stacks(model, rows_of(X, rows), order)
+                for part in copies.parts
+            ]
+            if reasons := [score for score in scores if isinstance(score, str)]:
+                return None, f"importances of columns are left out: {reasons[0]}"
+            if not np.isfinite(scores).all():
+                return (
+                    None,
+                    f"importances of columns are left out: {name} of test rows is no number",
+                )
+            drops[repeat] = scores[0] - np.asarray(scores[1:], dtype=float)
+        mean, spread = drops.mean(axis=0), drops.std(axis=0, ddof=1)
+        far = float(t.ppf((1 + CONFIDENCE) / 2, n_repeats - 1)) * spread
+        table = pd.DataFrame(
+            {
+                "column": self.columns,
+                "importance": mean,
+                "low": mean - far,
+                "high": mean + far,
+                "scoring": name,
+                "n_rows": n_rows,
+                "n_repeats": n_repeats,
+            }
+        )
+        return table.sort_values("importance", ascending=False, kind="stable"), ""
+
+
+@dataclass(frozen=True, eq=False)
+class _Copies:
+    """Copies of a table one below the other, and what a model says of them, asked once."""
+
+    model: Any
+    stacked: Any
+    n_rows: int
+
+    @property
+    def parts(self) -> list[slice]:
+        """The rows of each copy."""
+        starts = range(0, len(self.stacked), self.n_rows)
+        return [slice(start, start + self.n_rows) for start in starts]
+
+    @cached_property
+    def _answers(self) -> dict[str, np.ndarray]:
+        return {}
+
+    def fit(self, part: slice) -> Fit:
+        """The predictions of a copy, in the form that scorers take."""
+
+        def predict(method: str, _: str) -> np.ndarray:
+            if method not in self._answers:
+                self._answers[method] = np.asarray(getattr(self.model, method)(self.stacked))
+            return self._answers[method][part]
+
+        return Fit(0, 0, predict=predict, classes=getattr(self.model, "classes_", None))
+
+
+def _stacks(model: Any, X: Any, order: np.ndarray) -> Iterator[_Copies]:
+    """The table as it is, then with each of its columns in another order, in a few stacks."""
+    n_rows, n_copies = len(X), X.shape[1] + 1
+    per = max(1, MOST_STACKED // n_rows)
+    for first in range(0, n_copies, per):
+        last = min(n_copies, first + per)
+        places = np.tile(np.arange(n_rows), last - first)
+        stacked = rows_of(X, places)
+        if hasattr(stacked, "iloc"):
+            stacked = stacked.reset_index(drop=True)
+        for copy in range(max(first, 1), last):  # the first copy of all is the table itself
+            part = slice((copy - first) * n_rows, (copy - first + 1) * n_rows)
+            if hasattr(stacked, "iloc"):
+                values = stacked.iloc[:, copy - 1].copy()
+                values.iloc[part] = X.iloc[order, copy - 1].to_numpy()
+                stacked.isetitem(copy - 1, values)
+            else:
+                stacked[part, copy - 1] = X[order, copy - 1]
+        yield _Copies(model, stacked, n_rows)
+
+
+def _drawn_rows(y: np.ndarray, n_rows: int, rng: np.random.Generator) -> np.ndarray:
+    """Draw rows with replacement; of classes as many of each as there are, but at least one."""
+    if y.dtype.kind == "f":
+        return rng.integers(len(y), size=n_rows)
+    codes, counts = np.unique(y, return_counts=True)
+    ends = np.round(np.cumsum(counts) * n_rows / len(y)).astype(int)
+    sizes = np.maximum(1, np.diff(ends, prepend=0))
+    drawn = [
+        rng.choice(np.flatnonzero(y == code), size) for code, size in zip(codes, sizes, strict=True)
+    ]
+    return np.concatenate(drawn)
+
+
+def _number(*place: Any) -> int:
+    """A seed that belongs to a place of a run, and to no other."""
+    return int.from_bytes(hashlib.sha256(repr(place).encode()).digest()[:8], "little")
+
+
+def refit_with_importances(
+    problem: Problem,
+    refit: Refit,
+    fit: Callable[[Problem, Refit], dict[str, Any]],
+    wanted: ColumnImportances | None,
+    n_threads: int = 1,
+) -> dict[str, Any]:
+    """Carry out a refit, and measure what its model depends on where the model is; a task.
+
+    Parameters
+    ----------
+    fit : gives, beside what it is asked for, ``fitted``: the model as ``CandidateScorer`` asks it,
+        which does not travel
+    wanted : None of what has no columns
+
+    Returns
+    -------
+    dict of what ``fit`` gave, ``importances`` and ``remark``, see ``ColumnImportances.measure``
+    """
+    tested, table, remark = fit(problem, refit), None, ""
+    model = tested.pop("fitted", None)
+    if wanted is not None and model is not None:
+        data = problem.data
+        try:
+            with limited(n_threads):
+                table, remark = wanted.measure(
+                    model, data.X_test, data.y_test, problem.scorer, work_of(model)
+                )
+        except Exception as error:  # of a user's estimator: the answer does without
+            remark = f"importances of columns are left out: {error_line(error)}"
+    return {**tested, "importances": table, "remark": remark}
+
+
+def write_importances(
+    path: Path, of_columns: pd.DataFrame | None, of_parameters: pd.DataFrame
+) -> None:
+    """Write both tables to a run's folder; one that has no row is gone, if a session wrote it."""
+    for name, table in (
+        (names.IMPORTANCES, of_columns),
+        (names.PARAMETER_IMPORTANCES, of_parameters),
+    ):
+        if table is None or table.empty:
+            (path / name).unlink(missing_ok=True)
+        else:
+            names.write_table(table.reset_index(drop=True), path / name)
+
+
+def work_of(model: Any) -> float:
+    """Multiplications and additions of a prediction of a model that keeps rows; 0 of others."""
+    steps = [step for _, step in getattr(model, "steps", [])] or [model]
+    for step in reversed(steps):
+        if (machine := getattr(step, "machine_", None)) is not None:
+            return float(math.prod(machine.support_vectors.shape))
+        for name, times in (("support_vectors_", LIBSVM), ("_fit_X", 1), ("X_train_", 1)):
+            kept = getattr(step, name, None)
+            if kept is not None and getattr(kept, "ndim", 0) == 2:
+                return float(times * math.prod(kept.shape))
+    return float(getattr(model, "work", 0.0))
+
+
+def parameter_importances(
+    candidates: Sequence[tuple[str, Mapping[str, Any], float]], seed: int
+) -> pd.DataFrame:
+    """How much of the candidates' ranks each hyper-parameter explains, for each algorithm.
+
+    A random forest is fitted to the ranks of the scores, so that a few hopeless candidates do not
+    decide it; an importance is the share of the decrease of variance at splits by a parameter,
+    the mean over the trees (Hutter et al., 2014, use the same forests; Optuna's
+    ``MeanDecreaseImpurityImportanceEvaluator`` is this rule). An algorithm is left out where its
+    candidates are fewer than ``FEWEST_CANDIDATES``, or ``CANDIDATES_PER_PARAMETER`` for each
+    parameter that varies, where one alone varies, and where the forest tells nothing about
+    candidates that its trees have not seen.
+
+    Parameters
+    ----------
+    candidates : of each its algorithm, parameters and mean score; NaN of what has none
+
+    Returns
+    -------
+    table of ``algorithm``, ``parameter``, ``importance``, ``low`` and ``high`` (between which 95 %
+    of the trees lie), ``explained`` (R² of the forest on candidates out of the bag) and
+    ``n_candidates``; no row where nothing is known
+    """
+    import pandas as pd
+
+    rows = []
+    algorithms = dict.fromkeys(algorithm for algorithm, _, _ in candidates)
+    for algorithm in algorithms:
+        tried = [
+            (parameters, score)
+            for name, parameters, score in candidates
+            if name == algorithm and np.isfinite(score)
+        ]
+        coded = _varying([parameters for parameters, _ in tried])
+        needed = max(FEWEST_CANDIDATES, CANDIDATES_PER_PARAMETER * len(coded))
+        if len(coded) < 2 or len(tried) < needed:
+            continue
+        from scipy.stats import rankdata
+        from sklearn.ensemble import RandomForestRegressor
+
+        ranks = rankdata([score for _, score in tried])
+        forest = RandomForestRegressor(TREES, oob_score=True, random_state=seed % 2**32)
+        forest.fit(np.column_stack([*coded.values()]), ranks)
+        if not forest.oob_score_ > 0:
+            continue
+        of_trees = np.array([tree.feature_importances_ for tree in forest.estimators_])
+        ends = np.quantile(of_trees, [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2], axis=0)
+        rows += [
+            (algorithm, name, *of_parameter, forest.oob_score_, len(tried))
+            for name, *of_parameter in zip(coded, of_trees.mean(axis=0), *ends, strict=True)
+        ]
+    columns = ["algorithm", "parameter", "importance", "low", "high", "explained", "n_candidates"]
+    table = pd.DataFrame(rows, columns=columns)
+    order = table["algorithm"].map({name: place for place, name in enumerate(algorithms)})
+    return (
+        table.assign(order=order)
+        .sort_values(["order", "importance"], ascending=[True, False], kind="stable")
+        .drop(columns="order")
+        .reset_index(drop=True)
+    )
+
+
+def _varying(points: Sequence[Mapping[str, Any]]) -> dict[str, np.ndarray]:
+    """The parameters that vary, as numbers: those that are none by the order of their texts."""
+    coded = {}
+    for name in dict.fromkeys(name for point in points for name in point):
+        values = [point.get(name) for point in points]
+        texts = [str(value) for value in values]
+        if len(set(texts)) < 2:
+            continue
+        is_number = all(
+            isinstance(value, int | float | np.number)
+            and not isinstance(value, bool)
+            and math.isfinite(value)
+            for value in values
+        )
+        coded[name] = (
+            np.array(values, dtype=float) if is_number else np.unique(texts, return_inverse=True)[1]
+        )
+    return coded
