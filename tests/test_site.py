@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
+from importlib import import_module
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from typing import Any
@@ -77,9 +79,12 @@ SEARCHES = {
     "how-to/million-rows": ["million rows", "kernel approximation"],
     "how-to/pagerank": ["pagerank", "networkx"],
     "how-to/guarantee": ["conformal"],
-    "how-to/read-the-page": ["confusion matrix"],
+    "how-to/read-the-page": ["confusion matrix", "roc", "feature importance"],
     "how-to/predict": ["predict", "probability"],
-    "how-to/export": ["export"],
+    "how-to/export": ["export", "onnx"],
+    "how-to/experiment-tracking": ["mlflow", "tensorboard"],
+    "how-to/many-runs": ["compare runs"],
+    "how-to/config": ["config file"],
     "how-to/resume": ["resume"],
     "how-to/accelerate": ["GridSearchCV"],
     "reliability": ["reproducibility", "seed"],
@@ -139,3 +144,16 @@ def test_every_entry_of_the_glossary_leads_to_a_page() -> None:
     words = [word.lower() for terms in pages.values() for word in terms]
     twice = {word for word in words if words.count(word) > 1}
     assert not twice, "a word leads to one page"
+
+
+@pytest.mark.slow
+def test_the_reference_says_what_to_import(site: Path) -> None:
+    for name in ("estimators", "commands", "clusters"):
+        page = (site / "reference" / f"{name}.html").read_text()
+        heads = re.findall(r'<h2 [^>]*class="doc doc-heading">(.*?)</h2>', page, re.DOTALL)
+        for head in heads:
+            path = re.sub(r"<[^>]+>|\s|¶", " ", head).split()[0].rpartition(".")
+            assert path[0] == "" or hasattr(import_module(path[0]), path[2]), head
+        shown = {name for name in pipelines.__all__ if f"pipelines.{name}" in " ".join(heads)}
+        assert name == "clusters" or len(shown) > 3
+        assert not re.search(r"–\s*<div class=\"doc-md-description\">\s*</div>", page)
