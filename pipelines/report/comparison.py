@@ -107,9 +107,10 @@ def draw_table(table: pd.DataFrame) -> Figure:
         )
         handles |= {words: cv, "test": tests}
         panel.set(xlabel=scores.attrs["measure"])
-        panel.locator_params(axis="x", nbins=8 // len(panels) + 1)
         if scores.attrs["measure"] == "error":
             percent_labels(panel.xaxis)
+        if len(panels) > 1:
+            panel.locator_params(axis="x", nbins=3)
         panel.margins(y=0.5 / len(table))
     (axes[0] if axes else times).set(yticks=places, yticklabels=list(table.index))
     seconds = table["wall_seconds"]
