@@ -85,8 +85,9 @@ class ExportedEstimator(Exported):
 
         preparation, steps = self._steps
         if isinstance(steps[-1], PathEstimator):
-            steps = [*steps[:-1], plain_machine(_machine_of(steps[-1], self.model.classes_))]
-        first = plain_preparation(preparation, self.model.n_features_in_)
+            machine = _machine_of(steps[-1], self.model.classes_)
+            steps = [*steps[:-1], plain_machine(machine)]
+        first = plain_preparation(preparation, self.model.n_features_in_, self.images)
         named = [(f"{number}-{type(step).__name__}", step) for number, step in enumerate(steps)]
         model: Any = Pipeline([*first, *named]) if first or len(named) > 1 else steps[0]
         classes = self.model.classes_

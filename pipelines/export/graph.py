@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import onnx
-from onnx import TensorProto, compose, helper, numpy_helper
+from onnx import TensorProto, compose, helper, inliner, numpy_helper
 
 from pipelines.data.preparation import Fitted
 from pipelines.data.scaling import FittedScaling
@@ -82,7 +82,7 @@ class Graph:
 
     def inline(self, model: Any, *sources: str) -> list[str]:
         """Add another model's graph on these inputs: the names of its outputs."""
-        model = onnx.inliner.inline_local_functions(model)
+        model = inliner.inline_local_functions(model)
         prefix = f"{self._name()}."
         graph = compose.add_prefix(model, prefix).graph
         for source, own in zip(sources, graph.input, strict=True):

@@ -130,7 +130,7 @@ def _of_torch(members: Sequence[Member]) -> Any:
                 answer = network(as_network_takes(own, member.inputs))
                 if member.target is None:
                     answer = torch.log_softmax(answer.float(), 1).exp()
-                outputs.append(answer.double().reshape(len(own), -1))
+                outputs.append(answer.double().reshape(-1, member.inputs.n_outputs))
             return torch.stack(outputs)
 
     some = tuple(torch.zeros(2, member.inputs.n_features) for member in members)

@@ -63,7 +63,9 @@ def as_class_columns(values: np.ndarray) -> np.ndarray:
     return np.column_stack([-values, values]) if values.ndim == 1 else values
 
 
-def plain_preparation(scaling: Fitted | None, n_features: int) -> list[tuple[str, Any]]:
+def plain_preparation(
+    scaling: Fitted | None, n_features: int, images: bool
+) -> list[tuple[str, Any]]:
     """Steps of scikit-learn's own classes that do what a fitted scaling does."""
     from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
@@ -79,9 +81,17 @@ def plain_preparation(scaling: Fitted | None, n_features: int) -> list[tuple[str
         # Rounded as this program does.
         single = FunctionTransformer(np.asarray, kw_args={"dtype": "float32"})
         return [("prepare", scaling.columns_), ("single", single)]
+    # As numpy has it: constants, of images, in single precision, arrays in double precision.
+    single = images and isinstance(scaling.center, float)
+    dtype = np.float32 if single else np.float64
     scaler = StandardScaler()
-    scaler.mean_ = np.broadcast_to(np.asarray(scaling.center, np.float64), n_features).copy()
-    scaler.scale_ = np.broadcast_to(np.asarray(scaling.scale, np.float64), n_features).copy()
+    scaler.mean_ = np.broadcast_to(np.asarray(scaling.center, dtype), n_features).copy()
+    scaler.scale_ = np.broadcast_to(np.asarray(scaling.scale, dtype), n_features).copy()
     scaler.var_, scaler.n_samples_seen_ = scaler.scale_**2, 1
     scaler.n_features_in_ = n_features
-    return [("scale", scaler)]
+    if not images:
+        return [("scale", scaler)]
+    first, last = (
+        FunctionTransformer(np.asarray, kw_args={"dtype": name}) for name in ("float32", "float64")
+    )
+    return [("single", first), ("scale", scaler), ("double", last)]

@@ -48,7 +48,7 @@ class ExportedMachine(Exported):
                 "probabilities are left out: no estimator of scikit-learn has these labels and "
                 "these probabilities; --to onnx has both"
             )
-        return plain_machine(self.model), notes
+        return plain_machine(self.model, self.images), notes
 
     def write_arrays(self, path: Path, about: dict[str, Any]) -> None:
         how = (
@@ -149,7 +149,7 @@ def _votes(graph: Graph, wins: str, winner: np.ndarray, loser: np.ndarray) -> st
     return graph.op("Add", votes, graph.constant(loser.sum(axis=0)))
 
 
-def plain_machine(machine: Machine) -> Any:
+def plain_machine(machine: Machine, images: bool = False) -> Any:
     """The same as a fitted pipeline of scikit-learn's own classes, by their public attributes.
 
     ``Nystroem`` gives the kernel between rows and its components times a matrix: here the support
@@ -174,7 +174,7 @@ def plain_machine(machine: Machine) -> Any:
     expansion.component_indices_ = np.arange(n_support)
     expansion.normalization_ = np.ascontiguousarray(machine.coefficients.T, np.float64)
     expansion.n_features_in_ = n_features
-    steps = [*plain_preparation(machine.scaling, n_features), ("kernel", expansion)]
+    steps = [*plain_preparation(machine.scaling, n_features, images), ("kernel", expansion)]
     if isinstance(machine, KernelRegressor):
         line = LinearRegression()
         line.coef_ = np.array([machine.target_scale])
