@@ -19,7 +19,7 @@ from pipelines.run_folder.reading import RunData, read_table
 from pipelines.run_folder.rows import Row
 from pipelines.run_folder.schema import Count, Number
 
-MOST_BARS = 20  # columns that are drawn, the most important ones; the table has all
+MOST_BARS = 12  # columns that are drawn, the most important ones; the table has all
 CORRELATED = (
     "Of columns that say the same, such as two lengths of one thing, each may look unimportant, as "
     "the other stands in for it."
