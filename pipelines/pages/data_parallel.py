@@ -97,7 +97,8 @@ class TrainingReport(Report):
         """Return losses, rows a second and restarts."""
         cards, best = [], self.best_training
         if best is not None:
-            note = f"after epoch {best.best_epoch}" if best.best_epoch else ""
+            epoch = best.model_dump().get("best_epoch")
+            note = f"after epoch {epoch}" if epoch else ""
             cards.append(Card("validation loss", f"{best.validation_loss:.4g}", note))
             if best.test_metric is not None:
                 shown = percent if self.record.metric == ERROR else significant
