@@ -23,7 +23,7 @@ from pipelines.report.charts import (
     title_and_key,
 )
 from pipelines.report.classification import test_section
-from pipelines.report.parts import Card, Chart, Columns, Listing, Part, Section, Text
+from pipelines.report.parts import Card, Chart, Listing, Part, Section, Text
 from pipelines.report.style import GREY, SKY, VERMILLION, one_axes
 from pipelines.report.values import add_values
 from pipelines.report.wording import count, percent, significant
@@ -90,15 +90,16 @@ class TrainingReport(Report):
             return "No epoch has ended yet."
         which, loss = f"{best.strategy} on {count(best.ranks, 'rank')}", best.validation_loss
         if len(self.record.trainings or ()) == 1:
-            return f"The training ({which}) reaches a validation loss of {significant(loss)}."
+            return f"The training ({which}) reaches a validation loss of {loss:.4g}."
         return f"{which} reaches the lowest validation loss."
 
     def cards(self) -> list[Card]:
         """Return losses, rows a second and restarts."""
         cards, best = [], self.best_training
         if best is not None:
-            note = f"after epoch {best.best_epoch}" if best.best_epoch else ""
-            cards.append(Card("validation loss", significant(best.validation_loss), note))
+            epoch = best.model_dump().get("best_epoch")
+            note = f"after epoch {epoch}" if epoch else ""
+            cards.append(Card("validation loss", f"{best.validation_loss:.4g}", note))
             if best.test_metric is not None:
                 shown = percent if self.record.metric == ERROR else significant
                 value = shown(best.test_metric)
@@ -224,7 +225,7 @@ class TrainingReport(Report):
         caption = "Milliseconds of a step; strategy and ranks at the left."
         chart = Chart("training_times", partial(training_times, times), caption)
         table = Listing("Times", times, {"rows a second": "{:,.0f}".format}, tall=False)
-        return [Text(words), Columns([chart, table])]
+        return [Text(words), chart, table]
 
 
 def training_times(times: pd.DataFrame) -> Figure:

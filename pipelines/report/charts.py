@@ -508,9 +508,10 @@ def add_cell_values(axes: Axes, means: pd.DataFrame, measure: Measure, is_part: 
     """Tell the value of every cell of a map; see ``heat_map``."""
     texts = []
     up, across = means.index, means.columns
+    heights, widths = up.to_numpy(float), across.to_numpy(float)
     for (row, column), value in np.ndenumerate(means.to_numpy(float)):
-        text = f"{across.name} = {significant(across[column])}, "
-        text += f"{up.name} = {significant(up[row])}: "
+        text = f"{across.name} = {significant(widths[column])}, "
+        text += f"{up.name} = {significant(heights[row])}: "
         text += f"{measure.name} {measure.text(value)}"
         if not np.isfinite(value):
             text = f"{text.rpartition(': ')[0]}: failed, or not finished"

@@ -116,7 +116,7 @@ def confusion_matrix(counts: np.ndarray, names: Sequence[str]) -> Figure:
     rows, columns = np.nonzero(counts)
     of_cells = [
         f"true {names[row]}, predicted {names[column]}: {count(counts[row, column], 'test sample')}"
-        for row, column in zip(rows, columns, strict=True)
+        for row, column in zip(rows.tolist(), columns.tolist(), strict=True)
     ]
     add_values(axes, columns, rows, of_cells, (0.5, 0.5))
     if not is_numbered:

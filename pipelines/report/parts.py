@@ -19,6 +19,8 @@ HEADS = {
     "n_hidden_layer": "hidden units",
     "error_mean": "cv error",
     "error_std": "standard deviation",
+    "score_mean": "mean score",
+    "score_std": "standard deviation of the score",
     "loss_mean": "cv loss",
     "loss_std": "standard deviation of the loss",
     "out_of_bag_error": "out-of-bag error",

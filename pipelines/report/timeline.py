@@ -40,7 +40,9 @@ def timeline(tasks: Sequence[FinishedTask], workers: Sequence[str] = ()) -> Figu
     figure = Figure(figsize=(WIDE, max(1.9, height)), layout="constrained")
     total = shown_seconds(tasks)
     second, name_of_time = next((length, name) for length, name, most in UNITS if total < most)
-    axes = figure.add_subplot(xlabel=f"{name_of_time} since the first task started")
+    axes = figure.add_subplot()
+    # At the left, where a phone shows it, too.
+    axes.set_xlabel(f"{name_of_time} since the first task started", loc="left")
     breaks = idle_periods(tasks)
     seam = 0.015 * total
     origin = min(task.started for task in tasks)

@@ -49,7 +49,7 @@ def test_the_page_shows_convergence_and_ranks(finished):
     page = (finished / "report.html").read_text()
     for words in (
         "PageRank",
-        "Highest ranks",
+        "Highest scores",
         "Iterations and memory",
         "solver pull",
         "error at mo",

@@ -26,10 +26,10 @@ def test_the_page_has_the_numbers_of_the_run(ensemble_page: Path) -> None:
     assert "of a single member 27.78 % mean; best 10.00 %" in first
     assert "deferred to a human 96 of 180 test samples; 0.00 % error among the others" in first
     assert "calibration error 37.47 %" in first
-    assert "member n conv layer kernel size n hidden layer learning rate" in first
+    assert "member convolution layers kernel size hidden units learning rate" in first
     assert "0 6 5 48 0.0348 0.248 2.06 0.00 % 10.00 %" in first
     assert "Defer to a human: fewer than three in four members vote for the class" in rest
-    assert "3.6 s for 8 cells" in rest.split(" Time ")[-1]
+    assert "3.6 s for 8 fits" in rest.split(" Time ")[-1]
 
 
 def test_every_figure_is_in_the_page_and_beside_it(ensemble_page: Path) -> None:
@@ -38,7 +38,7 @@ def test_every_figure_is_in_the_page_and_beside_it(ensemble_page: Path) -> None:
     charts = [chart.name for chart in charts_of([*run.sections(), *run.last_sections()])]
     assert figures_in(folder) == set(charts)
     assert len(charts) == 9
-    words = " ".join(image["alt"] or "" for image in page.all("img"))
+    words = " ".join(part.get("aria-label") or "" for part in page.all("div"))
     (own,) = run.explained["own"]
     n_agree = int((own.probabilities.argmax(axis=1) == own.vote).sum())
     assert f"photo.png: vote {own.vote}, {n_agree} of 2 members; defer to a human" in words

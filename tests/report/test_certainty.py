@@ -3,7 +3,7 @@ from pathlib import Path
 import numpy as np
 
 from pipelines.report.charts import ExplainedSample, certainty_panels
-from pipelines.report.style import VERMILLION, figure_style, save
+from pipelines.report.style import WARM_INK, figure_style, save
 
 
 def sample(deferred: bool = False, image: bool = True, n_members: int = 5) -> ExplainedSample:
@@ -28,10 +28,10 @@ def test_a_deferred_sample_says_so_in_orange() -> None:
     figure = certainty_panels([sample(deferred=True), sample()], list("abcd"))
     first, second = figure.texts
     assert first.get_text().endswith("defer to a human")
-    assert first.get_color() == VERMILLION
+    assert first.get_color() == WARM_INK
     assert second.get_text().startswith("test sample 3, true c: vote b,")
     assert not second.get_text().endswith("human")
-    assert second.get_color() != VERMILLION
+    assert second.get_color() != WARM_INK
 
 
 def test_one_member_many_classes_and_no_image(tmp_path: Path) -> None:

@@ -46,7 +46,7 @@ def test_a_record_and_a_journal_are_enough(make_unfinished, edit_run):
     folder = make_unfinished()
     edit_run(folder, command="of_tomorrow")
     page = Page(write_report(folder))
-    assert "This run was stopped: 45 cells are here" in page.text
+    assert "This run was stopped: 45 fits are here" in page.text
     assert "45 rows." in page.text
 
 

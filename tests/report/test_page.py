@@ -28,10 +28,10 @@ FIRST = (
     "finished in 2 min 05 s",
 )
 LATER = (
-    # rank, C, gamma, error, standard deviation, folds, support vectors, fit time
-    "fit time (s) as good 1 10 0.01 4.50 % 1.54 % 4 52 1.00",
+    # rank, C, gamma, error, standard deviation, support vectors, fit time
+    "fit time (s) as good 1 10 0.01 4.50 % 1.54 % 52 1",
     "busy 82 % of the time",
-    "The fullest worker held 2.0 GiB of memory.",
+    "Peak memory of a worker: 2.0 GiB.",
     "zero 2 2 100.00 % 100.00 % 100.00 %",
     "one 2 1 50.00 % 50.00 % 50.00 %",
     "mean 6 4 66.67 % 66.67 % 66.67 %",
@@ -182,7 +182,7 @@ def test_a_scoring_other_than_accuracy_is_named_where_it_chose_the_best(make_run
         "test log loss 0.1235 calibration error 2.10 %",
         "Mean validation f1_macro of every candidate: the brighter, the better.",
         "All 20 candidates, best first by the mean f1_macro over the folds.",
-        "fit time (s) as good 1 10 0.01 0.9000 0.0100 4 4.50 %",
+        "fit time (s) as good 1 10 0.01 0.9000 0.0100 4.50 %",
     ):
         assert words in text
 
@@ -190,7 +190,7 @@ def test_a_scoring_other_than_accuracy_is_named_where_it_chose_the_best(make_run
 @pytest.mark.parametrize(
     ("n_wrong", "images", "words"),
     [
-        (0, True, "Every test sample was classified right."),
+        (0, True, "Every test sample was classified correctly."),
         (2, True, "2 wrong test samples. Under each image: row: true → predicted."),
         (2, False, "2 wrong test samples. Wrong test samples row true predicted 0 zero one"),
         (130, True, "130 wrong test samples. The first 2 are shown; the table has more."),
@@ -221,9 +221,9 @@ def test_failures_are_counted_by_their_status_and_named(make_run):
         return cells
 
     page = Page(write_report(make_run(change=fail)))
-    lost = "4 cells failed: out of memory"
-    assert f"{lost} {lost} cell C = 1,000, gamma = 0.1, fold 0" in page.text
-    assert "1 cell not converged cell C = 100, gamma = 0.1, fold 2" in page.text
+    lost = "4 fits failed: out of memory"
+    assert f"{lost} {lost} fit C = 1,000, gamma = 0.1, fold 0" in page.text
+    assert "1 fit not converged fit C = 100, gamma = 0.1, fold 2" in page.text
     assert "20 1,000 0.1 – –" in page.text  # the candidate, ranked last
 
 
@@ -232,7 +232,7 @@ def test_a_run_of_failures_alone_has_a_page(make_run, edit_run):
     edit_run(folder, best=None, test_error=None, status="stopped", reason="every candidate failed")
     text = Page(write_report(folder)).text
     assert "This run was stopped (every candidate failed)" in text
-    assert "80 cells failed: out of memory" in text
+    assert "80 fits failed: out of memory" in text
 
 
 def test_failures_are_read_from_the_record_where_there_are_no_cells(make_unfinished, edit_run):
@@ -241,10 +241,10 @@ def test_failures_are_read_from_the_record_where_there_are_no_cells(make_unfinis
     cells = [{"C": 10.0, "gamma": 0.1, "fold": 3}]
     edit_run(folder, failures=[{"status": "failed: out of memory", "count": 2, "cells": cells}])
     text = Page(write_report(folder)).text
-    assert "2 cells failed: out of memory cell C = 10, gamma = 0.1, fold 3 … and 1 more" in text
+    assert "2 fits failed: out of memory fit C = 10, gamma = 0.1, fold 3 … and 1 more" in text
     assert figures_in(folder) == set()
     assert "No candidate has a score yet." in text
-    assert "0 cells are here" in text
+    assert "0 fits are here" in text
 
 
 @pytest.mark.parametrize(
@@ -255,7 +255,7 @@ def test_an_unfinished_run_draws_what_is_there(make_unfinished, status, words):
     folder = make_unfinished(status)
     text = Page(write_report(folder)).text
     assert figures_in(folder) == FIGURES - {"confusion_matrix"}
-    assert f"{words}: 45 cells are here" in text
+    assert f"{words}: 45 fits are here" in text
     assert "test error" not in text
 
 
