@@ -510,8 +510,8 @@ def add_cell_values(axes: Axes, means: pd.DataFrame, measure: Measure, is_part: 
     up, across = means.index, means.columns
     heights, widths = up.to_numpy(float), across.to_numpy(float)
     for (row, column), value in np.ndenumerate(means.to_numpy(float)):
-        text = f"{across.name} = {significant(widths[column])}, "
-        text += f"{up.name} = {significant(heights[row])}: "
+        text = f"{across.name} = {significant(widths.item(column))}, "
+        text += f"{up.name} = {significant(heights.item(row))}: "
         text += f"{measure.name} {measure.text(value)}"
         if not np.isfinite(value):
             text = f"{text.rpartition(': ')[0]}: failed, or not finished"
