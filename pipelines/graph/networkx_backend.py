@@ -112,24 +112,24 @@ def pagerank(
     target = jump if dangling is None else G.vector(dangling)
     if max_iter < 1 or not tol > 0 or not np.isfinite([start, target]).all():
         raise nx.PowerIterationFailedConvergence(max_iter)
-    stop = Stop(min(max(n * tol, STRICTEST), LOOSEST), max_iter)
+    limit = min(max(n * tol, STRICTEST), LOOSEST)
     graph = Graph(pd.RangeIndex(n), G.rows)
     if dangling is None:
         surfer = RandomSurfer(n, alpha, jump[:, None], "personalised", start[:, None])
-        result = pull_ranks(graph, surfer, stop)
+        result = pull_ranks(graph, surfer, Stop(limit, max_iter))
         ranks = result.values[:, 0]
     else:
         # Ranks are linear in what flows in from outside: first without what dangling nodes give
         # back, once for the jumps and once for ``dangling``, then as much of the second as makes
-        # what comes back what was lost.
+        # what comes back what was lost. Up to 1 / (1 - alpha) times as much, as are its errors.
         surfer = RandomSurfer(n, alpha, np.column_stack([jump, target]), "none")
-        result = pull_ranks(graph, surfer, stop)
+        result = pull_ranks(graph, surfer, Stop(max(limit * (1 - alpha), STRICTEST)))
         of_jump, of_dangling = result.values.T
         is_dangling = reciprocal_of(graph.out_weight) == 0
         back = alpha / (1 - alpha)
         lost = of_jump[is_dangling].sum() / (1 - back * of_dangling[is_dangling].sum())
         ranks = of_jump + back * lost * of_dangling
-    if not result.converged:
+    if not any(change <= limit for change in result.changes[:max_iter]):
         raise nx.PowerIterationFailedConvergence(max_iter)
     return dict(zip(G.nodes, ranks.tolist(), strict=True))
 
