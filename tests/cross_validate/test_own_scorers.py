@@ -18,9 +18,9 @@ from sklearn.metrics import make_scorer
 
 def profit(estimator, X, y):
     assert set(np.unique(y)) <= {"ash", "elm", "oak"}
-    assert list(X.columns) == ["long", "wide"]
-    X.loc[:, "long"] = 0.0
-    return np.mean(estimator.predict(X.assign(long=X["wide"])) == y)
+    right = np.mean(estimator.predict(X) == y)
+    X[:] = 0.0
+    return right
 
 
 def agreement(truth, predicted):
@@ -83,7 +83,7 @@ def test_it_sees_labels_and_rows_of_its_own(table: Path) -> None:
     [
         ("agreement", r"takes \(truth, predicted\); .* make_scorer\(agreement\)$"),
         ("number", "which is a int; name a function"),
-        ("nothing", "that can be imported, got .* AttributeError"),
+        ("nothing", "that can be imported, got .*AttributeError"),
     ],
 )
 def test_what_is_no_scorer_is_said_before_any_fit(table: Path, name: str, message: str) -> None:
