@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from pipelines.console import echo
 from pipelines.data.dataset import CLASSIFICATION
+from pipelines.data.user_code import absolute_name, named_codes
 from pipelines.nn.options import again, network_option
 from pipelines.run.cluster import Cluster
 from pipelines.run.options import at_least, option, real, several
@@ -41,6 +42,7 @@ from pipelines.search.candidates import (
 from pipelines.search.command import Drawn, DrawnFrom, Scored, SearchJob, SearchPlan
 from pipelines.search.fitting import group_candidates
 from pipelines.search.options import OF_STRATEGIES, SearchOptions
+from pipelines.search.own_scorers import OwnScorer, names_of_own
 from pipelines.search.ranking import best_of_each, compare_algorithms, ends_of_lists, with_algorithm
 from pipelines.search.record import (
     COMPARISON,
@@ -107,9 +109,12 @@ class CandidateOptions:
     )
     scoring: tuple[str, ...] = several(
         (),
-        "scorers of scikit-learn; the first chooses the best candidate (default: accuracy; r2 for "
+        "scorers of scikit-learn, or FILE.py:NAME of your own: a function of estimator, X and y, "
+        "or one of make_scorer; the first chooses the best candidate (default: accuracy; r2 for "
         "regression)",
         metavar="NAME",
+        parse=absolute_name,
+        code=named_codes,
     )
 
 
@@ -178,8 +183,20 @@ class ValidationPlan(SearchPlan[Options]):
         few_text = f"; {', '.join(few)} that differ" if few else ""
         yield f"drawn      {n} of each estimator, from seed {options.seed}{few_text}"
 
+    @cached_property
+    def scorer(self) -> CandidateScorer:
+        own = names_of_own(self.options.scoring)
+        labels = self.dataset.classes if self.dataset.task == CLASSIFICATION else None
+        return CandidateScorer(self.scoring, own=own, own_labels=labels)
+
+    @property
+    def own_scorer(self) -> Any:
+        """See ``SearchPlan``."""
+        text = self.scorer.own.get(self.scoring[0])
+        return None if text is None else OwnScorer(text, self.scorer.own_labels)
+
     def make_problem(self, device: str, n_threads: int) -> Problem:
-        scorer = CandidateScorer(self.scoring)
+        scorer = self.scorer
         groups = group_candidates([candidate.estimator for candidate in self.candidates], scorer)
         return Problem(
             self.rows,

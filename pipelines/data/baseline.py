@@ -21,6 +21,7 @@ def baseline_of(
     splits: Sequence[tuple[np.ndarray, np.ndarray]] = (),
     scoring: str | None = None,
     labels: np.ndarray | None = None,
+    scorer: Any = None,
 ) -> dict[str, Any]:
     """Score scikit-learn's dummy estimator: the most frequent class, or the mean of the target.
 
@@ -30,6 +31,7 @@ def baseline_of(
     splits : training and validation rows of a cross-validation
     scoring : the name of the scorer of the cross-validation
     labels : that the scorer is to see in place of class codes
+    scorer : what that name stands for where scikit-learn does not know it
 
     Returns
     -------
@@ -59,7 +61,8 @@ def baseline_of(
     dummy = DummyRegressor() if data.task == REGRESSION else DummyClassifier(strategy="prior")
     with warnings.catch_warnings(action="ignore"):  # one that is never predicted has no precision
         # NaN of a scorer that needs what a dummy does not have.
-        mean = cross_val_score(dummy, np.zeros((len(y), 1)), y, scoring=scoring, cv=splits).mean()
+        X = np.zeros((len(y), 1)) if scorer is None else data.X_train  # which one may look at
+        mean = cross_val_score(dummy, X, y, scoring=scorer or scoring, cv=splits).mean()
     return found | {"score_mean": float(mean) if np.isfinite(mean) else None}
 
 

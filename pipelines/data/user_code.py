@@ -9,7 +9,7 @@ import os
 import re
 import site
 import sysconfig
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, packages_distributions, version
 from pathlib import Path
@@ -27,6 +27,11 @@ OBJECT = re.compile(r".*\.py:\w+|[\w.]+:\w+", re.DOTALL)  # as an option names o
 def named_code(value: str | None) -> list[str]:
     """Return the value if it names an object, ``FILE.py:NAME`` or ``package.module:NAME``."""
     return [value] if value is not None and ":" in value else []
+
+
+def named_codes(values: Iterable[str]) -> list[str]:
+    """Return the values that name objects; see ``named_code``."""
+    return [value for value in values if named_code(value)]
 
 
 def absolute_name(value: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import re
+import sys
 import textwrap
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -90,11 +91,32 @@ def words_of(kind: type[Any], options: Mapping[str, Any]) -> list[str]:
         if value is None or value is False:
             continue
         value = value.tolist() if hasattr(value, "tolist") else value  # of numpy
-        several = list(map(str, value if isinstance(value, (tuple, list)) else [value]))
+        parts = value if isinstance(value, (tuple, list)) else [value]
+        several = [
+            code_name(name, part) if inspect.isroutine(part) else str(part) for part in parts
+        ]
         if fields[name].metadata["nargs"] is None:
             several = [",".join(several)]
         words += [flag_of(name), *([] if value is True else several)]
     return words
+
+
+def code_name(option: str, function: Any) -> str:
+    """The name of a function for an option: ``module:NAME``, or ``FILE.py:NAME`` of a script.
+
+    Raises
+    ------
+    InputError
+        Workers cannot import it: it is of a notebook, or within another function.
+    """
+    name, module = function.__qualname__, str(function.__module__)
+    path = sys.modules[module].__dict__.get("__file__") if module in sys.modules else None
+    if not name.isidentifier() or not path:
+        raise InputError(
+            f"{option} must be a function that workers can import, got {name}, which is none at "
+            "the top of a file; put it in one"
+        )
+    return f"{Path(path).absolute()}:{name}" if module == "__main__" else f"{module}:{name}"
 
 
 def with_keywords(message: str, kind: type[Any]) -> str:

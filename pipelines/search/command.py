@@ -117,6 +117,11 @@ class SearchPlan(job.Plan[Chosen]):
     rates: Mapping[Kind, Rates] = field(default_factory=dict)
 
     @property
+    def own_scorer(self) -> Any:
+        """The scorer by which the best is chosen where it is the user's own; else None."""
+        return None
+
+    @property
     @abstractmethod
     def rows(self) -> FoldedData:
         """The rows of the data set as candidates take them."""
@@ -524,7 +529,9 @@ class SearchJob(job.Job[Chosen]):
         if (share := float(cells["share"].max())) < WHOLE:
             entries["best"]["share"] = share
         with phase(session.echo, "baseline   scoring it"):
-            baseline = baseline_of(data, splits, plan.scoring[0], labels=plan.labels)
+            baseline = baseline_of(
+                data, splits, plan.scoring[0], labels=plan.labels, scorer=plan.own_scorer
+            )
         remarks = remarks_on(data, baseline, scores.tolist(), entries.get("test_error"))
         if (CURVE, 0.1) in plan.splits:
             names.write_table(tabulate(rows, columns, CURVE, self.row), path / LEARNING_CURVE)

@@ -7,7 +7,7 @@ import time
 import warnings
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -16,6 +16,7 @@ import numpy as np
 from pipelines.data.dataset import CLASSIFICATION, Dataset, copy_of
 from pipelines.data.fits import Fit, Predictions
 from pipelines.errors import InputError, error_line, nearest, opt
+from pipelines.search.own_scorers import OwnScorer, check_own, names_of_own
 from pipelines.search.shared.base import SplitRows
 
 # These are scored without scikit-learn, whose import takes longer than a short search; the loss
@@ -42,6 +43,8 @@ class CandidateScorer:
     given : in place of names: a scorer, several in one, or a callable
     labels : array of shape (n_classes,), the labels that the class codes of ``y`` stand for where
         scorers are to see those
+    own : the names that are scorers of the user's own, and what names each; see ``names_of_own``
+    own_labels : the labels that these see, as ``labels``
     error_score : float or "raise", where a fit or its scoring fails; of scorers that are given
     train_scores : bool, whether the training rows are scored, too
     fit_params, score_params : what scikit-learn's ``_fit_and_score`` takes by these names
@@ -50,6 +53,8 @@ class CandidateScorer:
     names: Sequence[str] = (ACCURACY,)
     given: Any = None
     labels: np.ndarray | None = None
+    own: Mapping[str, str] = field(default_factory=dict)
+    own_labels: np.ndarray | None = None
     error_score: Any = np.nan
     train_scores: bool = False
     fit_params: Mapping[str, Any] | None = None
@@ -69,7 +74,12 @@ class CandidateScorer:
 
         from pipelines.sklearn_private import MultimetricScorer
 
-        scorers = {name: get_scorer(name) for name in self.names}
+        scorers = {
+            name: OwnScorer(self.own[name], self.own_labels)
+            if name in self.own
+            else get_scorer(name)
+            for name in self.names
+        }
         return MultimetricScorer(scorers=scorers, raise_exc=False)
 
     @cached_property
@@ -181,7 +191,13 @@ class CandidateScorer:
         fit : has the predictions of these rows; by default the estimator is asked for them
         """
         predicted = PredictedEstimator(
-            estimator, fit or Fit(0, 0), X, part, self.labels, as_targets=truth.dtype
+            estimator,
+            fit or Fit(0, 0),
+            X,
+            part,
+            self.labels,
+            copies=bool(self.own),
+            as_targets=truth.dtype,
         )
         labels = truth if self.labels is None else self.labels[truth]
         if self.given is None and self.is_accuracy:
@@ -225,6 +241,8 @@ def methods_of(scorer: Any) -> set[str]:
         return set().union(*map(methods_of, scorer._scorers.values()))
     if isinstance(scorer, PassthroughScorer):
         return {"predict"}
+    if isinstance(scorer, OwnScorer):
+        return methods_of(scorer.scorer)
     if not isinstance(scorer, BaseScorer):
         return {"?"}
     methods = scorer._response_method
@@ -344,11 +362,27 @@ def last_step(estimator: Any) -> Any:
 def make_scoring(
     names: Sequence[str], data: Dataset, of_predictions: bool = False
 ) -> tuple[str, ...]:
-    """Return the names of the scorers of a search, by default that of the task."""
-    chosen = tuple(dict.fromkeys(names)) or (DEFAULT_SCORING[data.task],)
+    """Return the names of the scorers of a search, by default that of the task.
+
+    Raises
+    ------
+    InputError
+        As ``check_scoring`` does; or one of the user's own cannot be used.
+    """
+    own = names_of_own(names)
+    if of_predictions and own:
+        raise InputError(
+            f"{opt('scoring')} of svm-grid must be a scorer that scikit-learn knows, got "
+            f"{next(iter(own.values()))}: one of your own goes with cross-validate --estimator svm"
+        )
+    check_own(own)
+    by_text = {text: name for name, text in own.items()}
+    chosen = tuple(dict.fromkeys(by_text.get(name, name) for name in names))
+    chosen = chosen or (DEFAULT_SCORING[data.task],)
     classes = data.classes if of_predictions else np.arange(len(data.classes))
     for name in chosen:
-        check_scoring(name, classes, data.task, of_predictions)
+        if name not in own:
+            check_scoring(name, classes, data.task, of_predictions)
     return chosen
 
 

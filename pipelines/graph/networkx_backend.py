@@ -1,0 +1,182 @@
+"""A backend of networkx: ``networkx.pagerank(G, backend="pleasingly")``.
+
+networkx finds it by the entry point ``networkx.backends``, and loads it when it is first called;
+https://networkx.org/documentation/stable/reference/backends.html says what a backend has.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import networkx as nx
+import numpy as np
+import pandas as pd
+
+from pipelines.graph.graph import Graph, Rows, graph_of
+from pipelines.graph.iteration import Array, RandomSurfer, Stop
+from pipelines.graph.pull import pull_ranks, reciprocal_of
+
+# networkx itself has ranked a graph with fewer edges by the time one is converted and handed over.
+EDGES_WORTH_IT = 10_000
+STRICTEST, LOOSEST = 1e-14, 1 - 1e-9  # an L1 norm at which an iteration can end
+
+
+@dataclass(frozen=True, eq=False)
+class ConvertedGraph:
+    """A graph of networkx, converted once; networkx keeps it until the graph changes.
+
+    Attributes
+    ----------
+    nodes : as networkx names them, in its order
+    rows : the edges by destination; those of a multigraph between two nodes are added, and an
+        undirected edge counts both ways
+    """
+
+    __networkx_backend__: ClassVar[str] = "pleasingly"
+
+    nodes: list[Any]
+    rows: Rows
+    directed: bool
+    multigraph: bool
+
+    @classmethod
+    def of(cls, graph: Any, weight: str | None) -> ConvertedGraph:
+        """Convert a graph; an edge without the attribute ``weight`` counts 1.
+
+        Raises
+        ------
+        InputError
+            A weight is negative, infinite or NaN.
+        """
+        nodes = list(graph)
+        rows = Rows(np.zeros(len(nodes) + 1, np.int64), np.empty(0, np.int32), None)
+        if graph.number_of_edges():
+            matrix = nx.to_scipy_sparse_array(graph, nodelist=nodes, weight=weight, dtype=float)
+            rows = graph_of(matrix).rows
+        return cls(nodes, rows, graph.is_directed(), graph.is_multigraph())
+
+    def __len__(self) -> int:
+        return len(self.nodes)
+
+    def is_directed(self) -> bool:
+        return self.directed
+
+    def is_multigraph(self) -> bool:
+        return self.multigraph
+
+    def vector(self, values: Mapping[Any, float]) -> Array:
+        """Numbers by node, 0 where nothing is said of one, with sum 1; NaN where all are 0."""
+        vector = np.array([values.get(node, 0) for node in self.nodes], dtype=np.float64)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            return np.asarray(vector / vector.sum())
+
+
+def pagerank(
+    G: ConvertedGraph,
+    alpha: float = 0.85,
+    personalization: Mapping[Any, float] | None = None,
+    max_iter: int = 100,
+    tol: float = 1.0e-6,
+    nstart: Mapping[Any, float] | None = None,
+    weight: str | None = "weight",
+    dangling: Mapping[Any, float] | None = None,
+) -> dict[Any, float]:
+    """Rank nodes as ``networkx.pagerank`` does, with its parameters and errors.
+
+    Parameters
+    ----------
+    tol : ends when the L1 norm of the change is below this times the number of nodes
+    nstart : ranks to begin with; not used with ``dangling``
+    dangling : where the rank of nodes goes that no weight leaves; by default as
+        ``personalization`` says
+
+    Raises
+    ------
+    networkx.PowerIterationFailedConvergence
+        The change is not that small after ``max_iter`` iterations.
+    ZeroDivisionError
+        ``personalization`` is 0 on all nodes of the graph.
+    """
+    n = len(G)
+    if n == 0:
+        return {}
+    uniform = np.full(n, 1 / n)
+    jump = uniform if personalization is None else G.vector(personalization)
+    if np.isnan(jump).any():
+        raise ZeroDivisionError("personalization is 0 on all nodes of the graph")
+    start = jump if nstart is None and personalization is None else uniform
+    start = start if nstart is None else G.vector(nstart)
+    target = jump if dangling is None else G.vector(dangling)
+    if max_iter < 1 or not tol > 0 or not np.isfinite([start, target]).all():
+        raise nx.PowerIterationFailedConvergence(max_iter)
+    limit = min(max(n * tol, STRICTEST), LOOSEST)
+    graph = Graph(pd.RangeIndex(n), G.rows)
+    if dangling is None:
+        surfer = RandomSurfer(n, alpha, jump[:, None], "personalised", start[:, None])
+        result = pull_ranks(graph, surfer, Stop(limit, max_iter))
+        ranks = result.values[:, 0]
+    else:
+        # Ranks are linear in what flows in from outside: first without what dangling nodes give
+        # back, once for the jumps and once for ``dangling``, then as much of the second as makes
+        # what comes back what was lost. Up to 1 / (1 - alpha) times as much, as are its errors.
+        surfer = RandomSurfer(n, alpha, np.column_stack([jump, target]), "none")
+        result = pull_ranks(graph, surfer, Stop(max(limit * (1 - alpha), STRICTEST)))
+        of_jump, of_dangling = result.values.T
+        is_dangling = reciprocal_of(graph.out_weight) == 0
+        back = alpha / (1 - alpha)
+        lost = of_jump[is_dangling].sum() / (1 - back * of_dangling[is_dangling].sum())
+        ranks = of_jump + back * lost * of_dangling
+    if not any(change <= limit for change in result.changes[:max_iter]):
+        raise nx.PowerIterationFailedConvergence(max_iter)
+    return dict(zip(G.nodes, ranks.tolist(), strict=True))
+
+
+class Backend:
+    """What networkx asks of a backend."""
+
+    pagerank = staticmethod(pagerank)
+
+    @staticmethod
+    def convert_from_nx(
+        graph: Any, *, edge_attrs: Mapping[str, Any] | None = None, **preserved: Any
+    ) -> ConvertedGraph:
+        """Convert a graph with the weights that ``edge_attrs`` names, if it names some."""
+        return ConvertedGraph.of(graph, next(iter(edge_attrs), None) if edge_attrs else None)
+
+    @staticmethod
+    def convert_to_nx(result: Any, *, name: str | None = None) -> Any:
+        """Give a result as it is: ranks are no graph."""
+        return result
+
+    @staticmethod
+    def can_run(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool | str:
+        """Whether the function and its parameters can be had, or why not."""
+        if name != "pagerank":
+            return f"pleasingly has pagerank alone, not {name}"
+        values = _values(args, kwargs)
+        if not 0 < values["alpha"] < 1:
+            return f"alpha must lie strictly between 0 and 1, got {values['alpha']}"
+        for option in ("personalization", "nstart", "dangling"):
+            if any(not value >= 0 for value in (values[option] or {}).values()):
+                return f"{option} must have numbers of at least 0"
+        return True
+
+    @staticmethod
+    def should_run(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool | str:
+        """Whether the graph is large enough to be converted, where the backend is not named."""
+        graph = _values(args, kwargs)["G"]
+        if isinstance(graph, ConvertedGraph) or graph.number_of_edges() >= EDGES_WORTH_IT:
+            return True
+        return f"fewer than {EDGES_WORTH_IT:,} edges"
+
+
+def _values(args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+    bound = inspect.signature(pagerank).bind(*args, **kwargs)
+    bound.apply_defaults()
+    return bound.arguments
+
+
+backend = Backend()
