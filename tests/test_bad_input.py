@@ -200,7 +200,7 @@ def test_bad_input_is_one_line_and_status_2(
     monkeypatch.setenv("TORCH_HOME", str(tmp_path))
     assert import_module(f"pipelines.{command}").main(options.split()) == 2
     (line,) = capsys.readouterr().err.splitlines()
-    assert line.startswith(f"{command}: ")
+    assert line.startswith(f"{command.replace('_', '-')}: ")
     assert re.search(words, line), line
     if "--distributed" not in options:  # then the workers of a run that has begun read the file
         assert not list(tmp_path.glob("results/*")), "a folder was left behind"

@@ -31,8 +31,8 @@ def record_of(run: Path, command: str, kind: type[AnyRecord]) -> AnyRecord:
     _, record = read_record(run, Record)
     if record.command != command:
         raise InputError(
-            f"RUN must be the folder of a run of {command}, got {run}, which holds a run of "
-            f"{record.command}"
+            f"RUN must be the folder of a run of {command.replace('_', '-')}, got {run}, which "
+            f"holds a run of {record.command.replace('_', '-')}"
         )
     return read_record(run, kind)[1]
 

@@ -147,7 +147,10 @@ class OneLineParser(argparse.ArgumentParser):
     """An argparse parser whose errors are one line, and help with a misspelt flag."""
 
     def error(self, message: str) -> NoReturn:
-        raise InputError(message.removeprefix("argument "))
+        message = message.removeprefix("argument ")
+        for kind, words in (("int", "a whole number"), ("float", "a number")):
+            message = message.replace(f": invalid {kind} value: ", f" must be {words}, got ")
+        raise InputError(message)
 
 
 class _ShowVersion(argparse.Action):
@@ -261,7 +264,8 @@ def parse_options(
         flags = [flag_of(field.name) for field in fields if not _is_argument(field)]
         name = unknown[0].split("=")[0]
         name = getattr(kind, "elsewhere", {}).get(name, name)
-        way_out = nearest(name, flags, "--help lists the options")
+        way_out = getattr(kind, "ways_out", {}).get(name)
+        way_out = way_out or nearest(name, flags, "--help lists the options")
         raise InputError(f"{unknown[0]} is not an option of this command; {way_out}")
     given = {
         name: tuple(one) if isinstance(one, list) else one for name, one in vars(known).items()

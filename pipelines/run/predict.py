@@ -46,6 +46,9 @@ class PredictOptions:
         "matched by name, in any order; others are ignored. " + RULE_OF_IMAGES
     )
     has_figures: ClassVar[bool] = False
+    ways_out: ClassVar[Mapping[str, str]] = {
+        "--dataset": "predict takes the file as TABLE, after RUN"
+    }
 
     run: Path = argument("RUN", "the folder of a finished run")
     table: Path | None = argument(

@@ -5,10 +5,12 @@ from pathlib import Path
 
 import pytest
 
+from pipelines import __version__
 from pipelines.errors import InputError
 from pipelines.nn_bagging import Options as BaggingOptions
 from pipelines.run.groups import options_of_resumed_run
 from pipelines.run.options import argument, check_options, parse_options, several
+from pipelines.run.predict import PredictOptions
 from pipelines.svm_grid import Options
 
 
@@ -62,7 +64,7 @@ def test_an_option_of_several_values_may_be_given_more_than_once(tmp_path: Path)
         (["--n-c", "0"], "--n-c must be at least 1, got 0"),
         (["--n-gamma", "-3"], "--n-gamma must be at least 1, got -3"),
         (["--workers", "0"], "--workers must be at least 1, got 0"),
-        (["--folds", "five"], "--folds: invalid int value: 'five'"),
+        (["--folds", "five"], "--folds must be a whole number, got 'five'"),
         (["--test-size", "1.5"], "--test-size must be between 0 and 1, got 1.5"),
         (
             ["--log-c", "3", "-3"],
@@ -184,3 +186,15 @@ def test_arguments_that_cannot_be_are_refused(argv: str, words: str) -> None:
     with pytest.raises(InputError) as caught:
         parse_options(WithArguments, "toy", "what it does", argv.split())
     assert words in caught.value.flagged()
+
+
+def test_every_command_has_its_version(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as caught:
+        parse("--version")
+    assert caught.value.code == 0
+    assert capsys.readouterr().out == f"pleasingly {__version__}\n"
+
+
+def test_predict_says_where_a_table_goes() -> None:
+    with pytest.raises(InputError, match="predict takes the file as TABLE, after RUN"):
+        parse_options(PredictOptions, "svm_grid predict", "what it does", ["r", "--dataset", "x"])

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from pipelines.run.summary import CELLS_NAMED, failed_fits, of_data, wall_time
+from pipelines.run_folder.measures import measure_of
 
 
 @pytest.mark.parametrize(
@@ -49,3 +50,8 @@ def test_the_first_cells_of_a_failure_are_named() -> None:
 
 def test_no_failure_no_line() -> None:
     assert failed_fits({"n_cells": 9, "failures": []}, ["C"]) == []
+
+
+@pytest.mark.parametrize("value", [0.29375, 1 - 0.70625, 1 - (1 - 0.29375), 0.2 + 0.09375])
+def test_an_error_is_rounded_alike_however_it_was_computed(value: float) -> None:
+    assert measure_of("accuracy").text(value) == measure_of("accuracy").text(0.29375)
