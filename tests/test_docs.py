@@ -285,7 +285,7 @@ def with_own_network(command: str, sandbox: Path) -> None:
         own = "--network nets.py:Small --results own-run"
         here(f"python -m pipelines.nn_bagging --limit 100 {own} {FEW_NETS}", sandbox)
     few = "" if " predict " in command else f" --limit 100 {FEW_NETS}"
-    few = " --limit 100 --folds 2" if "cross_validate" in command else few
+    few = " --limit 100 --folds 2 --cluster threads" if "cross_validate" in command else few
     here(re.sub(r"\bRUN\b", "own-run", command) + few, sandbox)
 
 
