@@ -11,6 +11,8 @@ from typing import Literal
 from pipelines.run_folder.rows import Metric
 from pipelines.run_folder.schema import Scalar
 
+__all__ = ["CandidateLog", "Metric", "RunEnd", "RunLogger", "RunStart"]
+
 Parameters = Mapping[str, bool | int | float | str]
 Status = Literal["finished", "failed", "killed"]
 
