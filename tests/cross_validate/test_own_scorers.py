@@ -71,7 +71,7 @@ def test_it_sees_labels_and_rows_of_its_own(table: Path) -> None:
     assert scores["mine.accuracy"] == 0.25
     assert 0.5 < scores["profit"] <= 1
     cells = run.cv_results
-    np.testing.assert_allclose(cells["score"], 1 - cells["error"])
+    np.testing.assert_allclose(cells["score"], cells["score_profit"])
     assert cells["score_profit"].between(0.5, 1).all()
     assert run.record["baseline"]["scoring"] == "agreed"
     assert run.metrics["baseline_cv_agreed"] == pytest.approx(1 / 3, abs=0.1)
