@@ -154,8 +154,9 @@ def _open(options: Options) -> tuple[Exported, Any, str]:
     except (InputError, OSError) as error:
         rows = None
         if command == "svm-grid":
-            from pipelines.export.svm import support_rows
+            from pipelines.export.svm import ExportedMachine, support_rows
 
+            assert isinstance(exported, ExportedMachine)
             rows = support_rows(exported.model, images)
         if rows is None or not len(rows):
             raise gone(error) from None

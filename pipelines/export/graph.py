@@ -198,10 +198,9 @@ def _table(graph: Graph, preparation: Any) -> str:
         )
         is_level = graph.op("Equal", codes, graph.constant(np.arange(len(levels))[None]))
         parts.append(graph.cast(is_level, FLOAT))
-    rows, names, layout = graph.op("Concat", *parts, axis=1), preparation._names(), []
-    if preparation.layout:
-        layout = [*preparation.layout]
-    if layout in ([], names):
+    rows, names = graph.op("Concat", *parts, axis=1), preparation._names()
+    columns = list(preparation.layout or ())
+    if columns in ([], names):
         return rows
     # A column of the layout that the training rows lacked is 0 in every row.
     nothing = graph.op(
@@ -210,7 +209,7 @@ def _table(graph: Graph, preparation: Any) -> str:
         graph.constant([0], np.float32),
     )
     rows = graph.op("Concat", rows, nothing, axis=1)
-    places = [names.index(name) if name in names else len(names) for name in layout]
+    places = [names.index(name) if name in names else len(names) for name in columns]
     return graph.op("Gather", rows, graph.constant(places, np.int64), axis=1)
 
 

@@ -81,8 +81,8 @@ def answer_lines(metadata: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         for name, value in metrics_of(metadata).items()
         if name.startswith("test_")
     }
-    if (error := metadata.get("vote_test_error")) is not None:
-        shown["error"] = error
+    if metadata.get("vote_test_error") is not None:
+        shown["error"] = metadata["vote_test_error"]
     for name, value in shown.items():
         is_error = name == "error"
         yield f"test {name}", f"{100 * value:.2f} %" if is_error else f"{value:.4g}"

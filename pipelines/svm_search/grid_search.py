@@ -127,6 +127,9 @@ class SVMGridSearch(GridSearch):
 
     pre_dispatch = "2*n_jobs"  # of joblib, which runs nothing here
 
+    _backend: tuple[str, str]  # solver and device, once a search has begun
+    _n_threads: int
+
     def __init__(
         self,
         C: Sequence[float] = (0.1, 1.0, 10.0, 100.0),
