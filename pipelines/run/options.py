@@ -157,9 +157,9 @@ class _ShowVersion(argparse.Action):
     """Prints the version and exits; it is looked up only where that is asked for."""
 
     def __call__(self, parser: argparse.ArgumentParser, *given: Any) -> NoReturn:
-        import pipelines
+        from importlib.metadata import version
 
-        print(f"pleasingly {pipelines.__version__}")
+        print(f"pleasingly {version('pleasingly')}")
         parser.exit()
 
 
