@@ -209,8 +209,8 @@ def _table(graph: Graph, preparation: Any) -> str:
         graph.constant([0], np.float32),
     )
     rows = graph.op("Concat", rows, nothing, axis=1)
-    places = [names.index(name) if name in names else len(names) for name in columns]
-    return graph.op("Gather", rows, graph.constant(places, np.int64), axis=1)
+    order = [names.index(name) if name in names else len(names) for name in columns]
+    return graph.op("Gather", rows, graph.constant(order, np.int64), axis=1)
 
 
 def feed(X: Any, names: Sequence[str], images: bool) -> dict[str, np.ndarray]:

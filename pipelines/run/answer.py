@@ -87,8 +87,8 @@ def answer_lines(metadata: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         is_error = name == "error"
         yield f"test {name}", f"{100 * value:.2f} %" if is_error else f"{value:.4g}"
     for name in ("n_nodes", "n_edges", "bound"):  # of a graph
-        if _is_number(value := metadata.get(name)):
-            yield name.removeprefix("n_"), f"{value:,}" if name != "bound" else f"{value:.2g} (L1)"
+        if _is_number(size := metadata.get(name)):
+            yield name.removeprefix("n_"), f"{size:,}" if name != "bound" else f"{size:.2g} (L1)"
     for remark in metadata.get("remarks") or ():
         yield "warning", str(remark)
 

@@ -230,8 +230,8 @@ class SearchExecutor:
             with closing(events):  # by the caller's thread, whatever ends it
                 for event in events:
                     if not isinstance(event, Outcome):
-                        of_event = by_name[event.task]
-                        progress.update(of_event, event.share, event.compiled, event.note)
+                        news = event.share, event.compiled, event.note
+                        progress.update(by_name[event.task], *news)
                         continue
                     task: Task = event.task
                     progress.advance(task, event.error is not None)
