@@ -633,6 +633,6 @@ def title_and_key(figure: Figure, title: str, handles: Sequence[Any]) -> None:
     where: dict[str, Any] = {"title": title, "loc": "outside upper left"}
     for n_columns in range(most, 0, -1):
         legend = figure.legend(handles=list(handles), ncols=n_columns, **where, **LEGEND)
-        if n_columns == 1 or legend.get_window_extent().width <= figure.bbox.width:
+        if n_columns == 1 or legend.get_window_extent().width <= 0.96 * figure.bbox.width:
             return
         legend.remove()

@@ -185,14 +185,14 @@ def curves_section(values: ClassValues | None, has_calibration: bool = False) ->
     if len(of_classes) > 1:
         table = pd.DataFrame(
             {
-                "class": [one.name for one in of_classes],
-                "AUC": [one.auc for one in of_classes],
-                "average precision": [one.ap for one in of_classes],
-                "share of the samples": [one.share for one in of_classes],
+                "class": [curves.name for curves in of_classes],
+                "AUC": [curves.auc for curves in of_classes],
+                "average precision": [curves.ap for curves in of_classes],
+                "fraction of the samples": [curves.share for curves in of_classes],
             }
         )
         formats: dict[str, Any] = dict.fromkeys(("AUC", "average precision"), "{:.4f}".format)
-        formats["share of the samples"] = lambda share: f"{100 * share:.1f} %"
+        formats["fraction of the samples"] = lambda share: f"{100 * share:.1f} %"
         listing = Listing("Curves of classes", table, formats, tall=n_classes > MOST_CURVES)
         parts.append(Folded("As a table", [listing]))
     return section(parts=parts)
@@ -221,14 +221,14 @@ def calibration(sides: Sequence[tuple[str, np.ndarray, np.ndarray]]) -> pd.DataF
 
 def _chart(values: ClassValues, drawn: Sequence[Curves], is_calibrated: bool) -> Chart:
     roc, precision_recall = list[Series](), list[Series]()
-    for place, one in reversed([*enumerate(drawn)]):  # the mean over the others
-        style = STYLES[place // len(COLOURS) % len(STYLES)]
-        look: dict[str, Any] = {"color": COLOURS[place % len(COLOURS)], "linestyle": style}
-        look |= {"linewidth": 2.4 if not place else 1.2, "zorder": 4 if not place else 3}
-        roc.append(Series(*_thinned(*one.roc), one.label, look=look))
-        recall, precision = _thinned(*one.precision_recall)
+    for number, curves in reversed([*enumerate(drawn)]):  # the mean over the others
+        style = STYLES[number // len(COLOURS) % len(STYLES)]
+        look: dict[str, Any] = {"color": COLOURS[number % len(COLOURS)], "linestyle": style}
+        look |= {"linewidth": 2.4 if not number else 1.2, "zorder": 4 if not number else 3}
+        roc.append(Series(*_thinned(*curves.roc), curves.label, look=look))
+        recall, precision = _thinned(*curves.precision_recall)
         steps = {"drawstyle": "steps-pre"}
-        precision_recall.append(Series(recall, precision, one.label, look=look | steps))
+        precision_recall.append(Series(recall, precision, curves.label, look=look | steps))
     chance = "guessing"
     roc = [*roc[::-1], Series([0, 1], [0, 1], chance, look=dashed())]
     level = Series([0, 1], [drawn[0].share] * 2, chance, look=dashed())
@@ -237,9 +237,10 @@ def _chart(values: ClassValues, drawn: Sequence[Curves], is_calibrated: bool) ->
         Panel([*precision_recall[::-1], level], "recall", "precision", "Precision and recall"),
     ]
     caption = (
-        "ROC: the share of a class that is found against the share of the others that is taken for "
-        "it, over all thresholds. Precision and recall: the share of right ones among those taken "
-        "for the class against the share of it that is found, in which a rare class shows."
+        "ROC: how much of a class is recognised (true positive rate) against how much of the "
+        "others is mistaken for it (false positive rate), over all thresholds. Precision is the "
+        "fraction correct of what is taken for a class, recall the fraction of the class that is "
+        "recognised; of a rare class they say more than ROC."
     )
     if is_calibrated:
         bins = calibration(values.sides)
@@ -247,13 +248,13 @@ def _chart(values: ClassValues, drawn: Sequence[Curves], is_calibrated: bool) ->
         marks = Series(bins["predicted"], bins["observed"], label, band, dots(BLUE))
         exact = Series([0, 1], [0, 1], "perfectly calibrated", look=dashed(INK))
         panels.append(
-            Panel([marks, exact], "predicted probability", "observed share", "Calibration")
+            Panel([marks, exact], "predicted probability", "observed fraction", "Calibration")
         )
         caption += (
             f" Calibration: the test samples in {N_BINS} bins of equal width of the probability; "
             "on the line, probabilities are frequencies."
         )
-    areas = "; ".join(one.label for one in drawn)
+    areas = "; ".join(curves.label for curves in drawn)
     alt = f"Curves of {count(len(values.truth), 'test sample')}. {areas}."
     return Chart("class_curves", partial(series_chart, panels), caption, wide=True, alt=alt)
 

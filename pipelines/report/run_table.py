@@ -322,8 +322,13 @@ class Condition:
 
 
 _COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {
-    "<": lt, "<=": le, ">": gt, ">=": ge, "==": eq, "!=": ne,
-}  # fmt: skip
+    "<": lt,
+    "<=": le,
+    ">": gt,
+    ">=": ge,
+    "==": eq,
+    "!=": ne,
+}
 _EXPRESSION = re.compile(r"\s*([A-Za-z][\w -]*?)\s*(<=|>=|==|!=|=|<|>)\s*(\S.*?)\s*", re.DOTALL)
 _DATE = re.compile(r"\d{4}(-\d\d(-\d\d([T ]\d\d(:\d\d(:\d\d)?)?)?)?)?")
 _SEVERAL = re.compile(r"\s(and|or)\s|&|\|", re.IGNORECASE)

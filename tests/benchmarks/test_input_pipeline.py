@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-pytest.importorskip("torchvision", reason="it reads folders of images")
+pytest.importorskip("torch", reason="batches are torch's")
 
 from benchmarks.input_pipeline import anonymous, main, make_images, page, rate
 from benchmarks.keep import stamped

@@ -14,7 +14,6 @@ import pandas as pd
 import pytest
 
 pytest.importorskip("torch", reason="networks are torch's")
-pytest.importorskip("torchvision", reason="it reads folders of images")
 
 from PIL import Image
 

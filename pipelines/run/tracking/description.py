@@ -14,14 +14,13 @@ from typing import Any
 from pipelines.errors import InputError
 from pipelines.run.groups import RunOptions
 from pipelines.run.tracking.logger import CandidateLog, Parameters, RunStart
+from pipelines.run.tracking.options import TrackingOptions
 from pipelines.run_folder import names
 from pipelines.run_folder.rows import Metric, Row
 
 # Options of the session, or of this machine, rather than of the experiment.
-LEFT_OUT = {
-    "results", "resume", "accept_changed", "dry_run", "quiet", "data_dir", "dashboard", "mlflow",
-    "mlflow_candidates", "log_to",
-}  # fmt: skip
+LEFT_OUT = {"results", "resume", "accept_changed", "dry_run", "quiet", "data_dir", "dashboard"}
+LEFT_OUT |= {field.name for field in fields(TrackingOptions)}
 # Numbers of run.json that say nothing of the answer.
 NO_METRICS = {"seed", "session_began", "ratio", "n_splits", "stages"}
 OF_BEST = {

@@ -98,8 +98,12 @@ def entries_of(path: Path) -> list[dict[str, Any]]:
 
 
 def metrics_of(entries: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    return [metric for entry in entries if "begin" not in entry and "end" not in entry
-            for metric in entry["metrics"]]  # fmt: skip
+    return [
+        metric
+        for entry in entries
+        if "begin" not in entry and "end" not in entry
+        for metric in entry["metrics"]
+    ]
 
 
 def test_a_logger_of_another_package_has_all(install: Install, tmp_path: Path) -> None:
