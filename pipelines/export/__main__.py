@@ -152,12 +152,7 @@ def _open(options: Options) -> tuple[Exported, Any, str]:
     try:
         return exported, *rows_of_test(job, metadata, record, options.dataset)
     except (InputError, OSError) as error:
-        rows = None
-        if command == "svm-grid":
-            from pipelines.export.svm import ExportedMachine, support_rows
-
-            assert isinstance(exported, ExportedMachine)
-            rows = support_rows(exported.model, images)
+        rows = exported.own_rows()
         if rows is None or not len(rows):
             raise gone(error) from None
         text = error.flagged() if isinstance(error, InputError) else str(error)

@@ -61,7 +61,7 @@ def compare(own: Answers, exported: Answers) -> str:
         what = f"{name} at most {off:.2g} apart"
         if own.labels is None:
             what = f"{len(values):,} predictions at most {off:.2g} apart"
-        words.append(what if unit == 1 else f"{what}, {apart:.2g} of the largest")
+        words.append(what if unit == 1 or not off else f"{what}, {apart:.2g} of the largest")
     said = ", ".join(words)
     if not agree:
         raise RunStopped(

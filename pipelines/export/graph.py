@@ -188,14 +188,12 @@ def _table(graph: Graph, preparation: Any) -> str:
             parts.append(graph.cast(graph.op("Gather", is_missing, places, axis=1), FLOAT))
     levels_of = fitted["categories"].categories_ if kinds.categories else []
     for name, levels in zip(kinds.categories, levels_of, strict=True):
-        codes = graph.op(
-            "LabelEncoder",
-            column(name, STRING),
-            domain="ai.onnx.ml",
-            keys_strings=["" if level is None or level != level else level for level in levels],
-            values_int64s=list(range(len(levels))),
-            default_int64=-1,
-        )
+        about: dict[str, Any] = {
+            "keys_strings": ["" if level is None or level != level else level for level in levels],
+            "values_int64s": list(range(len(levels))),
+            "default_int64": -1,
+        }
+        codes = graph.op("LabelEncoder", column(name, STRING), domain="ai.onnx.ml", **about)
         is_level = graph.op("Equal", codes, graph.constant(np.arange(len(levels))[None]))
         parts.append(graph.cast(is_level, FLOAT))
     rows, names = graph.op("Concat", *parts, axis=1), preparation._names()

@@ -52,6 +52,10 @@ class Exported(ABC):
     def read_arrays(self, path: Path) -> Exported:
         """The model as it is read from what ``write_arrays`` wrote."""
 
+    def own_rows(self) -> np.ndarray | None:
+        """Rows that the model itself holds, for where the data are gone; None of most."""
+        return None
+
     @property
     def note(self) -> str:
         """What of the run's answers is left out, in a line; empty for nothing."""

@@ -33,6 +33,14 @@ class ExportedMachine(Exported):
             values["decision"] = as_class_columns(machine.decision_function(X))
         return Answers.of_codes(machine.classes_, machine.predict_codes(X), **values)
 
+    def own_rows(self) -> np.ndarray | None:
+        """Its support vectors before they were scaled; None of a table with categories."""
+        machine = self.model
+        if not isinstance(machine.scaling, FittedScaling):
+            return None
+        rows = machine.support_vectors * machine.scaling.scale + machine.scaling.center
+        return np.round(rows).astype(np.uint8) if self.images else np.asarray(rows, np.float64)
+
     def graph(self) -> Graph:
         graph, machine = Graph(), self.model
         rows = prepared(graph, machine.scaling, machine.support_vectors.shape[1], self.images)
@@ -198,11 +206,3 @@ def plain_machine(machine: Machine, images: bool = False) -> Any:
             classifier.coef_, classifier.intercept_ = np.array([[-1.0]]), np.array([0.5])
     classifier.classes_, classifier.n_features_in_ = machine.classes_, n_problems
     return Pipeline([*steps, ("votes", classifier)])
-
-
-def support_rows(machine: Machine, images: bool) -> np.ndarray | None:
-    """Its support vectors as they were before they were scaled; None of a table's categories."""
-    if not isinstance(machine.scaling, FittedScaling):
-        return None
-    rows = machine.support_vectors * machine.scaling.scale + machine.scaling.center
-    return np.round(rows).astype(np.uint8) if images else np.asarray(rows, np.float64)

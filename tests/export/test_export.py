@@ -219,7 +219,7 @@ def test_where_the_data_are_gone_support_vectors_take_their_place(
     ("words", "options", "message"),
     [
         (f"{SVM} {MIXED}", "--output model.txt", "--output must be a file that ends in .onnx"),
-        (f"{SVM} {MIXED}", "--to tflite", "--to must be one of onnx, sklearn"),
+        (f"{SVM} {MIXED}", "--to tflite", "--to: invalid choice: 'tflite'"),
         (f"{NETS} {MIXED}", "--to skops", "--to must be onnx or safetensors for a run of nn-bag"),
         (f"cross-validate {MIXED} --estimator knn {FEW}", "--to safetensors", "use --to skops"),
     ],
@@ -237,7 +237,9 @@ def test_what_cannot_be_written_is_refused_in_one_line(
 
 def test_a_graph_keeps_no_model(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     Path("edges.csv").write_text("a,b\nb,c\nc,a\n")
-    assert main(["pagerank", "edges.csv", "--cluster", "threads", "--results", "run"]) == 0
+    assert (
+        main(["pagerank", "--edges", "edges.csv", "--cluster", "threads", "--results", "run"]) == 0
+    )
     capsys.readouterr()
     assert main(["export", "run"]) == 2
     assert "which keeps no model to export" in capsys.readouterr().err
