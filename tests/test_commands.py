@@ -57,7 +57,7 @@ def test_the_script_finds_modules_beside_which_it_is_started(tmp_path: Path) -> 
 
 def test_every_command_of_the_package_has_a_name_here() -> None:
     files = {path.stem.replace("_", "-") for path in (ROOT / "pipelines").glob("[a-z]*.py")}
-    assert files - {"commands", "errors", "console", "sklearn-private"} | {"report"} == {
+    assert files - {"commands", "errors", "console", "sklearn-private"} | {"export", "report"} == {
         *typed_names()
     }
 
@@ -128,7 +128,7 @@ def test_the_version_is_the_same_everywhere(capsys: pytest.CaptureFixture[str]) 
     assert f"\n## {PROJECT['version']}\n" in (ROOT / "CHANGELOG.md").read_text()
 
 
-@pytest.mark.parametrize("command", sorted({*typed_names()} - {"report"}))
+@pytest.mark.parametrize("command", sorted({*typed_names()} - {"export", "report"}))
 def test_help_needs_no_heavy_import(command: str) -> None:
     heavy = ["sklearn", "dask", "distributed", "pandas", "matplotlib", "torch", "PIL", "numba"]
     predict = [["predict", "--help"]] if command == "nn-bagging" else []

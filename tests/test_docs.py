@@ -164,6 +164,7 @@ def sandbox(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     for name in sorted(named | {"OTHER"}):
         of_images = "ENSEMBLE" if "nn_bagging" in name else "RUN"
         shutil.copytree(folder / ("NUMBERS" if OF_NUMBERS in name else of_images), folder / name)
+    here("python -m pipelines.export results/svm_grid-20261120-130849 --to onnx", folder)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CONFIG_HOME", str(folder / "config"))
         (profile,) = blocks(ROOT / "docs" / "how-to" / "slurm.md", "yaml")

@@ -6,9 +6,12 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
+from threading import Lock
 from typing import Any
 
 import numpy as np
+
+_ONE_IMPORT = Lock()
 
 
 @dataclass(frozen=True)
@@ -36,7 +39,11 @@ def importing(package: str) -> Iterator[Progress]:
     """
     if package and package not in sys.modules:
         yield Progress(0.0, f"importing {package}")
-        import_module(package)
+    if package:
+        # A thread that asks for a part of a package while another imports the whole can have the
+        # other find it half imported (Python breaks the deadlock of their locks in that way).
+        with _ONE_IMPORT:
+            import_module(package)
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from pipelines.data.dataset import rows_of
+from pipelines.errors import error_line
 from pipelines.export.graph import feed, labels_of
 from pipelines.run.errors import RunStopped
 
@@ -77,13 +78,19 @@ def answers_of_onnx(content: bytes, X: Any, images: bool) -> Answers:
 
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 3  # warnings are of its own optimisations
-    session = onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
-    names = [one.name for one in session.get_inputs()]
-    outputs: Sequence[str] = [one.name for one in session.get_outputs()]
-    blocks = [
-        session.run(outputs, feed(rows_of(X, slice(start, start + BLOCK)), names, images))
-        for start in range(0, len(X), BLOCK)
-    ]
+    on_cpu = ["CPUExecutionProvider"]
+    try:
+        session = onnxruntime.InferenceSession(content, options, providers=on_cpu)
+        names = [info.name for info in session.get_inputs()]
+        outputs: Sequence[str] = [info.name for info in session.get_outputs()]
+        blocks = [
+            session.run(outputs, feed(rows_of(X, slice(start, start + BLOCK)), names, images))
+            for start in range(0, len(X), BLOCK)
+        ]
+    except Exception as error:  # ONNX Runtime's have no class in common
+        raise RunStopped(
+            f"ONNX Runtime cannot run the exported model ({error_line(error)}); nothing was written"
+        ) from None
     said = {
         name: np.concatenate(parts)
         for name, parts in zip(outputs, zip(*blocks, strict=True), strict=True)

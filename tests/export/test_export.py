@@ -67,6 +67,7 @@ def asked(file: Path, X: Any) -> dict[str, np.ndarray]:
     inputs = {}
     for one in session.get_inputs():
         if one.name == "X":
+            X = X.drop(columns="target") if hasattr(X, "columns") else X
             single = one.type == "tensor(float)"
             inputs["X"] = np.asarray(X, np.float32 if single else np.float64)
             continue
