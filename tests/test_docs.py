@@ -141,6 +141,10 @@ def sandbox(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     nets = ROOT / "docs" / "how-to" / "own-network.md"
     (folder / "nets.py").write_text(blocks(nets, "python")[0])
     (folder / "nets.yaml").write_text(*blocks(nets, "yaml"))
+    (config,) = blocks(ROOT / "docs" / "how-to" / "config.md", "yaml")
+    (folder / "animals.yaml").write_text(config)
+    *_, scorers = blocks(ROOT / "docs" / "how-to" / "own-estimator.md", "python")
+    (folder / "scorers.py").write_text(scorers)
     script, _ = blocks(ROOT / "docs" / "how-to" / "accelerate.md", "python")
     (folder / "script.py").write_text(script)
     for name in ("photo.png", "mine.png", "photo.jpg", "flower.jpg"):

@@ -74,21 +74,23 @@ def answer_lines(metadata: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         text = measure.mean_and_spread(best["score_mean"], best.get("score_std"))
         yield f"cv {measure.name}", text
     elif _is_number(best.get("error_mean")):
-        error = measure_of(None)
-        yield "cv error", error.mean_and_spread(1 - best["error_mean"], best.get("error_std"))
+        errors = measure_of(None)
+        yield "cv error", errors.mean_and_spread(1 - best["error_mean"], best.get("error_std"))
     shown = {
         name.removeprefix("test_").replace("_", " "): value
         for name, value in metrics_of(metadata).items()
         if name.startswith("test_")
     }
-    if metadata.get("vote_test_error") is not None:
-        shown["error"] = metadata["vote_test_error"]
+    if (vote := metadata.get("vote_test_error")) is not None:
+        shown["error"] = vote
     for name, value in shown.items():
         is_error = name == "error"
         yield f"test {name}", f"{100 * value:.2f} %" if is_error else f"{value:.4g}"
-    for name in ("n_nodes", "n_edges", "bound"):  # of a graph
-        if _is_number(size := metadata.get(name)):
-            yield name.removeprefix("n_"), f"{size:,}" if name != "bound" else f"{size:.2g} (L1)"
+    graph = {name: metadata.get(name) for name in ("n_nodes", "n_edges", "bound")}
+    for name, number in graph.items():
+        if _is_number(number):
+            text = f"{number:,}" if name != "bound" else f"{number:.2g} (L1)"
+            yield name.removeprefix("n_"), text
     for remark in metadata.get("remarks") or ():
         yield "warning", str(remark)
 
