@@ -94,7 +94,7 @@ def test_a_cross_validation_says_whether_the_best_differs_from_the_second(make_r
     ("command", "said"),
     [
         ("svm_grid", "No candidate has a score yet."),
-        ("pagerank", "There are no ranks yet."),
+        ("pagerank", "There are no scores yet."),
         ("nn_bagging", "No member has been refitted"),
         ("data_parallel", "No epoch has ended yet"),
         ("cross_validate", "No candidate has all of its folds yet."),
