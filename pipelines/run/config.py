@@ -65,7 +65,7 @@ def _options_of(
     path: Path, kind: type[Any], command: str, typed: Mapping[str, Any]
 ) -> dict[str, Any]:
     """The options of a file by name, those that are not typed."""
-    content = _read(path)
+    content, fields_of_kind = _read(path), dataclasses.fields(kind)
     is_record = isinstance(content.get("options"), dict) and "command" in content
     named = str(content.get("command", command)).replace("-", "_")
     if named != command:
@@ -74,8 +74,13 @@ def _options_of(
             f"{named.replace('_', '-')}; call that command, or name another file"
         )
     if is_record:
-        content = {k: v for k, v in content["options"].items() if k not in (*OF_ONE_RUN, "config")}
-    fields = {f.name: f for f in dataclasses.fields(kind) if f.metadata["python"]}
+        of_the_command_line = {f.name for f in fields_of_kind if not f.metadata["python"]}
+        content = {
+            name: value
+            for name, value in content["options"].items()
+            if name not in of_the_command_line.union(OF_ONE_RUN)
+        }
+    fields = {f.name: f for f in fields_of_kind if f.metadata["python"]}
     options = dict[str, Any]()
     for key, value in content.items():
         name = str(key).replace("-", "_")

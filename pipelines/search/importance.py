@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -165,7 +166,7 @@ class ColumnImportances:
             )
         n_rows, n_repeats = plan
         name = scorer.names[0]
-        scorer = CandidateScorer((name,), labels=scorer.labels)
+        scorer = dataclasses.replace(scorer, names=(name,))  # with the user's own, if it is that
         drops = np.empty((n_repeats, len(self.columns)))
         for repeat in range(n_repeats):
             rng = np.random.default_rng(_number("importances", self.seed, repeat))

@@ -128,7 +128,15 @@ class FittedEstimator:
         steps = getattr(self.estimator, "steps", [("", self.estimator)])
         if type(steps[0][1]).__name__ != "TablePreprocessor":  # which finds its columns by name
             X = np.asarray(X)
-        return X if self.scaling is None else np.asarray(self.scaling.transform(X), np.float64)
+        if self.scaling is None:
+            return X
+        if isinstance(self.scaling.center, float):
+            # Pixels were scaled in single precision as the bytes they were. Whatever type they
+            # come in now, a tree's threshold may lie exactly on them.
+            X = (X.astype(np.float32) - self.scaling.center) / self.scaling.scale
+        else:
+            X = self.scaling.transform(X)
+        return np.asarray(X, np.float64)
 
 
 def dump_model(model: FittedEstimator) -> tuple[bytes | None, str]:

@@ -76,6 +76,9 @@ def test_it_sees_labels_and_rows_of_its_own(table: Path) -> None:
     assert run.record["baseline"]["scoring"] == "agreed"
     assert run.metrics["baseline_cv_agreed"] == pytest.approx(1 / 3, abs=0.1)
     assert "cv agreed" in repr(run)
+    importances = pd.read_parquet(run / "importances.parquet")
+    assert set(importances["scoring"]) == {"agreed"}
+    assert importances["importance"].max() > 0.1
 
 
 @pytest.mark.parametrize(

@@ -387,3 +387,15 @@ def test_advice_is_of_what_predict_takes(
         (line,) = capsys.readouterr().err.splitlines()
         assert line.startswith("cross-validate: TABLE must have")
         assert "--" not in line
+
+
+def test_pixels_of_any_type_get_the_predictions_of_the_refit(tmp_path: Path) -> None:
+    words = ["--limit", "300", "--estimator", "forest", "--cluster", "threads", "--folds", "2"]
+    assert main([*words, "--quiet", "--results", str(tmp_path / "run")]) == 0
+    run = Run(tmp_path / "run")
+    table = pd.read_parquet(run / "test_probabilities.parquet")
+    expected = table.filter(like="probability_").to_numpy()
+    pixels = load_dataset("digits").X_test.reshape(len(table), -1)
+    assert pixels.dtype == np.uint8
+    for dtype in (np.uint8, np.int64, np.float32, np.float64):
+        np.testing.assert_array_equal(run.model.predict_proba(pixels.astype(dtype)), expected)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from importlib import import_module
 from pathlib import Path
@@ -66,8 +67,8 @@ def test_what_is_typed_wins(tmp_path: Path) -> None:
         ("config: more.yaml", "got config in "),
         ("estimators: true", r"did you mean estimator\?"),
         ("test-size: 0.1\ntest_size: 0.2", "must have an option once, got test_size twice"),
-        ("folds: many", r"^--folds: invalid int value: 'many' \(in .*run.yaml\)$"),
-        ("folds: 2.5", "^--folds: invalid int value: '2.5'"),
+        ("folds: many", r"^--folds must be a whole number, got 'many' \(in .*run.yaml\)$"),
+        ("folds: 2.5", "^--folds must be a whole number, got '2.5'"),
         ("folds: true", "^--folds must be text or a number, got True"),
         ("dataset: {csv: mine}", "^--dataset must be text or a number, got {'csv': 'mine'}"),
         ("estimator: [[knn]]", "^--estimator must be text, a number, or a list of them"),
@@ -103,6 +104,15 @@ def test_a_list_of_a_pair_has_two(tmp_path: Path) -> None:
 def run_json(folder: Path, **options: Any) -> list[str]:
     (folder / "run.json").write_text(json.dumps({"command": "cross_validate", "options": options}))
     return ["--config", str(folder)]
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_the_record_of_every_command_is_a_file(command: str, tmp_path: Path) -> None:
+    options = dataclasses.asdict(import_module(f"pipelines.{command}").Options()) | {"seed": 3}
+    record = {"command": command, "options": options}
+    words = words_of(tmp_path, json.dumps(record), command=command)
+    assert "--seed=3" in words
+    assert not any(word.startswith(("--config", "--estimators", "--results")) for word in words)
 
 
 def test_a_record_names_no_code_by_itself(tmp_path: Path) -> None:
