@@ -12,7 +12,8 @@ from matplotlib.figure import Figure
 from pipelines.report.charts import title_and_key
 from pipelines.report.parts import Chart, Columns, Folded, Listing, Part, Section, Text
 from pipelines.report.style import BLUE, GREY, INK, PALE, one_axes, percent_labels
-from pipelines.report.wording import count, percent, shortened
+from pipelines.report.values import add_values
+from pipelines.report.wording import count, percent, shortened, significant
 from pipelines.run_folder.measures import ACCURACY
 from pipelines.run_folder.names import IMPORTANCES, PARAMETER_IMPORTANCES
 from pipelines.run_folder.reading import RunData, read_table
@@ -147,6 +148,13 @@ def _dots(table: pd.DataFrame, by: str, title: str, label: str, is_percent: bool
             axes.hlines(places[which], low[which], high[which], color=colour, lw=3, alpha=0.4)
             values = table["importance"].to_numpy(float)[which]
             axes.plot(values, places[which], "o", color=colour, ms=5, gid="importances")
+    in_words = percent if is_percent else significant
+    texts = [
+        f"{row[by]}: {in_words(row['importance'])} "
+        f"({in_words(row['low'])} to {in_words(row['high'])})"
+        for row in table.to_dict("records")
+    ]
+    add_values(axes, (low + high) / 2, places, texts, ((high - low) / 2, 0.3))
     axes.axvline(0, color=INK, lw=0.8)
     names = [shortened(str(name), 24) for name in table[by]]
     axes.set_yticks(places, names)
