@@ -97,7 +97,7 @@ def test_what_reaches_zero_is_grey_and_the_rest_is_in_the_table(
     run = make_run()
     columns(MOST_BARS + 5).to_parquet(run / IMPORTANCES)
     chart = charts(run)["column_importances"]
-    assert f"The {MOST_BARS} most important of {MOST_BARS + 5} columns" in chart.caption
+    assert f"the {MOST_BARS} most important of {MOST_BARS + 5} columns" in chart.caption
     assert "most important are column 0, column 1, column 2" in chart.alt
     (axes,) = chart.draw().axes
     blue, grey = (

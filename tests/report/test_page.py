@@ -39,7 +39,7 @@ LATER = (
     "pleasingly svm-grid --results 'my results'",
     "Seed 7",
     "sha256:0123abcd",
-    "Scaling kind constants, center 127.5, scale 73.61",
+    "Scaling kind constants, centre 127.5, scale 73.61",
     "2 × CPU on laptop",
     "Commit c723bce",
     "2025-11-20 10:13 UTC",
