@@ -121,9 +121,9 @@ class TemperatureScaling:
                 "many right"
             )
         return (
-            f"temperature {self.temperature:.3f}, from {self.fitted:.3f} of the members that left "
-            f"a row out: log loss of {self.n_rows:,} out-of-bag rows {self.log_loss:.4f} before, "
-            f"{self.scaled_log_loss:.4f} after"
+            f"temperature {self.temperature:.3f} (of the members that left a row out: "
+            f"{self.fitted:.3f}); log loss of {self.n_rows:,} out-of-bag rows {self.log_loss:.4f} "
+            f"before, {self.scaled_log_loss:.4f} after"
         )
 
 

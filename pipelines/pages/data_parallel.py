@@ -52,6 +52,7 @@ OF_RESTART = {
 TIMES = ["compute", "communication", "wait"]
 ACROSS = (("epoch", "epochs"), ("step", "steps"), ("seconds", "seconds of training"))
 STYLES = ("-", "--", ":", "-.")
+LOSSES = dict.fromkeys(("validation_loss", "test_loss"), "{:#.4g}".format)  # 2.000 beside 1.473
 ERROR = "error"  # the metric of classes, a fraction
 
 
@@ -94,7 +95,7 @@ class TrainingReport(Report):
         return f"{which} reaches the lowest validation loss."
 
     def cards(self) -> list[Card]:
-        """Return losses, rows a second and restarts."""
+        """Return losses, rows per second and restarts."""
         cards, best = [], self.best_training
         if best is not None:
             epoch = best.model_dump().get("best_epoch")
@@ -106,9 +107,9 @@ class TrainingReport(Report):
                 cards.append(Card(f"test {self.record.metric}", value, "of the same network"))
         cards += self.baseline_cards()
         if not self.times.empty:
-            most = self.times.sort_values("rows a second").iloc[-1]
+            most = self.times.sort_values("rows per second").iloc[-1]
             note = f"{most['strategy']} on {count(most['ranks'], 'rank')}"
-            cards.append(Card("rows a second", f"{most['rows a second']:,.0f}", note))
+            cards.append(Card("rows per second", f"{most['rows per second']:,.0f}", note))
         if restarts := self.record.restarts:
             cards.append(Card("restarts", str(len(restarts)), "of process groups that lost a rank"))
         return cards
@@ -119,7 +120,7 @@ class TrainingReport(Report):
 
     @cached_property
     def times(self) -> pd.DataFrame:
-        """A row for each strategy and number of ranks: milliseconds of a step, rows a second.
+        """A row for each strategy and number of ranks: milliseconds of a step, rows per second.
 
         The first epoch of each training is left out where there are others: ranks warm up in it.
         """
@@ -136,7 +137,7 @@ class TrainingReport(Report):
         timed = epochs[(epochs["epoch"] > 1) | epochs["only"]]
         table = timed.groupby(["strategy", "ranks"], sort=False)[["steps", "n", *TIMES]].sum()
         seconds, steps = table[TIMES].sum(axis=1).clip(lower=1e-9), table["steps"].clip(lower=1)
-        table = table.assign(**{"rows a second": table["n"] / seconds})
+        table = table.assign(**{"rows per second": table["n"] / seconds})
         table[TIMES] = table[TIMES].div(steps, axis=0) * 1000
         return table.drop(columns=["steps", "n"]).reset_index()
 
@@ -154,7 +155,9 @@ class TrainingReport(Report):
             "last been equal. Seconds are from the loss being noticed to the new ranks' beginning."
         )
         return [
-            Section("trainings", "Trainings", [Text(repeats), Listing("Trainings", trainings)]),
+            Section(
+                "trainings", "Trainings", [Text(repeats), Listing("Trainings", trainings, LOSSES)]
+            ),
             Section("convergence", "Convergence", [self._convergence()]),
             test_section(self),
             Section("restarts", "Restarts", [Text(words), listed]),
@@ -224,7 +227,7 @@ class TrainingReport(Report):
             )
         caption = "Milliseconds of a step; strategy and ranks at the left."
         chart = Chart("training_times", partial(training_times, times), caption)
-        table = Listing("Times", times, {"rows a second": "{:,.0f}".format}, tall=False)
+        table = Listing("Times", times, {"rows per second": "{:,.0f}".format}, tall=False)
         return [Text(words), chart, table]
 
 

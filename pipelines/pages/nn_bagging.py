@@ -154,8 +154,8 @@ class BaggingReport(Report):
         best = f"mean; best {percent(record.members_best_test_error)}"
         cards = [
             Card("test error of the vote", percent(record.vote_test_error), of_vote),
-            Card("of the mean probability", percent(record.mean_test_error), of_mean),
-            Card("of a single member", percent(record.members_mean_test_error), best),
+            Card("test error of the mean probability", percent(record.mean_test_error), of_mean),
+            Card("test error of a single member", percent(record.members_mean_test_error), best),
         ]
         cards += self.nested_cards(measure_of(ACCURACY), " of the vote")
         if (rule := self.kept_by_rule) is not None:
@@ -245,7 +245,7 @@ class BaggingReport(Report):
             words.append(
                 f"Calibration on out-of-bag rows: {fit.line}. Log loss of the test samples: "
                 f"{record.test_log_loss:.4f} before, {fit.test_log_loss:.4f} after. "
-                "All certainties here are before it."
+                "All certainties on this page are those before calibration."
             )
         return words
 

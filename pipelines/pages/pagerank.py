@@ -78,7 +78,7 @@ class GraphReport(Report):
         charts: list[Chart | None] = [self._convergence()]
         if record.distribution.counts:
             draw = partial(distribution, record.distribution)
-            caption = "How many nodes have which score, on logarithmic axes."
+            caption = "Number of nodes by score; both axes are logarithmic."
             charts.append(Chart("distribution", draw, caption))
         return [
             Section("top", "Highest scores", [note, table]),
@@ -98,7 +98,7 @@ class GraphReport(Report):
             series.append(Series(ends, [tol, tol], f"tol {tol:g}", look=dashed()))
         panel = Panel(series, "iteration", "L1 norm of the change", scales=("linear", "log"))
         caption = (
-            "L1 norm of the change in each iteration; it shrinks at least by the factor alpha."
+            "L1 norm of the change in each iteration; it shrinks at least by a factor of alpha."
         )
         return Chart("convergence", partial(series_chart, [panel], "Convergence"), caption)
 

@@ -46,6 +46,7 @@ from pipelines.run_folder.work_time import busy_share, peaks, workers_of
 
 MOST_FAILED_CELLS = 50
 FEW_FAILURES = 5  # that are shown unfolded
+IN_WORDS = {"center": "centre"}
 WORTH_SAYING = 0.5  # seconds of compilation
 
 
@@ -382,7 +383,7 @@ class Report(RunData):
         )
 
         def listed(values: Mapping[str, Any] | None) -> str:
-            return ", ".join(f"{name} {value}" for name, value in (values or {}).items())
+            return ", ".join(_in_words(name, value) for name, value in (values or {}).items())
 
         # What a reproduction must share with this run.
         metadata = [
@@ -394,7 +395,7 @@ class Report(RunData):
             ("Devices", "; ".join(f"{number} × {name}" for name, number in devices.items())),
             ("Machine", listed(record.machine)),
             ("Commit", record.commit),
-            ("Accepted changes", "; ".join(map(_in_words, record.accepted))),
+            ("Accepted changes", "; ".join(map(_accepted, record.accepted))),
             ("Started", record.started and timestamp(record.started)),
             ("Finished", record.finished and timestamp(record.finished)),
         ]
@@ -411,7 +412,16 @@ class Report(RunData):
         ]
 
 
-def _in_words(accepted: AcceptedMetadata) -> str:
+def _in_words(name: str, value: Any) -> str:
+    """Write an entry of a nested record: ``fitted on training rows``, ``scale 4.619``."""
+    if isinstance(value, list | tuple):
+        value = "; ".join(map(str, value))
+    elif isinstance(value, float):
+        value = f"{value:.6g}"
+    return f"{IN_WORDS.get(name, name.replace('_', ' '))} {value}"
+
+
+def _accepted(accepted: AcceptedMetadata) -> str:
     """Return what a session went on with though it had changed."""
     changes = [f"{what} was {was} and is {now}" for what, (was, now) in accepted.changed.items()]
     return f"{accepted.run}: {', '.join(changes) or 'not checked, as it had none recorded'}"

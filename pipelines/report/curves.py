@@ -265,7 +265,7 @@ def _words(values: ClassValues, is_calibrated: bool) -> str:
     words = f"From the {what} of the test samples. AUC is the area under the ROC curve, AP the "
     words += "average precision."
     if n_classes == 2:
-        return f"{words} The curves are of {values.names[values.classes[1]]}."
+        return f"{words} The curves are for class '{values.names[values.classes[1]]}'."
     words += " Each class is held against the rest; the mean counts every class the same."
     if n_classes > MOST_CURVES:
         words += f" Of more than {MOST_CURVES} classes the mean alone is drawn."

@@ -12,7 +12,8 @@ from matplotlib.figure import Figure
 from pipelines.report.charts import title_and_key
 from pipelines.report.parts import Chart, Columns, Folded, Listing, Part, Section, Text
 from pipelines.report.style import BLUE, GREY, INK, PALE, one_axes, percent_labels
-from pipelines.report.wording import count, percent, shortened
+from pipelines.report.values import add_values
+from pipelines.report.wording import count, percent, shortened, significant
 from pipelines.run_folder.measures import ACCURACY
 from pipelines.run_folder.names import IMPORTANCES, PARAMETER_IMPORTANCES
 from pipelines.run_folder.reading import RunData, read_table
@@ -21,8 +22,8 @@ from pipelines.run_folder.schema import Count, Number
 
 MOST_BARS = 12  # columns that are drawn, the most important ones; the table has all
 CORRELATED = (
-    "Of columns that say the same, such as two lengths of one thing, each may look unimportant, as "
-    "the other stands in for it."
+    "Where columns carry the same information, such as two lengths of one object, each may look "
+    "unimportant, because the other stands in for it."
 )
 
 
@@ -99,12 +100,13 @@ def _of_columns(table: pd.DataFrame) -> Chart:
     rises = is_accuracy or str(scoring).startswith("neg_")
     label = f"{'rise' if rises else 'drop'} in {what} of the test samples"
     caption = (
-        f"How much worse the {what} becomes when a column of the table is shuffled, so that it "
-        f"tells nothing: the mean of {n_repeats} repeats, each on {n_rows:,} test samples drawn "
-        "with replacement; the bar is the 95 % interval of such draws. Grey: it reaches 0."
+        f"How much worse the {what} becomes when a column of the table is shuffled, which removes "
+        f"its information. The dot is the mean of {n_repeats} repeats, each on {n_rows:,} test "
+        "samples drawn with replacement; the bar is the 95 % interval over such draws, grey where "
+        "it reaches 0."
     )
     if len(table) > MOST_BARS:
-        caption += f" The {MOST_BARS} most important of {len(table):,} columns."
+        caption += f" Shown are the {MOST_BARS} most important of {len(table):,} columns."
     first = table.head(3)["column"].tolist()
     alt = f"{label} when a column is shuffled; the most important are {', '.join(map(str, first))}."
     draw = partial(_dots, table.head(MOST_BARS), "column", "Columns", label, is_accuracy)
@@ -122,15 +124,15 @@ def _of_parameters(table: pd.DataFrame) -> Chart:
     about = table.drop_duplicates("algorithm")
     n, explained = int(about["n_candidates"].sum()), about["explained"].min()
     caption = (
-        "The share of each hyper-parameter in what a random forest explains of the ranks of "
-        f"{count(n, 'candidate')}: the mean over its trees; the bar holds 95 % of them. Of "
-        f"candidates that it has not seen the forest explains {100 * explained:.0f} % of the "
-        f"variance{' at least' if several else ''}. It is of the values that were tried: a wider "
-        "range weighs more."
+        "How much each hyper-parameter contributes to a random forest's prediction of the ranks of "
+        f"{count(n, 'candidate')}, as a fraction of all contributions. The dot is the mean over "
+        "the trees, the bar covers 95 % of them. On candidates that it has not seen, the forest "
+        f"explains {'at least ' if several else ''}{100 * explained:.0f} % of the variance. "
+        "Importances depend on the values tried: a wider range weighs more."
     )
     first = str(table["parameter"].iloc[0])
     alt = f"Importance of hyper-parameters for the score; the most important is {first}."
-    label = "share of what is explained"
+    label = "fraction of the forest's explanation"
     draw = partial(_dots, table.head(MOST_BARS), "parameter", "Hyper-parameters", label, True)
     return Chart("parameter_importances", draw, caption, alt=alt)
 
@@ -147,6 +149,13 @@ def _dots(table: pd.DataFrame, by: str, title: str, label: str, is_percent: bool
             axes.hlines(places[which], low[which], high[which], color=colour, lw=3, alpha=0.4)
             values = table["importance"].to_numpy(float)[which]
             axes.plot(values, places[which], "o", color=colour, ms=5, gid="importances")
+    in_words = percent if is_percent else significant
+    texts = [
+        f"{row[by]}: {in_words(row['importance'])} "
+        f"({in_words(row['low'])} to {in_words(row['high'])})"
+        for row in table.to_dict("records")
+    ]
+    add_values(axes, (low + high) / 2, places, texts, ((high - low) / 2, 0.3))
     axes.axvline(0, color=INK, lw=0.8)
     names = [shortened(str(name), 24) for name in table[by]]
     axes.set_yticks(places, names)

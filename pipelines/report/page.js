@@ -107,7 +107,11 @@ const tellValues = (plot) => {
   };
   plot.addEventListener("pointermove", follow);
   plot.addEventListener("pointerdown", follow);
-  plot.addEventListener("pointerleave", hide);
+  // A finger leaves as soon as it is lifted: what it asked for stays.
+  plot.addEventListener("pointerleave", (event) => {
+    if (event.pointerType !== "touch" && plot.contains(ring)) hide();
+  });
+  plot.addEventListener("pointercancel", hide);
 
   const walk = document.createElement("input");
   Object.assign(walk, { type: "range", className: "walk unseen", min: 0, max: values.length - 1, step: 1, value: 0 });

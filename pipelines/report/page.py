@@ -13,7 +13,7 @@ from pipelines.commands import job_of
 from pipelines.report.base import Report
 from pipelines.report.parts import Chart, Section, every_part
 from pipelines.report.style import DARK_RULES, figure_style, inline, save
-from pipelines.report.values import values_of
+from pipelines.report.values import MOST_VALUES, is_crowded, values_of
 from pipelines.run_folder.names import REPORT, replacing
 from pipelines.run_folder.record import Record, read_record
 
@@ -25,6 +25,7 @@ TEMPLATES = jinja2.Environment(
     trim_blocks=True,
     lstrip_blocks=True,
 )
+TOO_MANY = f"With more than {MOST_VALUES:,} values, none is shown under the pointer."
 
 
 def read_run(folder: Path) -> Report:
@@ -38,11 +39,20 @@ def read_run(folder: Path) -> Report:
 
 
 class Drawn(NamedTuple):
-    """A figure as the page takes it: its width in CSS pixels, its SVG, and the values it tells."""
+    """A figure as the page takes it.
+
+    Attributes
+    ----------
+    width : CSS pixels
+    svg : str
+    values : that it tells under the pointer
+    remark : what its caption says besides
+    """
 
     width: int
     svg: str
     values: str
+    remark: str = ""
 
 
 def draw_figures(folder: Path, charts: Sequence[Chart]) -> dict[str, Drawn]:
@@ -53,7 +63,8 @@ def draw_figures(folder: Path, charts: Sequence[Chart]) -> dict[str, Drawn]:
             figure = chart.draw()
             svg = save(figure, folder, chart.name).read_text(encoding="utf-8")
             width, values = round(96 * figure.get_figwidth()), "\n".join(values_of(figure))
-            drawn[chart.name] = Drawn(width, inline(svg, chart.name), values)
+            remark = TOO_MANY if is_crowded(figure) else ""
+            drawn[chart.name] = Drawn(width, inline(svg, chart.name), values, remark)
     return drawn
 
 

@@ -46,16 +46,22 @@ def add_values(
         axes.add_artist(Values(x, y, texts, half))
 
 
+def is_crowded(figure: Figure) -> bool:
+    """Whether a figure has more than ``MOST_VALUES`` places."""
+    artists = cast(list[Values], figure.findobj(Values))
+    return sum(len(artist.texts) for artist in artists) > MOST_VALUES
+
+
 def values_of(figure: Figure) -> list[str]:
     """What a figure tells, a line for each place: ``x y w h text``.
 
     The numbers are thousandths of the figure's width and height: the centre from the left and
     from the top, and half the size. Positions are right once the figure has been drawn. A figure
-    with more than ``MOST_VALUES`` places tells nothing.
+    that ``is_crowded`` tells nothing.
     """
-    artists = cast(list[Values], figure.findobj(Values))
-    if sum(len(artist.texts) for artist in artists) > MOST_VALUES:
+    if is_crowded(figure):
         return []
+    artists = cast(list[Values], figure.findobj(Values))
     lines = []
     size = np.array([figure.bbox.width, figure.bbox.height])
     for artist in artists:

@@ -122,8 +122,8 @@ def test_an_ensemble_says_what_its_temperature_did() -> None:
     assert fit.scaled_log_loss < fit.log_loss
     assert fit.n_rows == len(nets.selective_prediction_.out_of_bag.truth)
     assert fit.line.startswith(
-        f"temperature {fit.temperature:.3f}, from {fit.fitted:.3f} of the members that left a row "
-        f"out: log loss of {fit.n_rows} out-of-bag rows"
+        f"temperature {fit.temperature:.3f} (of the members that left a row out: "
+        f"{fit.fitted:.3f}); log loss of {fit.n_rows} out-of-bag rows"
     )
     mean = nets.predict_ensemble(X).mean
     np.testing.assert_array_equal(nets.predict_proba(X), fit.scaled(mean))

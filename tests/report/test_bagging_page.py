@@ -23,7 +23,7 @@ def test_the_page_has_the_numbers_of_the_run(ensemble_page: Path) -> None:
     assert "2 members, each the best of 2 candidates, 2-fold cross-validation" in first
     assert "The vote of 2 members has 8.89 % error on the test set." in first
     assert "test error of the vote 8.89 % 16 of 180 test samples" in first
-    assert "of a single member 27.78 % mean; best 10.00 %" in first
+    assert "test error of a single member 27.78 % mean; best 10.00 %" in first
     assert "deferred to a human 96 of 180 test samples; 0.00 % error among the others" in first
     assert "calibration error 37.47 %" in first
     assert "member convolution layers kernel size hidden units learning rate" in first

@@ -74,6 +74,15 @@ def test_both_figures_stand_side_by_side(make_run: Callable[..., Path]) -> None:
     assert all(isinstance(part, Chart) for part in side_by_side.parts)
 
 
+def test_importances_are_told_with_their_intervals(make_run: Callable[..., Path]) -> None:
+    run = make_run()
+    columns().to_parquet(run / IMPORTANCES)
+    parameters().to_parquet(run / PARAMETER_IMPORTANCES)
+    page = write_report(run).read_text(encoding="utf-8")
+    assert "column 0: 30.00 % (20.00 % to 40.00 %)" in page
+    assert "C: 80.00 % (70.00 % to 90.00 %)" in page
+
+
 def test_a_lone_figure_has_its_table_beside_it(make_run: Callable[..., Path]) -> None:
     run = make_run()
     columns().to_parquet(run / IMPORTANCES)
@@ -88,7 +97,7 @@ def test_what_reaches_zero_is_grey_and_the_rest_is_in_the_table(
     run = make_run()
     columns(MOST_BARS + 5).to_parquet(run / IMPORTANCES)
     chart = charts(run)["column_importances"]
-    assert f"The {MOST_BARS} most important of {MOST_BARS + 5} columns" in chart.caption
+    assert f"the {MOST_BARS} most important of {MOST_BARS + 5} columns" in chart.caption
     assert "most important are column 0, column 1, column 2" in chart.alt
     (axes,) = chart.draw().axes
     blue, grey = (

@@ -11,6 +11,7 @@ import pytest
 from PIL import Image
 
 from pipelines.report import write_report
+from pipelines.report.page import TOO_MANY
 from pipelines.report.style import inline
 
 from .page_reader import Page, figures_in
@@ -38,7 +39,7 @@ LATER = (
     "pleasingly svm-grid --results 'my results'",
     "Seed 7",
     "sha256:0123abcd",
-    "Scaling kind constants, center 127.5, scale 73.61",
+    "Scaling kind constants, centre 127.5, scale 73.61",
     "2 × CPU on laptop",
     "Commit c723bce",
     "2025-11-20 10:13 UTC",
@@ -117,6 +118,18 @@ def test_figures_tell_their_values(grid_page):
     assert "true one, predicted two: 1 test sample" in counted
     tasks = told_of(page, "Each bar is a task")
     assert "svm gamma=0.0001 fold=0: 2.0 s on 127.0.0.1:40001" in tasks
+
+
+def test_a_figure_of_too_many_values_says_that_it_tells_none(make_run, monkeypatch):
+    run = make_run()
+    assert TOO_MANY not in Page(write_report(run)).text
+    monkeypatch.setattr("pipelines.report.values.MOST_VALUES", 19)
+    page = Page(write_report(run))
+    (heatmap,) = [
+        part for part in page.all("div") if "of every C and gamma" in (part.get("aria-label") or "")
+    ]
+    assert "data-values" not in heatmap
+    assert page.text.count(TOO_MANY) >= 1
 
 
 def at_most_all_wrong(cells: pd.DataFrame) -> pd.DataFrame:

@@ -242,3 +242,19 @@ def test_an_enlarged_figure_tells_its_values_too(page):
     assert page.locator("dialog .tip").is_visible()
     page.keyboard.press("Escape")
     assert page.locator("dialog[open], .tip").count() == 0
+
+
+@pytest.mark.slow
+def test_a_value_stays_when_the_finger_is_lifted(browser, grid_page):
+    context = browser.new_context(viewport=PHONE, has_touch=True)
+    page = context.new_page()
+    page.goto(grid_page.as_uri())
+    page.locator(f"a.enlarge:has({HEAT_MAP})").click()
+    plot = page.locator(f"dialog .plot{HEAT_MAP}")
+    lines = plot.get_attribute("data-values").splitlines()
+    (text,) = [line.split(" ", 4)[4] for line in lines if "C = 0.1, gamma = 0.0001:" in line]
+    x, y = place_of(plot, text)
+    box = plot.bounding_box()
+    page.touchscreen.tap(box["x"] + x * box["width"], box["y"] + y * box["height"])
+    assert page.locator("dialog .tip").text_content() == text
+    context.close()
