@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import fields, replace
 from typing import Any
 
@@ -56,6 +57,14 @@ def rows_of_test(
         X = features.extractor.features(X, data.image_shape)
     elif hasattr(X, "shape") and not hasattr(X, "iloc"):
         X = X[:]  # of a stream, the rows in memory
+    if hasattr(X, "columns"):
+        fits = bool(record.dataset.columns) and {*record.dataset.columns} <= {*X.columns}
+    else:  # features of images are as many as their extractor makes
+        fits = getattr(options, "features", None) is not None or math.prod(X.shape[1:]) == (
+            record.dataset.n_features or X.shape[1]
+        )
+    if not fits or data.task != (record.dataset.task or data.task):
+        raise InputError(f"{data.name} has other columns than the run's data, or another target")
     return X, words
 
 

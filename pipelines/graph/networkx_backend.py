@@ -19,8 +19,8 @@ from pipelines.graph.graph import Graph, Rows, graph_of
 from pipelines.graph.iteration import Array, RandomSurfer, Stop
 from pipelines.graph.pull import pull_ranks, reciprocal_of
 
-# On two cores the first call on a random graph of as many edges takes no longer than networkx's own,
-# most of it for the conversion, which later calls find done.
+# On two cores the first call on a random graph of as many edges takes about as long as networkx's
+# own, most of it for the conversion, which later calls find done.
 EDGES_WORTH_IT = 10_000
 STRICTEST, LOOSEST = 1e-14, 1 - 1e-9  # an L1 norm at which an iteration can end
 

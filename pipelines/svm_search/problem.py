@@ -157,10 +157,10 @@ def refit_and_test(
     if probability:
         machine = replace(machine, calibration=_calibrate(problem, best, backend))
         tested["probabilities"] = machine.predict_proba(data.X_test)
-    if settings.n_landmarks:
-        tested["exactness"] = distance_from_exact(data, best, backend)
     else:
         tested["decision_values"] = class_values(values, *form)
+    if settings.n_landmarks:
+        tested["exactness"] = distance_from_exact(data, best, backend)
     fitted = AskedModel(
         machine.predict_codes,
         len(classes),

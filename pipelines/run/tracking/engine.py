@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self
 
 from pipelines.console import Echo, phase
-from pipelines.errors import error_line
+from pipelines.errors import error_line, flag_of
 from pipelines.run.tracking import description
 from pipelines.run.tracking.logger import RunEnd, RunLogger, RunStart, Status
 from pipelines.run_folder.folder import RunFolder
@@ -196,6 +196,9 @@ class Tracking:
         for key, thread in self._threads.items():
             with phase(self._echo, f"{key.partition(':')[0]:<10} sending the rest of the log"):
                 thread.wait(seconds)
+            if not thread.is_whole:
+                label, again = key.partition(":")[0], f"{flag_of('resume')} {self._folder.path}"
+                self._echo(f"warning    {label} has not got all of the log; {again} sends the rest")
         if self._threads:
             self._keep()
 
