@@ -35,18 +35,30 @@ OPTIONS = {
 }
 OF_SEARCH = ("candidates.parquet", "cv_results.parquet", "test_predictions.parquet")
 FILES = {
-    "svm_grid": (*OF_SEARCH, "model.safetensors"),
+    "svm_grid": (
+        *OF_SEARCH,
+        "importances.parquet",
+        "model.safetensors",
+        "test_decision_values.parquet",
+    ),
     "nn_bagging": (
         *OF_SEARCH,
         "ensemble_sizes.parquet",
         "explained.npz",
+        "importances.parquet",
         "members.csv",
         "member_probabilities.npz",
         "members/member-00.npz",
         "members/member-00.safetensors",
         "selective_prediction.safetensors",
     ),
-    "cross_validate": (*OF_SEARCH, "comparison.parquet", "model.skops"),
+    "cross_validate": (
+        *OF_SEARCH,
+        "comparison.parquet",
+        "importances.parquet",
+        "model.skops",
+        "test_probabilities.parquet",
+    ),
     "pagerank": ("iterations.parquet", "ranks.parquet"),
     "data_parallel": (
         "checkpoints/every-step-on-1-1.safetensors",

@@ -63,9 +63,9 @@ def test_a_kept_page_lists_the_files_that_are_kept_beside_it(page: Path) -> None
 def test_its_page_has_the_answer_that_the_run_had(kept: Path, command: str, state: str) -> None:
     words = {
         ("svm_grid", "finished"): ["cv error", "13.01 %", "15 of 180 test samples", "All 9"],
-        ("svm_grid", "interrupted"): ["was stopped (stopped on request)", "18 cells"],
+        ("svm_grid", "interrupted"): ["was stopped (stopped on request)", "18 fits"],
         ("nn_bagging", "finished"): ["test error of the vote", "8.89 %", "16 of 180"],
-        ("nn_bagging", "interrupted"): ["was stopped (stopped on request)", "6 cells"],
+        ("nn_bagging", "interrupted"): ["was stopped (stopped on request)", "6 fits"],
     }[command, state]
     page = write_report(kept / f"{command}-{state}").read_text()
     for said in words:
