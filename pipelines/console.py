@@ -80,12 +80,10 @@ def wrap_line(line: str) -> str:
 
 def print_error(command: str, message: str) -> None:
     """Print a one-line error on stderr, in the format that every command uses."""
+    # As it is typed: a command with its hyphens, a module as Python names it.
+    name = command if "." in command else command.replace("_", "-")
     with suppress(OSError):
-        print(
-            f"{command.replace('_', '-')}: {printable(' '.join(message.split()))}",
-            file=sys.stderr,
-            flush=True,
-        )
+        print(f"{name}: {printable(' '.join(message.split()))}", file=sys.stderr, flush=True)
 
 
 def take_any_terminal() -> None:
