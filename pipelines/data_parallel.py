@@ -214,7 +214,7 @@ class DataParallel(job.Job[Options]):
 
     command = "data_parallel"
     description = (
-        "Train one network on many workers, one rank on each, synchronised by --sync; after a lost "
+        "Train one network on many workers, one rank on each, synchronised as chosen; after a lost "
         "rank, training resumes from the last synchronised step."
     )
     kind_of_options = Options

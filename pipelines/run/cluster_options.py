@@ -35,7 +35,7 @@ class PlaceOptions:
     workers: int | None = how(
         None,
         "number of worker processes (default: one for each GPU, else for each core, or for each 8 "
-        "cores if a solver uses them with threads)",
+        "cores if a solver uses them with threads: of two cores 1 worker, 2 threads)",
         parse=int,
         rule=at_least(1, 100_000),
         metavar="N",

@@ -366,7 +366,9 @@ def open_session(
     )
     with (
         held as (folder, journal),
-        Tracking(job, folder, journal, loggers, echo, options.mlflow_candidates) as tracking,
+        Tracking(
+            job.row, job.model_files, folder, journal, loggers, echo, options.mlflow_candidates
+        ) as tracking,
     ):
         try:
             yield Session(folder, journal, echo, identity, tracking, job.files)

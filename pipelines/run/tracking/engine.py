@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 from pipelines.console import Echo, phase
 from pipelines.errors import error_line, flag_of
@@ -16,10 +16,7 @@ from pipelines.run.tracking.logger import RunEnd, RunLogger, RunStart, Status
 from pipelines.run_folder.folder import RunFolder
 from pipelines.run_folder.journal import Journal
 from pipelines.run_folder.record import TrackerMetadata
-from pipelines.run_folder.rows import Metric
-
-if TYPE_CHECKING:
-    from pipelines.run.lifecycle import Leaving
+from pipelines.run_folder.rows import Metric, Row
 
 SECONDS_BETWEEN = 2.0  # two batches of metrics
 SECONDS_UNTIL_AGAIN = 30.0  # after one that was not taken
@@ -125,21 +122,23 @@ class Tracking:
 
     Parameters
     ----------
-    job : what the command declares
+    row, model_files : what the command declares of its journal and of its model
     loggers : by their names and targets
     with_candidates : whether each candidate is logged, too
     """
 
     def __init__(
         self,
-        job: Leaving,
+        row: type[Row],
+        model_files: Sequence[str],
         folder: RunFolder,
         journal: Journal,
         loggers: Mapping[str, RunLogger],
         echo: Echo,
         with_candidates: bool = False,
     ) -> None:
-        self._job, self._folder, self._journal = job, folder, journal
+        self._row, self._model_files = row, model_files
+        self._folder, self._journal = folder, journal
         self._loggers, self._echo, self._with_candidates = loggers, echo, with_candidates
         self._threads: dict[str, LoggerThread] = {}
         self._kept = set[str]()
@@ -176,7 +175,7 @@ class Tracking:
         """Log a row at once that the journal has later, with others of its task."""
         if self._threads:
             now = time.time()
-            metrics = [metric._replace(time=now) for metric in self._job.row.metrics(row, 0)]
+            metrics = [metric._replace(time=now) for metric in self._row.metrics(row, 0)]
             for thread in self._threads.values():
                 thread.tell(metrics)
 
@@ -222,7 +221,7 @@ class Tracking:
         """The number of records in the journal, and the metrics of those that are new."""
         records = self._journal.records[:]
         number = sum(len(record["rows"]) for record in records[:n_logged])
-        metrics = description.metrics_of(self._job.row, records[n_logged:], number)
+        metrics = description.metrics_of(self._row, records[n_logged:], number)
         return len(records), list(metrics)
 
     def _end(self, status: Status) -> RunEnd:
@@ -230,12 +229,12 @@ class Tracking:
         metrics, parameters = description.answer_of(record)
         candidates = []
         if self._with_candidates and status == "finished":
-            candidates = description.candidates_of(self._job.row, self._journal.records)
+            candidates = description.candidates_of(self._row, self._journal.records)
         return RunEnd(
             status,
             metrics,
             parameters,
-            description.artifacts_of(path, self._job.model_files),
+            description.artifacts_of(path, self._model_files),
             description.conclusion_of(path) if status == "finished" else "",
             candidates,
         )

@@ -246,7 +246,7 @@ def test_an_address_that_cannot_be_logged_to_is_refused(
 ) -> None:
     assert svm_grid.main(["--results", str(tmp_path / "grid"), "--mlflow", target]) == 2
     error = capsys.readouterr().err
-    assert error.startswith("svm_grid: --mlflow must be ")
+    assert error.startswith("svm-grid: --mlflow must be ")
     assert error.count("\n") == 1
     assert "secret" not in error
     with pytest.raises(InputError, match=f"^mlflow must be .*{why}"):
