@@ -12,7 +12,7 @@ from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any
 
 from pipelines.console import Echo
-from pipelines.errors import InputError, error_line, flag_of, opt
+from pipelines.errors import InputError, error_line, flag_of, nearest, opt
 from pipelines.run.tracking.options import is_address
 
 if TYPE_CHECKING:
@@ -36,8 +36,9 @@ def logger_class(name: str) -> type[RunLogger]:
     entries = entry_points(group=ENTRY_POINTS)
     places = {entry.value: entry for entry in entries if entry.name == name}
     if len(places) != 1:
-        names = ", ".join((*CLASSES, *sorted(entries.names - CLASSES.keys())))
-        rule = f"must name one of {names}, got {name!r}; check the spelling, or install its package"
+        choices = (*CLASSES, *sorted(entries.names - CLASSES.keys()))
+        way_out = nearest(name, choices, "install the package that has it")
+        rule = f"must name one of {', '.join(choices)}, got {name!r}; {way_out}"
         if places:
             rule = (
                 f"must be of one package, got {name!r}, which is {' and '.join(sorted(places))}; "
