@@ -141,7 +141,7 @@ class ValidationReport(Report):
             return f"{text}."
         if p < SIGNIFICANT:
             return f"{text}, which is significant (p {'< 0.001' if p < 0.001 else f'= {p:.3f}'})."
-        return f"{text}; not significant (p = {p:.2f})."
+        return f"{text}, which may be chance (p = {p:.2f})."
 
     def cards(self) -> list[Card]:
         """Return the scores, and what a strategy spent."""
