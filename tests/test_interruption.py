@@ -98,7 +98,8 @@ def test_a_stopped_run_is_resumed_and_ends_the_same(
     else:
         assert program.returncode == 1
         lines = said.strip().splitlines()
-        assert lines[-1].startswith(f"{command}: stopped on request; finished fits are saved in")
+        typed = command.replace("_", "-")
+        assert lines[-1].startswith(f"{typed}: stopped on request; finished fits are saved in")
         assert "Traceback" not in said
         assert len(lines) == 1 or how == signal.SIGTERM
         assert record(folder)["status"] == "stopped"

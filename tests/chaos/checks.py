@@ -79,8 +79,11 @@ def must_equal(workload: Workload, folder: Path, truth: Path) -> None:
 
 
 def must_be_one_line(complaint: str, begins: str, holds: str = "") -> None:
-    """Hold what a stopped run said on stderr to one line that says what was asked of it."""
-    lines = complaint.strip().splitlines()
+    """Hold what a stopped run said on stderr to one line that says what was asked of it.
+
+    ``begins`` is the command's name, and perhaps more; a message has it as it is typed.
+    """
+    begins, lines = begins.replace("_", "-"), complaint.strip().splitlines()
     if len(lines) != 1 or not lines[0].startswith(begins) or holds not in lines[0]:
         raise Broken(f"not one line {begins!r} … {holds!r}: {' | '.join(lines[-12:])}")
 

@@ -71,7 +71,8 @@ def test_a_command_ends_in_a_line_that_says_what_is_saved(
     assert errors.count("\n") == 1, errors
     saved = SAVED.get(command, "finished fits are saved in")
     reason = f"the scheduler at {address} no longer responds"
-    assert re.match(f"{command}: {reason}; {saved} {folder}; resume with ", errors)
+    typed = command.replace("_", "-")
+    assert re.match(f"{typed}: {reason}; {saved} {folder}; resume with ", errors)
     run = record(folder)
     assert (run["status"], run["reason"]) == ("stopped", reason)
     assert run.get("best") is None
