@@ -78,7 +78,10 @@ def test_a_cross_validation_says_whether_the_best_differs_from_the_second(make_r
         "p_same": 0.3,
         "p_second": 0.2,
     }
-    for p, verdict in ((0.07, "which may be chance (p = 0.07)"), (1e-4, "is significant (p < 0.001)")):
+    for p, verdict in (
+        (0.07, "which may be chance (p = 0.07)"),
+        (1e-4, "is significant (p < 0.001)"),
+    ):
         pd.DataFrame([pair | {"p_holm": p}]).to_parquet(folder / "comparison.parquet")
         report = read_run(folder)
         assert report.conclusion().startswith(
