@@ -24,12 +24,12 @@ def names_of_own(texts: Iterable[str]) -> dict[str, str]:
     That is the name in the file, ``profit``; where scikit-learn or another file has it, too,
     ``mine.profit``.
     """
-    from sklearn.metrics import get_scorer_names
-
     names = dict[str, str]()
     for text in texts:
         if ":" not in text or text in names.values():
             continue
+        from sklearn.metrics import get_scorer_names  # here: few runs need its half a second
+
         path, _, name = text.rpartition(":")
         if name in names or name in get_scorer_names() or name.startswith("neg_"):
             name = f"{Path(path).stem}.{name}"
