@@ -146,7 +146,7 @@ def killed_twice(folder: Path, *options: str, seconds: float) -> int:
     ended = start("data_parallel", "--resume", str(folder))
     said, errors = ended.communicate(timeout=2 * seconds)
     assert ended.returncode == 0, errors
-    assert "trained    every-step on 2" in said
+    assert "trained    every-step, 2 ranks" in said
     return reached
 
 

@@ -127,7 +127,7 @@ def test_killed_within_an_epoch_it_goes_on_with_the_rows_that_are_left(images, t
     again = start("data_parallel", "--resume", str(folder))
     said, errors = again.communicate(timeout=480)
     assert again.returncode == 0, errors
-    assert "trained    every-step on 2" in said
+    assert "trained    every-step, 2 ranks" in said
     tables = [pd.read_parquet(one / "epochs.parquet") for one in (whole, folder)]
     for name in ("epoch", "step", "loss", "validation_loss"):
         assert np.allclose(tables[0][name], tables[1][name], rtol=1e-5)
