@@ -24,8 +24,9 @@ SMALL += ["--cluster", "threads", "--solver", "path"]
 
 
 @pytest.fixture(autouse=True)
-def environment(monkeypatch: pytest.MonkeyPatch) -> None:
+def environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """What MLflow would take from who runs the tests, and what a logger sets for the process."""
+    monkeypatch.chdir(tmp_path)  # where MLflow's own default experiment has its artifacts
     for name in [name for name in os.environ if name.startswith("MLFLOW_")]:
         monkeypatch.delenv(name)
     for name in ("MLFLOW_ALLOW_FILE_STORE", "MLFLOW_HTTP_REQUEST_MAX_RETRIES"):
