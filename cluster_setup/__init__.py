@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import importlib
 import logging
 import os
 import sys
@@ -21,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from cluster_setup.errors import ClusterError
+from cluster_setup.kinds import load_kind, other_kinds
 from cluster_setup.options import KINDS, ClusterOptions
 from cluster_setup.settings import BY_BUS, ORDER, settings_of
 from cluster_setup.shutdown import forget_schedulers
@@ -47,15 +47,17 @@ def _resolve(
     """Return the options, checked against their kind, and the module of the kind."""
     options = kind if isinstance(kind, ClusterOptions) else ClusterOptions(kind, workers, **more)
     options = replace(options, kind=resolve_kind(options.kind, options.profile))
+    module = load_kind(options.kind)
+    takes = KINDS.get(options.kind, getattr(module, "OPTIONS", ()))
     for option in ("profile", "adaptive", "rmm_pool"):
-        if getattr(options, option) is not None and option not in KINDS.get(options.kind, ()):
-            kinds = ", ".join(kind for kind, takes in KINDS.items() if option in takes)
+        if getattr(options, option) is not None and option not in takes:
+            kinds = ", ".join(
+                kind for kind, options_of_kind in KINDS.items() if option in options_of_kind
+            )
             raise ClusterError(
                 f"--{option.replace('_', '-')} is for --cluster {kinds}, "
                 f"got --cluster {options.kind}; leave it out"
             )
-    file = options.kind if options.kind in KINDS else "address"
-    module = importlib.import_module(f"cluster_setup.kinds.{file}")
     if hasattr(module, "refuse"):
         module.refuse(options)
     return options, module
@@ -67,9 +69,9 @@ def resolve_kind(kind: str, profile: str | None = None) -> str:
     Parameters
     ----------
     kind : str
-        A name in ``KINDS``, a scheduler's address, or ``"auto"``: the profile's
-        queue when there is one, else ``"threads"`` in a process that may start no others, else
-        ``"cuda"`` when NVML sees a GPU and dask-cuda is installed, else ``"local"``.
+        A name in ``KINDS`` or of another package's kind, a scheduler's address, or ``"auto"``:
+        the profile's queue when there is one, else ``"threads"`` in a process that may start no
+        others, else ``"cuda"`` when NVML sees a GPU and dask-cuda is installed, else ``"local"``.
     profile : str, optional
         As in ``ClusterOptions``.
     """
@@ -95,9 +97,9 @@ def resolve_kind(kind: str, profile: str | None = None) -> str:
                 "for instance tls://127.0.0.1:8786"
             )
         return kind
-    if kind in KINDS:
+    if kind in KINDS or kind in (others := other_kinds()):
         return kind
-    names = ["auto", *KINDS]
+    names = ["auto", *KINDS, *others]
     close = get_close_matches(kind, names, n=1)
     way_out = f"did you mean {close[0]}?" if close else "for instance tcp://127.0.0.1:8786"
     raise ClusterError(

@@ -64,7 +64,7 @@ from pipelines.search.extension import record_extended, rows_to_extend
 from pipelines.search.options import BudgetOptions, ExtendOptions, NestedOptions, TaskOptions
 from pipelines.search.scoring import make_scoring
 from pipelines.search.splits import splits_of
-from pipelines.search.strategies import packages_of
+from pipelines.search.strategies import strategy_packages
 
 if TYPE_CHECKING:
     from pipelines.bagging.estimator import BaggedNets
@@ -498,7 +498,7 @@ class Bagging(job.Job[Options]):
         return predict_rows(rows, options.run, draw, options.copies, **code)
 
     def packages(self, options: Options, record: Mapping[str, Any]) -> tuple[str, ...]:
-        return (*job.PACKAGES, *OF_NETWORKS, *packages_of(options.strategy))
+        return (*job.PACKAGES, *OF_NETWORKS, *strategy_packages(options.strategy))
 
     def load(self, options: Options, kind: str) -> Dataset:
         """Load the data set; images and tables are scaled on the workers."""

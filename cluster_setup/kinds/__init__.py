@@ -1,5 +1,54 @@
 """The kinds of cluster, a file each with ``open_client``; their table is in ``options``.
 
 A kind whose workers are jobs has ``job_script`` too, one that MPI starts ``take_part``, and one
-that can say at once what it cannot do, ``refuse``.
+that can say at once what it cannot do, ``refuse``. A kind of another package is a module of this
+form that is found by its entry point in the group ``pleasingly.clusters``; its ``OPTIONS`` are what
+it takes of the options that not all kinds take.
 """
+
+from __future__ import annotations
+
+from importlib import import_module
+from importlib.metadata import entry_points
+from types import ModuleType
+
+from cluster_setup.errors import ClusterError
+from cluster_setup.options import KINDS
+
+GROUP = "pleasingly.clusters"
+
+
+def other_kinds() -> list[str]:
+    """The names of the kinds of other packages, in alphabetical order."""
+    return sorted(entry_points(group=GROUP).names - KINDS.keys())
+
+
+def load_kind(kind: str) -> ModuleType:
+    """The module of a kind, ours or another package's; of an address, the one for all of them.
+
+    Raises
+    ------
+    ClusterError
+        Several packages have the name, or what one has under it is no kind.
+    """
+    if kind in KINDS:
+        return import_module(f"{__name__}.{kind}")
+    entries = {entry.value: entry for entry in entry_points(group=GROUP) if entry.name == kind}
+    if not entries:
+        return import_module(f"{__name__}.address")
+    if len(entries) > 1:
+        raise ClusterError(
+            f"--cluster must be of one package, got {kind!r}, which is "
+            f"{' and '.join(sorted(entries))}; uninstall one of them"
+        )
+    rule = f"--cluster {kind} must be a module with open_client, got {next(iter(entries))}"
+    try:
+        module: ModuleType = entries.popitem()[1].load()
+    except Exception as error:  # the code of a package
+        why = " ".join(f"{type(error).__name__}: {error}".split())
+        raise ClusterError(
+            f"{rule}, which cannot be imported ({why}); mend or uninstall its package"
+        ) from error
+    if not hasattr(module, "open_client"):
+        raise ClusterError(f"{rule}; mend or uninstall its package")
+    return module

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self
 
 from pydantic import ValidationError
 
-from cluster_setup import KINDS, ClusterError, ClusterOptions, render
+from cluster_setup import ClusterError, ClusterOptions, render
 from cluster_setup.on_this_machine.devices import visible_gpus
 from cluster_setup.shutdown import threads_left
 from pipelines.console import (
@@ -315,7 +315,7 @@ def run_job(kind_of_job: type[Job[Any]], argv: Sequence[str]) -> Path:
             n_workers = plan.n_workers(kind)
             asked = replace(asked, kind=kind, workers=n_workers, too_small=plan.too_small)
             with ExitStack() as stack:
-                waits = "starting workers" if kind in KINDS else "waiting for an answer"
+                waits = "waiting for an answer" if "://" in kind else "starting workers"
                 with phase(write_line, f"cluster    {kind}: {waits}"):
                     tasks_per_worker = getattr(options, "tasks_per_worker", "never")
                     cluster = stack.enter_context(

@@ -50,9 +50,10 @@ from pipelines.search.ranking import (
     tabulate,
 )
 from pipelines.search.record import LEARNING_CURVE, NESTED
+from pipelines.search.shared import shared_fit_packages
 from pipelines.search.spaces import N_ITER, Branch, Point
 from pipelines.search.splits import make_splits
-from pipelines.search.strategies import packages_of, strategy_class
+from pipelines.search.strategies import strategy_class, strategy_packages
 from pipelines.search.strategies.base import WHOLE, Request, Stop
 from pipelines.search.strategies.grid import Grid
 from pipelines.search.summary import left_by_budget, share_in_words
@@ -73,6 +74,7 @@ from pipelines.search.tasks import (
     run_task,
 )
 from pipelines.search.unfinished import strategy_entries, with_unfinished
+from pipelines.svm.backends import solver_packages
 
 if TYPE_CHECKING:
     import numpy as np
@@ -86,10 +88,6 @@ if TYPE_CHECKING:
 Chosen = TypeVar("Chosen", bound=SearchOptions)
 Drawn = tuple[Candidate, Group]  # a candidate, and the work that it may share
 DrawnFrom = tuple[Sequence[Branch], Callable[[Point], Drawn]]
-
-
-# Distributions of the solvers that are others'.
-OF_SOLVERS = {"sklearnex": ("scikit-learn-intelex",), "cuml": ("cuml-cu12", "cuml-cu13")}
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -295,8 +293,8 @@ class SearchJob(job.Job[Chosen]):
     def packages(self, options: Chosen, record: Mapping[str, Any]) -> tuple[str, ...]:
         """See ``Job``; and what features are computed by."""
         packages, solver = job.PACKAGES, getattr(options, "solver", "auto")
-        packages += OF_SOLVERS.get(str(record.get("solver", solver)), ())
-        packages += packages_of(options.strategy)
+        packages += solver_packages(str(record.get("solver", solver)))
+        packages += strategy_packages(options.strategy) + shared_fit_packages()
         if options.features is not None and options.feature_file is None:
             packages += ("scikit-image", *OF_NETWORKS)
         return packages

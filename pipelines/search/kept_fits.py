@@ -29,6 +29,7 @@ from pipelines.data.user_code import content_of
 from pipelines.errors import error_line
 from pipelines.run_folder.journal import Journal
 from pipelines.search.calls import ANSWERS, COMMON, FitCalls
+from pipelines.search.shared import shared_fit_packages
 
 JOURNAL = "fits.jsonl"
 PACKAGES = ("pleasingly", "scikit-learn", "numpy", "scipy")
@@ -132,7 +133,8 @@ class KeptFits:
         first, candidates, splits = calls.first, dict[int, str](), dict[int, str]()
         common = {name: first.get(name) for name in (*COMMON, *ANSWERS) if name not in ("X", "y")}
         whole = [joblib.hash(first["X"]), joblib.hash(first["y"]), joblib.hash(common)]
-        whole += [f"{name} {version(name)}" for name in PACKAGES] + sources_of(common)
+        packages = (*PACKAGES, *shared_fit_packages())
+        whole += [f"{name} {version(name)}" for name in packages] + sources_of(common)
         config = {name: value for name, value in get_config().items() if name not in NO_RESULTS}
         whole.append(joblib.hash(config))
         for (candidate, split), call in zip(calls.cells, calls.arguments, strict=True):

@@ -13,7 +13,7 @@ from pipelines.data.user_code import absolute_name, named_code
 from pipelines.errors import InputError, opt
 from pipelines.run.groups import FoldOptions, OwnDataOptions, RecyclingOptions, TestOptions
 from pipelines.run.options import at_least, number, option, real, rule
-from pipelines.search.strategies import DRAWING, strategy_names
+from pipelines.search.strategies import DRAWING, STRATEGIES
 
 
 @dataclass(frozen=True)
@@ -141,7 +141,7 @@ class StrategyOptions(BudgetOptions):
         "which candidates are tried: grid, all on every fold; race drops those clearly behind as "
         "folds finish; random draws --n-iter candidates; halving gives the best more rows, round "
         "by round; tpe draws where earlier candidates did well",
-        choices=strategy_names(),
+        choices=STRATEGIES.names(),
     )
     race_margin: float = real(
         3.0,

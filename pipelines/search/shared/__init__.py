@@ -1,10 +1,18 @@
-"""Work that candidates share, one file for each kind, and the table of them."""
+"""Work that candidates share, one file for each kind, and the table of them.
+
+A kind of another package is a subclass of ``SharedFit`` that is found by its entry point in the
+group ``pleasingly.shared_fits``. The name of the entry point is the package of the estimators, the
+first two parts of their module's name: ``lightgbm.sklearn``. Ours come first.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
+
+from pipelines.extensions import Extensions
 
 if TYPE_CHECKING:
     from pipelines.search.shared.base import PlainFits, SharedFit
@@ -25,6 +33,7 @@ FILES = {
 }
 # Packages with a kind whose splits have work in common, of one candidate, too.
 OF_SPLITS = ("sklearn.svm", "pipelines.svm", "pipelines.nn")
+OTHERS = Extensions("pleasingly.shared_fits", "pipelines.search.shared.base:SharedFit")
 
 
 def may_share(call: Mapping[str, Any], several: bool = True) -> bool:
@@ -42,12 +51,25 @@ def may_share(call: Mapping[str, Any], several: bool = True) -> bool:
 def _is_known(estimator: Any, several: bool) -> bool:
     steps = getattr(estimator, "steps", ())
     if several:
-        return len(steps) > 1 or _package_of(estimator) in FILES
-    return _package_of(steps[-1][1] if steps else estimator) in OF_SPLITS
+        package = _package_of(estimator)
+        return len(steps) > 1 or package in FILES or bool(_others_of(package))
+    package = _package_of(steps[-1][1] if steps else estimator)
+    return package in OF_SPLITS or any(kind.splits_together for kind in _others_of(package))
 
 
 def _package_of(estimator: Any) -> str:
     return ".".join(type(estimator).__module__.split(".")[:2])
+
+
+@cache
+def _others_of(package: str) -> tuple[SharedFit, ...]:
+    """The kinds of other packages for the estimators of a package."""
+    return tuple(OTHERS.load_entry(entry)() for entry in OTHERS.entries(package))
+
+
+def shared_fit_packages() -> tuple[str, ...]:
+    """The distributions beside ours whose versions may decide what shared work computes."""
+    return OTHERS.distributions()
 
 
 def __getattr__(name: str) -> Any:
@@ -72,4 +94,7 @@ def shared_fit_of(estimator: Any, kinds: Sequence[SharedFit] = ()) -> SharedFit 
             if kind.knows(estimator):
                 shared: SharedFit = kind
                 return shared
+    for kind in _others_of(_package_of(estimator)):
+        if kind.knows(estimator):
+            return kind
     return None

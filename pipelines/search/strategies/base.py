@@ -1,6 +1,6 @@
 """The interface of strategies, which decide what candidate is tried next, on which splits.
 
-A strategy is one file beside this and an entry in ``CLASSES``. It knows candidates by their
+A strategy is one file beside this and an entry in ``STRATEGIES``. It knows candidates by their
 places, and nothing of estimators, tasks or Dask: it asks for candidates on splits, and is told
 their rows.
 """

@@ -1,14 +1,19 @@
-"""The backends that fit SVMs, in one table; each is a file of its own, imported when asked for."""
+"""The backends that fit SVMs, in one table; each is a file of its own, imported when asked for.
+
+A backend of another package is a subclass of ``Backend`` that is found by its entry point in the
+group ``pleasingly.backends``; it computes on the device that its class names.
+"""
 
 from __future__ import annotations
 
 import importlib
 import importlib.util
 from dataclasses import dataclass
-from difflib import get_close_matches
+from functools import cache
 
 from cluster_setup.installation import install_line
-from pipelines.errors import InputError, opt
+from pipelines.errors import InputError, nearest, opt
+from pipelines.extensions import Extensions
 from pipelines.svm.backends.base import Backend
 
 
@@ -21,7 +26,7 @@ class Entry:
     extra: str | None = None
 
 
-# Name -> device -> file. A new backend is one file and one entry.
+# Name -> device -> file. A new backend of ours is one file and one entry.
 BACKENDS = {
     "path": {
         "cpu": Entry("pipelines.svm.backends.path", "numba"),
@@ -32,12 +37,27 @@ BACKENDS = {
     "cuml": {"gpu": Entry("pipelines.svm.backends.cuml", "cuml", "gpu")},
 }
 DEFAULT = "path"
+DISTRIBUTIONS = {"sklearnex": ("scikit-learn-intelex",), "cuml": ("cuml-cu12", "cuml-cu13")}
+OTHERS = Extensions("pleasingly.backends", "pipelines.svm.backends.base:Backend", "solver")
+
+
+def solver_packages(name: str) -> tuple[str, ...]:
+    """The distributions beside ours whose versions decide what a backend computes."""
+    return DISTRIBUTIONS.get(name, ()) or OTHERS.distributions(name)
 
 
 def load_backend(name: str, device: str) -> Backend:
-    """Return the solver of that name in ``BACKENDS`` for ``"cpu"`` or ``"gpu"``."""
-    solver: Backend = importlib.import_module(BACKENDS[name][device].module).BACKEND
-    return solver
+    """The backend of a name for ``"cpu"`` or ``"gpu"``."""
+    if name not in BACKENDS:
+        return _other_backend(name)
+    backend: Backend = importlib.import_module(BACKENDS[name][device].module).BACKEND
+    return backend
+
+
+@cache
+def _other_backend(name: str) -> Backend:
+    backend: Backend = OTHERS.load(name)()
+    return backend
 
 
 def resolve_backend(name: str, device: str) -> str:
@@ -46,7 +66,7 @@ def resolve_backend(name: str, device: str) -> str:
     Parameters
     ----------
     name : str
-        ``"auto"`` or a name in ``BACKENDS``.
+        ``"auto"``, a name in ``BACKENDS``, or that of another package's entry point.
     device : {"cpu", "gpu"}
 
     Raises
@@ -55,22 +75,25 @@ def resolve_backend(name: str, device: str) -> str:
         There is no such solver, it runs on the other device, or its package is
         not installed here.
     """
-    asked, name = name, DEFAULT if name == "auto" else name
-    if name not in BACKENDS:
-        close = get_close_matches(name, BACKENDS, n=1)
+    typed, name = name, DEFAULT if name == "auto" else name
+    if name not in BACKENDS and not OTHERS.entries(name):
+        names = (*BACKENDS, *OTHERS.names())
+        way_out = nearest(name, names, "install the package that has it")
         raise InputError(
-            f"{opt('solver')} must be auto or one of {', '.join(BACKENDS)}, got {name!r}"
-            + (f"; did you mean {close[0]}?" if close else "")
+            f"{opt('solver')} must be auto or one of {', '.join(names)}, got {name!r}; {way_out}"
         )
-    if device not in BACKENDS[name]:
-        (other,) = BACKENDS[name]
+    devices = list(BACKENDS[name]) if name in BACKENDS else [_other_backend(name).device]
+    if device not in devices:
+        (other,) = devices
         raise InputError(
             f"{opt('solver', name)} computes on the {other.upper()}, the workers here on the "
             f"{device.upper()}; use {opt('device', other)}, or {opt('solver', DEFAULT)}"
         )
+    if name not in BACKENDS:
+        return name
     entry = BACKENDS[name][device]
     if importlib.util.find_spec(entry.needs) is None:
-        other = opt("device", "cpu") if asked == "auto" else opt("solver", "auto")
+        other = opt("device", "cpu") if typed == "auto" else opt("solver", "auto")
         raise InputError(
             f"{opt('solver', name)} needs {entry.needs}, which is not installed here; "
             f"run {install_line(str(entry.extra))}, or use {other}"
